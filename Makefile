@@ -39,10 +39,14 @@ $(VENV)/torch: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet keras
 	@touch $@
 
-# Pages are looked at in the system's own Chromium; where there is none, and the system is Debian, it is installed.
+# Programs of the system: Chromium opens pages, with the fonts that tests name, and Graphviz draws chains. What is
+# missing is installed where the system is Debian.
 $(VENV)/browser: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet playwright
-	@command -v chromium chromium-browser google-chrome > /dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium > /dev/null)
+	@for each in "chromium chromium-browser google-chrome:chromium" "dot:graphviz" "fc-list:fontconfig fonts-dejavu-core fonts-liberation"; do \
+		command -v $${each%%:*} > /dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends $${each#*:} > /dev/null) || exit 1; \
+	done
+	@test -n "$$(fc-list 'DejaVu Sans')" && test -n "$$(fc-list 'Liberation Sans')" || (apt-get update -qq && apt-get install -y -qq --no-install-recommends fonts-dejavu-core fonts-liberation > /dev/null)
 	@touch $@
 
 # Boosted trees and the files of other packages, one after another; XGBoost without its GPU libraries.

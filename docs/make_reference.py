@@ -25,6 +25,7 @@ PARTS = {
     "`[property]`": ["Difference", "Ratio", "Individual", "ProbabilityFormula"],
     "`[guarantee]`": ["Guarantee"],
     "`[guarantee.budget]`": ["Budget"],
+    "`[about]`": ["About"],
 }
 
 VERDICT = {
@@ -65,6 +66,8 @@ VERDICT = {
     "notes": "remarks, for example how a model was converted, or that it is constant",
     "assumptions": "what was assumed about model and data without being stated",
     "unseen": "rows of a table that were not evaluated, as the run was stopped or its budget was spent",
+    "tipping": "how many times as frequent or as rare inputs may be before the verdict could change: `each_group` by "
+    "itself, `all_groups_alike` (null if rounds do not show one individual as every group); null without a verdict",
 }
 
 CERTIFICATE = {

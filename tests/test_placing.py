@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from fairchain.errors import OutputError
-from fairchain.system.atomic_write import append, place
+from fairchain.system.atomic_write import CANNOT_BE_WRITTEN, append, place
+from tests.messages import says
 
 
 @pytest.mark.parametrize("lasting", [False, True])
@@ -100,7 +101,7 @@ def test_a_place_that_is_a_folder_leaves_the_other_files_as_they_were(tmp_path: 
 
 
 def test_a_file_that_cannot_be_written_is_named_and_none_is_placed(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match=r"two: cannot be written \(No such file or directory\)"):
+    with pytest.raises(OutputError, match=says(CANNOT_BE_WRITTEN, value="No such file or directory")):
         place({tmp_path / "one": b"1", tmp_path / "none" / "two": b"2"})
     assert not list(tmp_path.iterdir())
 
@@ -108,5 +109,5 @@ def test_a_file_that_cannot_be_written_is_named_and_none_is_placed(tmp_path: Pat
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110
 @pytest.mark.parametrize("write", [lambda path: place({path: b"x"}), lambda path: append(path, b"x")])
 def test_a_full_device_is_one_error_that_names_it(write: Callable[[Path], None]) -> None:
-    with pytest.raises(OutputError, match=r"^/dev/full: cannot be written \(No space left on device\)$"):
+    with pytest.raises(OutputError, match=says(CANNOT_BE_WRITTEN, path="/dev/full", value="No space left on device")):
         write(Path("/dev/full"))

@@ -15,8 +15,9 @@ import pytest
 
 import fairchain
 from fairchain import Verdict
-from fairchain.tracking import log_verdict, metrics_of, tags_of
+from fairchain.tracking import LOGGING_NEEDS_MLFLOW, NO_REPORT, log_verdict, metrics_of, tags_of
 from fairchain.verification.verdict import GroupProbability
+from tests.messages import says
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def test_the_tags_say_verdict_and_network(verdict: Verdict) -> None:
 
 def test_without_mlflow_the_message_says_what_to_install(verdict: Verdict, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(fairchain.FairchainError, match=r"pip install 'fairchain\[mlflow\]'"):
+    with pytest.raises(fairchain.FairchainError, match=says(LOGGING_NEEDS_MLFLOW)):
         log_verdict(verdict)
 
 
@@ -113,7 +114,7 @@ def test_a_report_that_is_not_there_is_told_before_anything_is_logged(
 ) -> None:
     stand_in = StandIn()
     monkeypatch.setitem(sys.modules, "mlflow", stand_in)  # type: ignore[arg-type]
-    with pytest.raises(fairchain.FairchainError, match="no such report"):
+    with pytest.raises(fairchain.FairchainError, match=says(NO_REPORT)):
         log_verdict(verdict, report=tmp_path / "report.html")
     assert stand_in.files == {}
 

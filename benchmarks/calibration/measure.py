@@ -17,8 +17,8 @@ from scipy.stats import binom
 # A sound mode raises an alarm with at most this probability for each of its statements.
 ALARM = 1e-6
 # The statements of a mode, each with a delta of its own.
-VERDICT, GAP, RATES = "verdict", "gap", "rates"
-STATEMENTS = (VERDICT, GAP, RATES)
+VERDICT, GAP, RATES, TIPPING = "verdict", "gap", "rates", "tipping"
+STATEMENTS = (VERDICT, GAP, RATES, TIPPING)
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def long_spec(protected: str, reading: str, evaluations: int) -> Spec:
     """Return the spec of so many evaluations: an estimate that cannot be reached has all groups in every round."""
     groups = len(comparison_of(spec_of(protected, reading)).subgroups)
     budget = {"rounds": float(evaluations // groups), "seconds": 3600.0}
-    return spec_of(protected, reading, guarantee__epsilon=1e-6, guarantee__budget=budget)
+    return spec_of(protected, reading, guarantee__epsilon=1e-6, guarantee__budget=budget, guarantee__engine="sampling")
 
 
 class BareReader:
@@ -119,6 +119,7 @@ def against_bare_network(protected: str, reading: str, sizes: Sizes) -> Iterator
     model = OnnxModel(spec.model.path, spec)
     evaluations = verify(model, spec, seed=0, workers=1).evaluations
     population = TextPopulation(spec, comparison_of(spec).subgroups)
+    assert population.lexicon is not None
     bare = BareReader(spec.model.path, population.lexicon.table, _drawn_evenly(population))
     batch = bare.best_batch()
     ours, other = in_turns(

@@ -29,6 +29,11 @@ SAMPLE_BY_DEFAULT = (
 )
 # Evaluations of a budget that are kept back for repeated inputs, which show whether a function is deterministic.
 REPEATS = 16
+RANGES_CUT_FROM_ROWS = (
+    "rows: the ranges of a protected number were cut by looking at these rows, so they cannot be read as a sample; "
+    'state ranges in Python, groups={"age": {"young": [18, 39], ...}}, in a spec (fairchain init), or take the rows '
+    'for the population: rows="population" (--as population)'
+)
 
 
 def check(
@@ -208,11 +213,7 @@ def prepare_check(model: Any, data: Any, *, protected: str | Sequence[str], **op
     )
     spec, loaded = draft.spec, draft.model
     if options.get("rows") == "sample" and any(guess.loud and guess.key == "population.as" for guess in draft.guesses):
-        raise SpecError(
-            "rows: the ranges of a protected number were cut by looking at these rows, so they cannot be read as a "
-            'sample; state ranges in Python, groups={"age": {"young": [18, 39], ...}}, in a spec (fairchain init), or '
-            'take the rows for the population: rows="population" (--as population)'
-        )
+        raise SpecError(RANGES_CUT_FROM_ROWS)
     # The note about rows that are left out is in every verdict, and no file is written for the model here.
     about = [guess for guess in draft.guesses if guess.key not in ("population.drop_missing", "model.path")]
     told = tuple(f"{guess.key}: {guess.text}" for guess in about if guess.key)

@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 TILE = 8192
 # Intervals of a real feature that the network gets in steps, at most.
 MOST_CUTS = 2**16
+NOT_ENUMERABLE = 'guarantee.engine: the inputs cannot be enumerated: {why}; or use engine = "sampling"'
+NO_INPUT = "{where} no input of {name}; weaken the condition, or leave out the groups for which it cannot hold"
+CONDITION_NEVER_HOLDS = "property.given: holds for no input of the population; weaken it"
+GROUP_OF_SEVERAL_VALUES = (
+    'group "{several}" has several values, and an individual is shown with one of them drawn at random; give the '
+    "feature groups of single values"
+)
 
 
 @dataclass(frozen=True)
@@ -127,10 +134,7 @@ def input_space(case: Case) -> InputSpace:
     if not spec.model.deterministic:
         raise _not_finite("the model is random by itself (model.deterministic = false)")
     if individual and (several := _with_several_values(case)):
-        raise _not_finite(
-            f'group "{several}" has several values, and an individual is shown with one of them drawn at random; give '
-            "the feature groups of single values"
-        )
+        raise _not_finite(GROUP_OF_SEVERAL_VALUES.format(several=several))
     names, protected, given = [feature.name for feature in spec.features], _shown_columns(case), given_features(spec)
     ignored = ignored_features(case.model, spec)
     space = _all_inputs(case, ignored, {*given, *_of_conditions(case)})
@@ -172,7 +176,7 @@ def input_space(case: Case) -> InputSpace:
     except TooManyCellsError:
         raise _not_finite("features depend on each other in too many ways") from None
     if not all(masses):
-        raise SpecError("property.given: holds for no input of the population; weaken it")
+        raise SpecError(CONDITION_NEVER_HOLDS)
     return inputs
 
 
@@ -190,7 +194,7 @@ def _shown_columns(case: Case) -> tuple[int, ...]:
 
 
 def _not_finite(why: str) -> SpecError:
-    return SpecError(f'guarantee.engine: the inputs cannot be enumerated: {why}; or use engine = "sampling"')
+    return SpecError(NOT_ENUMERABLE.format(why=why))
 
 
 def _with_several_values(case: Case) -> str | None:
@@ -292,9 +296,7 @@ def _as_members(
         if not any(place in shown.parts for shown in found):
             name = "the population" if group is None else f'group "{group.name}"'
             where = "property.given: holds for" if given else "population: has"
-            raise SpecError(
-                f"{where} no input of {name}; weaken the condition, or leave out the groups for which it cannot hold"
-            )
+            raise SpecError(NO_INPUT.format(where=where, name=name))
     return tuple(found)
 
 

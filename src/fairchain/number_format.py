@@ -31,35 +31,41 @@ def digits(low: float, high: float) -> int:
     return 4 if width <= 0 or not math.isfinite(width) else min(6, max(3, 1 - math.floor(math.log10(width))))
 
 
-def with_interval(estimate: float, low: float, high: float, *, least: int = 3) -> str:
+def with_interval(estimate: float, low: float, high: float, *, least: int = 3, threshold: float | None = None) -> str:
     """Return `0.123 [0.101, 0.145]`; an exact number has no interval.
+
+    No number looks like the threshold, where there is one, unless it is.
 
     >>> with_interval(0.12345, 0.1, 0.15)
     '0.123 [0.100, 0.150]'
     >>> with_interval(0.25, 0.25, 0.25)
     '0.2500'
+    >>> with_interval(0.0883, 0.0774, 0.09996, threshold=0.1)
+    '0.08830 [0.07740, 0.09996]'
     """
     places = max(least, digits(low, high))
+    if threshold is not None:
+        places = max(close_to(number, threshold, least=places) for number in (estimate, low, high))
     if low == high:
         return f"{estimate:.{places}f}"
     return f"{estimate:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
 
 
-def close_to(estimate: float, threshold: float, *, least: int = 4) -> int:
-    """Return so many decimals that an estimate does not look like the threshold, unless it is; at most 12.
+def close_to(number: float, threshold: float, *, least: int = 4) -> int:
+    """Return so many decimals that a number does not look like the threshold, unless it is; at most 12.
 
     >>> close_to(0.099993, 0.1), close_to(0.05, 0.1)
     (5, 4)
     """
     places = least
-    while places < 12 and f"{estimate:.{places}f}" == f"{threshold:.{places}f}" and abs(estimate - threshold) > 1e-12:
+    while places < 12 and f"{number:.{places}f}" == f"{threshold:.{places}f}" and abs(number - threshold) > 1e-12:
         places += 1
     return places
 
 
-def bounded(value: Bounded, *, least: int = 3) -> str:
+def bounded(value: Bounded, *, least: int = 3, threshold: float | None = None) -> str:
     """Return an estimate with its interval and at least so many decimals."""
-    return with_interval(value.estimate, value.low, value.high, least=least)
+    return with_interval(value.estimate, value.low, value.high, least=least, threshold=threshold)
 
 
 def share(value: float) -> str:

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
@@ -41,10 +41,19 @@ from fairchain.spec.subgroups import subgroups_of_groups
 from fairchain.statements import dropped_note, rows_phrase, table_name
 
 if TYPE_CHECKING:
+    from fairchain.populations.texts import TextRows
     from fairchain.spec.conditions import Predicate
     from fairchain.tables import TableRows
 
 Mask = NDArray[np.bool_]
+NO_MODEL_PATH = (
+    'model.path: missing; name the network\'s file, for example path = "model.onnx", or the column of recorded '
+    'decisions: prediction = "..." in [population]'
+)
+MISSING_VALUES_NOT_TAKEN = (
+    '{name}: input "{slot_name}" cannot be given the missing values of feature "{feature_name}"; state missing = ... '
+    "in the [[feature]], or remove keep_missing in [population]"
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,7 +68,8 @@ class Case:
     model
         The loaded model; None where the decisions are recorded in the rows.
     rows
-        The rows of a table, or those whose frequencies are taken; None where the spec or a function draws inputs.
+        The rows of a table, those whose frequencies are taken, or the texts of a corpus; None where the spec or a
+        function draws inputs.
     groups, left_out
         The groups that are large enough, and the others, each with its number of rows or its share.
     comparison
@@ -67,7 +77,8 @@ class Case:
     population
         The distribution that inputs are drawn from; None where the rows of a table are counted.
     concerned, members
-        For a table, (rows,): whether `property.given` holds; and (groups, rows): which of these rows each group has.
+        For a table or a corpus, (rows,): whether `property.given` holds; and (groups, rows): which of these rows each
+        group has.
     seed
         Of all random numbers, with its origin.
     data_sha256
@@ -102,10 +113,14 @@ class Case:
     @property
     def certifiable(self) -> bool:
         """Whether others can check an answer: the model has bytes, the spec draws the inputs, the rule is sound."""
-        counted = isinstance(self.spec.population, Table)
+        population = self.spec.population
+        counted = isinstance(population, Table)
+        # Texts that were handed over in memory have no file that others could be given.
+        found = not isinstance(population, Texts) or bool(population.path or population.dataset)
         return self.spec.model.deterministic and (
             (self.model is None or bool(self.model.sha256))
             and self.function is None
+            and found
             and (counted or self.spec.guarantee.rule != "paper")
         )
 
@@ -202,7 +217,8 @@ def gather(
     """
     question = _with_data(question, data)
     rows = read_rows(question, data)
-    asked = rows if isinstance(question.population, Table) else None
+    own = isinstance(question.population, Table) or (question.text is not None and question.text.raw)
+    asked = rows if own else None
     loaded = _model(model, question, limits, weights, asked, network=network)
     return case_of(question, loaded, rows, function=population)
 
@@ -233,6 +249,8 @@ def case_of(
         )
     predicate = _predicate(spec)
     drawn = concerned = members = None
+    if isinstance(spec.population, Texts) and rows is None:
+        rows = read_rows(spec)
     left_out: tuple[tuple[str, float], ...]
     if isinstance(spec.population, Table):
         assert rows is not None
@@ -247,6 +265,12 @@ def case_of(
         dtype = model.dtype if model is not None else dtype
         drawn = build_population(spec, comparison.subgroups, dtype, rows=rows, function=function, predicate=predicate)
         data_sha256 = rows.sha256 if rows is not None else drawn.sha256
+    if isinstance(spec.population, Texts):
+        texts = cast("TextRows", rows)
+        concerned = texts.concerned
+        members = np.array([texts.members(group) & concerned for group in groups])
+        assumptions += texts.assumptions
+        data_sha256 = drawn.sha256 if drawn is not None else None
     return Case(
         spec=spec,
         model=model,
@@ -284,8 +308,7 @@ def _check_missing(model: Model | None, spec: Spec, rows: TableRows) -> None:
             floating = np.dtype(slot.dtype).kind == "f" and not isinstance(feature, CategoryFeature)
             if lacking[place] and not floating:
                 raise ModelError(
-                    f'{model.name}: input "{slot.name}" cannot be given the missing values of feature '
-                    f'"{feature.name}"; state missing = ... in the [[feature]], or remove keep_missing in [population]'
+                    MISSING_VALUES_NOT_TAKEN.format(name=model.name, slot_name=slot.name, feature_name=feature.name)
                 )
 
 
@@ -312,8 +335,9 @@ def group_population(case: Case) -> Population:
 
 def _with_data(spec: Spec, data: Any) -> Spec:
     """Return the spec with the given file in place of its own; no file for rows in memory."""
-    if isinstance(spec.population, Texts) and isinstance(data, str | Path):
-        corpus = msgspec.structs.replace(spec.population, path=str(data), dataset=None)
+    if isinstance(spec.population, Texts) and data is not None:
+        path = str(data) if isinstance(data, str | Path) else None
+        corpus = msgspec.structs.replace(spec.population, path=path, dataset=None)
         return msgspec.structs.replace(spec, population=corpus)
     if data is None or not isinstance(spec.population, Table | Marginals):
         return spec
@@ -325,9 +349,9 @@ def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
     """Return the rows that the population is about, from the given table or the spec's; None if it is about none."""
     population = spec.population
     if isinstance(population, Texts):
-        if data is not None and not isinstance(data, str | Path):
-            raise SpecError("population.path: texts are read from a file; give its path, not a table")
-        return None
+        from fairchain.populations.texts import read_texts
+
+        return read_texts(spec, data if not isinstance(data, str | Path) else None)
     if not isinstance(population, Table | Marginals):
         if data is not None:
             raise SpecError('population.kind: a table was given, and only kind = "table" or "marginals" reads one')
@@ -366,10 +390,7 @@ def _model(
         return None
     source = model if model is not None else spec.model.path
     if source is None:
-        raise SpecError(
-            'model.path: missing; name the network\'s file, for example path = "model.onnx", or the column of recorded '
-            'decisions: prediction = "..." in [population]'
-        )
+        raise SpecError(NO_MODEL_PATH)
     own = model is not None
     return load_model(source, spec, limits, allow_python=own, weights=weights, rows=rows, network=network)
 

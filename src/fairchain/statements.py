@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from math import floor, log10
 from pathlib import PurePath
 
 # Share of rows above which leaving them out is a warning.
@@ -11,6 +13,9 @@ WARNING = "Warning: "
 # In place of FAIR or UNDECIDED where the model gave one decision to every input that was tried, unless that is allowed.
 # Such a model is never UNFAIR: every gap is 0, every ratio 1 or not defined.
 CONSTANT = "CONSTANT"
+
+# Factors of distribution shift above this are reported as this.
+MOST_FACTOR = 1000.0
 
 NOT_SOUND = "NOT SOUND: the rule of the paper carries no valid guarantee; use its answer for comparison only."
 
@@ -56,6 +61,10 @@ NOT_UNFAIR = {
     "ratio": "every ratio were at least {threshold:g}",
     "individual": "the share of {inputs} whose decision changes were at most {threshold:g}",
 }
+CONSTANT_REFUSED = (
+    "{what}: {seen}, so no groups can differ and nothing is shown about how they are treated. {check}; to accept it "
+    "all the same: --allow-constant, or allow_constant = true in [guarantee]."
+)
 
 
 def measure(kind: str, inputs: str = "individuals") -> str:
@@ -110,7 +119,14 @@ def _without(left_out: int) -> str:
 
 
 def exact_statement(
-    decision: str, *, kind: str, measured: float, threshold: float, population: str, left_out: int = 0
+    decision: str,
+    *,
+    kind: str,
+    measured: float,
+    threshold: float,
+    population: str,
+    left_out: int = 0,
+    inputs: str = "individuals",
 ) -> str:
     """Return the sentence for rows that are the whole population: the result is exact.
 
@@ -119,8 +135,8 @@ def exact_statement(
     """
     meets = "meets" if decision == "FAIR" else "fails"
     return (
-        f"Counted, not estimated: over {population} {measure(kind)} is {measured:.4f}, which {meets} the threshold "
-        f"{threshold:g}.{_without(left_out)}"
+        f"Counted, not estimated: over {population} {measure(kind, inputs)} is {measured:.4f}, which {meets} the "
+        f"threshold {threshold:g}.{_without(left_out)}"
     )
 
 
@@ -221,6 +237,34 @@ def headline(
     return f"{found}, {relation} the threshold {threshold:g}"
 
 
+def tipping_statement(decision: str, each_group: float, all_groups_alike: float | None, delta: float) -> str:
+    """Return how far the population may change before the verdict could; factors are rounded down.
+
+    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-57:])
+    rare as assumed (1.23 times if each group changes by itself).
+    >>> print(tipping_statement("UNFAIR", 1.0, None, 1e-6))
+    How far the population may change before UNFAIR does is not known: the intervals are too wide.
+    """
+    known = max(each_group, all_groups_alike or 1.0)
+    if _factor(known) == "1":
+        if delta == 0:
+            return f"A small change of the population could change this {decision}."
+        return f"How far the population may change before {decision} does is not known: the intervals are too wide."
+    whole = f"This {decision} holds for every population in which no input is more than"
+    rare = "times as frequent or as rare as assumed"
+    if all_groups_alike is None or all_groups_alike <= each_group:
+        return f"{whole} {_factor(each_group)} {rare}, in each group by itself."
+    return f"{whole} {_factor(all_groups_alike)} {rare} ({_factor(each_group)} times if each group changes by itself)."
+
+
+def _factor(factor: float) -> str:
+    """Return a factor with three digits at most, rounded down."""
+    if factor >= MOST_FACTOR:
+        return f"{MOST_FACTOR:g}"
+    step = 10.0 ** (floor(log10(factor)) - 2)
+    return f"{floor(factor / step + 1e-9) * step:.3g}"
+
+
 def conclusion(decision: str, constant: str | None, *, allowed: bool) -> str:
     """Return what a gate acts on: the decision, or CONSTANT for a constant model that is not allowed.
 
@@ -246,10 +290,7 @@ def constant_note(label: str, tried: int, *, allowed: bool, recorded: bool = Fal
     if allowed:
         return f"{what}, allowed: {seen}."
     check = "Check the column of decisions" if recorded else "Check that inputs are scaled as the network expects"
-    return (
-        f"{what}: {seen}, so no groups can differ and nothing is shown about how they are treated. {check}; to accept "
-        "it all the same: --allow-constant, or allow_constant = true in [guarantee]."
-    )
+    return CONSTANT_REFUSED.format(what=what, seen=seen, check=check)
 
 
 def ignored_note(features: Sequence[str]) -> str:
@@ -344,7 +385,40 @@ def table_name(path: str | None) -> str:
     return "the given table" if path is None else PurePath(path).name
 
 
-def rows_scope(model_sha256: str, table_sha256: str, *, exact: bool, recorded: str | None = None) -> str:
-    """Return what a statement from rows of a table is about, and its limits."""
-    what = "those rows only" if exact else RANDOM_SAMPLE
-    return f"This is about {subject_of(model_sha256, recorded)} and {what}; rows with sha256 {table_sha256[:16]}..."
+def rows_scope(
+    model_sha256: str, table_sha256: str, *, exact: bool, recorded: str | None = None, inputs: str = "individuals"
+) -> str:
+    """Return what a statement from rows of a table, or from counted texts, is about, and its limits."""
+    rows = "texts" if inputs == "texts" else "rows"
+    what = f"those {rows} only" if exact else RANDOM_SAMPLE
+    return f"This is about {subject_of(model_sha256, recorded)} and {what}; {rows} with sha256 {table_sha256[:16]}..."
+
+
+def odds(delta: float) -> str:
+    """Return an error probability in words, rounded up.
+
+    >>> odds(1e-6), odds(0.05), odds(3e-4)
+    ('once in a million', 'once in 20', 'once in 3,333')
+    """
+    known = {1_000: "a thousand", 1_000_000: "a million", 10**9: "a billion"}
+    times = math.floor(1 / delta * (1 + 1e-9))
+    if times < 2:
+        return f"in {delta:.0%} of cases"
+    if times > 10**12:
+        return f"once in {1 / delta:.0e}"
+    return f"once in {known.get(times, f'{times:,}')}"
+
+
+def error_in_words(verdict: str, delta: float, *, sound: bool = True) -> str:
+    """Return how often an audit like this one is wrong, for readers who are not statisticians.
+
+    >>> error_in_words("FAIR", 1e-6)
+    'A test like this one wrongly says FAIR at most once in a million times.'
+    """
+    if not sound:
+        return "The rule of the paper was used: nothing is known about how often it is wrong."
+    if not delta:
+        return "Every case was evaluated: the result is exact, and no chance is involved."
+    if verdict in ("FAIR", "UNFAIR"):
+        return f"A test like this one wrongly says {verdict} at most {odds(delta)} times."
+    return "There is not enough evidence for a verdict: this is neither a pass nor a failure."

@@ -11,6 +11,8 @@ from typing import Any
 from fairchain.spec import Spec
 from fairchain.verification.verdict import Verdict
 
+BAD_ON_CONSTANT = 'undecided: found "{undecided}"; write "fail" or "pass"'
+
 
 class UnfairError(AssertionError):
     """The network is unfair, undecided or constant, or the rule is not sound; `verdict` says more."""
@@ -54,7 +56,7 @@ def assert_fair(
     """
     __tracebackhide__ = True  # pytest shows the caller's line, not this one
     if undecided not in ("fail", "pass"):
-        raise ValueError(f'undecided: found "{undecided}"; write "fail" or "pass"')
+        raise ValueError(BAD_ON_CONSTANT.format(undecided=undecided))
     from fairchain.verification import verify
 
     verdict = verify(model, spec, allow_constant=allow_constant, **options)

@@ -20,6 +20,8 @@ from fairchain.verification.verdict import Verdict
 _NOT_TAKEN = re.compile(r"[^\w\-. ]", flags=re.ASCII)
 LONGEST_NAME, MOST_AT_ONCE = 200, 500
 MOST_LETTERS = 4000
+LOGGING_NEEDS_MLFLOW = "logging needs mlflow; run: pip install 'fairchain[mlflow]'"
+NO_REPORT = "{report}: no such report; write one with fairchain audit SPEC --output FOLDER"
 
 
 def log_verdict(verdict: Verdict, *, report: str | Path | None = None, prefix: str = "fairness") -> str:
@@ -47,9 +49,9 @@ def log_verdict(verdict: Verdict, *, report: str | Path | None = None, prefix: s
     try:
         import mlflow
     except ImportError:
-        raise FairchainError("logging needs mlflow; run: pip install 'fairchain[mlflow]'") from None
+        raise FairchainError(LOGGING_NEEDS_MLFLOW) from None
     if report is not None and not Path(report).exists():
-        raise FairchainError(f"{report}: no such report; write one with fairchain audit SPEC --output FOLDER")
+        raise FairchainError(NO_REPORT.format(report=report))
     active = mlflow.active_run()
     with nullcontext(active) if active is not None else mlflow.start_run(run_name=prefix) as run:
         numbers = iter(metrics_of(verdict, prefix).items())

@@ -54,7 +54,7 @@ def test_an_unfair_audit_tells_the_story_and_what_to_do_next(cli: Cli, tmp_path:
         "read     out/report.html",
         "use      out/repaired.onnx",
         "compare  fairchain compare out/certificate.json out/repaired-certificate.json",
-        "check    fairchain recheck out/certificate.json --model network.onnx",
+        "check    fairchain recheck out/certificate.json --model out/network.onnx",
         "check    fairchain recheck out/repaired-certificate.json --model out/repaired.onnx",
     ):
         assert line in lines

@@ -12,10 +12,12 @@ import pytest
 
 from fairchain import datasets
 from fairchain.cli import demo
+from fairchain.cli.demo import NOTHING_FETCHED
 from fairchain.errors import FairchainError
 from fairchain.examples import example
 from tests.cli.command import Cli
 from tests.comments import fill_cache
+from tests.messages import says
 
 TITLES = ["religion, observed", "religion, swapped", "race, observed", "race, swapped"]
 
@@ -53,7 +55,7 @@ def test_a_person_is_asked_first(monkeypatch: pytest.MonkeyPatch, empty: list[An
         return said
 
     monkeypatch.setattr(demo.click, "confirm", lambda text, **_: answer(text, False))
-    with pytest.raises(FairchainError, match="nothing was fetched"):
+    with pytest.raises(FairchainError, match=says(NOTHING_FETCHED)):
         demo.fetch_first(yes=False, silent=False)
     assert (asked, empty) == (["Download 132 MB?"], [])
     monkeypatch.setattr(demo.click, "confirm", lambda text, **_: answer(text, True))

@@ -86,7 +86,7 @@ def test_what_is_probably_wrong_is_said_on_standard_error_and_in_the_file(cli: C
     code, out, err = cli("init", "network.onnx", "people.csv", "--json")
     assert code == 0
     assert err.startswith("fairchain: warning: ")
-    assert "probably a wrong one" in err
+    assert "is a guess, and no row shows whether" in err
     assert any(guess["warning"] for guess in json.loads(out)["guesses"])
     assert "# WARNING: " in (tmp_path / "spec.toml").read_text()
 

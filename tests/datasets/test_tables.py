@@ -8,10 +8,19 @@ from pathlib import Path
 import pytest
 
 from fairchain.datasets import get
-from fairchain.datasets.tables import COMPAS_HEADER, write_table
+from fairchain.datasets.encode import NO_ENCODING
+from fairchain.datasets.tables import (
+    CANNOT_BE_WRITTEN,
+    COMPAS_HEADER,
+    DATA_SET_COLUMN,
+    EXISTS_ALREADY,
+    UNKNOWN_TABLE,
+    write_table,
+)
 from fairchain.errors import DataError
 from fairchain.examples import example
 from fairchain.spec import load_spec
+from tests.messages import says
 
 CENSUS_ROW = "47, Private, 79999, HS-grad, 9, Divorced, ?, Wife, Black, Female, 5178, 1902, 40, Cuba, >50K"
 CREDIT_ROW = "A14 12 A34 A410 1299 A65 A75 4 A92 A103 3 A121 29 A143 A153 2 A174 1 A192 A202 2"
@@ -61,7 +70,7 @@ def test_credit_is_written_in_words_and_whole_amounts(tmp_path: Path) -> None:
 
 def test_an_unknown_code_of_credit_is_named(tmp_path: Path) -> None:
     cache = own(tmp_path / "cache", "credit", CREDIT_ROW.replace("A14 ", "A19 ") + "\n")
-    with pytest.raises(DataError, match="column 'checking': 'A19' is not a known code"):
+    with pytest.raises(DataError, match=says(DATA_SET_COLUMN, column="'checking'", row="'A19'")):
         write_table("credit", tmp_path / "credit.csv", cache=cache)
     assert not (tmp_path / "credit.csv").exists()
 
@@ -101,7 +110,7 @@ def test_a_file_that_is_there_stays_unless_forced(tmp_path: Path) -> None:
     cache = own(tmp_path / "cache", "credit", CREDIT_ROW + "\n")
     path = tmp_path / "credit.csv"
     path.write_text("mine")
-    with pytest.raises(DataError, match="exists already; give another name, or --force"):
+    with pytest.raises(DataError, match=says(EXISTS_ALREADY)):
         write_table("credit", path, cache=cache)
     assert path.read_text() == "mine"
     write_table("credit", path, cache=cache, force=True)
@@ -109,11 +118,11 @@ def test_a_file_that_is_there_stays_unless_forced(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="unknown table 'glove'; expected one of census, credit, bank, compas"):
+    with pytest.raises(DataError, match=says(UNKNOWN_TABLE, name="'glove'")):
         write_table("glove", tmp_path / "x.csv")
-    with pytest.raises(DataError, match="unknown table 'cencus'; expected one of census"):
+    with pytest.raises(DataError, match=says(UNKNOWN_TABLE, name="'cencus'")):
         write_table("cencus", tmp_path / "x.csv")
-    with pytest.raises(DataError, match="'compas' has no encoding; encoded are census, credit, bank"):
+    with pytest.raises(DataError, match=says(NO_ENCODING, name="'compas'", tasks="census, credit, bank")):
         write_table("compas", tmp_path / "x.csv", encoded=True)
-    with pytest.raises(DataError, match="cannot be written; name a file in a folder that exists"):
+    with pytest.raises(DataError, match=says(CANNOT_BE_WRITTEN)):
         write_table("credit", tmp_path / "no" / "x.csv")

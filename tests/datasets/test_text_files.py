@@ -11,9 +11,18 @@ import numpy as np
 import pytest
 
 from fairchain import datasets
-from fairchain.datasets.prepare import comments_file, words_file
+from fairchain.datasets.prepare import (
+    COMMENT_NO_VOTES,
+    LINE_TOO_SHORT,
+    NOT_A_WORD_COLUMN,
+    NOT_COMMENTS,
+    PARQUET_NEEDS_POLARS,
+    comments_file,
+    words_file,
+)
 from fairchain.datasets.tables import write_table
 from fairchain.errors import DataError
+from tests.messages import says
 
 COMMENTS = (
     "rev_id\tcomment\tyear\tlogged_in\tns\tsample\tsplit\n"
@@ -51,7 +60,7 @@ def test_words_that_are_text_already_stay_as_they_are(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("columns", [{"a": ["x"], "b": ["y"]}, {"a": [1, 2]}, {"a": ["x", None]}, {"a": []}])
 def test_other_columns_than_one_of_words_are_refused(tmp_path: Path, columns: dict[str, list[object]]) -> None:
-    with pytest.raises(DataError, match="give a text file with a word on each line"):
+    with pytest.raises(DataError, match=says(NOT_A_WORD_COLUMN)):
         words_file(parquet(tmp_path / "words.parquet", **columns), tmp_path / "words.txt")
 
 
@@ -59,14 +68,14 @@ def test_other_columns_than_one_of_words_are_refused(tmp_path: Path, columns: di
 def test_a_damaged_parquet_file_is_refused(tmp_path: Path, kept: int) -> None:
     path = parquet(tmp_path / "words.parquet", word=[*WORDS])
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(DataError, match="give a text file with a word on each line"):
+    with pytest.raises(DataError, match=says(NOT_A_WORD_COLUMN)):
         words_file(path, tmp_path / "words.txt")
 
 
 def test_without_polars_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
     (tmp_path / "words.parquet").write_bytes(b"PAR1")
-    with pytest.raises(DataError, match=r"pip install fairchain\[parquet\]"):
+    with pytest.raises(DataError, match=says(PARQUET_NEEDS_POLARS)):
         words_file(tmp_path / "words.parquet", tmp_path / "words.txt")
 
 
@@ -85,11 +94,11 @@ def test_a_comment_is_toxic_if_more_than_half_of_its_raters_said_so(tmp_path: Pa
 def test_a_comment_without_votes_and_a_short_line_are_named(tmp_path: Path) -> None:
     (tmp_path / "c.tsv").write_text(COMMENTS)
     (tmp_path / "v.tsv").write_text(votes({"1.0": (1,)}))
-    with pytest.raises(DataError, match=r"c.tsv: comment '2.0' has no votes"):
+    with pytest.raises(DataError, match=says(COMMENT_NO_VOTES, rev_id="'2.0'")):
         comments_file(tmp_path / "c.tsv", tmp_path / "v.tsv", tmp_path / "out.csv")
     (tmp_path / "c.tsv").write_text(COMMENTS + "4.0\tcut\n")
     (tmp_path / "v.tsv").write_text(votes(VOTES))
-    with pytest.raises(DataError, match=r"line 5 has 2 cells"):
+    with pytest.raises(DataError, match=says(LINE_TOO_SHORT, number="5", cells_count="2")):
         comments_file(tmp_path / "c.tsv", tmp_path / "v.tsv", tmp_path / "out.csv")
 
 
@@ -99,7 +108,7 @@ def test_a_comment_without_votes_and_a_short_line_are_named(tmp_path: Path) -> N
 def test_what_cannot_be_read_is_an_input_error(tmp_path: Path, comments: bytes, cast: str) -> None:
     (tmp_path / "c.tsv").write_bytes(comments)
     (tmp_path / "v.tsv").write_text(cast)
-    with pytest.raises(DataError, match=r"c.tsv, .*v.tsv: cannot be read as comments and votes"):
+    with pytest.raises(DataError, match=says(NOT_COMMENTS)):
         comments_file(tmp_path / "c.tsv", tmp_path / "v.tsv", tmp_path / "out.csv")
 
 

@@ -10,8 +10,10 @@ import pytest
 
 import fairchain
 from fairchain.drafting import infer_spec, save_spec
+from fairchain.drafting.columns import COLUMNS_NOT_IN_TABLE
 from fairchain.errors import ModelError
 from tests.drafting.builders import applicants, draft, features
+from tests.messages import says
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("sklearn")
@@ -95,7 +97,7 @@ def test_labels_that_are_no_texts(cast: Any) -> None:
 
 def test_a_table_without_a_column_of_the_model_is_refused() -> None:
     people = frame()
-    with pytest.raises(ModelError, match=r'fitted on columns that the table does not have: "job"'):
+    with pytest.raises(ModelError, match=says(COLUMNS_NOT_IN_TABLE, lost='"job"')):
         draft(people.drop(columns="job"), fitted(people))
 
 

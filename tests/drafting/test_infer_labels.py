@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairchain.drafting.labels import LABELS_DO_NOT_FIT_SCORES
+from fairchain.drafting.signature import NETWORK_OUTPUTS, NO_OUTPUT
+from fairchain.drafting.trials import CUT_OFF_NEEDED
 from fairchain.errors import DataError, ModelError
 from tests.drafting.builders import applicants, by_hours, draft, features, named, numbers, one_score
+from tests.messages import says
 from tests.networks import INT64, constant, graph, node, value
 from tests.tables.builders import write_csv
 
@@ -99,7 +103,7 @@ def test_the_decision_is_seen_in_the_network_or_its_scores(network: bytes, decis
 
 @pytest.mark.parametrize("network", [one_score(), one_score("Clip", 0.01)])
 def test_a_score_that_cannot_be_a_probability_needs_a_cut_off(network: bytes) -> None:
-    with pytest.raises(ModelError, match=r"its scores go from -.*--decision-threshold.*--decision logit"):
+    with pytest.raises(ModelError, match=says(CUT_OFF_NEEDED)):
         draft(numbers(), network)
     made = draft(numbers(), network, decision_threshold=0.0)
     assert (made.spec.model.decision, made.spec.model.decision_threshold) == ("score", 0.0)
@@ -124,16 +128,16 @@ def test_several_outputs_are_chosen_from_by_name() -> None:
     one, other = value("a", shape=("N", 2)), value("b", shape=("N", 2))
     nodes = [node("MatMul", ["x", "w"], ["a"]), node("Neg", ["a"], ["b"])]
     network = graph(nodes, [value("x", shape=("N", 3))], [one, other], [constant("w", [[0, 0], [-1, 1], [0, 0]])])
-    with pytest.raises(ModelError, match=r"outputs a, b; choose one with --model-output"):
+    with pytest.raises(ModelError, match=says(NETWORK_OUTPUTS, by_name="a, b")):
         draft(numbers(), network)
     assert draft(numbers(), network, model_output="b").spec.model.output == "b"
-    with pytest.raises(ModelError, match='there is no output "c"'):
+    with pytest.raises(ModelError, match=says(NO_OUTPUT, output="c")):
         draft(numbers(), network, model_output="c")
 
 
 def test_labels_that_do_not_fit_the_network_are_refused() -> None:
     people = {**numbers(), "hired": ["no", "yes", "perhaps", "never"] * 100}
-    with pytest.raises(DataError, match=r"holds 4 labels .* and the network gives 2 scores"):
+    with pytest.raises(DataError, match=says(LABELS_DO_NOT_FIT_SCORES, scores="2")):
         draft(people, by_hours())
 
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fairchain.drafting import Draft, infer_spec, save_spec, write_spec
-from fairchain.drafting.write import comment, key, value
+from fairchain.drafting.write import EXISTS_ALREADY, TOML_NO, comment, key, value
 from fairchain.errors import SpecError
 from fairchain.spec import Spec, load_spec
 from tests.drafting.builders import applicants, by_hours, draft, numbers, one_score, with_jobs
+from tests.messages import says
 from tests.tables.builders import write_csv
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -40,7 +41,7 @@ def test_a_comment_never_ends_early(text: str) -> None:
 
 
 def test_what_toml_does_not_have_is_refused() -> None:
-    with pytest.raises(TypeError, match="TOML has no NoneType"):
+    with pytest.raises(TypeError, match=says(TOML_NO, type="NoneType")):
         value(None)
 
 
@@ -118,7 +119,7 @@ def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
     path = tmp_path / "spec.toml"
     path.write_text("mine")
     made = draft(numbers(), by_hours())
-    with pytest.raises(SpecError, match=r"spec\.toml: exists already; give another name with --output, or --force"):
+    with pytest.raises(SpecError, match=says(EXISTS_ALREADY)):
         save_spec(made, path)
     assert path.read_text() == "mine"
     save_spec(made, path, force=True)

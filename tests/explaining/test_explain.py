@@ -13,8 +13,11 @@ import pytest
 from fairchain import Coupled, ModelError, SpecError, example
 from fairchain.explaining import Explanation, explain
 from fairchain.explaining.effect_bounds import agreement
+from fairchain.explaining.explainer import ROWS_OF_A_TABLE
+from fairchain.explaining.units import NO_NEURONS, UNKNOWN_UNIT
 from fairchain.models import OnnxModel
 from tests.explaining.builders import PEOPLE, loaded, random_layers, small_spec
+from tests.messages import says
 from tests.networks import constant, graph, node, value
 from tests.questions import category, real, spec
 
@@ -122,9 +125,9 @@ def test_a_python_function_has_the_effects_of_features_that_its_network_has() ->
 
 
 def test_a_python_function_has_no_neurons() -> None:
-    with pytest.raises(ModelError, match=r"has no neurons, since it is evaluated in Python.*take features"):
+    with pytest.raises(ModelError, match=says(NO_NEURONS, features="features")):
         explain(lambda rows: np.zeros((len(rows), 2)), small_spec(), units=["neurons"])
-    with pytest.raises(ModelError, match='unknown feature or hidden layer "layer1"; expected features'):
+    with pytest.raises(ModelError, match=says(UNKNOWN_UNIT, tensor="layer1", names="features")):
         explain(lambda rows: np.zeros((len(rows), 2)), small_spec(), units=["layer1"])
 
 
@@ -161,7 +164,7 @@ def test_the_rows_of_a_population_are_data_and_not_rows_for_witnesses() -> None:
     table = {"income": [1, 2, 3], "years": [1] * 3, "house": ["own"] * 3, "group": ["a", "b", "c"]}
     about_rows = small_spec(population={"kind": "table", "as": "population"})
     model = loaded(LAYERS, about_rows)
-    with pytest.raises(SpecError, match=r"give those with --data \(data=...\)"):
+    with pytest.raises(SpecError, match=says(ROWS_OF_A_TABLE)):
         explain(model, about_rows, rows=table)
     assert "the 3 rows of the table" in explain(model, about_rows, data=table, rounds=100).population
 

@@ -486,7 +486,7 @@ def _corpus() -> list[bytes]:
 def _read_corpus(path: Path) -> object:
     from fairchain.text.corpus import texts_in
 
-    return list(texts_in(path, "comment" if path.suffix == ".csv" else None, None, len))
+    return list(texts_in(path, "comment" if path.suffix == ".csv" else None, {}, len))
 
 
 def _corpus_as_table() -> list[bytes]:

@@ -17,9 +17,11 @@ from scipy.stats import binom, norm
 
 from fairchain import metrics
 from fairchain.errors import DataError
+from fairchain.metrics.columns import NO_ROW_LABEL
 from fairchain.metrics.parity import NO_WEIGHTS
 from fairchain.statistics import Interval
 from tests.child import run_child
+from tests.messages import says
 
 NAMES = [name for name in metrics.__all__ if name.endswith(("_difference", "_ratio"))]
 METHODS = ["between_groups", "to_overall"]
@@ -181,7 +183,7 @@ def test_a_mistake_is_one_message_with_a_remedy(case: str) -> None:
 
 
 def test_a_positive_label_that_nobody_has() -> None:
-    with pytest.raises(DataError, match="no row has the label 1, there is 'no', 'yes'; state pos_label"):
+    with pytest.raises(DataError, match=says(NO_ROW_LABEL, pos_label="1", found="'no', 'yes'")):
         metrics.selection_rates(["no", "yes"], ["no", "yes"], sensitive_features=["F", "M"])
 
 

@@ -12,8 +12,12 @@ import fairchain
 from fairchain.errors import CertificateError, ModelError
 from fairchain.models import OnnxModel, as_frames, load_model
 from fairchain.models.adapters import from_sklearn as adapter
+from fairchain.models.adapters.converting import CONVERSION_DIFFERS
 from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.load import NOT_A_MODEL, NOT_FITTED_ON_COLUMNS
 from fairchain.prepare import prepare
+from fairchain.statements import NO_CERTIFICATE
+from tests.messages import says
 from tests.models.mixed import LABELS, about, gap, people
 
 pytest.importorskip("sklearn")
@@ -88,7 +92,7 @@ def test_a_direct_verdict_cannot_be_written_as_a_certificate_and_the_advice_work
     model, frame, _ = unaware
     question = about(frame, [*NUMBERS, "work"])
     verdict = fairchain.verify(model, question, data=frame)
-    with pytest.raises(CertificateError, match="certify=True"):
+    with pytest.raises(CertificateError, match=says(NO_CERTIFICATE)):
         fairchain.write_certificate(verdict, tmp_path / "certificate.json")
     fairchain.write_certificate(
         fairchain.verify(model, question, data=frame, certify=True), tmp_path / "certificate.json"
@@ -109,7 +113,7 @@ def test_a_network_that_decides_otherwise_about_a_row_is_not_certified() -> None
         )
 
     odd.predict = predict
-    with pytest.raises(CertificateError, match=r"the converted network decides otherwise about [1-9] of 600 rows"):
+    with pytest.raises(CertificateError, match=says(CONVERSION_DIFFERS, other="1", values_count="600")):
         fairchain.verify(odd, about(frame, NUMBERS), data=frame, certify=True)
 
 
@@ -170,11 +174,11 @@ def test_an_object_that_was_fitted_on_a_frame_gets_frames_by_itself(unaware: Any
 def test_an_object_that_does_not_say_its_columns_is_refused_and_the_advice_works(unaware: Any) -> None:
     model, frame, chosen = unaware
     question = about(frame, [*NUMBERS, "work"])
-    with pytest.raises(ModelError, match=r"fairchain.as_frames\(model.predict\) if it takes frames"):
+    with pytest.raises(ModelError, match=says(NOT_FITTED_ON_COLUMNS)):
         fairchain.verify(Wrapper(model), question, data=frame)
     verdict = fairchain.verify(as_frames(Wrapper(model).predict), question, data=frame)
     assert verdict.gap.estimate == pytest.approx(gap(chosen, frame["sex"]), abs=1e-12)
-    with pytest.raises(ModelError, match=r"or, through fairchain.as_frames, of a frame"):
+    with pytest.raises(ModelError, match=says(NOT_A_MODEL)):
         load_model(object(), question)
 
 

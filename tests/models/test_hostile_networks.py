@@ -15,9 +15,11 @@ from fairchain.models import Limits, OnnxModel
 from fairchain.models.edit.weights import Weights
 from fairchain.models.inspect.activations import layers_of
 from fairchain.models.inspect.cut import Cut
-from fairchain.models.onnx.file_checks import BUILT_IN, check_bytes, parse
+from fairchain.models.onnx.file_checks import BUILT_IN, FUNCTIONS_TOO_DEEP, check_bytes, parse
+from fairchain.models.onnx.session import BATCH_DIMENSION_OUTSIDE
 from tests import hostile
 from tests.child import run_child
+from tests.messages import says
 from tests.networks import constant, linear, node, save
 from tests.questions import spec
 
@@ -148,7 +150,7 @@ def test_nested_functions_are_counted_in_linear_time() -> None:
     from fairchain.models.onnx import file_checks
 
     own = Counted(file_checks._functions(Path("network"), network))
-    with pytest.raises(ModelError, match="levels deep"):
+    with pytest.raises(ModelError, match=says(FUNCTIONS_TOO_DEEP)):
         file_checks._expanded(Path("network"), network, own, 20_000)
     assert looked <= 3 * len(network.functions)
 
@@ -186,7 +188,7 @@ def test_a_huge_fixed_batch_is_refused_before_it_is_filled(size: int) -> None:
 def test_the_limit_of_a_fixed_batch_can_be_set() -> None:
     content = hostile.fixed_batch(4).SerializeToString()
     assert OnnxModel.from_bytes(content, "network", spec(), Limits(batch=4)).predict(ROWS).tolist() == [1, 0]
-    with pytest.raises(ModelError, match="outside of 1 to 3"):
+    with pytest.raises(ModelError, match=says(BATCH_DIMENSION_OUTSIDE, limits_batch="3")):
         OnnxModel.from_bytes(content, "network", spec(), Limits(batch=3))
 
 

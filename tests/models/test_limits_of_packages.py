@@ -14,9 +14,19 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import Limits
-from fairchain.models.adapters.converting import unpacked
-from fairchain.models.adapters.from_keras import _check_weights, check_keras_file
+from fairchain.models.adapters.converting import UNPACKED_TOO_LARGE, unpacked
+from fairchain.models.adapters.from_keras import (
+    LAYER_TOO_LARGE,
+    WEIGHTS_TOO_LARGE,
+    WEIGHTS_WOULD_BE_CAST,
+    _check_weights,
+    check_keras_file,
+)
+from fairchain.models.adapters.from_torch import TENSOR_MODULE
+from fairchain.models.base import DEPENDS_ON_BATCH
 from fairchain.models.load import load_model
+from fairchain.system.untrusted_files import NOT_PLAIN_FILE
+from tests.messages import says
 from tests.questions import spec
 
 SMALL = Limits(file_bytes=100_000)
@@ -48,7 +58,7 @@ def test_a_member_that_unpacks_to_more_than_the_limit_is_refused(tmp_path: Path)
     assert len(content) < 5000
     path = tmp_path / "model.keras"
     path.write_bytes(content)
-    with pytest.raises(ModelError, match="unpacks to more than the limit of 100000 bytes"):
+    with pytest.raises(ModelError, match=says(UNPACKED_TOO_LARGE, most="100000")):
         check_keras_file(path, SMALL)
 
 
@@ -56,7 +66,7 @@ def test_a_member_whose_stated_size_is_too_large_is_refused_unread() -> None:
     content = bytearray(archive({"data.pkl": b"\0" * 1000}))
     at = content.index(b"PK\x01\x02") + 24  # its size in the directory of the archive
     content[at : at + 4] = (10**9).to_bytes(4, "little")
-    with pytest.raises(ModelError, match="unpacks to more"):
+    with pytest.raises(ModelError, match=says(UNPACKED_TOO_LARGE)):
         unpacked(Path("state.pt"), bytes(content), 100_000, "a state dict")
 
 
@@ -79,13 +89,13 @@ def test_weights_that_unpack_to_more_than_the_limit_are_refused() -> None:
     packed = weights(w=np.zeros((1000, 1000), np.float32))
     assert len(packed) < 100_000
     parts = {"config.json": described(), "model.weights.h5": packed}
-    with pytest.raises(ModelError, match="weights of more than the limit"):
+    with pytest.raises(ModelError, match=says(WEIGHTS_TOO_LARGE)):
         _check_weights(Path("model.keras"), parts, SMALL)
 
 
 def test_a_layer_that_is_larger_than_all_weights_is_refused_before_it_is_built() -> None:
     parts = {"config.json": described(units=400_000_000), "model.weights.h5": weights(w=np.zeros((4, 3), np.float32))}
-    with pytest.raises(ModelError, match="units = 400000000, and the file holds 12 weights"):
+    with pytest.raises(ModelError, match=says(LAYER_TOO_LARGE, key="units", part="400000000", elements="12")):
         _check_weights(Path("model.keras"), parts, SMALL)
     parts["config.json"] = described()
     _check_weights(Path("model.keras"), parts, SMALL)
@@ -94,7 +104,7 @@ def test_a_layer_that_is_larger_than_all_weights_is_refused_before_it_is_built()
 @pytest.mark.parametrize("kind", [np.complex64, np.bool_, np.int8])
 def test_weights_of_keras_that_are_no_fractions_are_refused(kind: Any) -> None:
     parts = {"config.json": described(), "model.weights.h5": weights(w=np.ones((4, 3), kind))}
-    with pytest.raises(ModelError, match="which Keras would cast"):
+    with pytest.raises(ModelError, match=says(WEIGHTS_WOULD_BE_CAST)):
         _check_weights(Path("model.keras"), parts, SMALL)
 
 
@@ -103,7 +113,7 @@ def test_weights_of_torch_that_are_no_fractions_are_refused(tmp_path: Path, kind
     torch = pytest.importorskip("torch")
     module, path = torch.nn.Linear(2, 2), tmp_path / "state.pt"
     torch.save({name: value.to(getattr(torch, kind)) for name, value in module.state_dict().items()}, path)
-    with pytest.raises(ModelError, match=f"is {kind} and the module's is float32"):
+    with pytest.raises(ModelError, match=says(TENSOR_MODULE)):
         load_model(module, spec(), weights=path)
     torch.save({name: value.double() for name, value in module.state_dict().items()}, path)
     assert load_model(module, spec(), weights=path).predict(np.ones((2, 2))).shape == (2,)
@@ -118,7 +128,7 @@ def test_a_state_dict_that_unpacks_to_more_than_the_limit_is_refused(tmp_path: P
     path = tmp_path / "state.pt"
     path.write_bytes(archive(parts))
     assert path.stat().st_size < 100_000
-    with pytest.raises(ModelError, match="unpacks to more"):
+    with pytest.raises(ModelError, match=says(UNPACKED_TOO_LARGE)):
         load_model(torch.nn.Linear(2, 2), spec(), SMALL, weights=path)
 
 
@@ -126,7 +136,7 @@ def test_a_state_dict_that_unpacks_to_more_than_the_limit_is_refused(tmp_path: P
 def test_a_pipe_as_weights_is_refused_without_waiting(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     os.mkfifo(tmp_path / "state.pt")
-    with pytest.raises(ModelError, match="not a plain file"):
+    with pytest.raises(ModelError, match=says(NOT_PLAIN_FILE)):
         load_model(torch.nn.Linear(2, 2), spec(), weights=tmp_path / "state.pt")
 
 
@@ -137,12 +147,12 @@ def test_a_module_that_answers_otherwise_in_large_batches_is_refused() -> None:
         def forward(self, x: Any) -> Any:
             return x if len(x) <= 100 else -x
 
-    with pytest.raises(ModelError, match="depends on the others in its batch"):
+    with pytest.raises(ModelError, match=says(DEPENDS_ON_BATCH)):
         load_model(Large(), spec())
 
 
 def test_a_function_that_answers_otherwise_in_large_batches_is_refused() -> None:
-    with pytest.raises(ModelError, match="depends on the others in its batch"):
+    with pytest.raises(ModelError, match=says(DEPENDS_ON_BATCH)):
         load_model(lambda x: (x[:, 0] > 4) ^ (len(x) > 5000), spec())
 
 

@@ -13,7 +13,14 @@ import fairchain
 from fairchain.errors import ModelError
 from fairchain.models import load_model
 from fairchain.models.adapters import model_files
-from fairchain.models.adapters.model_files import read_object
+from fairchain.models.adapters.model_files import (
+    DAMAGED_MODEL_FILE,
+    FILE_NEEDS,
+    UNTRUSTED_TYPES,
+    read_object,
+)
+from fairchain.models.adapters.socrates_file import NOT_SOCRATES_NETWORK
+from tests.messages import says
 from tests.models.mixed import LABELS, about, gap, people
 from tests.questions import spec
 
@@ -27,7 +34,7 @@ def test_without_the_package_the_message_says_what_to_install(
     monkeypatch.setattr(model_files, "find_spec", lambda _: None)
     path = tmp_path / f"model{suffix}"
     path.write_bytes(SUFFIXES[suffix])
-    with pytest.raises(ModelError, match=r"install it: pip install (xgboost|lightgbm|catboost|'fairchain\[skops\]')"):
+    with pytest.raises(ModelError, match=says(FILE_NEEDS)):
         load_model(path, spec())
 
 
@@ -37,14 +44,14 @@ def test_a_json_file_of_xgboost_is_not_called_a_broken_socrates_file(
     monkeypatch.setattr(model_files, "find_spec", lambda _: None)
     path = tmp_path / "model.json"
     path.write_text(json.dumps({"learner": {}, "version": [3, 0, 0]}))
-    with pytest.raises(ModelError, match="pip install xgboost"):
+    with pytest.raises(ModelError, match=says(FILE_NEEDS, package="xgboost", install="xgboost")):
         load_model(path, spec())
 
 
 def test_a_json_file_that_is_neither_is_called_what_it_should_be(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     path.write_text("{}")
-    with pytest.raises(ModelError, match="not a SOCRATES network"):
+    with pytest.raises(ModelError, match=says(NOT_SOCRATES_NETWORK)):
         load_model(path, spec())
 
 
@@ -142,7 +149,7 @@ def test_trees_of_xgboost_that_are_no_trees_are_refused(damage: str, tmp_path: P
     content = json.loads(path.read_text())
     DAMAGE[damage](tree_of_xgboost(content))
     path.write_text(json.dumps(content))
-    with pytest.raises(ModelError, match=r"not a model that xgboost saved, or a damaged one .*save it again"):
+    with pytest.raises(ModelError, match=says(DAMAGED_MODEL_FILE, package="xgboost")):
         read_object(path)
 
 
@@ -165,7 +172,7 @@ def test_trees_of_lightgbm_that_are_no_trees_are_refused(old: str, new: str, tmp
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
-    with pytest.raises(ModelError, match="not a model that lightgbm saved, or a damaged one"):
+    with pytest.raises(ModelError, match=says(DAMAGED_MODEL_FILE, package="lightgbm")):
         read_object(path)
 
 
@@ -187,7 +194,7 @@ def test_types_that_skops_does_not_trust_are_listed_and_the_advice_works(tmp_pat
     frame, labels = people()
     model = RandomForestClassifier(5, random_state=0).fit(frame[["age"]], labels)
     skops.io.dump(model, tmp_path / "model.skops")
-    with pytest.raises(ModelError, match=r'does not trust: "sklearn.tree._tree.Tree"; .*skops.io.load\(path, trusted'):
+    with pytest.raises(ModelError, match=says(UNTRUSTED_TYPES, untrusted='"sklearn.tree._tree.Tree"')):
         load_model(tmp_path / "model.skops", about(frame, ["age"]))
     loaded = skops.io.load(tmp_path / "model.skops", trusted=["sklearn.tree._tree.Tree"])
     verdict = fairchain.verify(loaded, about(frame, ["age"]), data=frame)

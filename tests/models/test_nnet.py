@@ -11,7 +11,9 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import Limits, load_model
-from fairchain.models.adapters.from_nnet import read_nnet
+from fairchain.models.adapters.from_nnet import WIDTH_DOES_NOT_FIT, read_nnet
+from fairchain.system.untrusted_files import TOO_LARGE
+from tests.messages import says
 from tests.questions import category, integer, real, spec
 
 FEATURES = [integer("age", 0, 9), real("score", -1, 1), category("sex", "F", "M")]
@@ -93,13 +95,13 @@ def test_a_damaged_file_is_refused_with_what_is_wrong(text: str, problem: str, t
 
 def test_a_file_above_the_limit_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "network.nnet").write_text(GOOD)
-    with pytest.raises(ModelError, match="larger than the limit of 10 bytes"):
+    with pytest.raises(ModelError, match=says(TOO_LARGE, most="10")):
         load_model(tmp_path / "network.nnet", spec(*FEATURES), Limits(file_bytes=10))
 
 
 def test_another_number_of_features_is_told(tmp_path: Path) -> None:
     (tmp_path / "network.nnet").write_text(GOOD)
-    with pytest.raises(ModelError, match="takes 3 values and the spec has features for 2"):
+    with pytest.raises(ModelError, match=says(WIDTH_DOES_NOT_FIT, low_count="3", width="2")):
         load_model(
             tmp_path / "network.nnet",
             spec(integer("age", 0, 9, groups={"young": [0, 4], "old": [5, 9]}), FEATURES[1], protected=["age"]),

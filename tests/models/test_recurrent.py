@@ -14,8 +14,10 @@ from fairchain.errors import ModelError
 from fairchain.models import OnnxModel, load_model
 from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import Probe, layers_of
-from fairchain.models.inspect.recurrent import StepProbe, steps_of
+from fairchain.models.inspect.recurrent import SEQUENCES_ROWS, STATES_IN_ANOTHER_ORDER, StepProbe, steps_of
+from fairchain.models.onnx.file_checks import RECURRENT_ADVICE
 from fairchain.spec import Spec
+from tests.messages import says
 from tests.networks import constant, graph, node, save, value
 from tests.questions import category, real, spec
 from tests.sequences import Network, Recurrent, sigmoid, text_spec, vectors
@@ -186,7 +188,7 @@ def test_states_of_other_rows_are_refused(texts: tuple[Spec, Any]) -> None:
     made.graph.node.append(node("Gather", ["y", "back"], ["z"], axis=0))
     made.graph.output[0].name = "z"
     model = OnnxModel.from_bytes(made.SerializeToString(), "network", texts[0])
-    with pytest.raises(ModelError, match="are in another order than the rows"):
+    with pytest.raises(ModelError, match=says(STATES_IN_ANOTHER_ORDER)):
         StepProbe(model, texts[0], ["lstm1"])
 
 
@@ -222,14 +224,14 @@ def test_an_operator_over_the_rows_is_refused() -> None:
     parts = [constant("w", layer.w), constant("r", layer.r), constant("b", layer.b), constant("zero", [0], np.int64)]
     made = graph(nodes, [value("x")], [value("y")], [*parts, *shapes])
     model = OnnxModel.from_bytes(made.SerializeToString(), "network", asked)
-    with pytest.raises(ModelError, match="rnn1 has 16 sequences for 8 rows"):
+    with pytest.raises(ModelError, match=says(SEQUENCES_ROWS, name2="rnn1", shape="16", rows="8")):
         StepProbe(model, asked, ["rnn1"])
 
 
 def test_a_loop_is_refused_with_what_to_do(tmp_path: Path, texts: tuple[Spec, Any]) -> None:
     body = graph([node("Identity", ["a"], ["b"])], [value("a")], [value("b")]).graph
     made = graph([node("Loop", ["", "", "x"], ["y"], body=body)], [value("x")], [value("y")])
-    with pytest.raises(ModelError, match=r"Loop is not on the list.*LSTM, GRU or RNN, with the lengths.*mask_zero"):
+    with pytest.raises(ModelError, match=says(RECURRENT_ADVICE)):
         OnnxModel(save(made, tmp_path / "network.onnx"), texts[0])
 
 

@@ -12,9 +12,11 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import OnnxModel, load_model
-from fairchain.models.base import random_inputs
+from fairchain.models.adapters.torch_call import FORWARD_WITHOUT_LENGTHS
+from fairchain.models.base import DEPENDS_ON_BATCH, LOADED_FOR_ANOTHER_SPEC, random_inputs
 from fairchain.models.inspect.recurrent import StepProbe, steps_of
 from fairchain.spec import Spec
+from tests.messages import says
 from tests.questions import category, real, spec
 from tests.sequences import text_spec, vectors
 
@@ -189,7 +191,7 @@ def test_a_mask_is_known_by_its_name_or_named(torch: Any, tmp_path: Path) -> Non
         model = load_model(mean_of(torch, name), text_spec(LENGTH, vectors=path, **feature))
         assert isinstance(model, OnnxModel), model.note
         assert [node.name for node in model.network.model.graph.input] == ["input", feature.get("mask", "mask")]
-    with pytest.raises(ModelError, match='forward takes "seen", which is neither the lengths of texts nor a mask'):
+    with pytest.raises(ModelError, match=says(FORWARD_WITHOUT_LENGTHS, parameter_name="seen")):
         load_model(mean_of(torch, "seen"), text_spec(LENGTH, vectors=path))
 
 
@@ -205,7 +207,7 @@ def test_an_answer_that_depends_on_the_longest_text_is_refused(torch: Any, tmp_p
             packed = rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
             return self.answer(rnn.pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)[0].mean(1))
 
-    with pytest.raises(ModelError, match="depends on the others in its batch"):
+    with pytest.raises(ModelError, match=says(DEPENDS_ON_BATCH)):
         load_model(Mean(), text_spec(LENGTH, vectors=vectors(tmp_path, WIDTH)[0]))
 
 
@@ -213,5 +215,5 @@ def test_the_spec_is_what_a_module_is_loaded_with(torch: Any, tmp_path: Path) ->
     asked: Spec = text_spec(LENGTH, vectors=vectors(tmp_path, WIDTH)[0])
     model = load_model(module(torch, "LSTM", "unsorted"), asked)
     model.must_fit(asked)
-    with pytest.raises(ModelError, match="other features"):
+    with pytest.raises(ModelError, match=says(LOADED_FOR_ANOTHER_SPEC)):
         model.must_fit(text_spec(LENGTH + 1, vectors=vectors(tmp_path, WIDTH)[0]))

@@ -13,6 +13,7 @@ from fairchain.errors import ModelError
 from fairchain.models import OnnxModel
 from fairchain.models.base import random_inputs
 from fairchain.models.edit.thresholds import (
+    GROUP_NOT_VISIBLE,
     ScoreTensor,
     reading_groups,
     score_tensors,
@@ -21,6 +22,7 @@ from fairchain.models.edit.thresholds import (
 )
 from fairchain.prepare import group_masks
 from fairchain.spec import Spec, groups_of
+from tests.messages import says
 from tests.networks import constant, graph, node, value
 from tests.questions import category, integer, real, spec
 
@@ -158,7 +160,7 @@ def test_a_group_that_the_network_cannot_tell_is_refused(protected: dict[str, An
     question = spec(integer("x"), protected, decision="logit")
     model = loaded(flat("logit", width=2), question)
     groups = groups_of(question)
-    with pytest.raises(ModelError, match='cannot be told from what the network gets for "who"; take one threshold'):
+    with pytest.raises(ModelError, match=says(GROUP_NOT_VISIBLE, feature_name="who")):
         with_thresholds(model, question, cut=0.0, thresholds=[1.0] * len(groups), groups=groups)
 
 

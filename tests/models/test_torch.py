@@ -16,7 +16,10 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import Limits, OnnxModel, load_model, to_onnx
+from fairchain.models.adapters.converting import NOT_CONVERTED
+from fairchain.models.adapters.torch_call import PARAMETERS_DO_NOT_FIT
 from fairchain.models.base import random_inputs
+from tests.messages import says
 from tests.questions import category, integer, real, spec
 
 pytestmark = pytest.mark.torch
@@ -167,7 +170,7 @@ def test_a_branch_that_an_export_would_freeze_is_noticed(torch: Any) -> None:
     assert not loaded.certifiable
     assert "evaluated in Python, without a certificate" in loaded.note
     assert loaded.predict(rows(50)).tolist() == scores(torch, module, rows(50)).argmax(axis=1).tolist()
-    with pytest.raises(ModelError, match="torch module Branches is evaluated in Python"):
+    with pytest.raises(ModelError, match=says(NOT_CONVERTED, name="torch module Branches")):
         to_onnx(module, spec(*FEATURES))
 
 
@@ -315,7 +318,7 @@ def test_parameters_of_forward_are_filled_by_the_features_that_name_them(torch: 
 
 
 def test_parameters_that_no_feature_names_are_told_with_the_remedy(torch: Any) -> None:
-    with pytest.raises(ModelError, match=r'forward takes kinds, numbers, .* fills: input = "..."'):
+    with pytest.raises(ModelError, match=says(PARAMETERS_DO_NOT_FIT, value="kinds, numbers")):
         load_model(mixed_module(torch), spec(*FEATURES))
 
 

@@ -11,8 +11,9 @@ from fairchain.errors import ModelError
 from fairchain.models import OnnxModel
 from fairchain.models.base import random_inputs
 from fairchain.models.edit.candidates import Tunable, first_source, input_means
-from fairchain.models.edit.weights import Weights, WeightUnit
+from fairchain.models.edit.weights import NO_WEIGHTS, Weights, WeightUnit
 from fairchain.spec import Spec
+from tests.messages import says
 from tests.networks import constant, graph, node, value
 from tests.questions import category, integer, real, spec
 
@@ -326,7 +327,7 @@ def test_a_network_without_changeable_weights_says_so() -> None:
         [value("y")],
         ml=True,
     )  # fmt: skip
-    with pytest.raises(ModelError, match="no weights that could be changed"):
+    with pytest.raises(ModelError, match=says(NO_WEIGHTS)):
         Weights(load(model))
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from fairchain.errors import DataError, SpecError
 from fairchain.monitoring import Monitor
+from fairchain.monitoring.monitor import MORE_THAN
 from fairchain.statistics import Decision
+from tests.messages import says
 
 
 def rows(size: int, rates: tuple[float, ...] = (0.2, 0.9), seed: int = 0) -> tuple[list[str], list[bool]]:
@@ -153,7 +155,7 @@ def test_a_group_whose_name_cannot_be_kept_is_refused(name: str, words: str) -> 
 
 def test_a_column_of_names_is_no_column_of_groups() -> None:
     monitor = Monitor(0.1)
-    with pytest.raises(DataError, match="501 are more than 500"):
+    with pytest.raises(DataError, match=says(MORE_THAN, places_count="501", most_groups="500")):
         monitor.update_many(range(501), [True] * 501)
     assert monitor.rows == 0
 

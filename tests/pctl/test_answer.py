@@ -15,8 +15,12 @@ from hypothesis import strategies as st
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
 from fairchain.pctl import check_chain, parse
-from fairchain.pctl.checker import EngineName
+from fairchain.pctl.answer import ANSWER_HAS_NO_TRUTH
+from fairchain.pctl.checker import NO_EVIDENCE, UNKNOWN_ENGINE, EngineName
 from fairchain.pctl.group_gaps import widest
+from fairchain.pctl.label_names import NO_STATE_CHAIN
+from fairchain.pctl.storm import MISSING
+from tests.messages import says
 from tests.pctl.builders import chain_of
 
 GROUPS = ["sex=Female", "sex=Male", "sex=Other"]
@@ -121,15 +125,15 @@ def test_init_is_the_initial_state_unless_the_chain_has_its_own(engine: EngineNa
 
 def test_a_state_or_an_engine_that_is_not_there_is_one_message() -> None:
     # Of names with one letter and a number all are as near as each other: they are listed, none is suggested.
-    with pytest.raises(QueryError, match='no state "s9" in this chain; expected one of "s0", "s1"'):
+    with pytest.raises(QueryError, match=says(NO_STATE_CHAIN, name='"s9"')):
         check_chain(groups(), 'P=? [ F "Y=yes" ]', start="s9")
-    with pytest.raises(QueryError, match='unknown engine "prism"; expected own or storm'):
+    with pytest.raises(QueryError, match=says(UNKNOWN_ENGINE, name="prism")):
         check_chain(groups(), 'P=? [ F "Y=yes" ]', engine="prism")  # type: ignore[arg-type]
 
 
 def test_without_stormpy_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "stormpy", None)
-    with pytest.raises(QueryError, match=r"pip install fairchain\[storm\]"):
+    with pytest.raises(QueryError, match=says(MISSING)):
         check_chain(groups(), 'P=? [ F "Y=yes" ]', engine="storm")
 
 
@@ -155,7 +159,7 @@ def test_an_answer_is_plain_json() -> None:
 
 
 def test_an_answer_has_no_truth_of_its_own() -> None:
-    with pytest.raises(TypeError, match="look at its value"):
+    with pytest.raises(TypeError, match=says(ANSWER_HAS_NO_TRUTH)):
         bool(check_chain(groups(), 'P>=0.9 [ F "Y=yes" ]'))
 
 
@@ -178,7 +182,7 @@ def test_what_was_never_seen_is_named_if_it_matters() -> None:
     assert check_chain(chain, 'P=? [ F "Y=yes" ]', start="s2").depends_on == ()
     assert check_chain(chain, 'gap=? [ F "Y=yes" ] over "sex=Male", "sex=Female"').depends_on == ()
     for question in (('P=? [ F "Y=yes" ]', "s3"), ('gap=? [ F "Y=yes" ] over "sex=*"', None)):
-        with pytest.raises(QueryError, match='state "s3" was never seen, so there is no evidence'):
+        with pytest.raises(QueryError, match=says(NO_EVIDENCE, states='"s3"')):
             check_chain(chain, question[0], start=question[1])
     assert check_chain(chain, '"sex=Other"', start="s3").value is True
 

@@ -11,6 +11,8 @@ from fairchain import example, learn_chain
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
 from fairchain.pctl import check_chain
+from fairchain.pctl.checker import NO_EVIDENCE
+from tests.messages import says
 from tests.pctl.builders import chain_of, random_chain
 
 FORMULAS = [
@@ -72,7 +74,7 @@ def test_a_comparison_that_the_bounds_allow_both_ways_is_undecided() -> None:
 
 def test_a_state_without_evidence_is_no_place_to_ask_from() -> None:
     chain = learn_chain(None, example("census"), units=["hours-per-week:bins=10.2,10.6"], rounds=300)
-    with pytest.raises(QueryError, match="was never seen, so there is no evidence"):
+    with pytest.raises(QueryError, match=says(NO_EVIDENCE)):
         check_chain(chain, 'P=? [ F "Y=>50K" ]', start="race=White & 10.2 <= hours-per-week < 10.6")
 
 

@@ -15,8 +15,9 @@ import pytest
 from fairchain.errors import SpecError
 from fairchain.populations import Scratch
 from fairchain.populations.bayes import graph
-from fairchain.populations.bayes.population import BayesPopulation
+from fairchain.populations.bayes.population import NOT_BAYESIAN_NETWORK, BayesPopulation
 from fairchain.spec import parse_spec
+from tests.messages import says
 from tests.populations.towns import FEATURES, JOB, RACE, SEX, TOWN, number, population, town
 from tests.questions import question, real
 
@@ -126,5 +127,5 @@ def _spec_of_town() -> Any:
 
 
 def test_another_kind_of_population_is_refused() -> None:
-    with pytest.raises(SpecError, match="is not a Bayesian network"):
+    with pytest.raises(SpecError, match=says(NOT_BAYESIAN_NETWORK)):
         BayesPopulation(parse_spec(question()), [])

@@ -14,8 +14,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairchain.errors import SpecError
-from fairchain.populations.bayes.reading import MOST_BYTES, parse_bif, read_nodes
+from fairchain.populations.bayes.reading import CHECK_PATH, MOST_BYTES, parse_bif, read_nodes
 from fairchain.spec.schema import BayesNetwork, Node
+from fairchain.system.untrusted_files import NOT_PLAIN_FILE, TOO_LARGE
+from tests.messages import says
 
 HOMES = """\
 // Who rents and who owns; made up for this test.
@@ -206,10 +208,10 @@ def test_other_files_are_refused_with_one_message(tmp_path: Path, name: str, tex
 
 
 def test_files_that_are_missing_or_no_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="no such file; check path in"):
+    with pytest.raises(SpecError, match=says(CHECK_PATH)):
         read_nodes(BayesNetwork(path=str(tmp_path / "none.bif")))
     (tmp_path / "folder.bif").mkdir()
-    with pytest.raises(SpecError, match="not a plain file"):
+    with pytest.raises(SpecError, match=says(NOT_PLAIN_FILE)):
         read_nodes(BayesNetwork(path=str(tmp_path / "folder.bif")))
 
 
@@ -218,7 +220,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_parsed(tmp_path: Path)
     with path.open("wb") as file:
         file.truncate(10 * MOST_BYTES[".bif"])
     started = time.perf_counter()
-    with pytest.raises(SpecError, match="larger than the limit of 50,000,000 bytes"):
+    with pytest.raises(SpecError, match=says(TOO_LARGE, most="50,000,000")):
         read_nodes(BayesNetwork(path=str(path)))
     assert time.perf_counter() - started < 2
 

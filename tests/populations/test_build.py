@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.populations import UniformPopulation, build_population
+from fairchain.populations.build import (
+    FUNCTION_NEEDED,
+    FUNCTION_NOT_EXPECTED,
+    ROWS_TABLE_NOT_DRAWN,
+)
 from fairchain.populations.functions import FunctionPopulation
 from fairchain.populations.marginals import MarginalPopulation
 from fairchain.populations.mixture import AveragePopulation
@@ -18,6 +23,7 @@ from fairchain.populations.rejection import RejectionPopulation
 from fairchain.spec import Spec, groups_of, parse_spec
 from fairchain.spec.conditions import parse_predicate
 from fairchain.spec.subgroups import Subgroup
+from tests.messages import says
 from tests.questions import category, question, real
 
 FEATURES = [real("x", 0, 1), category("sex", "Female", "Male")]
@@ -100,13 +106,13 @@ def test_a_network_is_drawn_too() -> None:
 
 def test_a_function_and_its_kind_belong_together() -> None:
     spec = asked(kind="callable")
-    with pytest.raises(SpecError, match="needs a Python function"):
+    with pytest.raises(SpecError, match=says(FUNCTION_NEEDED)):
         build_population(spec, subgroups(spec))
-    with pytest.raises(SpecError, match=r"population.kind.*callable"):
+    with pytest.raises(SpecError, match=says(FUNCTION_NOT_EXPECTED)):
         build_population(asked(kind="uniform"), subgroups(spec), function=drawing)
 
 
 def test_rows_of_a_table_are_not_drawn() -> None:
     spec = asked(kind="table", path="people.csv", **{"as": "population"})
-    with pytest.raises(ValueError, match="not drawn"):
+    with pytest.raises(ValueError, match=says(ROWS_TABLE_NOT_DRAWN)):
         build_population(spec, subgroups(spec))

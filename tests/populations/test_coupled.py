@@ -14,12 +14,13 @@ from scipy.stats import binom
 from fairchain import Coupled, parse_spec, verify
 from fairchain.errors import DataError
 from fairchain.populations import build_population
-from fairchain.populations.functions import FunctionPopulation
+from fairchain.populations.functions import ROWS_NOT_INDEPENDENT, FunctionPopulation
 from fairchain.populations.rejection import RejectionPopulation
 from fairchain.populations.streams import Address
 from fairchain.spec import comparison_of
 from fairchain.spec.conditions import parse_predicate
 from fairchain.statistics.e_values import growth, log_wealth
+from tests.messages import says
 from tests.questions import category, question, real, spec
 
 ASKED = spec(real("x"), category("sex", "Female", "Male"))
@@ -214,7 +215,7 @@ def test_dependence_that_shows_in_large_calls_only_is_found_during_the_run() -> 
 
     drawn = FunctionPopulation(ASKED, None, Coupled(late, uniforms=1))
     drawn.rounds(0, 0, 400).inputs([0, 1])
-    with pytest.raises(DataError, match="depends on other rows"):
+    with pytest.raises(DataError, match=says(ROWS_NOT_INDEPENDENT)):
         drawn.rounds(0, 0, 1024).inputs([0, 1])
 
 
@@ -228,7 +229,7 @@ def test_a_coupled_function_that_changes_during_the_run_is_refused() -> None:
         return rows_of(u[:, 0] if calls <= 40 else u[:, 0] ** 2, group)
 
     drawn = FunctionPopulation(ASKED, None, Coupled(drifting, uniforms=1))
-    with pytest.raises(DataError, match="changes from call to call"):
+    with pytest.raises(DataError, match=says(ROWS_NOT_INDEPENDENT)):
         np.stack([drawn.rounds(0, chunk, 16).inputs([0, 1]) for chunk in range(40)])
 
 

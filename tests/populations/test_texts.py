@@ -17,10 +17,18 @@ from scipy.stats import chisquare
 
 from fairchain.errors import DataError, SpecError
 from fairchain.populations import Scratch, build_population
-from fairchain.populations.build import large_enough
-from fairchain.populations.texts import TextPopulation
+from fairchain.populations.build import SHARES_UNKNOWN, large_enough
+from fairchain.populations.texts import (
+    GROUP_OF_SEVERAL_TERMS,
+    NONE_TEXTS_MENTIONS,
+    TERM_TWICE,
+    TextPopulation,
+    read_texts,
+)
 from fairchain.spec import comparison_of, parse_spec
+from fairchain.text.substitution import SYNONYMS_NEED_VECTORS
 from fairchain.text.terms import kept_words
+from tests.messages import says
 from tests.questions import changed
 from tests.text.builders import TERMS, TEXTS, WORDS, population_of, question, spec_of
 
@@ -202,26 +210,29 @@ def test_a_mean_of_groups_and_everybody_are_drawn_too(tmp_path: Path) -> None:
 def test_groups_of_several_values_and_several_features(tmp_path: Path) -> None:
     joined = changed(question(tmp_path), "feature.1.groups", {"somebody": ["sun", "moon"], "nobody": "none"})
     assert [len(pool) for pool in population_of(parse_spec(joined)).pools] == [4, 2]
-    with pytest.raises(SpecError, match="has several values, and a text is shown with the terms of one"):
+    with pytest.raises(SpecError, match=says(GROUP_OF_SEVERAL_TERMS)):
         population_of(parse_spec(changed(joined, "population.as", "swapped")))
     colour = {"name": "colour", "kind": "category", "values": ["red", "none"], "terms": {"red": ["red", "green"]}}
     both = question(tmp_path)
     both["feature"].append(colour)
     both["property"]["protected"] = ["faith", "colour"]
-    with pytest.raises(DataError, match='mentions "faith=sun & colour=red"'):
+    with pytest.raises(DataError, match=says(NONE_TEXTS_MENTIONS, what='"faith=sun & colour=red"')):
         population_of(parse_spec(both))
     both["feature"][2]["terms"] = {"red": ["sunny"]}
-    with pytest.raises(SpecError, match='"sunny" is a term of "faith" too'):
+    with pytest.raises(SpecError, match=says(TERM_TWICE, word="sunny", seen="faith")):
         population_of(parse_spec(both))
 
 
 def test_small_groups_can_be_left_out(tmp_path: Path) -> None:
     data = changed(question(tmp_path, (*TEXTS, "the dog")), "property.min_size", 0.4)
-    groups, left = large_enough(parse_spec(data))
-    assert [group.name for group in groups] == ["faith=sun", "faith=none"]
-    assert left == (("faith=moon", 2 / 7),)
-    with pytest.raises(SpecError, match="shares cannot be computed"):
-        large_enough(parse_spec(changed(data, "population.as", "swapped")))
+    for least in (0.4, 3):
+        spec = parse_spec(changed(data, "property.min_size", least))
+        groups, left = large_enough(spec, read_texts(spec))
+        assert [group.name for group in groups] == ["faith=sun", "faith=none"]
+        assert left == (("faith=moon", 2),)
+    spec = parse_spec(changed(data, "population.as", "swapped"))
+    with pytest.raises(SpecError, match=says(SHARES_UNKNOWN)):
+        large_enough(spec, read_texts(spec))
 
 
 def test_a_phrase_says_what_is_drawn(tmp_path: Path) -> None:
@@ -300,7 +311,7 @@ def test_synonyms_of_a_vocabulary_come_from_wordnet_only(tmp_path: Path) -> None
     (tmp_path / "words.txt").write_text("\n".join(WORDS))
     data = changed(question(tmp_path, replace=1), "feature.0.vectors", ...)
     data = changed(data, "feature.0.vocabulary", str(tmp_path / "words.txt"))
-    with pytest.raises(SpecError, match='write synonyms = "wordnet", or replace = 0'):
+    with pytest.raises(SpecError, match=says(SYNONYMS_NEED_VECTORS)):
         population_of(parse_spec(data))
     assert population_of(parse_spec(changed(data, "population.replace", 0))).lexicon.table is None
     for part in ("noun", "verb", "adj", "adv"):

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare, kstest
 
 from fairchain.populations import UniformPopulation
+from fairchain.populations.base import DRAWN_BY_AVERAGE
 from fairchain.spec import Group
 from fairchain.spec.subgroups import Subgroup
+from tests.messages import says
 from tests.questions import category, integer, real, spec
 
 RARE = 1e-6
@@ -229,7 +231,7 @@ def test_shares_are_those_of_the_ranges() -> None:
 def test_a_mean_of_groups_is_not_shown_as_if_it_were_everybody() -> None:
     asked = spec(*PEOPLE)
     groups: tuple[Group, ...] = UniformPopulation(asked).groups
-    with pytest.raises(ValueError, match="AveragePopulation"):
+    with pytest.raises(ValueError, match=says(DRAWN_BY_AVERAGE)):
         UniformPopulation(asked, [Subgroup("mean", mixed=groups)])
 
 

@@ -18,10 +18,13 @@ from fairchain.certificates import dump, write_certificate
 from fairchain.cli.app import RECHECKED
 from fairchain.populations.rejection import RejectionPopulation
 from fairchain.rechecking import Recheck
-from fairchain.rechecking.contents import MOST_VALUES
+from fairchain.rechecking.contents import MOST_VALUES, NOT_FAIRCHAIN_CERTIFICATE
+from fairchain.rechecking.files import FILE_MISSING_BESIDE
+from fairchain.rechecking.rechecker import BAD_SECONDS_OR_SEED
 from fairchain.spec import revise
 from fairchain.spec.seeds import derive_seed, meaning_of
 from fairchain.statements import scope
+from tests.messages import says
 from tests.networks import constant, graph, linear, node, save, value
 from tests.questions import category, changed, integer, question
 from tests.rechecking.builders import audit, written
@@ -201,7 +204,7 @@ def test_words_beside_a_forged_certificate_are_not_read(forged: tuple[Path, Path
 def test_a_file_that_lies_beside_the_certificate_alone_is_missing(forged: tuple[Path, Path, Spec]) -> None:
     own, other, _ = forged
     (own / "vectors.txt").unlink()
-    with pytest.raises(CertificateError, match="does not lie beside the network or the data that you named"):
+    with pytest.raises(CertificateError, match=says(FILE_MISSING_BESIDE)):
         recheck(other / "c.json", own / "network.onnx", data=own / "texts.txt")
 
 
@@ -222,7 +225,7 @@ def test_a_file_that_the_certificate_is_not_about_is_refused_not_listed(tmp_path
 
 @pytest.mark.parametrize("wrong", [{"seconds": float("nan")}, {"seconds": -1.0}, {"seed": -1}, {"seed": 2**63}])
 def test_an_effort_without_an_end_or_a_seed_without_a_meaning_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(CertificateError, match="seconds must be"):
+    with pytest.raises(CertificateError, match=says(BAD_SECONDS_OR_SEED)):
         recheck("certificate.json", fresh=True, **wrong)
 
 
@@ -365,7 +368,7 @@ def test_rows_beyond_all_tables_are_refused(tmp_path: Path) -> None:
     for where in ("rows", "trials"):
         forged = json.loads(json.dumps(content))
         forged["evidence"][where] = 2**60 if where == "rows" else [2**60, 1]
-        with pytest.raises(CertificateError, match="evidence"):
+        with pytest.raises(CertificateError, match=says(NOT_FAIRCHAIN_CERTIFICATE)):
             recheck(rewritten(tmp_path / "c.json", forged), data=rows)
 
 

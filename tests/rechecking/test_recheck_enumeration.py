@@ -14,8 +14,11 @@ import pytest
 from fairchain import CertificateError, make_certificate, parse_spec, recheck, verify
 from fairchain.certificate_format import SegmentEvidence, chain_start, chained, digest
 from fairchain.rechecking import Recheck
+from fairchain.rechecking.contents import NOT_FAIRCHAIN_CERTIFICATE
+from fairchain.rechecking.rechecker import NOTHING_DRAWN
 from fairchain.spec.seeds import meaning_of
 from fairchain.verification import enumeration
+from tests.messages import says
 from tests.rechecking.builders import audit, written
 from tests.verification.exact import random_answers
 
@@ -180,14 +183,14 @@ def test_a_sample_of_segments_is_consistent_with_its_escape_probability(
 
 
 def test_a_fresh_run_has_nothing_to_draw(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(CertificateError, match="nothing is drawn"):
+    with pytest.raises(CertificateError, match=says(NOTHING_DRAWN)):
         rechecked(certificate(folder), folder, tmp_path / "c.json", fresh=True)
 
 
 def test_a_sampled_run_cannot_be_passed_off_as_an_enumeration(folder: Path, tmp_path: Path) -> None:
     content = make_certificate(verify(None, parse_spec(audit(folder, "uniform", "difference")), workers=1))
     content["claims"]["engine"] = "enumeration"
-    with pytest.raises(CertificateError, match="evidence"):
+    with pytest.raises(CertificateError, match=says(NOT_FAIRCHAIN_CERTIFICATE)):
         rechecked(content, folder, tmp_path / "c.json")
 
 
@@ -195,7 +198,7 @@ def test_a_weight_that_is_no_whole_number_is_refused(folder: Path, tmp_path: Pat
     for wrong in ("-1", "1.5", "01", "", "9" * 6000):
         content = certificate(folder)
         content["evidence"]["segments"][0]["weights"][0][0][0] = wrong
-        with pytest.raises(CertificateError, match="evidence"):
+        with pytest.raises(CertificateError, match=says(NOT_FAIRCHAIN_CERTIFICATE)):
             rechecked(content, folder, tmp_path / "c.json")
 
 

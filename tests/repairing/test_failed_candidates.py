@@ -13,13 +13,15 @@ from fairchain.errors import ModelError
 from fairchain.models import OnnxModel
 from fairchain.models.edit.candidates import Tunable
 from fairchain.models.edit.weights import Weights
+from fairchain.models.onnx.decision import OUTPUT_NOT_DECISION
 from fairchain.prepare import prepare
 from fairchain.repairing import diff_report, repair
 from fairchain.repairing.judge import Judge, WeightEdits
 from fairchain.repairing.parameters import Shifts
 from fairchain.repairing.repair_data import LabelledRows, inputs_of
-from fairchain.repairing.search import FAILED, Candidate, CandidateTrial, Score
+from fairchain.repairing.search import FAILED, UNDECIDED_INPUT, Candidate, CandidateTrial, Score
 from fairchain.spec import Spec
+from tests.messages import says
 from tests.networks import save
 from tests.repairing.builders import SEX, asked, fragile
 
@@ -76,7 +78,7 @@ def test_a_candidate_that_fails_on_held_out_rows_only_is_not_accepted(tmp_path: 
 
 def test_held_out_rows_without_a_decision_of_the_original_are_an_error(tmp_path: Path) -> None:
     judge, parameters = judge_of(question(tmp_path), rows(-1, 3, 5, 8))
-    with pytest.raises(ModelError, match="which is not a decision"):
+    with pytest.raises(ModelError, match=says(OUTPUT_NOT_DECISION)):
         judge.one(candidate(0, 1), parameters, 1)
 
 
@@ -95,7 +97,7 @@ def test_a_candidate_that_fails_in_the_search_has_the_worst_score(
 
 
 def test_searched_rows_without_a_decision_of_the_original_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="has no decision for some input"):
+    with pytest.raises(ModelError, match=says(UNDECIDED_INPUT)):
         trial_of(question(tmp_path), rows(-1, 3, 5, 8))
 
 
@@ -122,7 +124,7 @@ def test_an_original_without_a_decision_for_somebody_is_an_error(tmp_path: Path)
     model = fragile()
     next(each for each in model.graph.initializer if each.name == "b3").raw_data = np.float32(-0.5).tobytes()
     save(model, tmp_path / "network.onnx")
-    with pytest.raises(ModelError, match=r"network.onnx: output \"y\" is nan, nan, which is not a decision"):
+    with pytest.raises(ModelError, match=says(OUTPUT_NOT_DECISION, output="y", answer="nan, nan")):
         repair(None, asked(tmp_path), max_units=0, iterations=1, workers=1)
 
 

@@ -13,6 +13,8 @@ from msgspec.structs import replace as changed
 from fairchain import recheck
 from fairchain.errors import FairchainError
 from fairchain.repairing import diff_report, repair, write_repair
+from fairchain.repairing.files import OVERWRITES_SOURCE, STALE_CERTIFICATE
+from tests.messages import says
 from tests.repairing.builders import QUICK, asked, labelled
 
 pytestmark = pytest.mark.usefixtures("few_inputs")
@@ -50,7 +52,7 @@ def test_the_network_that_was_repaired_is_never_overwritten(tmp_path: Path) -> N
     copy = tmp_path / "copy.onnx"
     copy.write_bytes(file.read_bytes())
     for path in (file, copy):
-        with pytest.raises(FairchainError, match="would be overwritten"):
+        with pytest.raises(FairchainError, match=says(OVERWRITES_SOURCE)):
             write_repair(result, path)
     assert {each.name for each in tmp_path.iterdir()} == {"network.onnx", "copy.onnx"}
 
@@ -60,7 +62,7 @@ def test_an_old_certificate_is_not_left_beside_a_network_that_has_none(tmp_path:
     write_repair(result, tmp_path / "fixed.onnx")
     assert result.after is not None
     without = changed(result, after=replace(result.after, certifiable=False))
-    with pytest.raises(FairchainError, match="which has none"):
+    with pytest.raises(FairchainError, match=says(STALE_CERTIFICATE)):
         write_repair(without, tmp_path / "fixed.onnx")
 
 

@@ -12,13 +12,25 @@ import pytest
 from fairchain import Coupled
 from fairchain.errors import DataError, FairchainError, ModelError, SpecError
 from fairchain.models import OnnxModel
+from fairchain.prepare import NO_MODEL_PATH
 from fairchain.repairing import Repair, repair, write_repair
+from fairchain.repairing.files import REPAIR_NOT_ACCEPTED
 from fairchain.repairing.judge import attempt_spec
 from fairchain.repairing.parameters import Scales
 from fairchain.repairing.repair_data import LabelledRows
-from fairchain.repairing.repairer import Settings
+from fairchain.repairing.repairer import (
+    BAD_ACCURACY_LOSS,
+    HELD_OUT_IS_DATA,
+    HELD_OUT_WITHOUT_LABELLED,
+    LOW_RANK_KEEPS_NOTHING,
+    RECORDED_DECISIONS,
+    UNITS_CANNOT_BE_RANKED,
+    Settings,
+)
 from fairchain.repairing.search import CandidateTrial, Score, Searcher
+from fairchain.repairing.thresholds import NO_SCORES
 from fairchain.verification import verify
+from tests.messages import says
 from tests.repairing.builders import QUICK, asked, labelled
 
 pytestmark = pytest.mark.usefixtures("few_inputs")
@@ -65,7 +77,7 @@ def test_the_judge_is_not_fooled_by_what_the_search_believes(tmp_path: Path, mon
     assert result.after is not None
     assert result.after.decision.name == "UNFAIR"
     assert "not accept" in result.statement
-    with pytest.raises(FairchainError, match="nothing is written"):
+    with pytest.raises(FairchainError, match=says(REPAIR_NOT_ACCEPTED)):
         write_repair(result, tmp_path / "out.onnx")
 
 
@@ -160,7 +172,7 @@ def test_what_explain_cannot_rank_is_repaired_without_ranking(tmp_path: Path) ->
     more = {"population__label": "label", "property__criterion": "equalized_odds"}
     spec = asked(tmp_path, population__kind="table", population__as="population", **more)
     assert repair(None, spec, data=rows, **QUICK).accepted
-    with pytest.raises(SpecError, match="max_units=0"):
+    with pytest.raises(SpecError, match=says(UNITS_CANNOT_BE_RANKED)):
         repair(None, spec, data=rows, **{**QUICK, "change": "scales", "max_units": 2})
 
 
@@ -216,7 +228,7 @@ def test_inputs_of_a_function_are_repaired_and_ranked_by_units_too(tmp_path: Pat
 
 def test_rows_on_both_sides_are_told_and_the_same_table_is_refused(tmp_path: Path) -> None:
     rows = labelled()
-    with pytest.raises(SpecError, match="the same rows as data"):
+    with pytest.raises(SpecError, match=says(HELD_OUT_IS_DATA)):
         repair(None, asked(tmp_path), labelled=rows, held_out={k: v[::-1] for k, v in rows.items()}, **QUICK)
     result = repair(None, asked(tmp_path), labelled=rows, **QUICK)
     assert any("held-out rows equal a row that was searched on" in note for note in result.notes)
@@ -228,26 +240,26 @@ def test_bad_wishes_are_refused_before_the_work(tmp_path: Path) -> None:
         repair(None, spec, optimizer="annealing")
     with pytest.raises(SpecError, match="last-layer"):
         Settings(change="everything")
-    with pytest.raises(SpecError, match="share from 0"):
+    with pytest.raises(SpecError, match=says(BAD_ACCURACY_LOSS)):
         Settings(max_accuracy_loss=1.5)
-    with pytest.raises(SpecError, match="keep_protected leaves as they are"):
+    with pytest.raises(SpecError, match=says(LOW_RANK_KEEPS_NOTHING)):
         Settings(change="low-rank", keep_protected=True)
-    with pytest.raises(SpecError, match=r"model.path: missing"):
+    with pytest.raises(SpecError, match=says(NO_MODEL_PATH)):
         repair(None, msgspec.structs.replace(spec, model=msgspec.structs.replace(spec.model, path=None)))
     with pytest.raises(DataError, match="too few"):
         repair(None, spec, labelled=labelled(30), **QUICK)
     with pytest.raises(DataError, match="label"):
         repair(None, spec, labelled={key: cells for key, cells in labelled().items() if key != "label"}, **QUICK)
-    with pytest.raises(ModelError, match="returns labels and has no scores"):
+    with pytest.raises(ModelError, match=says(NO_SCORES)):
         repair(lambda x: (x[:, 0] + 3 * x[:, 2] > 5).astype(int), spec, **QUICK)
-    with pytest.raises(SpecError, match="give labelled too"):
+    with pytest.raises(SpecError, match=says(HELD_OUT_WITHOUT_LABELLED)):
         repair(None, spec, held_out=labelled(), **QUICK)
 
 
 def test_recorded_decisions_are_refused_also_beside_a_network(tmp_path: Path) -> None:
     """With a path in the spec the model of the case was None, and an assertion failed."""
     spec = asked(tmp_path, population__kind="table", population__as="population", population__prediction="said")
-    with pytest.raises(SpecError, match="recorded decisions have no model"):
+    with pytest.raises(SpecError, match=says(RECORDED_DECISIONS)):
         repair(None, spec, data={**labelled(), "said": labelled()["label"]}, **QUICK)
 
 

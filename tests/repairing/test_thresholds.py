@@ -20,8 +20,20 @@ from fairchain.models import OnnxModel
 from fairchain.prepare import prepare
 from fairchain.repairing import Repair, diff_report, repair, write_repair
 from fairchain.repairing.repair_data import halves
-from fairchain.repairing.thresholds import ThresholdModel, ThresholdParameters
+from fairchain.repairing.repairer import (
+    HELD_OUT_IS_POPULATION,
+    JUDGED_ROWS_SEARCHED,
+    NO_WEIGHTS_IN_PYTHON,
+    TAKE_CHANGE,
+)
+from fairchain.repairing.thresholds import (
+    DECIDES_BETWEEN_LABELS,
+    NO_SCORES,
+    ThresholdModel,
+    ThresholdParameters,
+)
 from fairchain.spec import Spec, parse_spec, revise
+from tests.messages import says
 from tests.questions import category, integer
 from tests.repairing.builders import asked
 
@@ -110,7 +122,7 @@ def test_a_model_without_weights_gets_one_threshold_unless_groups_are_asked_for(
     assert result.change == "threshold"
     assert len({group.threshold for group in result.groups}) == 1
     assert not any("uses the group" in note for note in result.notes)
-    with pytest.raises(ModelError, match='take change = "threshold" or "group-thresholds"'):
+    with pytest.raises(ModelError, match=says(TAKE_CHANGE, threshold="threshold", group_thresholds="group-thresholds")):
         repaired(boosted, question(), change="low-rank")
 
 
@@ -130,14 +142,14 @@ def test_a_function_with_scores_is_repaired_in_python(boosted: Any, tmp_path: Pa
     assert [file.name for file in files] == ["fixed.json", "fixed.txt"]
     saved = json.loads((tmp_path / "fixed.json").read_text(encoding="utf-8"))
     assert [each["name"] for each in saved["thresholds"]] == ["threshold of sex=F", "threshold of sex=M"]
-    with pytest.raises(ModelError, match="is evaluated in Python, and has no weights"):
+    with pytest.raises(ModelError, match=says(NO_WEIGHTS_IN_PYTHON)):
         repaired(probability, spec, change="last-layer")
 
 
 def test_labels_without_scores_and_more_than_two_labels_have_no_threshold(boosted: Any) -> None:
-    with pytest.raises(ModelError, match=r'has no scores.*decision = "probability" or "logit"'):
+    with pytest.raises(ModelError, match=says(NO_SCORES)):
         repaired(boosted.predict, question())
-    with pytest.raises(ModelError, match="decides between 3 labels"):
+    with pytest.raises(ModelError, match=says(DECIDES_BETWEEN_LABELS, labels_count="3")):
         repaired(lambda x: np.eye(3)[(x[:, 1] // 30).astype(int)], question(labels=["no", "yes", "perhaps"]))
 
 
@@ -175,7 +187,7 @@ def test_a_sample_is_divided_and_judged_on_the_half_that_the_search_has_not_seen
 def test_labelled_rows_that_are_those_of_the_sample_are_refused(boosted: Any) -> None:
     """With other individuals as labelled rows the same question is answered."""
     spec = question("sample", threshold=0.25)
-    with pytest.raises(SpecError, match=r"labelled: .* which would make the verdict invalid; leave them out and name"):
+    with pytest.raises(SpecError, match=says(JUDGED_ROWS_SEARCHED)):
         repaired(boosted, spec, labelled=ROWS, label="income", change="group-thresholds")
     others = people(600, seed=8)[0]
     assert repaired(boosted, spec, labelled=others, label="income", change="group-thresholds").needed
@@ -190,7 +202,7 @@ def test_rows_to_judge_on_give_a_sample_its_certificate(boosted: Any, tmp_path: 
     assert result.recheckable
     write_repair(result, tmp_path / "fixed.onnx")
     assert recheck(tmp_path / "fixed.json", tmp_path / "fixed.onnx", data=others).holds
-    with pytest.raises(SpecError, match="held_out: the same rows as the population"):
+    with pytest.raises(SpecError, match=says(HELD_OUT_IS_POPULATION)):
         repaired(boosted, question("sample"), held_out=ROWS, change="group-thresholds")
 
 

@@ -131,9 +131,9 @@ def test_the_page_of_a_real_audit_is_quiet_and_its_story_is_the_one_in_the_docs(
         assert not seen.page.evaluate("document.documentElement.scrollWidth > innerWidth")
         assert seen.page.evaluate(CONTRAST) == []
         assert seen.page.locator("h2").all_inner_texts() == [
-            "Rates of the groups", "The gap of each pair", "Chain from groups to decisions",
-            "Why: features and neurons", "One individual, two decisions", "The repair",
-            "Which individuals, and what is assumed", "Check it yourself", "Details",
+            "Selection rates of the groups", "The gap of each pair", "Why: features and neurons",
+            "One individual, two decisions", "The repair", "What exactly was tested", "About this audit",
+            "Check it yourself", "Technical annex",
         ]  # fmt: skip
         seen.page.context.close()
 
@@ -151,7 +151,9 @@ def test_pages_of_other_kinds_of_audits_are_quiet_and_fit(visit: Any, kind: str)
 def test_every_plot_shows_its_numbers(visit: Any) -> None:
     found = findings(5, 40)
     seen = visit(page(found))
-    for plot in ("intervals", "flow", "units", "front"):
+    # Folded parts are printed open, and so are they here.
+    seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    for plot in ("intervals", "flow", "units", "front", "dumbbells"):
         box = seen.page.locator(f"svg.{plot}").first.bounding_box()
         assert box["width"] > 300
         assert box["height"] > 100
@@ -163,14 +165,17 @@ def test_every_plot_shows_its_numbers(visit: Any) -> None:
     assert [value for value, _ in dots] == values
     places = [place for _, place in dots]
     assert places == sorted(places)
-    assert seen.page.locator(".matrix tbody td[data-row]").count() == 5 * 4
+    assert seen.page.locator(".matrix tbody td[data-row]").count() == 5 * 4 // 2
     assert seen.page.locator("svg.front.wide .point.chosen").count() == 1
 
 
 def test_everything_can_be_reached_with_the_keyboard(visit: Any) -> None:
     seen = visit(page(findings(3, 20)))
+    seen.page.locator("#chain summary").press("Enter")
+    seen.page.evaluate("document.activeElement.blur(); getSelection().removeAllRanges(); document.body.focus()")
+    seen.page.mouse.click(1, 1)
     reached = []
-    for _ in range(60):
+    for _ in range(80):
         seen.page.keyboard.press("Tab")
         reached.append(
             seen.page.evaluate("document.activeElement.getAttribute('class') || document.activeElement.tagName")
@@ -207,6 +212,27 @@ def test_every_column_is_on_the_screen_and_on_the_paper(visit: Any, groups: int,
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= A4
     assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert seen.page.evaluate(CONTRAST) == []
+
+
+def test_tables_can_be_sorted_and_filtered(visit: Any) -> None:
+    seen = visit(page(findings(12, 20)))
+    rows = "#groups ~ .scroll table[data-tools] tbody tr"
+    rate = "rows => rows.filter(r => !r.hidden).map(r => parseFloat(r.cells[3].textContent))"
+    heads = seen.page.locator("#groups ~ .scroll table[data-tools] thead button")
+    heads.nth(3).click()
+    heads.nth(3).click()
+    sizes = seen.page.eval_on_selector_all(rows, rate)
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(sizes) == 12
+    seen.page.locator("input.filter").first.fill("group 3")
+    assert len(seen.page.eval_on_selector_all(rows, rate)) == 1
+
+
+def test_what_is_wider_than_a_phone_says_so(visit: Any) -> None:
+    seen = visit(page(findings(20, 20)), width=390)
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1 && !e.nextElementSibling?.matches('.hint')).length"
+    assert seen.page.eval_on_selector_all(".scroll", cut) == 0
+    assert seen.page.locator(".hint").count() > 0
 
 
 def test_it_prints(visit: Any) -> None:

@@ -57,7 +57,9 @@ def test_the_page_has_every_part_and_is_small() -> None:
     html = page(findings(20, 500))
     assert len(html.encode()) < 500_000
     parts = {attrs["id"] for tag, attrs in read(html).tags if tag == "h2"}
-    assert parts == {"groups", "pairs", "chain", "why", "witnesses", "repair", "population", "recheck", "details"}
+    assert parts == {"groups", "pairs", "why", "witnesses", "repair", "population", "about", "recheck", "annex"}
+    folded = {attrs.get("id") for tag, attrs in read(html).tags if tag == "details"}
+    assert folded >= {"errors", "chain", "sensitivities", "changes", "details", "files"}
 
 
 def test_the_page_of_many_groups_is_small_and_tells_which_are_in_the_matrix() -> None:
@@ -102,8 +104,8 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
 
 def test_every_picture_can_be_read_without_seeing_it() -> None:
     pictures = [attrs for tag, attrs in read(page(findings())).tags if tag == "svg"]
-    # Three of the five are drawn twice, for wide and for narrow pages.
-    assert len(pictures) == 8
+    # Four of the six are drawn twice, for wide and for narrow pages.
+    assert len(pictures) == 10
     assert all(attrs["role"] == "img" and attrs["aria-label"] for attrs in pictures)
 
 
@@ -122,10 +124,10 @@ def test_numbers_in_the_pictures_are_those_of_the_findings() -> None:
         attrs = rows[plain(group.name)]
         assert (attrs["data-estimate"], attrs["data-low"]) == (repr(group.estimate), repr(group.low))
     cells = {(attrs["data-row"], attrs["data-column"]): attrs for _, attrs in reader.tags if "data-row" in attrs}
-    assert len(cells) == 4 * 3
+    # One cell for each pair, below the diagonal: the later group minus the earlier one.
+    assert len(cells) == 4 * 3 // 2
     first, second = found.pairs[0].first, found.pairs[0].second
-    there, back = cells[plain(first), plain(second)], cells[plain(second), plain(first)]
-    assert float(there["data-estimate"] or 0) == -float(back["data-estimate"] or 0)
+    assert float(cells[plain(second), plain(first)]["data-estimate"] or 0) == -found.pairs[0].estimate
     shares = [float(attrs["data-share"] or 0) for _, attrs in reader.tags if "data-share" in attrs]
     # Three strands, each whole in each of the two columns.
     assert sum(shares) == pytest.approx(3 * 2)
@@ -226,7 +228,7 @@ def test_an_interval_has_as_many_digits_as_it_gives_meaning_to() -> None:
 def test_pages_of_all_kinds_of_audits_are_whole_and_escaped(kind: str) -> None:
     html = page(KINDS[kind]())
     reader = read(html)
-    assert {attrs["id"] for tag, attrs in reader.tags if tag == "h2"} >= {"population", "recheck", "details"}
+    assert {attrs["id"] for tag, attrs in reader.tags if tag == "h2"} >= {"population", "recheck", "annex"}
     assert sum(tag == "script" for tag, _ in reader.tags) == 1
     assert not any(key.startswith("on") for _, attrs in reader.tags for key in attrs)
     assert "None" not in "".join(reader.text)
@@ -235,17 +237,17 @@ def test_pages_of_all_kinds_of_audits_are_whole_and_escaped(kind: str) -> None:
 
 
 def parts_of(html: str) -> dict[str, str]:
-    """The text of each section, by its heading's name."""
-    found = re.split(r'<h2 id="(\w+)">', html)
+    """The text of each section and each folded part of the annex, by its name."""
+    found = re.split(r'<(?:h2|details) id="(\w+)">', html)
     return dict(zip(found[1::2], (re.sub("<[^>]+>", " ", part) for part in found[2::2]), strict=True))
 
 
 def test_a_ratio_has_a_matrix_of_ratios_and_every_outcome() -> None:
     parts = parts_of(page(builders.with_ratio()))
-    assert "the smaller of the two over the larger" in parts["pairs"]
+    assert "the smaller rate divided by the larger" in parts["pairs"]
     # 0.3 / 0.45, 0.3 / 0.6 and 0.45 / 0.6, two of them surely below 0.8, and 0.75 + 0.03 too.
-    assert "3 pairs are known to be below it" in parts["pairs"]
-    assert parts["pairs"].count("0.500") == 2
+    assert "Of 3 pairs, 3 are known to have a ratio below 0.8" in parts["pairs"]
+    assert parts["pairs"].count("0.500") == 1
     assert "[0.470, 0.530]" in " ".join(parts["pairs"].split())
     assert "later" in parts["groups"]
 

@@ -7,6 +7,9 @@ from html import unescape
 import pytest
 
 import fairchain
+from fairchain.monitoring.monitor import LARGEST_GAP
+from fairchain.verification.verifier import UNEXPECTED_KEYWORD
+from tests.messages import says
 from tests.report.test_sentence import verdict_of
 
 PEOPLE = {"sex": ["F", "M"] * 200, "hired": ["no", "yes", "no", "yes", "yes"] * 80}
@@ -45,7 +48,7 @@ def test_keywords_of_verify_replace_keys_of_the_spec() -> None:
     verdict = fairchain.verify(None, spec, threshold=0.01, delta=1e-3, protected="race")
     assert (verdict.spec.property.threshold, verdict.delta) == (0.01, 1e-3)
     assert verdict.spec.property.protected == ("race",)
-    with pytest.raises(TypeError, match=r"got an unexpected keyword argument 'treshold' \(did you mean"):
+    with pytest.raises(TypeError, match=says(UNEXPECTED_KEYWORD, unknown="'treshold'")):
         fairchain.verify(None, spec, treshold=0.01)
 
 
@@ -60,7 +63,7 @@ def test_progress_true_is_a_line_on_a_terminal_only(capsys: pytest.CaptureFixtur
 
 
 def test_assert_fair_hides_its_own_lines_from_pytest() -> None:
-    with pytest.raises(AssertionError, match="UNFAIR: the largest gap") as caught:
+    with pytest.raises(AssertionError, match=says(LARGEST_GAP)) as caught:
         fairchain.assert_fair(None, fairchain.example("credit"))
     hidden = [entry for entry in caught.traceback if entry.ishidden(caught)]
     assert any(entry.name == "assert_fair" for entry in hidden)

@@ -11,6 +11,8 @@ import pytest
 
 from fairchain.errors import SpecError
 from fairchain.spec import TextFeature, Texts, groups_of, json_schema, parse_spec, revise
+from fairchain.spec.validate import NO_TEXT_FEATURE, TERMS_WITHOUT_TEXT
+from tests.messages import says
 from tests.questions import category, changed, integer, question
 
 TEXT = {"name": "comment", "kind": "text", "length": 60, "vectors": "glove"}
@@ -39,19 +41,22 @@ def test_terms_say_that_the_network_has_no_such_input() -> None:
 
 
 MISTAKES: dict[str, tuple[str, Any, list[str]]] = {
-    "no words": ("feature.0.vectors", ..., ['feature "comment"', "neither vectors nor vocabulary", "glove"]),
+    "no words": (
+        "feature.0.vectors",
+        ...,
+        ['feature "comment".length', "without them the model gets the text as it is", "glove"],
+    ),
     "both kinds of words": ("feature.0.vocabulary", "w.txt", ['feature "comment"', "both vectors and vocabulary"]),
-    "no length": ("feature.0.length", ..., ["length: missing", "length = 60"]),
+    "no length": ("feature.0.length", ..., ["has no length", "length = 60"]),
     "length 0": ("feature.0.length", 0, ["length: found 0", "from 1 to 10000"]),
     "length without end": ("feature.0.length", 10**9, ["length", "from 1 to 10000"]),
     "padding in the middle": ("feature.0.pad", "middle", ["pad", '"right" or "left"']),
     "values of a text": ("feature.0.values", ["a"], ['feature "comment".values', "unknown key"]),
-    "no terms": ("feature.1.terms", ..., ['feature "religion"', "say who is mentioned", "terms ="]),
+    "no terms": ("feature.1.terms", ..., ['feature "religion"', "gets the text alone", "terms ="]),
     "terms of an unknown value": ("feature.1.terms", {"hindu": ["hindu"]}, ['"hindu" is not one of its values']),
     "codes of a term": ("feature.1.codes", [1, 2, 3], ["codes: who is mentioned is read off the text"]),
     "one-hot terms": ("feature.1.one_hot", True, ["one_hot", "the text alone"]),
     "a text without a corpus": ("population", {"kind": "uniform"}, ["population.kind", 'write kind = "text"']),
-    "no corpus": ("population.dataset", ..., ["population", "neither path nor dataset", 'path = "texts.csv"']),
     "two corpora": ("population.path", "a.csv", ["population", "both path and dataset"]),
     "an unknown data set": ("population.dataset", "news", ["population.dataset", '"toxicity"']),
     "no reading": ("population.as", ..., ["population.as: missing", "observed", "swapped"]),
@@ -61,8 +66,12 @@ MISTAKES: dict[str, tuple[str, Any, list[str]]] = {
     "other synonyms": ("population.synonyms", "thesaurus", ["population.synonyms", '"wordnet"']),
     "wordnet without a folder": ("population.synonyms", "wordnet", ["population.wordnet", "name its folder"]),
     "a folder without wordnet": ("population.wordnet", "wn", ["population.wordnet", "remove one"]),
-    "a condition": ("property.given", "religion == 'muslim'", ["property.given", "a text has no values"]),
-    "true labels": ("property.criterion", "equal_opportunity", ["property.criterion", "needs true labels"]),
+    "a condition": ("property.given", "religion == 'muslim'", ["property.given", "is read off the text"]),
+    "true labels": (
+        "property.criterion",
+        "equal_opportunity",
+        ["property.criterion", "needs the true labels", 'label = "..."'],
+    ),
     "the same text in no group": (
         "property",
         {"kind": "individual", "protected": ["religion"], "threshold": 0.1},
@@ -87,7 +96,7 @@ def test_a_mistake_names_the_key_and_the_remedy(name: str) -> None:
     ("features", "words"),
     [
         ([TEXT, {**TEXT, "name": "reply"}, WHO], ['feature "reply"', "second text"]),
-        ([TEXT, integer("age"), WHO], ['feature "age"', "say who is mentioned"]),
+        ([TEXT, integer("age"), WHO], ['feature "age"', "model_input = false"]),
         ([TEXT, {**TEXT}], ["feature.name", '"comment" occurs twice']),
     ],
 )
@@ -98,7 +107,7 @@ def test_beside_a_text_stands_only_who_is_mentioned(features: list[dict[str, Any
 
 
 def test_terms_and_corpora_need_a_text() -> None:
-    with pytest.raises(SpecError, match="there is no text to look for them in"):
+    with pytest.raises(SpecError, match=says(TERMS_WITHOUT_TEXT)):
         parse_spec(question(integer("age"), copy.deepcopy(WHO)))
-    with pytest.raises(SpecError, match="needs a text for the network to read"):
+    with pytest.raises(SpecError, match=says(NO_TEXT_FEATURE)):
         parse_spec({**question(), "population": about_texts()["population"]})

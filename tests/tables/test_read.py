@@ -17,6 +17,10 @@ import pytest
 
 from fairchain.errors import DataError
 from fairchain.tables import TableLimits, read_table
+from fairchain.tables.frames import CELL_TOO_LONG
+from fairchain.tables.limits import MORE_THAN_BYTES
+from fairchain.tables.read import HEADER_ADVICE, NO_COLUMN
+from tests.messages import says
 from tests.tables.builders import write_csv
 
 COLUMNS = {"age": [39, 50, None], "sex": ["Male", None, "Female"]}
@@ -185,9 +189,9 @@ def test_not_known_may_be_a_number() -> None:
 
 def test_an_unknown_column_is_an_error_with_a_near_one() -> None:
     table = read_table({"Education": [1], "sex": [2]})
-    with pytest.raises(DataError, match=r'no column "education_" .did you mean "Education"'):
+    with pytest.raises(DataError, match=says(NO_COLUMN, name='"education_"')):
         table.column("education_")
-    with pytest.raises(DataError, match=r'no column "zzz" .there is "Education", "sex".'):
+    with pytest.raises(DataError, match=says(NO_COLUMN, name='"zzz"', hint='there is "Education", "sex"')):
         table.texts("zzz")
 
 
@@ -201,7 +205,7 @@ HEADERLESS = "39, State-gov, Male\n50, Private, Female\n"
 
 def test_a_file_whose_first_row_is_data_is_told_by_its_columns(tmp_path: Path) -> None:
     table = read_table(written(tmp_path, HEADERLESS))
-    with pytest.raises(DataError, match="if the first row contains data, write one above it that names the columns"):
+    with pytest.raises(DataError, match=says(HEADER_ADVICE)):
         table.column("age")
 
 
@@ -359,7 +363,7 @@ def test_a_parquet_file_with_very_many_rows_is_not_unpacked(tmp_path: Path) -> N
 
 def test_texts_that_share_their_memory_are_not_unpacked_beyond_the_limit() -> None:
     table = read_table(pl.DataFrame({"a": pl.repeat("x" * 1000, 10_000, eager=True)}), TableLimits(file_bytes=10**6))
-    with pytest.raises(DataError, match="more than 1,000,000 bytes unpacked"):
+    with pytest.raises(DataError, match=says(MORE_THAN_BYTES, file_bytes="1,000,000", unpacked=" unpacked")):
         table.column("a")
 
 
@@ -454,5 +458,5 @@ def test_a_single_value_is_no_column(value: Any) -> None:
 @pytest.mark.parametrize("others", [[], [1.5], ["text"]])
 def test_a_number_that_cannot_be_written_is_refused_with_its_row(cell: Any, others: list[Any]) -> None:
     table = read_table({"a": [*others, cell]})
-    with pytest.raises(DataError, match=rf"row {len(others) + 1} holds an? \w+ that is too long or not a number"):
+    with pytest.raises(DataError, match=says(CELL_TOO_LONG)):
         table.texts("a")

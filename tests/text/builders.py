@@ -60,6 +60,13 @@ def question(folder: Path, texts: tuple[str, ...] = TEXTS, **population: Any) ->
     }
 
 
+def raw_question(folder: Path, texts: tuple[str, ...] = TEXTS, **population: Any) -> dict[str, Any]:
+    """The same about a model that gets the texts as they are."""
+    data = question(folder, texts, **population)
+    data["feature"][0] = {"name": "comment", "kind": "text"}
+    return data
+
+
 def spec_of(folder: Path, texts: tuple[str, ...] = TEXTS, **population: Any) -> Spec:
     return parse_spec(question(folder, texts, **population))
 

@@ -15,6 +15,8 @@ from fairchain.errors import DataError
 from fairchain.spec import Texts
 from fairchain.text import Lexicon, corpus, tokenise
 from fairchain.text.corpus import read_corpus
+from fairchain.text.files import NO_FILE
+from tests.messages import says
 
 LEXICON = Lexicon(("the", "dog", "runs", "n't", "does"), None, "", "words.txt")
 THREE = ["The dog, runs!", 'the "dog" does\nn\'t', "dog"]
@@ -122,7 +124,12 @@ BAD: dict[str, tuple[str, bytes, dict[str, str], str]] = {
         {"column": "text", "pair_by": "text"},
         "of more than 200",
     ),
-    "cells of lines": ("a.txt", b"dog\n", {"pair_by": "id"}, 'no column "id" beside its texts; remove pair_by'),
+    "cells of lines": (
+        "a.txt",
+        b"dog\n",
+        {"pair_by": "id"},
+        'no column "id" beside its texts; change or remove pair_by',
+    ),
     "cells of bare texts": ("a.jsonl", b'"dog"\n', {"pair_by": "id"}, "line 1: is a bare text"),
     "a cell's key": ("a.jsonl", b'{"text": "dog"}\n', {"column": "text", "pair_by": "id"}, 'there is no key "id"'),
     "a cell of cells": (
@@ -145,10 +152,10 @@ def test_what_cannot_be_read_gives_one_message(name: str, tmp_path: Path) -> Non
 
 def test_files_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, "a.txt", b"the dog\n" * 5)
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match=says(NO_FILE)):
         read(tmp_path / "none.txt")
     (tmp_path / "folder.txt").mkdir()
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match=says(NO_FILE)):
         read(tmp_path / "folder.txt")
     for name, most, message in (
         ("LONGEST_TEXT", 3, "line 1: longer than 3 bytes"),

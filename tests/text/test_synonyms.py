@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.text import Lexicon, synonyms
-from fairchain.text.synonyms import Synonyms, listed_words, nearest_words, read_wordnet
+from fairchain.text.files import NO_FILE
+from fairchain.text.synonyms import BAD_LINE, NO_FOLDER, Synonyms, listed_words, nearest_words, read_wordnet
+from tests.messages import says
 
 
 def lexicon(count: int = 300, width: int = 6, seed: int = 0) -> Lexicon:
@@ -146,12 +148,12 @@ def test_wordnet_and_vectors_have_the_same_shape(tmp_path: Path) -> None:
     [("00000010 03 n zz dog 0\n", NOUNS_INDEX), ("00000010 03 n 09 dog 0\n", ""), (NOUNS_DATA, "dog n 5 0 1 0 7\n")],
 )
 def test_a_damaged_wordnet_gives_one_message(data: str, index: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="not laid out as WordNet"):
+    with pytest.raises(DataError, match=says(BAD_LINE)):
         read_wordnet(wordnet(tmp_path, data, index))
 
 
 def test_a_folder_without_wordnet_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"data\.noun: no such file"):
+    with pytest.raises(DataError, match=says(NO_FILE)):
         read_wordnet(tmp_path)
-    with pytest.raises(DataError, match="no such folder"):
+    with pytest.raises(DataError, match=says(NO_FOLDER)):
         read_wordnet(tmp_path / "none")

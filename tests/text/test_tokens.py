@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from fairchain.errors import DataError
 from fairchain.spec import TextFeature
 from fairchain.text import Lexicon, lexicon_of, tokenise
+from fairchain.text.lexicon import NO_UNKNOWN_WORD, UNKNOWN_VECTORS
+from tests.messages import says
 
 
 @pytest.mark.parametrize(
@@ -70,12 +72,12 @@ def test_the_word_for_unknown_ones_must_exist(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_text("a\n<unk>\n")
     assert lexicon_of(TextFeature(name="t", length=3, vocabulary=str(path), unknown="<unk>")).unknown == 2
-    with pytest.raises(DataError, match=r'feature "t".unknown.*no word "other"'):
+    with pytest.raises(DataError, match=says(NO_UNKNOWN_WORD, name="t", unknown="other")):
         lexicon_of(TextFeature(name="t", length=3, vocabulary=str(path), unknown="other"))
 
 
 def test_vectors_that_nobody_knows_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r'unknown vectors "glov" \(did you mean "glove"\?\)'):
+    with pytest.raises(DataError, match=says(UNKNOWN_VECTORS, source="glov", hint='did you mean "glove"?')):
         lexicon_of(TextFeature(name="t", length=3, vectors="glov"))
 
 

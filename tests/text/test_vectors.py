@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from fairchain.errors import DataError
 from fairchain.spec import TextFeature
 from fairchain.text import lexicon_of, vectors
-from fairchain.text.vectors import read_vectors, read_vocabulary
+from fairchain.text.lexicon import VECTORS_NOT_FINITE
+from fairchain.text.vectors import MORE_THAN_WORDS, TABLE_TOO_LARGE, read_vectors, read_vocabulary
+from tests.messages import says
 
 WORDS = ("the", "naïve", "moon")
 NUMBERS = np.array([[1, 2.5], [-3, 0.125], [0, 1e-3]], np.float32)
@@ -136,16 +138,16 @@ def test_a_bad_file_gives_one_message(name: str, tmp_path: Path) -> None:
 
 def test_a_list_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "MOST_WORDS", 2)
-    with pytest.raises(DataError, match="more than 2 words"):
+    with pytest.raises(DataError, match=says(MORE_THAN_WORDS, most_words="2")):
         read_vocabulary(written(b"a\nb\nc\n", "w.txt")(tmp_path))
-    with pytest.raises(DataError, match="more than 2 words"):
+    with pytest.raises(DataError, match=says(TABLE_TOO_LARGE, most_words="2")):
         read_vectors(glove(tmp_path))
 
 
 def test_numbers_beyond_single_precision_are_refused_quietly(tmp_path: Path) -> None:
     np.save(tmp_path / "m.npy", np.full((1, 2), 1e300))
     (tmp_path / "m.txt").write_text("a\n")
-    with pytest.raises(DataError, match="not finite"):
+    with pytest.raises(DataError, match=says(VECTORS_NOT_FINITE)):
         lexicon_of(TextFeature(name="t", length=2, vectors=str(tmp_path / "m.npy")))
 
 

@@ -18,8 +18,20 @@ import pytest
 
 from fairchain import CertificateError, Decision, ModelError, SpecError, Verdict, explain, parse_spec, recheck, verify
 from fairchain.certificates import make_certificate
-from fairchain.models.onnx.decision import WORDS, DecisionRule, NoDecisionError, labels_drawn, words_that_change
+from fairchain.models.base import NON_DETERMINISTIC
+from fairchain.models.onnx.decision import (
+    NOT_PROBABILITIES,
+    RANDOM_DECISIONS,
+    WORDS,
+    DecisionRule,
+    NoDecisionError,
+    labels_drawn,
+    words_that_change,
+)
+from fairchain.models.onnx.session import NETWORK_IS_DETERMINISTIC
 from fairchain.prepare import prepare
+from fairchain.statements import NO_RANDOM_CERTIFICATE
+from tests.messages import says
 from tests.networks import constant, graph, node, save, value
 from tests.questions import category, changed, integer, question
 
@@ -164,7 +176,7 @@ def test_a_word_belongs_to_the_label_whose_interval_holds_it() -> None:
     assert labels_drawn(ends, words).tolist() == [0, 0]
     assert labels_drawn(ends, words + np.uint32(1)).tolist() == [2, 0]
     for wrong in ([0.5, 0.6, 0.5], [np.nan, 0.5, 0.5], [-0.5, 0.5, 1.0]):
-        with pytest.raises(NoDecisionError, match="not probabilities"):
+        with pytest.raises(NoDecisionError, match=says(NOT_PROBABILITIES)):
             rule.ends(np.array([wrong]), 1)
 
 
@@ -183,7 +195,7 @@ def test_changing_words_are_those_that_give_two_groups_different_labels() -> Non
 
 def test_what_needs_decisions_that_follow_from_the_input_refuses_drawn_ones(tmp_path: Path) -> None:
     path = network(tmp_path / "network.onnx", np.random.default_rng(0), 1)
-    with pytest.raises(ModelError, match='"random" decisions do not follow from the input alone'):
+    with pytest.raises(ModelError, match=says(RANDOM_DECISIONS)):
         explain(None, parse_spec(asked(path, 2)))
 
 
@@ -191,7 +203,7 @@ def test_scores_that_are_not_probabilities_are_refused_with_the_input(tmp_path: 
     def scores(values: Any) -> Any:
         return values[:, 0] * 2.0
 
-    with pytest.raises(ModelError, match="which are not probabilities that sum to 1; end the network with a sigmoid"):
+    with pytest.raises(ModelError, match=says(NOT_PROBABILITIES)):
         verify(scores, parse_spec(asked(tmp_path / "none.onnx", 2)))
 
 
@@ -212,7 +224,7 @@ def random_question(**model: Any) -> dict[str, Any]:
 
 
 def test_a_model_that_is_random_by_itself_is_refused_with_the_key_that_allows_it() -> None:
-    with pytest.raises(ModelError, match=r"deterministic = false in \[model\]"):
+    with pytest.raises(ModelError, match=says(NON_DETERMINISTIC)):
         verify(Coin(), parse_spec(random_question()))
 
 
@@ -225,7 +237,7 @@ def test_a_model_that_is_declared_random_gets_a_valid_verdict_and_no_certificate
     assert not verdict.certifiable
     with pytest.raises(CertificateError):
         make_certificate(verdict)
-    with pytest.raises(CertificateError, match="random by itself"):
+    with pytest.raises(CertificateError, match=says(NO_RANDOM_CERTIFICATE)):
         verify(Coin(), spec, certify=True)
 
 
@@ -244,5 +256,5 @@ def test_questions_that_have_no_answer_for_a_random_model_are_refused(key: str, 
 
 def test_a_network_cannot_be_declared_random(tmp_path: Path) -> None:
     path = network(tmp_path / "network.onnx", np.random.default_rng(0), 1)
-    with pytest.raises(ModelError, match="a network is deterministic"):
+    with pytest.raises(ModelError, match=says(NETWORK_IS_DETERMINISTIC)):
         verify(None, parse_spec(changed(asked(path, 2), "model.deterministic", False)))

@@ -13,15 +13,22 @@ import pytest
 
 from fairchain import load_spec, recheck, verify
 from fairchain.certificates import make_certificate, write_certificate
-from fairchain.errors import CertificateError, SpecError
+from fairchain.errors import CertificateError, DataError
 from fairchain.models import load_model
-from fairchain.rechecking.files import locate_files
+from fairchain.rechecking.files import (
+    FILE_MISSING_BESIDE,
+    TEXTS_OF_A_DATA_SET,
+    TEXTS_OF_A_FILE,
+    TEXTS_OF_ANOTHER_FILE,
+    locate_files,
+)
 from fairchain.report.comparison import compare
 from fairchain.spec import parse_spec
 from fairchain.verification.verdict import Verdict
+from tests.messages import says
 from tests.questions import changed
 from tests.sequences import Network, Recurrent
-from tests.text.builders import TEXTS, population_of, question
+from tests.text.builders import TEXTS, population_of, question, raw_question
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +46,7 @@ def asked(folder: Path, **population: Any) -> dict[str, Any]:
 
 def shouts(texts: list[str]) -> Any:
     """A plain function of texts in place of a network."""
-    return np.array([[float("moon" in text)] for text in texts])
+    return np.array([[float("moon" in text.lower())] for text in texts])
 
 
 @pytest.mark.parametrize("reading", ["observed", "swapped"])
@@ -62,15 +69,16 @@ def test_rates_are_those_of_the_texts(reading: str, tmp_path: Path) -> None:
 def test_texts_that_are_alike_settle_a_question_sooner(tmp_path: Path) -> None:
     """Of each group's texts half are called bad, by people and by the network; each group has them in its own order."""
     rows = [
-        (label, f"{term} {'good' if label == 'a' else 'bad'}")
+        (label, f"{term} {'good' if label == 'a' else 'evil'}")
         for term, labels in (("sunny", "aabb"), ("moony", "bbaa"), ("red", "abab"))
         for label in labels
     ]
     (tmp_path / "rows.csv").write_text("label,text\n" + "".join(f"{label},{text}\n" for label, text in rows))
-    data = changed(question(tmp_path, column="text"), "population.path", str(tmp_path / "rows.csv"))
+    data = changed(raw_question(tmp_path, column="text"), "population.path", str(tmp_path / "rows.csv"))
+    data = changed(data, "guarantee.engine", "sampling")
 
     def bad(texts: list[str]) -> Any:
-        return np.array([[float("bad" in text)] for text in texts])
+        return np.array([[float("evil" in text)] for text in texts])
 
     apart, alike = (verify(bad, parse_spec(each)) for each in (data, changed(data, "population.pair_by", "label")))
     assert apart.decision.name == alike.decision.name == "FAIR"
@@ -86,7 +94,7 @@ def test_the_same_counts_whatever_the_workers(tmp_path: Path) -> None:
 
 
 def test_a_witness_is_one_text_in_words_with_each_groups_term(tmp_path: Path) -> None:
-    verdict = verify(shouts, parse_spec(question(tmp_path, **{"as": "swapped"})))
+    verdict = verify(shouts, parse_spec(raw_question(tmp_path, **{"as": "swapped"})))
     assert verdict.decision.name == "UNFAIR"
     witness = verdict.witnesses[0]
     (name, text), (other, instead) = witness.input.items()
@@ -94,19 +102,21 @@ def test_a_witness_is_one_text_in_words_with_each_groups_term(tmp_path: Path) ->
     assert sorted(witness.labels) == ["fine", "toxic"]
     changes = [pair for pair in zip(str(text).split(), str(instead).split(), strict=True) if len(set(pair)) > 1]
     assert changes
-    assert all("sun" in "".join(pair) or "moon" in "".join(pair) or "cloud" in "".join(pair) for pair in changes)
+    assert all(any(word in "".join(pair).lower() for word in ("sun", "moon", "cloud")) for pair in changes)
 
 
 def test_texts_that_mention_different_groups_are_no_witnesses(tmp_path: Path) -> None:
-    verdict = verify(shouts, parse_spec(question(tmp_path)))
+    verdict = verify(shouts, parse_spec(raw_question(tmp_path)))
     assert verdict.decision.name == "UNFAIR"
     assert verdict.witnesses == ()
 
 
 def test_the_share_of_texts_whose_decision_changes(tmp_path: Path) -> None:
-    data = changed(question(tmp_path, **{"as": "swapped"}), "property.kind", "individual")
+    data = changed(raw_question(tmp_path, **{"as": "swapped"}), "property.kind", "individual")
     data = changed(data, "property.threshold", 0.9)
-    verdict = verify(shouts, parse_spec(data))
+    counted = verify(shouts, parse_spec(data))
+    assert "the share of texts whose decision changes with the terms alone is 1.0000" in counted.statement
+    verdict = verify(shouts, parse_spec(changed(data, "guarantee.engine", "sampling")))
     assert verdict.decision.name == "UNFAIR"
     assert verdict.headline.startswith("the share of texts whose decision changes with the terms alone is ")
     assert verdict.statement.startswith("If the share of texts whose decision changes were at most 0.9 under ")
@@ -120,6 +130,20 @@ def test_a_certificate_about_texts_whose_decision_changes_holds(tmp_path: Path) 
     write_certificate(verdict, tmp_path / "c.json")
     found = recheck(tmp_path / "c.json", tmp_path / "network.onnx", data=tmp_path / "texts.txt", full=True)
     assert [claim.name for claim in found.claims if not claim.holds] == []
+
+
+@pytest.mark.parametrize("reading", ["observed", "swapped"])
+def test_a_certificate_about_counted_texts_holds(reading: str, tmp_path: Path) -> None:
+    verdict = verify(None, parse_spec(asked(tmp_path, **{"as": reading})))
+    assert verdict.engine == "counting"
+    write_certificate(verdict, tmp_path / "c.json")
+    found = recheck(tmp_path / "c.json", tmp_path / "network.onnx", data=tmp_path / "texts.txt")
+    assert [claim.name for claim in found.claims if not claim.holds] == []
+    assert (found.conclusion, found.evaluations) == ("CONFIRMED", verdict.evaluations)
+    forged = (tmp_path / "c.json").read_text().replace('"engine": "counting"', '"engine": "sampling"')
+    (tmp_path / "c.json").write_text(forged)
+    with pytest.raises(CertificateError):
+        recheck(tmp_path / "c.json", tmp_path / "network.onnx", data=tmp_path / "texts.txt")
 
 
 @pytest.fixture(name="certified")
@@ -181,21 +205,19 @@ def test_another_corpus_or_other_words_do_not_pass(certified: tuple[Path, Verdic
 
 def test_files_that_are_missing_are_named(certified: tuple[Path, Verdict]) -> None:
     folder, _ = certified
-    with pytest.raises(CertificateError, match="name it with --data"):
+    with pytest.raises(CertificateError, match=says(TEXTS_OF_A_FILE)):
         recheck(folder / "c.json", folder / "network.onnx")
-    with pytest.raises(CertificateError, match=r"speaks of texts of texts\.txt; name that file"):
+    with pytest.raises(CertificateError, match=says(TEXTS_OF_ANOTHER_FILE, path="texts.txt")):
         recheck(folder / "c.json", folder / "network.onnx", data=folder / "terms.toml")
     (folder / "vectors.txt").unlink()
-    with pytest.raises(
-        CertificateError, match=r"speaks of vectors\.txt, which does not lie beside the network or the data"
-    ):
+    with pytest.raises(CertificateError, match=says(FILE_MISSING_BESIDE, bare="vectors.txt")):
         recheck(folder / "c.json", folder / "network.onnx", data=folder / "texts.txt")
 
 
 def test_a_certificate_about_a_data_set_takes_no_other_corpus(tmp_path: Path) -> None:
     content = asked(tmp_path)
     content["population"] = {"kind": "text", "dataset": "toxicity", "as": "observed"}
-    with pytest.raises(CertificateError, match="speaks of texts of the data set toxicity"):
+    with pytest.raises(CertificateError, match=says(TEXTS_OF_A_DATA_SET, dataset="toxicity")):
         locate_files(tmp_path / "c.json", parse_spec(content), model=None, data=tmp_path / "texts.txt", own=None)
 
 
@@ -234,14 +256,17 @@ def test_paths_are_read_from_the_specs_folder(tmp_path: Path, monkeypatch: pytes
     assert spec.text is not None
     assert spec.text.vectors == str(Path("audit") / "vectors.txt")
     assert [not feature.model_input for feature in spec.features] == [True]
-    assert verify(None, spec).rounds > 0
+    assert verify(None, spec).evaluations > 0
 
 
 def test_another_corpus_can_be_given(tmp_path: Path) -> None:
     spec = parse_spec(asked(tmp_path))
     (tmp_path / "more.txt").write_text("\n".join(TEXTS * 2))
     assert "texts of more.txt" in verify(None, spec, data=tmp_path / "more.txt").population
-    with pytest.raises(SpecError, match="texts are read from a file"):
+    frame = verify(None, spec, data={"a": list(TEXTS)})
+    assert frame.gap == verify(None, spec).gap
+    assert not frame.certifiable
+    with pytest.raises(DataError, match="row 1 has a int, not a text"):
         verify(None, spec, data={"a": [1]})
 
 

@@ -11,7 +11,7 @@ import json
 import platform
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -28,7 +28,7 @@ from fairchain.explaining.explainer import explain_case
 from fairchain.explaining.result import Explanation, Influence
 from fairchain.models import OnnxModel
 from fairchain.models.load import PYTHON
-from fairchain.prepare import Case, prepare
+from fairchain.prepare import Case, group_masks, prepare
 from fairchain.records import Record
 from fairchain.repairing.files import certificate_of, thresholds_text
 from fairchain.repairing.repair_data import LabelledRows, read_labelled_rows
@@ -37,6 +37,7 @@ from fairchain.repairing.result import RepairRecord
 from fairchain.report.findings import Findings
 from fairchain.report.markdown import markdown
 from fairchain.report.page import page
+from fairchain.report.selection_table import SelectionTable, selection_csv
 from fairchain.spec import Marginals, Spec, Table, load_spec, revise
 from fairchain.spec.documents import files_of
 from fairchain.spec.schema import Callable as CallablePopulation
@@ -57,7 +58,9 @@ ABOUT = {
     "chain.prism": "the chain for PRISM and Storm",
     "chain.drn": "the chain for Storm",
     "chain.dot": "the chain as a drawing, for Graphviz",
-    "network.onnx": "the model that was given, as the network that was audited",
+    "network.onnx": "the network that was audited",
+    "selection-rates.csv": "selection rates and impact ratios of the groups, for spreadsheets",
+    "selection-rates-repaired.csv": "the same for the repaired model",
     "repaired.onnx": "the repaired network",
     "thresholds.json": "the decision thresholds of the repaired model",
     "repaired-certificate.json": "the verdict on the repaired network",
@@ -70,6 +73,7 @@ OPTIONAL = {"explain": "explanation.json", "chain": "chain.json", "repair": "rep
 UNITS_SHOWN = 2
 Tell = Callable[[str], None]
 T = TypeVar("T")
+FILE_NOT_FOUND = "{model}: file not found; give the file of a model, or {python}package.module:name"
 
 
 class NotPossible(Record, frozen=True):
@@ -143,8 +147,20 @@ class AuditRun:
 
     @property
     def network(self) -> bytes | None:
-        """The network of a model that is not a file: others need it to check the certificate."""
-        return self.case.model.content if self.source is not None and isinstance(self.case.model, OnnxModel) else None
+        """The network, which others need to check the certificate; None if its bytes alone are not all of it."""
+        model = self.case.model
+        if not isinstance(model, OnnxModel) or hashlib.sha256(model.content).hexdigest() != model.sha256:
+            return None
+        return model.content
+
+    @property
+    def support(self) -> dict[str, int]:
+        """The number of labelled rows of each compared group; empty without labelled rows, and for texts."""
+        if self.labelled is None or self.spec.text is not None:
+            return {}
+        rows = read_labelled_rows(self.labelled, self.spec, self.label)
+        masks = group_masks(self.spec, self.case.groups, rows.values)
+        return {group.name: int(mask.sum()) for group, mask in zip(self.case.groups, masks, strict=True)}
 
 
 def audit(
@@ -203,7 +219,7 @@ def audit(
     source = model
     if isinstance(model, str | Path) and not str(model).startswith(PYTHON):
         if not Path(model).is_file():
-            raise AuditError(f"{model}: file not found; give the file of a model, or {PYTHON}package.module:name")
+            raise AuditError(FILE_NOT_FOUND.format(model=model, python=PYTHON))
         question, source = revise(question, model__path=str(model)), None
     if label is not None and labelled is None:
         raise AuditError(f'label: "{label}" is a column of labelled rows; give the rows with --labelled')
@@ -264,7 +280,11 @@ def _run(
     findings = _findings(run, done, checkpoints.folder)
 
     def report_files(_run: AuditRun, _tell: Tell) -> Files:
-        return {"report.html": page(findings).encode(), "report.md": markdown(findings).encode()}
+        files = {"report.html": page(findings).encode(), "report.md": markdown(findings).encode()}
+        for filename, table in _selection_files(findings).items():
+            if table is not None:
+                files[filename] = selection_csv([table]).encode()
+        return files
 
     stage("report", report_files, again=True)
     return findings
@@ -438,7 +458,7 @@ def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Finding
     reasons = _reasons(done)
     if run.chain is None and "chain.json" in done and "chain.json" not in reasons:
         run.chain = read_chain(folder / "chain.json")
-    return Findings(
+    findings = Findings(
         title=run.name,
         verdict=msgspec.json.decode(done["verdict.json"], type=VerdictRecord),
         all_pairs=_record(done, "all-pairs.json", AllPairs),
@@ -446,14 +466,23 @@ def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Finding
         explanation=run.explanation,
         repair=_record(done, "repair.json", RepairRecord),
         recheck=_commands(run, done, None),
-        files={
-            filename: about
-            for filename, about in ABOUT.items()
-            if filename == "report.md" or (filename in done and filename not in reasons)
-        },
+        files={filename: about for filename, about in ABOUT.items() if filename in done and filename not in reasons},
         versions=_versions(),
         left_out={Path(filename).stem: reason for filename, reason in reasons.items()},
+        about=run.spec.about,
+        support=run.support,
     )
+    made = [filename for filename, table in _selection_files(findings).items() if table is not None]
+    return replace(
+        findings, files={**findings.files, **{filename: ABOUT[filename] for filename in [*made, "report.md"]}}
+    )
+
+
+def _selection_files(findings: Findings) -> dict[str, SelectionTable | None]:
+    return {
+        "selection-rates.csv": findings.selection,
+        "selection-rates-repaired.csv": findings.selection_after,
+    }
 
 
 def _commands(run: AuditRun, done: Mapping[str, bytes], folder: Path | None) -> tuple[str, ...]:

@@ -37,6 +37,18 @@ PART = (".fairchain-audit-", ".part")
 Files = Mapping[str, bytes]
 # The name of a file in the folder itself; a list that names anything else is not ours.
 Filename = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\x00]+$")]
+ANOTHER_AUDIT = (
+    "{folder}: contains an audit of another spec, network, data or version, or with other options; name another folder "
+    "with --output, or start again in this one with --restart"
+)
+FOREIGN_RESULT = (
+    "{path}: was not written by a known audit, and would be taken for a result of this one; move it away, or name "
+    "another folder with -o"
+)
+NOT_AN_AUDIT = (
+    "{folder}: is not empty and contains no audit; name a new folder with --output, or write into this one with "
+    "--restart"
+)
 
 
 class AuditState(Record, frozen=True):
@@ -148,20 +160,14 @@ class Checkpoints:
             leftover.unlink(missing_ok=True)
         known = self._read()
         if known is None and not (self.folder / STATE).exists() and any(self.folder.iterdir()) and not restart:
-            raise AuditError(
-                f"{self.folder}: is not empty and contains no audit; name a new folder with --output, or write "
-                "into this one with --restart"
-            )
+            raise AuditError(NOT_AN_AUDIT.format(folder=self.folder))
         if known is None or restart:
             # A network that was repaired for another question must not remain beside this report.
             self._clear(known.written if known is not None else {})
             return
         self._stages, self._written = known.stages, known.written
         if known.key != self._key:
-            raise AuditError(
-                f"{self.folder}: contains an audit of another spec, network, data or version, or with other options; "
-                "name another folder with --output, or start again in this one with --restart"
-            )
+            raise AuditError(ANOTHER_AUDIT.format(folder=self.folder))
 
     def _clear(self, written: Mapping[str, Sequence[str]]) -> None:
         """Remove the files that an audit wrote; raise an error, before that, for another file of such a name."""
@@ -172,10 +178,7 @@ class Checkpoints:
                 continue
             content = _plain(path)
             if content is None or _digest(content) not in written.get(filename, ()):
-                raise AuditError(
-                    f"{path}: was not written by a known audit, and would be taken for a result of this one; "
-                    "move it away, or name another folder with -o"
-                )
+                raise AuditError(FOREIGN_RESULT.format(path=path))
             ours.append(path)
         for path in ours:
             path.unlink(missing_ok=True)

@@ -33,6 +33,13 @@ EXPLAINED = 0.8
 ONE_THREAD = 2**17
 # Just above zero: an activation is on if it is positive.
 ON = float(np.nextafter(0.0, 1.0))
+TOO_FEW_DISTINCT_VALUES = (
+    "{name}: {parts} parts were requested, and the pilot sample has {distinct} distinct value{value}; request fewer"
+)
+CATEGORY_NO_ORDER = '{name}: a category has no order; leave the method out, or use "values"'
+VALUES_OF_REAL = '{name}: "values" needs a category or whole numbers; use bins, width or quantiles'
+TOO_MANY_VALUES = "{name}: has {size:,} values, and at most {most_values:,} can be states; use quantiles, width or bins"
+BINS_NOT_RISING = "{name}: bins must be edges in rising order, for example bins=5,10"
 
 
 @dataclass(frozen=True)
@@ -85,17 +92,14 @@ def fit_feature(
     method = method or ("bins" if edges else "values" if few and parts is None else "quantiles")
     if method == "values":
         if domain.real:
-            raise ChainError(f'{name}: "values" needs a category or whole numbers; use bins, width or quantiles')
+            raise ChainError(VALUES_OF_REAL.format(name=name))
         if domain.size > MOST_VALUES:
-            raise ChainError(
-                f"{name}: has {domain.size:,} values, and at most {MOST_VALUES:,} can be states; "
-                "use quantiles, width or bins"
-            )
+            raise ChainError(TOO_MANY_VALUES.format(name=name, size=domain.size, most_values=MOST_VALUES))
         values = np.arange(int(domain.low), int(domain.high) + 1)
         words = feature.values if isinstance(feature, CategoryFeature) else values.tolist()
         return Discretizer(tuple(f"{name}={word}" for word in words), method, tuple(values[1:].tolist()))
     if isinstance(feature, CategoryFeature):
-        raise ChainError(f'{name}: a category has no order; leave the method out, or use "values"')
+        raise ChainError(CATEGORY_NO_ORDER.format(name=name))
     return fit_number(name, pilot, method, parts, edges, whole=isinstance(feature, IntegerFeature))
 
 
@@ -114,7 +118,7 @@ def fit_number(
         return Discretizer((f"{name} off", f"{name} on"), method, (ON,))
     if method == "bins":
         if not edges or list(edges) != sorted(set(map(float, edges))):
-            raise ChainError(f"{name}: bins must be edges in rising order, for example bins=5,10")
+            raise ChainError(BINS_NOT_RISING.format(name=name))
         return Discretizer(_named(name, edges), method, tuple(map(float, edges)))
     if method == "values":
         raise ChainError(f'{name}: "values" needs a category or whole numbers; use sign, bins, width or quantiles')
@@ -145,8 +149,7 @@ def _enough_values(name: str, pilot: NDArray[np.floating], parts: int) -> None:
     distinct = len(np.unique(pilot, axis=0))
     if distinct < parts:
         raise ChainError(
-            f"{name}: {parts} parts were requested, and the pilot sample has {distinct} distinct "
-            f"value{'s' * (distinct != 1)}; request fewer"
+            TOO_FEW_DISTINCT_VALUES.format(name=name, parts=parts, distinct=distinct, value="s" * (distinct != 1))
         )
 
 

@@ -30,6 +30,8 @@ from fairchain.spec import Spec
 from fairchain.verification.sampler import default_workers, thread_pool
 
 VIEWS = (*get_args(View), "last")
+NO_STATES_OVER_TIME = '{text}: has no states over time; use it without view = "folded"'
+UNKNOWN_VIEW_FAMILY = 'unknown view "{view}" of a family; expected folded or last'
 
 
 def learn_chain(
@@ -126,7 +128,7 @@ def learn_family(
     _check(chain, estimator)
     LearningEffort(rounds)
     if view not in ("folded", "last"):
-        raise ChainError(f'unknown view "{view}" of a family; expected folded or last')
+        raise ChainError(UNKNOWN_VIEW_FAMILY.format(view=view))
     if units is None:
         base = prepare_context(model, spec, (), seed, limits)
         units = every_unit(base) if view == "last" else every_cell(base)
@@ -134,7 +136,7 @@ def learn_family(
     over_time: View | None = "folded" if view == "folded" else None
     for request in context.requests:
         if over_time and request.tensor not in context.recurrent:
-            raise ChainError(f'{request.text}: has no states over time; use it without view = "folded"')
+            raise ChainError(NO_STATES_OVER_TIME.format(text=request.text))
     planned = [
         ((unit,), _plan(context, (unit,), chain, estimator, over_time))
         for unit in fitted(context, over_time=over_time is not None)

@@ -20,6 +20,8 @@ View = Literal["folded", "unrolled"]
 START = "Start"
 # Beyond so many possible transitions no intervals are computed: every pair of neighbours would need one.
 MOST_POSSIBLE = 2_000_000
+TWO_DIFFERENT_STATES = 'two different states would be called "{name}"; rename a feature, or {remedy}'
+FEWER_CLUSTERS = 'use fewer clusters or steps, or view = "folded"'
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,12 @@ class ChainPlan:
         for name in names:
             if name in seen:
                 remedy = 'use view = "folded"' if self.view == "unrolled" else "leave it out"
-                raise ChainError(f'two different states would be called "{name}"; rename a feature, or {remedy}')
+                raise ChainError(TWO_DIFFERENT_STATES.format(name=name, remedy=remedy))
             seen.add(name)
         if self.possible > MOST_POSSIBLE and (self.view is not None or self.estimator != "frequency"):
             remedy = 'use the estimator "frequency", which leaves out transitions that were never seen'
             if self.view is not None:
-                remedy = 'use fewer clusters or steps, or view = "folded"'
+                remedy = FEWER_CLUSTERS
             raise ChainError(f"{self.possible:,} transitions are possible, more than {MOST_POSSIBLE:,}; {remedy}")
 
     @cached_property

@@ -36,7 +36,7 @@ class LastSteps:
         self._probe = StepProbe(model, spec, tuple(dict.fromkeys(names)))
         self.widths = dict(self._probe.units)
         one = random_inputs(spec.described, 1).astype(model.dtype)
-        self.most = spec.text.length if spec.text is not None else inside_of(self._probe(one)).shape[1]
+        self.most = spec.text.steps if spec.text is not None else inside_of(self._probe(one)).shape[1]
 
     def parts(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
         """Yield some rows at a time: a large layer has very many numbers over time."""

@@ -29,6 +29,8 @@ from fairchain.errors import ChainError
 from fairchain.spec import Spec
 
 Hidden = Mapping[str, NDArray[np.floating]]
+REQUESTED_TWICE = "{text}: {key} is requested twice; a chain has each unit once"
+UNIT_NOT_FINITE = "{name}: the network computes NaN or infinite values there; choose another unit"
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def parse_requests(texts: Sequence[str], spec: Spec, *, together: bool = True) -
             raise ChainError(f"{request.text}: {request.name} already defines the groups; leave it out of the states")
         key = request.name if together else request.text
         if key in seen:
-            raise ChainError(f"{request.text}: {key} is requested twice; a chain has each unit once")
+            raise ChainError(REQUESTED_TWICE.format(text=request.text, key=key))
         seen.add(key)
     return requests
 
@@ -129,7 +131,7 @@ def numbers_of(request: StateRequest, values: NDArray[np.floating], hidden: Hidd
     layer = hidden[request.tensor]
     found = layer if request.unit is None else layer[:, request.unit : request.unit + 1]
     if not np.isfinite(found).all():
-        raise ChainError(f"{request.name}: the network computes NaN or infinite values there; choose another unit")
+        raise ChainError(UNIT_NOT_FINITE.format(name=request.name))
     return found
 
 

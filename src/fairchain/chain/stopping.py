@@ -20,6 +20,10 @@ ROUNDS = 20_000
 MOST_ROUNDS = 10**9
 Rule = Literal["sound", "paper"]
 Progress = Callable[[int, int | None], None]
+EPSILON_NOT_REACHED = (
+    "epsilon: {done:,} rounds do not make every transition known within {epsilon:g}; a state is too rare: leave it "
+    "out, divide it into other states, or use a larger epsilon"
+)
 
 
 @dataclass(frozen=True)
@@ -58,10 +62,7 @@ class LearningEffort:
                 self.progress(done, None)
             if enough(counts, plan, self.epsilon, self.rule):
                 return counts, done
-        raise ChainError(
-            f"epsilon: {done:,} rounds do not make every transition known within {self.epsilon:g}; a state is too "
-            "rare: leave it out, divide it into other states, or use a larger epsilon"
-        )
+        raise ChainError(EPSILON_NOT_REACHED.format(done=done, epsilon=self.epsilon))
 
 
 def enough(counts: TraceCounts, plan: ChainPlan, epsilon: float, rule: str) -> bool:

@@ -26,6 +26,7 @@ FIRST = ("census", "credit")
 # The text example: its specs, and the data sets that they need.
 TEXT_SPECS = ("comments-religion", "comments-race")
 TEXT_DATA = ("toxicity", "glove")
+NOTHING_FETCHED = "nothing was fetched; the text example needs {names}"
 
 
 @shared.command("Verdicts on embedded networks, offline.", "demo credit -o my-audit")
@@ -146,7 +147,7 @@ def fetch_first(*, yes: bool, silent: bool) -> None:
         for source in wanted:
             print(f"  {source.name}: {source.summary} ({source.licence})", file=sys.stderr)
         if not click.confirm(f"Download {size:.0f} MB?", err=True):
-            raise FairchainError(f"nothing was fetched; the text example needs {names}")
+            raise FairchainError(NOTHING_FETCHED.format(names=names))
     progress = None if silent else (lambda message: print(message, file=sys.stderr))
     get_all([source.name for source in wanted], progress=progress)
 

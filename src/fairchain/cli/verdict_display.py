@@ -46,6 +46,8 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
         show_witness(screen, witness, f"One {'individual' if verdict.spec.text is None else 'text'}, two decisions")
     screen.line()
     screen.line((verdict.statement, "bold" if verdict.sound else "bold red"))
+    if verdict.record.tipping_sentence:
+        screen.line(verdict.record.tipping_sentence)
     screen.line((verdict.scope, "dim"))
     for note in verdict.notes:
         screen.line((note, "yellow"))

@@ -27,6 +27,8 @@ Row = Mapping[str, str]
 
 _HELD_OUT = 0.2
 _SPLIT_SEED = 20
+CELL_OF_DATA_SET = "data set {name!r}, row {number}, column {source!r}"
+NO_ENCODING = "data set {name!r} has no encoding; encoded are {tasks}"
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def encode(name: str, cache: Path | str | None = None, progress: Progress | None
 
 def no_encoding(name: str) -> DataError:
     """Return the error about a data set that no example network takes."""
-    return DataError(f"data set {name!r} has no encoding; encoded are {', '.join(TASKS)}")
+    return DataError(NO_ENCODING.format(name=name, tasks=", ".join(TASKS)))
 
 
 def read_parts(name: str, paths: Sequence[Path]) -> list[list[Row]]:
@@ -155,7 +157,7 @@ def _code(name: str, number: int, row: Row, column: RawColumn) -> int:
     except (KeyError, ValueError) as error:
         found = repr(row[column.source]) if column.source in row else "nothing"
         expected = f"one of {', '.join(column.feature.values)}" if column.feature.values else "a whole number"
-        where = f"data set {name!r}, row {number}, column {column.source!r}"
+        where = CELL_OF_DATA_SET.format(name=name, number=number, source=column.source)
         raise DataError(f"{where}: found {found}, expected {expected}") from error
 
 

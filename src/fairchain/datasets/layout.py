@@ -20,6 +20,10 @@ from fairchain.errors import DataError
 
 PARQUET = b"PAR1"
 _LOOKED_AT = 100
+HEADER_LACKS = "its header lacks {missing}"
+SHAPE_INSTEAD = "its shape is {shape} instead of (words, {columns})"
+LINE_NOT_WORD = "line {number} is not a word"
+DATA_SET = "data set {name!r}: no such file: {path}"
 
 
 @contextmanager
@@ -55,7 +59,7 @@ def separator_of(header: str) -> str:
 def check_layout(source: DataSource, member: ArchiveMember, path: Path) -> None:
     """Raise a DataError if a file does not have the layout of a member of a data set."""
     if not path.is_file():
-        raise DataError(f"data set {source.name!r}: no such file: {path}")
+        raise DataError(DATA_SET.format(name=source.name, path=path))
     try:
         problem = {"table": _table_problem, "npy": _npy_problem, "words": _words_problem}[member.layout](member, path)
     except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
@@ -73,7 +77,7 @@ def _table_problem(member: ArchiveMember, path: Path) -> str | None:
     rows = list(split_rows(head, separator))
     missing = [name for name in member.required if not rows or name not in rows[0]]
     if missing:
-        return f"its header lacks {', '.join(missing)}"
+        return HEADER_LACKS.format(missing=", ".join(missing))
     expected = member.columns or len(rows[0])
     body = rows[1:] if member.required else rows
     if not body:
@@ -95,7 +99,7 @@ def _npy_problem(member: ArchiveMember, path: Path) -> str | None:
         return f"it is not a .npy file of numbers ({type(error).__name__})"
     if len(shape) == 2 and shape[1] == member.columns:
         return None
-    return f"its shape is {shape} instead of (words, {member.columns})"
+    return SHAPE_INSTEAD.format(shape=shape, columns=member.columns)
 
 
 def _words_problem(_: ArchiveMember, path: Path) -> str | None:
@@ -106,4 +110,6 @@ def _words_problem(_: ArchiveMember, path: Path) -> str | None:
         head = [line.rstrip("\n") for line in itertools.islice(stream, _LOOKED_AT)]
     if not head:
         return "it is empty"
-    return next((f"line {number} is not a word" for number, word in enumerate(head, 1) if len(word.split()) != 1), None)
+    return next(
+        (LINE_NOT_WORD.format(number=number) for number, word in enumerate(head, 1) if len(word.split()) != 1), None
+    )

@@ -17,6 +17,11 @@ from fairchain.errors import DataError
 COMMENTS_HEADER = ("comment", "toxic", "split")
 LABELS = ("fine", "toxic")
 STAND_INS = ("NEWLINE_TOKEN", "TAB_TOKEN")
+NOT_A_WORD_COLUMN = "{path}: not one Parquet column of words; give a text file with a word on each line"
+PARQUET_NEEDS_POLARS = "{path}: reading a Parquet file needs polars; pip install fairchain[parquet]"
+COMMENT_NO_VOTES = "{comments}: comment {rev_id!r} has no votes"
+LINE_TOO_SHORT = "{path}: line {number} has {cells_count} cells, fewer than the header"
+NOT_COMMENTS = "{comments}, {votes}: cannot be read as comments and votes ({error})"
 
 
 def prepare(name: str, files: Sequence[Path], folder: Path) -> list[Path]:
@@ -42,14 +47,14 @@ def words_file(path: Path, target: Path) -> None:
     try:
         import polars
     except ImportError:
-        raise DataError(f"{path}: reading a Parquet file needs polars; pip install fairchain[parquet]") from None
+        raise DataError(PARQUET_NEEDS_POLARS.format(path=path)) from None
     try:
         columns = list(polars.read_parquet(path).to_dict(as_series=False).values())
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError):
         columns = []
     words = columns[0] if len(columns) == 1 else []
     if not words or not all(isinstance(word, str) for word in words):
-        raise DataError(f"{path}: not one Parquet column of words; give a text file with a word on each line")
+        raise DataError(NOT_A_WORD_COLUMN.format(path=path))
     target.write_text("".join(f"{word}\n" for word in words), encoding="utf-8", newline="\n")
 
 
@@ -67,12 +72,12 @@ def comments_file(comments: Path, votes: Path, target: Path) -> None:
             writer.writerow(COMMENTS_HEADER)
             for rev_id, comment, split in _cells(comments, "rev_id", "comment", "split"):
                 if rev_id not in counted:
-                    raise DataError(f"{comments}: comment {rev_id!r} has no votes")
+                    raise DataError(COMMENT_NO_VOTES.format(comments=comments, rev_id=rev_id))
                 cast, against = counted[rev_id]
                 writer.writerow((plain(comment), LABELS[2 * against > cast], split))
     except ValueError as error:
         # A file of the user's own: bytes that are not UTF-8, a vote that is not a number.
-        raise DataError(f"{comments}, {votes}: cannot be read as comments and votes ({error})") from None
+        raise DataError(NOT_COMMENTS.format(comments=comments, votes=votes, error=error)) from None
 
 
 def plain(comment: str) -> str:
@@ -97,4 +102,4 @@ def _cells(path: Path, *columns: str) -> Iterator[list[str]]:
             elif len(cells) > max(places):
                 yield [cells[place] for place in places]
             else:
-                raise DataError(f"{path}: line {number + 1} has {len(cells)} cells, fewer than the header")
+                raise DataError(LINE_TOO_SHORT.format(path=path, number=number + 1, cells_count=len(cells)))

@@ -26,6 +26,10 @@ COMPAS_HEADER = (
 TABLES = (*TASKS, "compas", "toxicity")
 
 Cells = Sequence[object]
+DATA_SET_COLUMN = "data set {name!r}, column {column!r}: {row!r} is not a known code"
+EXISTS_ALREADY = "{path}: exists already; give another name, or --force to overwrite it"
+UNKNOWN_TABLE = "unknown table {name!r}; expected one of {known}"
+CANNOT_BE_WRITTEN = "{path}: cannot be written; name a file in a folder that exists"
 
 
 def write_table(
@@ -56,13 +60,13 @@ def write_table(
     path = Path(path)
     if name not in TABLES:
         known = ", ".join(TABLES if name in SOURCES else SOURCES)
-        raise DataError(f"unknown table {name!r}; expected one of {known}")
+        raise DataError(UNKNOWN_TABLE.format(name=name, known=known))
     if encoded and name not in TASKS:
         raise no_encoding(name)
     if path.is_dir() or not path.parent.is_dir():
-        raise DataError(f"{path}: cannot be written; name a file in a folder that exists")
+        raise DataError(CANNOT_BE_WRITTEN.format(path=path))
     if path.exists() and not force:
-        raise DataError(f"{path}: exists already; give another name, or --force to overwrite it")
+        raise DataError(EXISTS_ALREADY.format(path=path))
     header, rows = table_of(name, get(name, cache=cache, file=file, progress=progress), encoded=encoded)
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -109,4 +113,4 @@ def _cell(name: str, row: Row, column: str, coded: schemas.RawColumn | None) -> 
     try:
         return coded.feature.values[coded.code(row[column])]
     except KeyError:
-        raise DataError(f"data set {name!r}, column {column!r}: {row[column]!r} is not a known code") from None
+        raise DataError(DATA_SET_COLUMN.format(name=name, column=column, row=row[column])) from None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,34 @@ PROTECTED_WORDS = (
     *("birthplace", "marital", "married", "pregnant", "pregnancy", "orientation", "caste", "veteran"),
 )
 MOST_CATEGORIES = 5000
+# How words in the name of an input begin that takes categories, and of one that takes numbers.
+WORD_INPUTS, NUMBER_INPUTS = (
+    ("cat", "word", "code", "emb", "ids", "token", "discrete"),
+    ("num", "cont", "real", "dense"),
+)
+CODES_GUESSED = (
+    "The order of the values of {} is a guess, and no row shows whether the network was trained with it. State that "
+    "order, or codes = [...], in each [[feature]], or give a table whose columns have a category type."
+)
 # A text column is an identifier if so many of its cells differ, in a table with enough rows.
 NEARLY_ALL, ENOUGH_ROWS = 0.9, 50
+COLUMNS_NOT_IN_TABLE = (
+    "{name}: was fitted on columns that the table does not have: {lost}; give the table that it was fitted on, or "
+    "rename the columns"
+)
+EMPTY_COLUMN = (
+    "{source}: column {name} holds no value; fill it, or leave it out with --ignore (ignore=[...]) if the model does "
+    "not take it"
+)
+ONLY_A_LABEL = "{name}: the table has no column to show it besides the label; give its inputs too"
+TOO_MANY_CATEGORIES = (
+    "{source}: column {name} holds {values_count:,} different texts, too many for a category; leave it out with "
+    "--ignore (ignore=[...]), or put its values into groups"
+)
+NO_COLUMN_FOR_INPUT = (
+    "{name}: no column of the table is called like {lost}, and the columns do not fit by their kind and number; the "
+    'columns are {columns}: rename those that are meant, or write a spec with input = "..." in each [[feature]]'
+)
 
 
 def words_of(name: str) -> list[str]:
@@ -92,14 +118,6 @@ class Profile:
         """Number of rows with each text, the empty one left out."""
         return self.table.counts(self.name)
 
-    @property
-    def is_text(self) -> bool:
-        """Whether the table says that these are texts, or the model was fitted on texts."""
-        cells = self.table.cells(self.name)
-        return (self.typed and not isinstance(cells, NumberCells)) or (
-            bool(self.known) and all(isinstance(each, str) for each in self.known or ())
-        )
-
     @cached_property
     def stated(self) -> tuple[str, ...] | None:
         """All values that the column's type states, then those that the model was fitted on; None if neither does."""
@@ -112,15 +130,11 @@ class Profile:
 
     @cached_property
     def texts(self) -> list[str]:
-        """The values in the order of the column's type, or else of the encoder.
-
-        If neither states one, the distinct cells in the order that most encoders give them: numbers by size, texts by
-        letters.
-        """
+        """The stated values, then the other cells as most encoders order them: numbers by size, texts by letters."""
         numbers = {text: parse_number(text) for text in self.counts}
         by_size = all(number is not None for number in numbers.values())
         ordered = sorted(numbers, key=lambda text: numbers[text] or 0.0) if by_size else sorted(numbers)
-        return ordered if self.stated is None else list(dict.fromkeys((*self.stated, *ordered)))
+        return list(dict.fromkeys((*(self.stated or ()), *ordered)))
 
     @property
     def markers(self) -> list[str]:
@@ -130,16 +144,13 @@ class Profile:
     @property
     def missing(self) -> int:
         """Number of missing cells."""
-        if self.numbers is None:
-            return self.table.count - sum(self.counts.values())
-        return int(np.isnan(self.numbers).sum())
+        filled = sum(self.counts.values()) if self.numbers is None else int((~np.isnan(self.numbers)).sum())
+        return self.table.count - filled
 
     @cached_property
     def whole(self) -> bool:
         """Whether all cells are whole numbers."""
-        return self.numbers is not None and bool(
-            (self.numbers == np.floor(self.numbers))[~np.isnan(self.numbers)].all()
-        )
+        return self.numbers is not None and not (self.numbers % 1 > 0).any()
 
     @property
     def identifies_rows(self) -> bool:
@@ -156,10 +167,19 @@ Columns = Mapping[str, Profile]
 
 @dataclass(frozen=True)
 class InputLayout:
-    """Features in the order of the model's inputs, and the guesses about them."""
+    """Features in the order of the model's inputs, and the guesses about them.
+
+    `guessed` names the categories whose order is not known from the model or the table.
+    """
 
     features: tuple[Feature, ...]
     guesses: tuple[Guess, ...] = ()
+    guessed: tuple[str, ...] = ()
+
+    @property
+    def about_codes(self) -> tuple[Guess, ...]:
+        """A warning about guessed orders: no row shows that such an order is the one of the training data."""
+        return (Guess("feature", CODES_GUESSED.format(listed(self.guessed)), loud=True),) if self.guessed else ()
 
 
 def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -> list[InputLayout]:
@@ -167,24 +187,31 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
 
     A flat network may have been trained without the protected columns: those named, or those whose names say so.
     """
-    names: Sequence[str]
+    guesses: Sequence[Guess] = ()
+    guessed: tuple[str, ...] = ()
+    features: list[Feature]
     if taken.frame:
         filled_by = {taken.column(name): name for name in columns}
         lost = [name for name in taken.columns if name not in filled_by]
         if lost:
-            raise ModelError(
-                f"{taken.name}: was fitted on columns that the table does not have: {listed(lost)}; "
-                "give the table that it was fitted on, or rename the columns"
-            )
-        names = tuple(filled_by[name] for name in taken.columns) or tuple(columns)
+            raise ModelError(COLUMNS_NOT_IN_TABLE.format(name=taken.name, lost=listed(lost)))
+        names = [filled_by[name] for name in taken.columns] or list(columns)
         features = [frame_feature(columns[name]) for name in names]
-        codes: list[Guess] = []
     elif (matched := match_inputs(columns, taken)) is not None:
-        names, features, codes = tuple(matched), [], []
-        for name, each in matched.items():
-            filled = each.name if each.name != name else None
-            features.append((category if each.text else feature_of)(columns[name], filled=filled))
-            codes += () if each.text else _about_codes(columns[name], features[-1])
+        if len(matched) < len(taken.inputs):
+            found = list(_shared_layouts(columns, taken.inputs, matched, protected))
+            if not found:
+                lost = [each.name for each in taken.inputs if each not in matched.values()]
+                raise ModelError(
+                    NO_COLUMN_FOR_INPUT.format(name=taken.name, lost=listed(lost), columns=listed(list(columns)))
+                )
+            return found
+        names = list(matched)
+        features = [
+            (category if each.text else feature_of)(columns[name], filled=each.name if each.name != name else None)
+            for name, each in matched.items()
+        ]
+        guesses, guessed = _about_codes(columns, [each for each in features if not matched[each.name].text])
     else:
         flat = taken.inputs[0] if taken.inputs else None
         if flat is None or not flat.text:
@@ -195,51 +222,100 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
         return [InputLayout(tuple(category(profile) for profile in columns.values()), (guess,))]
     left = [name for name in columns if name not in names]
     about = [Guess("feature", f"Columns that the model does not take: {listed(left)}.")] if left else []
-    return [InputLayout(tuple(features), (*about, *codes))]
+    return [InputLayout(tuple(features), (*about, *guesses), guessed)]
 
 
 def match_inputs(columns: Columns, taken: Signature) -> dict[str, Input] | None:
-    """Return the input that each column fills, in the order of the inputs; None if there is no input per column.
+    """Return the input that each column fills by its name, in the order of the inputs; None if there is one input.
 
     Exporters change `hours-per-week` into `hours_per_week`, so names may differ in spelling.
     """
     found: dict[str, Input] = {}
-    lost = []
     for each in taken.inputs:
         similar = [each.name] if each.name in columns else [name for name in columns if plain(name) == plain(each.name)]
         if len(similar) == 1 and similar[0] not in found:
             found[similar[0]] = each
-        else:
-            lost.append(each.name)
-    if len(taken.inputs) < 2 and not (found and taken.inputs[0].width == 1):
-        return None
-    if lost:
-        raise ModelError(
-            f"{taken.name}: no column of the table is called like {listed(lost)}, and the network has one input for "
-            f"each column; the columns are {listed(list(columns))}: rename those that are meant"
-        )
-    return found
+    return None if len(taken.inputs) < 2 and not (found and taken.inputs[0].width == 1) else found
+
+
+def _shared_layouts(
+    columns: Columns, inputs: Sequence[Input], matched: Mapping[str, Input], protected: Sequence[str]
+) -> Iterator[InputLayout]:
+    """Yield the layouts in which the inputs that are not called like a column share the other columns.
+
+    One input takes the categories and another one the numbers, each as many as it has values; which is which follows
+    from its name and its number type, or is tried. A single one takes them all, or those of one kind.
+    """
+    free = [each for each in inputs if each not in matched.values()]
+    if len(free) > 2 or any(each.text for each in free):
+        return
+    seen = []
+    for names in _kept_columns(columns, protected):
+        others = [name for name in names if name not in matched]
+        words = [name for name in others if columns[name].numbers is None]
+        numbers = [name for name in others if name not in words]
+        shares: list[tuple[list[str], ...]] = [(words, numbers), (numbers, words)]
+        if len(free) == 1:
+            shares = [(others,), (numbers,), (words,)]
+        for share in sorted(shares, key=lambda each: -_likeness(free, each, words)):
+            filled = {name: each.name for each, part in zip(free, share, strict=True) for name in part}
+            taken = {
+                name: filled.get(name) or _if_other(matched, name) for name in names if name in {**filled, **matched}
+            }
+            features = tuple(feature_of(columns[name], filled=each) for name, each in taken.items())
+            sizes = [sum(widths([each for each in features if each.name in part])) for part in share]
+            fits = all(each.width in (None, size) for each, size in zip(free, sizes, strict=True))
+            # A single column in place of one that is not there is no guess but a mistake.
+            alone = bool(matched) and any(len(part) < 2 for part in share)
+            if not fits or alone or not all(share) or features in seen:
+                continue
+            seen.append(features)
+            told = "; ".join(f"{listed(part)} fill {shown(each.name)}" for each, part in zip(free, share, strict=True))
+            about = [f"Guess: columns share inputs by their kind and number: {told}."]
+            if left := [name for name in columns if name not in taken]:
+                about.append(f"Guess: not inputs of the model: {listed(left)}.")
+            codes, guessed = _about_codes(columns, features)
+            yield InputLayout(features, (*(Guess("feature", text) for text in about), *codes), guessed)
+
+
+def _if_other(matched: Mapping[str, Input], name: str) -> str | None:
+    """Return the name of the input that a column fills, if it is spelt in another way."""
+    return matched[name].name if matched[name].name != name else None
+
+
+def _likeness(inputs: Sequence[Input], share: Sequence[Sequence[str]], words: Sequence[str]) -> int:
+    """Return how many inputs are said to take the kind of columns that they get here: by their type or their name."""
+    likeness = 0
+    for each, part in zip(inputs, share, strict=True):
+        categories = bool(part) and all(name in words for name in part)
+        named = words_of(each.name)
+        says_words = each.whole or any(word.startswith(WORD_INPUTS) for word in named)
+        says_numbers = any(word.startswith(NUMBER_INPUTS) for word in named)
+        likeness += (says_words and categories) + (says_numbers and not categories)
+    return likeness
+
+
+def _kept_columns(columns: Columns, protected: Sequence[str]) -> Iterable[tuple[str, ...]]:
+    """Return the columns that may be inputs: all, then without those that number the rows or are protected."""
+    identifiers = {name for name, profile in columns.items() if profile.identifies_rows}
+    likely = like_protected(columns)
+    blind = [set[str](), set(protected), set(likely), *({name} for name in likely)]
+    left_out = [*blind[:1], identifiers, *blind[1:], *(identifiers | each for each in blind[1:])]
+    return dict.fromkeys(tuple(name for name in columns if name not in each) for each in left_out)
 
 
 def _flat_layouts(columns: Columns, width: int | None, protected: Sequence[str]) -> Iterator[InputLayout]:
     """Yield the layouts of a flat input that have the right width."""
     columns = {name: profile for name, profile in columns.items() if profile.counts}
-    identifiers = {name for name, profile in columns.items() if profile.identifies_rows}
-    likely = like_protected(columns)
-    blind = [set(protected) & set(columns), set(likely), *({name} for name in likely)]
-    left_out = [set(), identifiers, *blind, *(identifiers | each for each in blind)]
     seen: list[tuple[Feature, ...]] = []
-    none = frozenset[str]()
-    for names in dict.fromkeys(tuple(name for name in columns if name not in each) for each in left_out):
+    for names in _kept_columns(columns, protected):
         texts = tuple(name for name in names if columns[name].numbers is None)
         others = tuple(name for name in names if name not in texts)
-        several = frozenset(name for name in texts if len(columns[name].counts) > 2)
-        marked = frozenset(name for name in texts if columns[name].markers)
-        for one_hot, unmarked in product(dict.fromkeys((none, frozenset(texts), several)), (none, marked)):
+        several = tuple(name for name in texts if len(columns[name].counts) > 2)
+        for one_hot, keep_markers in product(dict.fromkeys(((), texts, several)), (True, False)):
             for order in dict.fromkeys((names, others + texts, texts + others)) if one_hot else (names,):
                 features = tuple(
-                    feature_of(columns[name], one_hot=name in one_hot, keep_markers=name not in unmarked)
-                    for name in order
+                    feature_of(columns[name], one_hot=name in one_hot, keep_markers=keep_markers) for name in order
                 )
                 if features and width in (None, sum(widths(features))) and features not in seen:
                     seen.append(features)
@@ -248,25 +324,29 @@ def _flat_layouts(columns: Columns, width: int | None, protected: Sequence[str])
                     left = [name for name in columns if name not in order]
                     if left:
                         about.append(f"Guess: not inputs, since the network takes fewer values: {listed(left)}.")
-                    codes = (_about_codes(columns[n], f) for n, f in zip(order, features, strict=True))
-                    guesses = (*(Guess("feature", text) for text in about), *chain.from_iterable(codes))
-                    yield InputLayout(features, guesses)
+                    codes, guessed = _about_codes(columns, features)
+                    yield InputLayout(features, (*(Guess("feature", text) for text in about), *codes), guessed)
 
 
-def _about_codes(profile: Profile, feature: Feature) -> Iterator[Guess]:
-    """Yield the guesses about the order of the categories, which a network does not state."""
-    if not isinstance(feature, CategoryFeature) or (len(feature.values) < 2 and feature.codes is not None):
-        return
-    key = f"feature.{feature.name}"
-    takes = "has one input for each value, in" if feature.one_hot else "takes a number, and the values are 0, 1, ... in"
-    if profile.stated is not None:
-        whose = "the encoder's order" if profile.known is not None else "the order of the column's type"
-        yield Guess(key, f"The network {takes} {whose}, which states {len(profile.stated)} values.")
-    else:
-        yield Guess(key, f"Guess: the network {takes} sorted order of the {len(feature.values)} values in this table.")
-    gone = [text for text in profile.markers if text not in feature.values]
-    if gone:
-        yield Guess(key, f"Guess: {listed(gone)} is a missing value.")
+def _about_codes(columns: Columns, features: Sequence[Feature]) -> tuple[list[Guess], tuple[str, ...]]:
+    """Return the notes about the order of categories, which a network does not state, and the names of the guessed."""
+    told, guessed = [], []
+    for feature in features:
+        if not isinstance(feature, CategoryFeature) or (len(feature.values) < 2 and feature.codes is not None):
+            continue
+        profile, key = columns[feature.name], f"feature.{feature.name}"
+        takes = "has one input for each value" if feature.one_hot else "takes a number, and the values are 0, 1, ..."
+        order = f"Guess: the network {takes}, in sorted order of the {len(feature.values)} values in this table."
+        if profile.stated is not None:
+            whose = "the encoder's order" if profile.known is not None else "the order of the column's type"
+            order = f"The network {takes}, in {whose}, which states {len(profile.stated)} values."
+        elif len(feature.values) > 1:
+            guessed.append(feature.name)
+        told.append(Guess(key, order))
+        gone = [text for text in profile.markers if text not in feature.values]
+        if gone:
+            told.append(Guess(key, f"Guess: {listed(gone)} is a missing value."))
+    return told, tuple(guessed)
 
 
 def frame_feature(profile: Profile) -> Feature:
@@ -276,7 +356,8 @@ def frame_feature(profile: Profile) -> Feature:
     if profile.counts and set(profile.counts) <= {"True", "False"}:
         made = category(profile)
         return replace(made, codes=tuple(int(value == "True") for value in made.values))
-    return category(profile) if profile.is_text else feature_of(profile)
+    fitted_on_texts = bool(profile.known) and all(isinstance(each, str) for each in profile.known or ())
+    return category(profile) if profile.typed or fitted_on_texts else feature_of(profile)
 
 
 def feature_of(
@@ -301,14 +382,10 @@ def category(
     """Return the column as a category; with `keep_markers` a text such as "?" is a value like others."""
     values = [each for each in profile.texts if keep_markers or each not in profile.markers]
     if not values:
-        raise DataError(
-            f"{profile.table.source}: column {shown(profile.name)} holds no value; "
-            "fill it, or leave it out with --ignore (ignore=[...]) if the model does not take it"
-        )
+        raise DataError(EMPTY_COLUMN.format(source=profile.table.source, name=shown(profile.name)))
     if len(values) > MOST_CATEGORIES:
         raise DataError(
-            f"{profile.table.source}: column {shown(profile.name)} holds {len(values):,} different texts, too many "
-            "for a category; leave it out with --ignore (ignore=[...]), or put its values into groups"
+            TOO_MANY_CATEGORIES.format(source=profile.table.source, name=shown(profile.name), values_count=len(values))
         )
     return CategoryFeature(name=profile.name, values=tuple(values), one_hot=one_hot, input=filled)
 
@@ -316,7 +393,7 @@ def category(
 def misfit(columns: Columns, taken: Signature, label: str | None) -> ModelError:
     """Return the error if no layout has the width of the network's input."""
     if not columns or not taken.inputs:
-        return ModelError(f"{taken.name}: the table has no column to show it besides the label; give its inputs too")
+        return ModelError(ONLY_A_LABEL.format(name=taken.name))
     texts = [profile for profile in columns.values() if profile.numbers is None]
     spread = len(columns) - len(texts) + sum(len(profile.counts) for profile in texts)
     besides = f'besides the label "{label}" ' if label is not None else ""

@@ -29,7 +29,7 @@ from fairchain.drafting.groups import candidates, with_groups
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess, RowsAre
 from fairchain.drafting.labels import find_label, find_outcome, output_readings
 from fairchain.drafting.signature import Signature, open_model, signature_of
-from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement, about_codes, reloaded, spec_of
+from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement, reloaded, spec_of
 from fairchain.drafting.write import TABLES
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import listed, many, near, shown
@@ -42,6 +42,7 @@ from fairchain.tables import RawTable, TableRows, encode_rows, read_table
 
 # Path in the spec of a model that was given in Python and has no file yet.
 UNSAVED = "model.onnx"
+MODEL_AND_PREDICTION = "prediction: recorded decisions take the model's place; give one of the two"
 
 
 def infer_spec(
@@ -69,30 +70,14 @@ def infer_spec(
         A CSV or Parquet file, a pandas or polars frame, or a mapping of names to columns.
     model
         Any model that `verify` takes, or None if there is none yet.
-    label
-        The column with the true labels; by default guessed by its name, or because it is not an input of the model.
     protected
         The features whose groups are compared; by default the likeliest protected attribute, by its name.
-    outcome
-        The outcome that is compared; by default a favourable label, by its name.
     threshold
         The largest difference that still counts as fair.
     reading
-        `"sample"`: the rows are a sample, and the verdict is about their source; `"population"`: the rows are the
-        whole population; `"uniform"`: the table gives ranges and names only, and inputs are drawn uniformly. By
-        default a sample, unless the protected groups are ranges of a number: where these were chosen by looking at
-        the rows, the bounds of a sample do not hold for the same rows.
-    ignore
-        Columns that are not inputs of the model.
-    decision, model_output
-        As `decision` and `output` in `[model]` of a spec, where the model is ambiguous.
-    decision_threshold
-        The score or probability above which the second label is decided.
-    labels
-        Names of the labels in the model's order; of a score the label below the cut-off, then the one above. By default
-        the model's own classes, or those of the label column in the order that agrees with the rows.
-    prediction
-        A column with recorded decisions, in place of a model.
+        As `rows` of `check`; also `"uniform"`: the table gives ranges and names only, and inputs are drawn uniformly.
+    label, outcome, ignore, decision, decision_threshold, labels, model_output, prediction
+        As for `check`; what is not given is guessed.
     limits
         Limits for an untrusted network.
 
@@ -132,7 +117,7 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     """Infer a spec as `infer_spec` does, and return it with a note for every guess instead of warnings."""
     options = options or DraftOptions()
     if model is not None and options.prediction is not None:
-        raise SpecError("prediction: recorded decisions take the model's place; give one of the two")
+        raise SpecError(MODEL_AND_PREDICTION)
     opened = None if model is None else open_model(model, options.limits)
     taken = Signature("no model") if opened is None else signature_of(opened, options.model_output)
     raw = read_table(table)
@@ -145,9 +130,10 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     rows = Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True)
     trial = Trials(raw, opened, taken, rows, options.protected, _most_asked(options)).best(possible, readings)
     outcome, about_outcome = find_outcome(trial.reading.model.labels, options.outcome)
-    checks = (*about_agreement(trial, label), *about_codes(trial))
     model_path, about_path = _model_path(model, options)
-    told += (*about_path, *trial.reading.guesses, *trial.layout.guesses, *checks, *about_outcome)
+    told += (*about_path, *trial.reading.guesses, *trial.layout.guesses, *about_agreement(trial, label), *about_outcome)
+    if opened is not None:
+        told += trial.layout.about_codes
 
     every = {name: Profile(raw, name, typed) for name in raw.names} | dict(columns)
     protected, features, min_size, found, about_groups = _protected(raw, every, trial, rows, options)

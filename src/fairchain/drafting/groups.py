@@ -27,6 +27,13 @@ FEW_VALUES, MANY_VALUES = 12, 100
 MOST_RANGES = 10
 VALUES = "Groups: one for each value that occurs; join or rename them as your question needs."
 RANGES = f"Groups: ranges with round ends and at least {ENOUGH} rows each, where there are as many; choose your own."
+NO_PROTECTED_NAME = (
+    "{source}: no name of a feature says that it is protected; name one with --protected (protected=[...]): {names}"
+)
+SINGLE_VALUE = (
+    "protected: {name} has a single value in {source}, so there are no groups to compare; name another feature with "
+    "--protected (protected=[...])"
+)
 
 
 def candidates(names: Sequence[str], others: Sequence[str], given: Sequence[str], source: str) -> list[tuple[str, ...]]:
@@ -43,8 +50,7 @@ def candidates(names: Sequence[str], others: Sequence[str], given: Sequence[str]
     )
     if not likely:
         raise NoProtectedFeatureError(
-            f"{source}: no name of a feature says that it is protected; name one with --protected (protected=[...]): "
-            f"{listed(names)}",
+            NO_PROTECTED_NAME.format(source=source, names=listed(names)),
             tuple(names),
         )
     return likely
@@ -81,10 +87,7 @@ def with_groups(
         made, member = group(feature, values[:, place])
         if len(np.unique(member)) < 2:
             if feature.name in protected:
-                raise SpecError(
-                    f"protected: {shown(feature.name)} has a single value in {source}, so there are no groups to "
-                    "compare; name another feature with --protected (protected=[...])"
-                )
+                raise SpecError(SINGLE_VALUE.format(name=shown(feature.name), source=source))
             continue
         grouped[place], members[feature.name] = made, member
         if made.groups:
@@ -155,26 +158,16 @@ def group(feature: Feature, column: NDArray[np.float64]) -> tuple[Feature, NDArr
 
 
 def _starts(column: NDArray[np.float64], whole: bool) -> list[float]:
-    """Return the starts of the ranges: round numbers, or quantiles where round ones would leave a single range."""
+    """Return the starts of the ranges: round numbers, or the median where round ones would leave a single range."""
     enough = min(ENOUGH, max(1, len(column) // 4))
-    rough, fine = _round_edges(float(column.min()), float(column.max()), whole), _quantiles(column, whole)
-    for edges, least in ((rough, enough), (fine, enough), (fine, 1)):
-        starts = _joined(edges, column, least)
-        if len(starts) > 1:
-            break
-    return starts
-
-
-def _quantiles(column: NDArray[np.float64], whole: bool) -> list[float]:
-    """Return edges at the quartiles, and above the smallest number, which may be that of most rows."""
+    starts = _joined(_round_edges(float(column.min()), float(column.max()), whole), column, enough)
     levels = np.unique(column)
-    quarters = np.searchsorted(levels, np.quantile(column, [0.25, 0.5, 0.75], method="higher"))
-    begins = np.array(sorted({1, *quarters.tolist()} - {0, len(levels)}), int)
-    if whole:
-        return [float(levels[0]), *levels[begins].tolist()]
+    if len(starts) > 1 or len(levels) < 2:
+        return starts
+    place = min(int(np.searchsorted(levels, np.median(column), side="right")), len(levels) - 1)
     # A range of real numbers needs some width: it begins half way from the number below.
-    edges = levels[begins] / 2 + levels[begins - 1] / 2
-    return [float(levels[0]), *(edge for edge in edges.tolist() if levels[0] < edge < levels[-1])]
+    middle = float(levels[place] if whole else levels[place] / 2 + levels[place - 1] / 2)
+    return [float(levels[0]), middle] if levels[0] < middle and (whole or middle < levels[-1]) else starts
 
 
 def _round_edges(low: float, high: float, whole: bool) -> list[float]:

@@ -30,6 +30,7 @@ FAVOURABLE = (
 )
 # Most labels of a column that was named, and of one that is guessed.
 MOST_LABELS, FEW_LABELS = 100, 20
+LABELS_DO_NOT_FIT_SCORES = "{names_count} labels ({names}) and the network gives {scores} scores"
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,9 @@ def output_readings(taken: Signature, truth: Profile | None, options: DraftOptio
         why = "The table calls its labels 0, 1, ... too." if names else "Neither network nor table name the labels."
         found = [OutputReading(replace(base, labels=places), (Guess("model.labels", why),))]
     elif scores is not None and scores > 1 and len(names) != scores:
-        raise _not_labels(truth, f"{len(names)} labels ({listed(names)}) and the network gives {scores} scores")
+        raise _not_labels(
+            truth, LABELS_DO_NOT_FIT_SCORES.format(names_count=len(names), names=listed(names), scores=scores)
+        )
     elif not names:
         why = "Guess: two labels; neither model nor table name them."
         found = [OutputReading(base, (Guess("model.labels", why),))]

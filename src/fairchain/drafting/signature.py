@@ -15,7 +15,8 @@ from typing import Any
 from fairchain.errors import ModelError
 from fairchain.models import Limits, Model, load_model
 from fairchain.models.adapters.from_keras import is_keras
-from fairchain.models.adapters.from_torch import is_module
+from fairchain.models.adapters.from_torch import inner_module, is_module
+from fairchain.models.adapters.torch_call import forward_parameters
 from fairchain.models.fitted import Fitted, class_name, fitted_of
 from fairchain.models.frames import FrameModel
 from fairchain.models.load import PYTHON, import_named
@@ -27,55 +28,46 @@ from fairchain.tables import TableRows
 
 Class = int | str
 # TensorProto.DataType of ONNX.
-_REALS, _STRING = (1, 10, 11), 8
+_REALS, _STRING, _WHOLE = (1, 10, 11), 8, (2, 3, 4, 5, 6, 7, 12, 13)
 # Files that are converted for the features of a spec: whether they can be is seen when they are tried.
 NEEDS_SPEC = (".json", ".h5", ".hdf5", ".nnet")
+NO_FILE = "{path}: no such file; give the model's file, for example model.onnx"
+NETWORK_OUTPUTS = "{name}: the network has outputs {by_name}; choose one with --model-output (model_output=...)"
+NO_OUTPUT = '{name}: there is no output "{output}"; there is {by_name}'
+NETWORK_NO_INPUTS = "{name}: the network has no inputs; export it again"
+READS_SEQUENCES = (
+    "{name}: reads sequences of any length, and a row of a table is not one; write a spec about texts by hand, as "
+    "docs/text.md shows"
+)
+NAMES_NO_MODEL = "{model}: found a {type}; name a function or a model there"
 
 
 @dataclass(frozen=True)
 class Input:
-    """Input of a network; `width` is the number of values per row, None if it is not fixed."""
+    """Input of a network; `width` is the number of values per row, None if it is not fixed.
+
+    `whole`: it takes whole numbers, as an embedding does.
+    """
 
     name: str
     text: bool
     width: int | None
+    whole: bool = False
 
 
 @dataclass(frozen=True)
 class Signature:
-    """Visible properties of a model.
+    """Visible properties of a model; what is not visible is empty or None."""
 
-    Parameters
-    ----------
-    name
-        Name in messages.
-    inputs
-        Inputs of a network; empty if they are not visible.
-    columns
-        Columns on which an estimator was fitted, if it was fitted on a frame.
-    frame
-        Whether the model takes a frame.
-    classes
-        The model's own labels in its own order; empty if they are not visible.
-    labels
-        Whether the output holds labels (True) or scores (False).
-    answers
-        Number of scores per row; None if it is not visible.
-    maker
-        Operator that computes the output, "" if it is not visible.
-    fitted
-        What a fitted model says about itself; None for a network.
-    """
-
-    name: str
-    inputs: tuple[Input, ...] = ()
-    columns: tuple[str, ...] = ()
-    frame: bool = False
-    classes: tuple[Class, ...] = ()
-    labels: bool | None = None
-    answers: int | None = None
-    maker: str = ""
-    fitted: Fitted | None = field(default=None, compare=False)
+    name: str  # in messages
+    inputs: tuple[Input, ...] = ()  # of a network
+    columns: tuple[str, ...] = ()  # on which an estimator was fitted, if it was fitted on a frame
+    frame: bool = False  # whether the model takes a frame
+    classes: tuple[Class, ...] = ()  # the model's own labels in its own order
+    labels: bool | None = None  # whether the output holds labels or scores
+    answers: int | None = None  # number of scores per row
+    maker: str = ""  # operator that computes the output
+    fitted: Fitted | None = field(default=None, compare=False)  # None for a network
 
     def column(self, name: str) -> str | None:
         """Return what a model that was fitted on named columns calls a column of the table; None if it has none."""
@@ -84,12 +76,16 @@ class Signature:
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """Model that was read once: a checked ONNX network, or else an object or a path to convert."""
+    """Model that was read once: a checked ONNX network, or else an object or a path to convert.
+
+    `width`: how many values a network takes that is converted for the features of a spec.
+    """
 
     source: Any
     network: Network | None
     name: str
     limits: Limits | None
+    width: int | None = None
 
     def load(self, spec: Spec, rows: TableRows | None = None) -> Model:
         """Return the model with the inputs and labels of this spec, to be asked about these rows."""
@@ -101,24 +97,24 @@ class OpenedModel:
 
 def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
     """Read a model once, and refuse at once what cannot be loaded whatever the spec is."""
-    source, name, network = model, "", None
+    source, name, network, width = model, "", None, None
     checked = limits or Limits()
     if isinstance(source, str | os.PathLike) and str(os.fspath(source)).startswith(PYTHON):
         source = import_named(str(os.fspath(model)))
         if isinstance(source, str | os.PathLike):
-            raise ModelError(f"{model}: found a {type(source).__name__}; name a function or a model there")
+            raise ModelError(NAMES_NO_MODEL.format(model=model, type=type(source).__name__))
     if isinstance(source, str | os.PathLike):
         path = Path(os.fspath(source))
         if not path.is_file():
-            raise ModelError(f"{path}: no such file; give the model's file, for example model.onnx")
+            raise ModelError(NO_FILE.format(path=path))
         name = str(path)
-        source, network = _open_file(path, checked)
+        source, network, width = _open_file(path, checked)
     elif getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
         source = source.SerializeToString(deterministic=True)
     if isinstance(source, bytes | bytearray | memoryview):
         name = "ONNX network in memory"
         network = check_bytes(Path(name), bytes(source), checked)
-    opened = OpenedModel(source, network, name, limits)
+    opened = OpenedModel(source, network, name, limits, width)
     runs = callable(source) or hasattr(source, "predict") or isinstance(source, FrameModel) or network is not None
     if not runs and Path(name).suffix.lower() not in NEEDS_SPEC:
         # Neither a network nor code: this raises the error for such a file or object.
@@ -128,31 +124,38 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
     return opened
 
 
-def _open_file(path: Path, limits: Limits) -> tuple[Any, Network | None]:
-    """Return what is in a file: an object of another package or a checked network; the path if a spec is needed too."""
+def _open_file(path: Path, limits: Limits) -> tuple[Any, Network | None, int | None]:
+    """Return what is in a file: an object of another package or a checked network; the path if a spec is needed too.
+
+    The third value is the number of values that such a network takes, where it is known.
+    """
     suffix = path.suffix.lower()
     if suffix == ".onnx":
-        return path, read_network(path, limits)
+        return path, read_network(path, limits), None
     if suffix == ".keras":
         from fairchain.models.adapters.from_keras import read_keras_file
 
-        return read_keras_file(path, limits), None
+        return read_keras_file(path, limits), None, None
     from fairchain.models.adapters.model_files import holds_object, read_object
 
     if holds_object(path):
-        return read_object(path, limits), None
+        return read_object(path, limits), None, None
     if suffix == ".json":
         from fairchain.models.adapters.from_socrates import to_network
         from fairchain.models.adapters.socrates_file import SocratesFile
 
         network = check_bytes(path, to_network(SocratesFile(path, limits), None), limits)
         # How many steps a sequence has is not in the file.
-        return path, network if len(network.model.graph.input) == 1 else None
+        return path, network if len(network.model.graph.input) == 1 else None, None
     if suffix == ".nnet":
         from fairchain.models.adapters.from_nnet import read_nnet
 
-        read_nnet(path, limits)
-    return path, None
+        return path, None, len(read_nnet(path, limits).low)
+    if suffix in (".h5", ".hdf5"):
+        from fairchain.models.adapters.from_h5 import h5_width
+
+        return path, None, h5_width(path, limits)
+    return path, None, None
 
 
 def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
@@ -161,14 +164,21 @@ def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
     if opened.network is not None:
         return _of_network(opened.network, output)
     if isinstance(model, Path):
-        return Signature(opened.name)
+        return Signature(opened.name, inputs=_flat(opened.width))
     if is_keras(model):
+        tensors = getattr(model, "inputs", None) or ()
+        if len(tensors) > 1:
+            return Signature("Keras model", inputs=tuple(map(_keras_input, tensors)))
         shape = getattr(model, "input_shape", None)
         sizes = shape[1:] if isinstance(shape, tuple) else ()
         return Signature("Keras model", inputs=_flat(prod(sizes) if sizes and None not in sizes else None))
     if is_module(model):
+        parameters = forward_parameters(inner_module(model))
+        if len(parameters) > 1:
+            return Signature("torch module", inputs=tuple(Input(each, False, None) for each in parameters))
         first = next((part for part in model.modules() if hasattr(part, "weight")), None)
-        return Signature("torch module", inputs=_flat(getattr(first, "in_features", None)))
+        width = getattr(first, "in_features", getattr(first, "num_features", None))
+        return Signature("torch module", inputs=_flat(width))
     fitted = fitted_of(model)
     if fitted.package is None:
         return Signature("function", frame=isinstance(model, FrameModel), fitted=fitted)
@@ -184,6 +194,11 @@ def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
     )
 
 
+def _keras_input(tensor: Any) -> Input:
+    sizes = tuple(tensor.shape[1:])
+    return Input(tensor.name, False, None if None in sizes else prod(sizes), str(tensor.dtype).startswith("int"))
+
+
 def _flat(width: Any) -> tuple[Input, ...]:
     return (Input("input", False, width),) if isinstance(width, int) else ()
 
@@ -193,20 +208,21 @@ def _of_network(network: Network, output: str | None) -> Signature:
     constants = {tensor.name for tensor in graph.initializer}
     values = [value for value in graph.input if value.name not in constants]
     if not values:
-        raise ModelError(f"{name}: the network has no inputs; export it again")
+        raise ModelError(NETWORK_NO_INPUTS.format(name=name))
     # A sequence has an axis of no fixed size besides that of the rows.
     axes = [value.type.tensor_type.shape.dim for value in values]
     sequence = any(sum(not axis.HasField("dim_value") for axis in each) > 1 for each in axes)
     if sequence and any(node.op_type in RECURRENT for node in graph.node):
-        raise ModelError(
-            f"{name}: reads sequences of any length, and a row of a table is not one; write a spec about texts by "
-            "hand, as docs/text.md shows"
-        )
+        raise ModelError(READS_SEQUENCES.format(name=name))
     chosen = _chosen(graph, name, output)
     maker = network.makers.get(chosen.name)
     return Signature(
         name,
-        inputs=tuple(Input(value.name, value.type.tensor_type.elem_type == _STRING, _width(value)) for value in values),
+        inputs=tuple(
+            Input(value.name, kind == _STRING, _width(value), kind in _WHOLE)
+            for value in values
+            for kind in (value.type.tensor_type.elem_type,)
+        ),
         classes=_classes(graph, chosen.name),
         labels=chosen.type.tensor_type.elem_type not in _REALS,
         answers=_width(chosen),
@@ -227,7 +243,7 @@ def _chosen(graph: Any, name: str, output: str | None) -> Any:
     by_name = {value.name: value for value in graph.output}
     if output is not None:
         if output not in by_name:
-            raise ModelError(f'{name}: there is no output "{output}"; there is {", ".join(by_name)}')
+            raise ModelError(NO_OUTPUT.format(name=name, output=output, by_name=", ".join(by_name)))
         return by_name[output]
     tensors = [value for value in graph.output if value.type.HasField("tensor_type")]
     labels = [value for value in tensors if value.type.tensor_type.elem_type not in _REALS]
@@ -235,9 +251,7 @@ def _chosen(graph: Any, name: str, output: str | None) -> Any:
         return graph.output[0]
     if len(by_name) == 2 and len(labels) == 1:
         return labels[0]
-    raise ModelError(
-        f"{name}: the network has outputs {', '.join(by_name)}; choose one with --model-output (model_output=...)"
-    )
+    raise ModelError(NETWORK_OUTPUTS.format(name=name, by_name=", ".join(by_name)))
 
 
 def _classes(graph: Any, output: str) -> tuple[Class, ...]:

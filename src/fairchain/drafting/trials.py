@@ -7,7 +7,6 @@ a constant model has no advantage. An encoding further down the list must be cle
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -20,47 +19,44 @@ from fairchain.drafting.guesses import Guess
 from fairchain.drafting.labels import OutputReading
 from fairchain.drafting.signature import OpenedModel, Signature
 from fairchain.errors import CutOffNeededError, DataError, InputError, ModelError
-from fairchain.messages import listed, shown
+from fairchain.messages import shown
 from fairchain.models import Model, OnnxModel
-from fairchain.spec import CategoryFeature, Difference, Spec, Table
+from fairchain.spec import Difference, Spec, Table
 from fairchain.spec.schema import Budget, Guarantee
 from fairchain.tables import RawTable, TableRows, encode_rows
 
-# Rows on which a network is tried, and on which the order of categories is tested; of Python code, which may be slow or
-# cost money, fewer, and fewer still if there are several encodings.
-MOST_ROWS, MOST_SHUFFLED_ROWS, MOST_ASKED, FEW_ASKED = 50_000, 5_000, 5_000, 256
+# Rows on which a network is tried; of Python code, which may be slow or cost money, fewer, and fewer still if there
+# are several encodings.
+MOST_ROWS, MOST_ASKED, FEW_ASKED = 50_000, 5_000, 256
 # What agreement must gain for another encoding, and for another order of the labels.
 BETTER, CLEARLY_BETTER = 0.02, 0.1
 MOST_PERMUTED = 6
-# Random orders of the categories, and by how much agreement must fall on average if the order matters.
-SHUFFLES, MATTERS = 19, 0.01
 # Rows with a missing value on which it is tried whether Python code takes them.
 TRIED_MISSING = 16
+CUT_OFF_NEEDED = (
+    "{name}: its scores go from {low:g} to {high:g}, so they are not probabilities, and nothing says which of them "
+    "mean which label; state the score above which the second label is decided: --decision-threshold "
+    "(decision_threshold=...), or --decision logit if that is 0"
+)
+DIRECTION_NEEDED = (
+    "labels: the rows do not show whether a score above {decision_threshold:g} means {above} or {below}; state the "
+    "labels in this order, below and above: --labels BELOW --labels ABOVE (labels=[below, above])"
+)
 
 
 @dataclass(frozen=True, eq=False)
 class EncodingTrial:
-    """Encoding under which the model runs.
+    """Encoding under which the model runs: the layout of its inputs, the meaning of its output, and the rows.
 
-    Parameters
-    ----------
-    layout, reading
-        Encoding of the rows, and meaning of the output.
-    rows
-        The rows in this encoding; those left out for a missing value are counted there.
-    confusion
-        (labels, labels): rows by true label and by the model's; None without true labels.
-    model
-        The model, loaded for this encoding; None without one.
-    keeps_missing
-        Whether missing values are given to the model.
+    `confusion` (labels, labels) counts rows by true label and by the model's, None without true labels; `model` is the
+    model, loaded for this encoding; `keeps_missing` says whether missing values are given to it.
     """
 
     layout: InputLayout
     reading: OutputReading
     rows: TableRows
-    confusion: NDArray[np.int64] | None
-    model: Model | None
+    confusion: NDArray[np.int64] | None = None
+    model: Model | None = None
     keeps_missing: bool = False
 
     @property
@@ -111,10 +107,11 @@ class Trials:
         """Return the first encoding under which the model runs, unless the true labels clearly favour another."""
         best: EncodingTrial | None = None
         problem: InputError | None = None
+        most = min(MOST_ASKED if len(layouts) == 1 else FEW_ASKED, self.most or MOST_ASKED)
         for layout in layouts:
             for reading in readings:
                 try:
-                    trial = self._tried(layout, reading, single=len(layouts) == 1)
+                    trial = self._tried(layout, reading, most)
                 except CutOffNeededError:
                     raise
                 except (DataError, ModelError) as error:
@@ -126,80 +123,68 @@ class Trials:
                     best = trial
                 break
             if best is not None and self.opened is not None and not (self.opened.network or self.taken.inputs):
-                break  # Python code, which may cost money, is not asked in other encodings once it runs in one
+                break  # Python code, which may cost money, is not evaluated in other encodings once it runs in one
         if best is None:
             assert problem is not None
             raise problem
-        if best.confusion is None and best.reading.free and best.reading.model.decision == "score":
-            raise _direction_needed(best)
         return _with_ordered_labels(best)
 
-    def _tried(self, layout: InputLayout, reading: OutputReading, *, single: bool) -> EncodingTrial:
-        if self.opened is not None and self.opened.network is None:
-            keeping = msgspec.structs.replace(self.population, keep_missing=True)
-            inputs = {feature.name for feature in layout.features} - set(self.protected)
-            rows = encode_rows(self.table, spec_of(layout, reading, keeping), inputs)
-            lacking = np.isnan(rows.values)
-            if not lacking.any():
-                return self._run(layout, reading, self.population, rows, lacking, single=single)
-            if self._may_take(layout, np.asarray(lacking.any(axis=0))):
-                with suppress(ModelError):
-                    return self._run(layout, reading, keeping, rows, lacking, single=single)
-        rows = encode_rows(self.table, spec_of(layout, reading, self.population))
-        return self._run(layout, reading, self.population, rows, np.isnan(rows.values), single=single)
-
-    def _may_take(self, layout: InputLayout, lacking: NDArray[np.bool_]) -> bool:
-        """Return whether the model says that it takes these missing values, or does not say that it does not."""
+    def _tried(self, layout: InputLayout, reading: OutputReading, most: int) -> EncodingTrial:
+        """Run the model in one encoding; Python code with the missing values first, if it may take them."""
+        if self.opened is None or self.opened.network is not None:
+            return self._run(layout, reading, encode_rows(self.table, spec_of(layout, reading, self.population)), most)
+        keeping = msgspec.structs.replace(self.population, keep_missing=True)
+        inputs = {feature.name for feature in layout.features} - set(self.protected)
+        rows = encode_rows(self.table, spec_of(layout, reading, keeping), inputs)
+        lacking = np.isnan(rows.values)
+        if not lacking.any():
+            return self._run(layout, reading, rows, most)
         fitted = self.taken.fitted
-        if fitted is None:
-            return False
-        for feature, lacks in zip(layout.features, lacking.tolist(), strict=True):
-            if lacks and fitted.takes_missing_in(self.taken.column(feature.name) or feature.name) is False:
-                return False
-        return True
+        names = [feature.name for feature, lacks in zip(layout.features, lacking.T, strict=True) if lacks.any()]
+        refused = (fitted.takes_missing_in(self.taken.column(name) or name) is False for name in names if fitted)
+        if fitted is not None and not any(refused):
+            try:
+                return self._run(layout, reading, rows, most, np.flatnonzero(lacking.any(axis=1))[:TRIED_MISSING])
+            except ModelError:
+                pass  # it does not take them
+        return self._run(layout, reading, encode_rows(self.table, spec_of(layout, reading, self.population)), most)
 
     def _run(
         self,
         layout: InputLayout,
         reading: OutputReading,
-        population: Table,
         rows: TableRows,
-        lacking: NDArray[np.bool_],
-        *,
-        single: bool,
+        most: int,
+        missing: NDArray[np.int64] | None = None,
     ) -> EncodingTrial:
-        keep = population.keep_missing
+        """Run the model on these rows; `missing` are some that lack a value, if such values are given to it."""
         truth = None if rows.truth is None else rows.truth.astype(np.int64)
         labels = len(reading.model.labels)
         if self.opened is None:
-            counts = None
-            if truth is not None and rows.recorded is not None:
-                counts = _confusion(truth, rows.recorded.astype(np.int64), labels)
-            return EncodingTrial(layout, reading, rows, counts, None)
+            if truth is None or rows.recorded is None:
+                return EncodingTrial(layout, reading, rows)
+            return EncodingTrial(layout, reading, rows, _confusion(truth, rows.recorded.astype(np.int64), labels))
+        population = msgspec.structs.replace(self.population, keep_missing=missing is not None)
         model = self.opened.load(spec_of(layout, reading, population, self.most), rows)
-        most = MOST_ROWS
-        if not isinstance(model, OnnxModel):
-            most = min(MOST_ASKED if single else FEW_ASKED, self.most or MOST_ASKED)
-        if keep and (found := np.flatnonzero(lacking.any(axis=1))[:TRIED_MISSING]).size:
-            _predicted(model, rows.values[found])
+        if isinstance(model, OnnxModel):
+            most = MOST_ROWS
+        # Spread over the whole table.
+        chosen = np.unique(np.linspace(0, len(rows.values) - 1, min(len(rows.values), most)).astype(np.int64))
+        if missing is not None:
+            _predicted(model, rows.values[missing])
         if reading.model.decision == "logit" and not reading.given:
-            reading = _read_scores(model, rows.values[_spread(len(rows.values), most)], reading)
+            reading = _read_scores(model, rows.values[chosen], reading)
             model = reloaded(self.opened, model, spec_of(layout, reading, population, self.most), rows)
+        trial = EncodingTrial(layout, reading, rows, None, model, missing is not None)
         if truth is None or (self.taken.frame and self.taken.classes and not reading.free):
-            # The model says everything itself, and its answers for a few rows show that it runs.
-            return EncodingTrial(layout, reading, rows, None, model, keep)
-        chosen = _spread(len(rows.values), most)
-        counts = _confusion(truth[chosen], _predicted(model, rows.values[chosen]), labels)
-        return EncodingTrial(layout, reading, rows, counts, model, keep)
+            return trial  # the model states everything itself
+        return replace(trial, confusion=_confusion(truth[chosen], _predicted(model, rows.values[chosen]), labels))
 
 
 def reloaded(opened: OpenedModel, model: Model, spec: Spec, rows: TableRows) -> Model:
     """Return the model for another spec with the same inputs; Python code keeps the answers that it gave."""
     again = getattr(model, "for_spec", None)
-    if again is None:
-        return opened.load(spec, rows)
-    made: Model = again(spec)
-    return made
+    return opened.load(spec, rows) if again is None else again(spec)
 
 
 def _read_scores(model: Model, values: NDArray[np.float64], reading: OutputReading) -> OutputReading:
@@ -208,30 +193,12 @@ def _read_scores(model: Model, values: NDArray[np.float64], reading: OutputReadi
     low, high = float(np.min(scores)), float(np.max(scores))
     if low >= 0 and high <= 1:
         return reading.decided("probability", "Guess: all scores are between 0 and 1: probabilities, cut at 0.5.")
-    raise CutOffNeededError(
-        f"{model.name}: its scores go from {low:g} to {high:g}, so they are not probabilities, and nothing says which "
-        "of them mean which label; state the score above which the second label is decided: --decision-threshold "
-        "(decision_threshold=...), or --decision logit if that is 0"
-    )
-
-
-def _direction_needed(trial: EncodingTrial) -> CutOffNeededError:
-    below, above = trial.reading.model.labels
-    cut = trial.reading.model.decision_threshold
-    return CutOffNeededError(
-        f"labels: the rows do not show whether a score above {cut:g} means {shown(above)} or {shown(below)}; state the "
-        "labels in this order, below and above: --labels BELOW --labels ABOVE (labels=[below, above])"
-    )
+    raise CutOffNeededError(CUT_OFF_NEEDED.format(name=model.name, low=low, high=high))
 
 
 def _confusion(truth: NDArray[np.int64], answers: NDArray[np.int64], labels: int) -> NDArray[np.int64]:
     counts: NDArray[np.int64] = np.bincount(truth * labels + answers, minlength=labels * labels)
     return counts.reshape(labels, labels)
-
-
-def _spread(count: int, most: int) -> NDArray[np.int64]:
-    """Return the indices of rows spread over the whole table."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
 def _predicted(model: Model, values: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -245,21 +212,29 @@ def _with_ordered_labels(trial: EncodingTrial) -> EncodingTrial:
     Of a score the rows must show clearly which label is above the cut-off.
     """
     reading, confusion = trial.reading, trial.confusion
-    if confusion is None or not reading.free or len(confusion) > MOST_PERMUTED:
-        return trial
-    orders = sorted(map(list, permutations(range(len(confusion)))), key=lambda order: balanced(confusion[order]))
-    best, second = orders[-1], orders[-2]
     score = reading.model.decision == "score"
-    if score and balanced(confusion[best]) <= balanced(confusion[second]) + CLEARLY_BETTER:
-        raise _direction_needed(trial)
-    if not score and balanced(confusion[best]) <= trial.agreement + CLEARLY_BETTER:
+    if not reading.free or (not score and (confusion is None or len(confusion) > MOST_PERMUTED)):
         return trial
+    *_, second, best = sorted(
+        ((0.0 if confusion is None else balanced(confusion[list(order)])), order)
+        for order in permutations(range(len(reading.model.labels)))
+    )
+    if best[0] <= (second[0] if score else trial.agreement) + CLEARLY_BETTER:
+        if not score:
+            return trial
+        below, above = reading.model.labels
+        raise CutOffNeededError(
+            DIRECTION_NEEDED.format(
+                decision_threshold=reading.model.decision_threshold, above=shown(above), below=shown(below)
+            )
+        )
+    order = list(best[1])
     why = "Guess: in this order the model agrees with the rows; in another order it would be right less often."
     guesses = tuple(guess for guess in reading.guesses if guess.key != "model.labels")
-    model = msgspec.structs.replace(reading.model, labels=tuple(reading.model.labels[place] for place in best))
-    # The label that is now at place i was at best[i]; the rows by true label follow it.
+    model = msgspec.structs.replace(reading.model, labels=tuple(reading.model.labels[place] for place in order))
+    # The label that is now at place i was at order[i]; the rows by true label follow it.
     ordered = replace(reading, model=model, guesses=(*guesses, Guess("model.labels", why)))
-    return replace(trial, reading=ordered, confusion=confusion[best])
+    return replace(trial, reading=ordered, confusion=confusion[order])  # type: ignore[index]
 
 
 def about_agreement(trial: EncodingTrial, label: str | None) -> tuple[Guess, ...]:
@@ -281,45 +256,3 @@ def about_agreement(trial: EncodingTrial, label: str | None) -> tuple[Guess, ...
         checks.append("the order of the features")
     checks.append("scale = {...} of each number if the model was trained on scaled ones")
     return (Guess("", f"{text}, which is more. Check {'; '.join(checks)}.", loud=True),)
-
-
-def about_codes(trial: EncodingTrial) -> tuple[Guess, ...]:
-    """Return a warning about a guessed order of categories, with what the true labels say about it.
-
-    All guessed orders are tested together: a network that has learnt from categories does worse when they are
-    shuffled. An order without any merit is the best of twenty with probability 1/20. Python code, which may be slow, is
-    not asked again for this.
-    """
-    guessed = {guess.key for guess in trial.layout.guesses if guess.text.startswith("Guess: the network")}
-    sizes = {
-        place: len(feature.values)
-        for place, feature in enumerate(trial.layout.features)
-        if f"feature.{feature.name}" in guessed and isinstance(feature, CategoryFeature) and len(feature.values) > 1
-    }
-    if not sizes or trial.model is None:
-        return ()
-    whose = f"The order of the values of {listed([trial.layout.features[place].name for place in sizes])} is a guess"
-    remedy = (
-        "State the order in which the network was trained, or codes = [...], in each [[feature]], or give a table "
-        "whose columns have a category type"
-    )
-    if trial.rows.truth is None or not isinstance(trial.model, OnnxModel):
-        return (Guess("feature", f"{whose} that nothing here can check. {remedy}.", loud=True),)
-    rows = _spread(len(trial.rows.values), MOST_SHUFFLED_ROWS)
-    # The order of the labels may have changed since the model was loaded: agreement is that of the best order.
-    truth, labels = trial.rows.truth[rows].astype(np.int64), len(trial.reading.model.labels)
-    random = np.random.Generator(np.random.Philox(0))
-    agreements = []
-    for shuffled in range(SHUFFLES + 1):
-        values = trial.rows.values[rows]
-        for place, size in sizes.items() if shuffled else ():
-            values[:, place] = random.permutation(size)[values[:, place].astype(np.intp)]
-        found = _confusion(truth, _predicted(trial.model, values), labels)
-        orders = permutations(range(labels)) if trial.reading.free and labels <= MOST_PERMUTED else [range(labels)]
-        agreements.append(max(balanced(found[list(order)]) for order in orders))
-    stated, *others = agreements
-    if max(others) <= stated + BETTER and np.mean(others) < stated - MATTERS:
-        text = f"{whose}; none of {SHUFFLES} other orders agrees clearly better with the labels. {remedy}."
-    else:
-        text = f"{whose}, and probably a wrong one: other orders agree with the labels as well. {remedy}."
-    return (Guess("feature", text, loud=True),)

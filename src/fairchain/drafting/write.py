@@ -31,6 +31,8 @@ _READING = {
     ),
     "population": ('The rows are the whole population, and the result is exact. If they are a sample: as = "sample".',),
 }
+TOML_NO = "TOML has no {type}"
+EXISTS_ALREADY = "{path}: exists already; give another name with --output, or --force to overwrite it"
 
 
 def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
@@ -112,7 +114,7 @@ def must_be_free(path: Path, *, force: bool = False) -> None:
     if path.is_dir() or not path.parent.is_dir():
         raise SpecError(f"{path}: cannot be written; name a file in a folder that exists")
     if path.exists() and not force:
-        raise SpecError(f"{path}: exists already; give another name with --output, or --force to overwrite it")
+        raise SpecError(EXISTS_ALREADY.format(path=path))
 
 
 def value(item: Any) -> str:
@@ -132,7 +134,7 @@ def value(item: Any) -> str:
         return "{ " + ", ".join(f"{key(name)} = {value(inner)}" for name, inner in item.items()) + " }"
     if isinstance(item, Sequence):
         return "[" + ", ".join(map(value, item)) + "]"
-    raise TypeError(f"TOML has no {type(item).__name__}")
+    raise TypeError(TOML_NO.format(type=type(item).__name__))
 
 
 def key(name: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.explaining.context import INPUTS, ComparedPair, EffectContext
-from fairchain.explaining.result import Example
+from fairchain.explaining.result import Example, Flips
 from fairchain.spec import CategoryFeature, Group, domain_of
 from fairchain.text import lexicon_of
 from fairchain.verification.witnesses import unprotected
@@ -20,12 +20,11 @@ MOST, SEARCH = 5, 4096
 MOST_ROWS, MOST_DRAWN = 100_000, 200
 
 
-def examples(context: EffectContext, pair: ComparedPair) -> tuple[Example, ...]:
-    """Return a few inputs that are decided differently as the two groups of the pair."""
+def examples(context: EffectContext, pair: ComparedPair) -> tuple[tuple[Example, ...], Flips | None]:
+    """Return a few inputs that are decided differently as the two groups of the pair, and how many are in each way."""
     found = _real(context, pair)
-    if len(found) < MOST:
-        found += _drawn(context, pair, MOST - len(found))
-    return tuple(found)
+    drawn, flips = _drawn(context, pair, MOST - len(found))
+    return (*found, *drawn), flips
 
 
 def _real(context: EffectContext, pair: ComparedPair) -> list[Example]:
@@ -57,8 +56,8 @@ def _as(context: EffectContext, values: Values, group: Group) -> Values:
     return shown
 
 
-def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> list[Example]:
-    """Return inputs of the first rounds; rounds that show two groups different inputs are left out."""
+def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> tuple[list[Example], Flips | None]:
+    """Return inputs of the first rounds, and counts; rounds that show two groups different inputs are left out."""
     shown = [inputs.copy() for inputs in context.inputs(INPUTS, min(SEARCH, context.chunk))]
     inputs = np.stack([shown[pair.more], shown[pair.less]])
     spec, rows = context.spec, context.rows
@@ -70,14 +69,16 @@ def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> list[Exampl
         same = (inputs[0][:, columns] == inputs[1][:, columns]).all(axis=1)
     labels, flips = _flips(context, pair, inputs)
     flips = flips[same[flips]]
+    along = int((pair.values(labels)[same] > 0).sum())
+    counts = Flips(along, len(flips) - along, int(same.sum())) if same.any() else None
     columns = [] if rows is None else [place for place in columns if not np.isnan(rows.values[0, place])]
     if rows is None or not columns:
-        return [_example(context, pair, inputs[0, row], labels[:, row]) for row in flips[:most].tolist()]
-    near = [(*_nearest(context, inputs[0, row], columns), row) for row in flips[:MOST_DRAWN].tolist()]
+        return [_example(context, pair, inputs[0, row], labels[:, row]) for row in flips[:most].tolist()], counts
+    near = [(*_nearest(context, inputs[0, row], columns), row) for row in flips[:MOST_DRAWN].tolist()] if most else []
     return [
         _example(context, pair, inputs[0, row], labels[:, row], int(rows.numbers[place]), distance)
         for distance, place, row in sorted(near)[:most]
-    ]
+    ], counts
 
 
 def _nearest(context: EffectContext, one: Values, columns: list[int]) -> tuple[float, int]:
@@ -94,10 +95,11 @@ def _nearest(context: EffectContext, one: Values, columns: list[int]) -> tuple[f
 
 
 def _flips(context: EffectContext, pair: ComparedPair, inputs: Values) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
-    """Return the labels, (2, rows), and the rows decided differently, first those in the direction of the gap."""
+    """Return the labels, (2, rows), and the rows decided differently: most in the direction of the gap, one against."""
     labels = np.stack([context.model.predict(one) for one in inputs])
     values = pair.values(labels)
-    return labels, np.concatenate([np.flatnonzero(values > 0), np.flatnonzero(values < 0)])
+    along, against = np.flatnonzero(values > 0), np.flatnonzero(values < 0)
+    return labels, np.concatenate([along[: MOST - 1], against[:1], along[MOST - 1 :], against[1:]])
 
 
 def _example(

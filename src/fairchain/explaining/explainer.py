@@ -35,6 +35,9 @@ ROUNDS, PILOT_ROUNDS = 20_000, 4096
 # Rounds in which every group is intervened on, for the largest gap that remains.
 ALL_GROUPS = 1024
 MOST_ROUNDS = 10**9
+ROWS_OF_A_TABLE = (
+    "--rows (rows=...): witnesses are searched in the rows of the population; give those with --data (data=...)"
+)
 
 
 def explain(
@@ -88,9 +91,7 @@ def explain(
     if rows is not None and question.text is not None:
         raise SpecError("--rows (rows=...): the network reads texts, and a table has none; leave it out")
     if rows is not None and isinstance(question.population, Table):
-        raise SpecError(
-            "--rows (rows=...): witnesses are searched in the rows of the population; give those with --data (data=...)"
-        )
+        raise SpecError(ROWS_OF_A_TABLE)
     if data is not None and not isinstance(question.population, Table | Marginals | Texts):
         raise SpecError("--data (data=...): this spec draws inputs without rows; for witnesses give --rows (rows=...)")
     case = gather(model, question, data=data, population=population, limits=limits, network=True)
@@ -209,6 +210,7 @@ def _assemble(
     units = _influences(targets, counts, context.shares, delta)
     words = word_effects(context, pair, counts.rounds)
     names = [group.name for group in context.groups]
+    witnesses, flips = examples(context, pair)
     return Explanation(
         pair=Pair(names[pair.more], names[pair.less], spec.model.labels[pair.label]),
         gap=gap,
@@ -219,7 +221,8 @@ def _assemble(
         units=tuple(sorted(units, key=lambda unit: -unit.effect.estimate)),
         layers=_totals(units, layers),
         agreement=agreement([u.effect.estimate for u in units], [u.sensitivity.estimate for u in units]),
-        witnesses=examples(context, pair),
+        witnesses=witnesses,
+        flips=flips,
         words=words,
         method=method,
         rounds=counts.rounds,

@@ -100,6 +100,14 @@ class Example(Witness, frozen=True):
     distance: float | None = None
 
 
+class Flips(Record, frozen=True):
+    """Of `inputs` shown as both groups: how many are decided in favour of one (`along` the gap) or of the other."""
+
+    along: int
+    against: int
+    inputs: int
+
+
 class Explanation(Record, frozen=True, kw_only=True):
     """The units in order of their effect on the gap between two groups.
 
@@ -119,6 +127,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     layers: tuple[LayerTotal, ...]
     agreement: Agreement
     witnesses: tuple[Example, ...]
+    flips: Flips | None = None
     words: tuple[WordEffect, ...] = ()
     method: str
     rounds: int

@@ -45,6 +45,8 @@ KEEPS_UNITS = frozenset(
     """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
 )
 FEW = 5
+NO_NEURONS = "{name}: has no neurons, since it is evaluated in Python and not as a network; take {features}{note}"
+UNKNOWN_UNIT = '{name}: unknown feature or hidden layer "{tensor}"; expected {names}'
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,7 @@ def requested_units(
     layers = (*cell_layers(network, spec), *layers_of(network, spec)) if network is not None else ()
     if network is None and NEURONS in (units or ()):
         note = f"; {context.model.note}" if context.model.note else ""
-        raise ModelError(
-            f"{name}: has no neurons, since it is evaluated in Python and not as a network; take {FEATURES}{note}"
-        )
+        raise ModelError(NO_NEURONS.format(name=name, features=FEATURES, note=note))
     texts: list[str] = []
     for text in units if units is not None else (FEATURES, NEURONS):
         if text == FEATURES:
@@ -137,8 +137,11 @@ def _single(request: StateRequest, layers: Sequence[HiddenLayer], context: Effec
     layer = next((layer for layer in layers if request.tensor in (layer.name, layer.tensor)), None)
     if layer is None:
         raise ModelError(
-            f'{context.model.name}: unknown feature or hidden layer "{request.tensor}"; expected '
-            f"{', '.join([FEATURES, *(layer.name for layer in layers)])}"
+            UNKNOWN_UNIT.format(
+                name=context.model.name,
+                tensor=request.tensor,
+                names=", ".join([FEATURES, *(layer.name for layer in layers)]),
+            )
         )
     if request.unit is not None and request.unit >= layer.width:
         raise ModelError(f'{request.text}: "{layer.name}" has {layer.width} units, numbered from 0')

@@ -16,6 +16,7 @@ from fairchain.errors import DataError
 from fairchain.tables.frames import has_masked
 
 Objects = NDArray[Any]
+NO_ROW_LABEL = "{name}: no row has the label {pos_label!r}, there is {found}; state pos_label=..."
 
 
 def column(name: str, values: Any) -> Objects:
@@ -129,7 +130,7 @@ def positives(name: str, labels: Objects, pos_label: Any) -> NDArray[np.bool_]:
     """Return which labels are `pos_label`; a DataError if none is, unless they are 0 and 1, or -1 and 1."""
     found = distinct(name, labels.tolist())
     if pos_label not in found and not is_binary(found):
-        raise DataError(f"{name}: no row has the label {pos_label!r}, there is {some(found)}; state pos_label=...")
+        raise DataError(NO_ROW_LABEL.format(name=name, pos_label=pos_label, found=some(found)))
     positive: NDArray[np.bool_] = np.equal(labels, pos_label).astype(bool)
     return positive
 

@@ -37,6 +37,7 @@ CALIBRATION = "calibration"
 MOST_BINS = 100
 # Lines of a printed table.
 MOST_LINES = 60
+NOTHING_TO_COMPARE = 'metric: fewer than two groups have rows for "{metric}", nothing to compare'
 
 
 @dataclass(frozen=True)
@@ -299,7 +300,7 @@ class GroupTable:
             )
         groups = [each.rate for each in found if each.rows]
         if len(groups) < 2:
-            raise DataError(f'metric: fewer than two groups have rows for "{metric}", nothing to compare')
+            raise DataError(NOTHING_TO_COMPARE.format(metric=metric))
         return groups, self._known[metric, ()][wanted].rate if method == "to_overall" else None
 
 

@@ -35,6 +35,37 @@ BATCHES = (1, 3, 17, 100, 256, 1000, 4096, 8192)
 PROVEN = BATCHES[:3]
 # Differences of scores that are rounding, as a share of the largest: sums of threads come in any order.
 ROUNDING = 1e-5
+DEPENDS_ON_BATCH = (
+    "{name}: the answer for one input depends on the others in its batch, or is random; make it ready for inference: a "
+    "free batch dimension first, no operator across it, and no random numbers"
+)
+NON_DETERMINISTIC = (
+    "{name}: is non-deterministic: {changed:,} of {count:,} answers differ for the same inputs; make it ready for "
+    "inference: evaluation mode, no dropout, and no random numbers unless their seed follows from the row alone. If it "
+    "is random by design, say so: deterministic = false in [model]"
+)
+LOADED_FOR_ANOTHER_SPEC = "{name}: was loaded for a spec with other features or labels; load it with this one"
+OUTPUT_SHAPE_INPUTS = 'output "{output}" has shape {shape} for {rows} inputs; the first dimension must be the batch'
+
+
+# Words of the texts that a model is tried with where there is no corpus.
+TRIAL_WORDS = (
+    "the",
+    "a",
+    "people",
+    "Good",
+    "bad",
+    "is",
+    "not",
+    "They",
+    "said,",
+    "why?",
+    "town",
+    "2",
+    "read!",
+    "I",
+    "we",
+)
 
 
 class MisfitError(ModelError):
@@ -87,7 +118,7 @@ class Model(Protocol):
     def predict(self, values: NDArray[Any], /) -> Labels:
         """Return the class number of each row of feature values in the user's units, categories as their index.
 
-        A row of a text is its word ids.
+        A row of a text is its word ids, or the text itself.
         """
 
 
@@ -103,7 +134,7 @@ def must_fit(name: str, loaded: Spec, spec: Spec) -> None:
     """Raise a ModelError unless both specs agree on the features and on what the outputs mean."""
     same = replace(spec.model, path=loaded.model.path) == loaded.model and spec.described == loaded.described
     if not same:
-        raise ModelError(f"{name}: was loaded for a spec with other features or labels; load it with this one")
+        raise ModelError(LOADED_FOR_ANOTHER_SPEC.format(name=name))
 
 
 def check_rows_apart(
@@ -122,10 +153,7 @@ def check_rows_apart(
     their own copies. Sizes after one that takes longer than `slow` seconds are left out.
     """
     rows = _varied(features, max(sizes)).astype(dtype)
-    dependent = ModelError(
-        f"{name}: the answer for one input depends on the others in its batch, or is random; make it ready for "
-        "inference: a free batch dimension first, no operator across it, and no random numbers"
-    )
+    dependent = ModelError(DEPENDS_ON_BATCH.format(name=name))
     shuffle = np.random.Generator(np.random.Philox(2)).permutation(len(rows))
     known = ask(rows[: sizes[0]])
     for size in sizes:
@@ -153,7 +181,10 @@ def check_rows_apart(
 def _varied(features: Described, count: int) -> NDArray[Any]:
     """Return three rows as different as they can be, then random ones; a full text and one of a single word first."""
     rows = random_inputs(features, max(count, 3))
-    if text_of(features) is not None:
+    text = text_of(features)
+    if text is not None and text.raw:
+        return rows[:count]
+    if text is not None:
         rows[2, rows.shape[1] // 2 :] = 0
         rows[:2] = rows[1::-1]
         return rows[:count]
@@ -200,11 +231,7 @@ def check_deterministic(
                     same = np.isclose(one, other, rtol=0, atol=ROUNDING * largest, equal_nan=True)
             changed = max(changed, int(np.count_nonzero(~same.reshape(len(one), -1).all(axis=1))))
         if changed:
-            raise ModelError(
-                f"{name}: is non-deterministic: {changed:,} of {count:,} answers differ for the same inputs; make it "
-                "ready for inference: evaluation mode, no dropout, and no random numbers unless their seed follows "
-                "from the row alone. If it is random by design, say so: deterministic = false in [model]"
-            )
+            raise ModelError(NON_DETERMINISTIC.format(name=name, changed=changed, count=count))
         if clock() - start > 3 * SLOW:
             return
 
@@ -225,7 +252,7 @@ def check_shape(name: str, rule: DecisionRule, answer: Any, rows: int) -> None:
     if isinstance(answer, np.ndarray) and shape and shape[0] == rows and answer.size == rows * rule.columns:
         return
     if not shape or shape[0] != rows or not answer.size:
-        problem = f'output "{rule.output}" has shape {shape} for {rows} inputs; the first dimension must be the batch'
+        problem = OUTPUT_SHAPE_INPUTS.format(output=rule.output, shape=shape, rows=rows)
     elif rule.kind == "argmax":
         problem = (
             f'model.labels: output "{rule.output}" has {answer.size // rows} columns and the spec names '
@@ -242,21 +269,26 @@ def check_shape(name: str, rule: DecisionRule, answer: Any, rows: int) -> None:
 def random_inputs(features: Described, count: int, seed: int = 0) -> NDArray[Any]:
     """Draw feature values to compare two models on: uniform over the ranges, the two ends of all ranges first.
 
-    Texts are random words, a random number of them; a text of one word and a full one come first.
+    Texts are random words, a random number of them; of word numbers a text of one word and a full one come first.
     """
     random = np.random.Generator(np.random.Philox(seed))
     text = text_of(features)
+    if text is not None and text.raw:
+        made = np.empty((count, 1), object)
+        lengths = 1 + np.floor(30 * random.random(count)).astype(int)
+        made[:, 0] = [" ".join(random.choice(TRIAL_WORDS, length)) for length in lengths.tolist()]
+        return made
     if text is not None:
         from fairchain.text import lexicon_of
 
         lexicon = lexicon_of(text)
-        lengths = 1 + np.floor(text.length * random.random(count))
-        lengths[:2] = np.array([1, text.length])[:count]
-        words = 1 + np.floor(len(lexicon) * random.random((count, text.length)))
+        lengths = 1 + np.floor(text.steps * random.random(count))
+        lengths[:2] = np.array([1, text.steps])[:count]
+        words = 1 + np.floor(len(lexicon) * random.random((count, text.steps)))
         padding = padding_word(text, lexicon)
         # No text contains the word for padding.
         words[words == padding] = padding % len(lexicon) + 1
-        return np.where(np.arange(text.length) < lengths[:, None], words, 0).astype(np.int32)
+        return np.where(np.arange(text.steps) < lengths[:, None], words, 0).astype(np.int32)
     inputs = np.empty((count, len(features)))
     for column, domain in enumerate(domain_of(feature) for feature in features if not isinstance(feature, TextFeature)):
         drawn = random.random(count)
@@ -272,11 +304,18 @@ def describe_input(features: Described, row: NDArray[Any]) -> str:
     """Describe one input in the words of the spec: `age=3, sex=Female`, or `comment="the words of a text"`."""
     text = text_of(features)
     if text is not None:
-        from fairchain.text import lexicon_of
-
-        return f'{text.name}="{lexicon_of(text).text(row)}"'
+        return f'{text.name}="{in_words(text, row)}"'
     shown = []
     for feature, value in zip(features, row, strict=True):
         word = str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:g}"
         shown.append(f"{feature.name}={word}")
     return ", ".join(shown)
+
+
+def in_words(text: TextFeature, row: NDArray[Any]) -> str:
+    """Return a text as the model gets it: as it is, or the words behind its word numbers."""
+    if text.raw:
+        return str(row[0])
+    from fairchain.text import lexicon_of
+
+    return lexicon_of(text).text(row)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,16 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError, ModelError
 from fairchain.models.onnx.feature_encoding import encode, is_plain, is_whole, words
 from fairchain.spec import CategoryFeature, Feature
-from fairchain.tables import TableRows
-from fairchain.tables.columns import CodedCells
+
+if TYPE_CHECKING:
+    from fairchain.tables import TableRows
 
 # Doubles hold whole numbers up to this one exactly.
 MOST_WHOLE = 2**53
+ONE_HOT_IN_FRAME = '{name}: feature "{feature_name}".one_hot: a frame has one column for each feature; remove one_hot'
+COLUMN_TAKEN_TWICE = '{name}: two features are column "{column}" of the frame; give each a column of its own'
+NOT_A_FUNCTION = "as_frames: found {type}; give a function, for example as_frames(m.predict)"
+NEEDS_PANDAS = "a model that takes frames needs pandas; install it: pip install pandas"
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,7 @@ def as_frames(function: Callable[[Any], Any]) -> FrameModel:
     >>> model = as_frames(granted)
     """
     if not callable(function):
-        raise ModelError(
-            f"as_frames: found {type(function).__name__}; give a function, for example as_frames(m.predict)"
-        )
+        raise ModelError(NOT_A_FUNCTION.format(type=type(function).__name__))
     return FrameModel(function)
 
 
@@ -73,13 +76,11 @@ def check_columns(name: str, features: Sequence[Feature]) -> None:
     shown = [feature for feature in features if feature.model_input]
     for feature in shown:
         if feature.one_hot:
-            raise ModelError(
-                f'{name}: feature "{feature.name}".one_hot: a frame has one column for each feature; remove one_hot'
-            )
+            raise ModelError(ONE_HOT_IN_FRAME.format(name=name, feature_name=feature.name))
     names = [column_name(feature) for feature in shown]
     for column in names:
         if names.count(column) > 1:
-            raise ModelError(f'{name}: two features are column "{column}" of the frame; give each a column of its own')
+            raise ModelError(COLUMN_TAKEN_TWICE.format(name=name, column=column))
 
 
 def make_frame(features: Sequence[Feature], values: NDArray[np.floating], columns: Sequence[str] = ()) -> Any:
@@ -87,7 +88,7 @@ def make_frame(features: Sequence[Feature], values: NDArray[np.floating], column
     try:
         pandas = import_module("pandas")
     except ImportError:
-        raise ModelError("a model that takes frames needs pandas; install it: pip install pandas") from None
+        raise ModelError(NEEDS_PANDAS) from None
     made = {
         column_name(feature): column_values(feature, values[:, place])
         for place, feature in enumerate(features)
@@ -128,6 +129,8 @@ class OwnFrame:
     """
 
     def __init__(self, features: Sequence[Feature], columns: Sequence[str], rows: TableRows) -> None:
+        from fairchain.tables.columns import CodedCells
+
         self._pandas = import_module("pandas")
         assert rows.table is not None
         frame = rows.table.frame.iloc[rows.numbers - 1] if rows.dropped else rows.table.frame

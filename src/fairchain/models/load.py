@@ -43,6 +43,17 @@ NOT_READ = {
         f"{PYTHON}package.module:name as the model and this file as its weights"
     ),
 }
+NOT_IN_MODULE = '{name}: there is no "{attribute}" in {module_name}; name a function or a model there'
+NOT_FITTED_ON_COLUMNS = (
+    "cannot use an object of type {type} as a model, because it does not say what it was fitted on; give model.predict "
+    "if it takes arrays, or fairchain.as_frames(model.predict) if it takes frames"
+)
+NOT_A_MODEL = (
+    "cannot use an object of type {type} as a model; give a file ({read}), a model of torch, scikit-learn, XGBoost, "
+    "LightGBM, CatBoost or Keras, or a function of an array or, through fairchain.as_frames, of a frame"
+)
+CODE_NOT_CONVERTED = "{name}: Python code cannot be converted to ONNX; export the network"
+CLASS_NOT_MODEL = "{qualname}: is a class, not a model; give an instance of it, or its weights"
 
 
 def load_model(
@@ -134,7 +145,7 @@ def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
     """
     loaded = load_model(model, spec, limits)
     if not isinstance(loaded, OnnxModel):
-        raise ModelError(loaded.note or f"{loaded.name}: Python code cannot be converted to ONNX; export the network")
+        raise ModelError(loaded.note or CODE_NOT_CONVERTED.format(name=loaded.name))
     return loaded.content
 
 
@@ -201,7 +212,7 @@ def import_named(name: str) -> Any:
             f"{name}: there is no module {absent.name}; run fairchain in the folder it is in, or install it"
         ) from absent
     if found is None:
-        raise ModelError(f'{name}: there is no "{attribute}" in {module_name}; name a function or a model there')
+        raise ModelError(NOT_IN_MODULE.format(name=name, attribute=attribute, module_name=module_name))
     return found
 
 
@@ -247,18 +258,11 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows
     if is_estimator(source) or is_predictor(source):
         return from_sklearn(source, spec, limits, rows=rows, direct=direct)
     if isinstance(source, type):
-        raise ModelError(f"{source.__qualname__}: is a class, not a model; give an instance of it, or its weights")
+        raise ModelError(CLASS_NOT_MODEL.format(qualname=source.__qualname__))
     if isinstance(source, FrameModel) or callable(source):
         from fairchain.models.adapters.from_function import from_function
 
         return from_function(source, spec, rows)
     if hasattr(source, "predict"):
-        raise ModelError(
-            f"cannot use an object of type {type(source).__name__} as a model, because it does not say what it was "
-            "fitted on; give model.predict if it takes arrays, or fairchain.as_frames(model.predict) if it takes frames"
-        )
-    raise ModelError(
-        f"cannot use an object of type {type(source).__name__} as a model; give a file ({READ}), a model of torch, "
-        "scikit-learn, XGBoost, LightGBM, CatBoost or Keras, or a function of an array or, through "
-        "fairchain.as_frames, of a frame"
-    )
+        raise ModelError(NOT_FITTED_ON_COLUMNS.format(type=type(source).__name__))
+    raise ModelError(NOT_A_MODEL.format(type=type(source).__name__, read=READ))

@@ -24,6 +24,9 @@ from fairchain.statistics.intervals import Interval
 from fairchain.statistics.rules import Decision
 from fairchain.tables.frames import has_masked
 
+MORE_THAN = "groups: {places_count} are more than {most_groups}; is this a column of groups?"
+LARGEST_GAP = "the largest gap"
+
 
 class Monitor:
     """A monitor of decisions as they are made, with bounds of the largest gap that are valid at any time.
@@ -127,7 +130,7 @@ class Monitor:
                 raise DataError(f"groups: {problem}")
             places.setdefault(name, len(places))
         if len(places) > MOST_GROUPS:
-            raise DataError(f"groups: {len(places)} are more than {MOST_GROUPS}; is this a column of groups?")
+            raise DataError(MORE_THAN.format(places_count=len(places), most_groups=MOST_GROUPS))
         return places
 
     @property
@@ -225,7 +228,7 @@ def _array(name: str, values: Any) -> NDArray[Any]:
 
 def sentence(gap: Interval, question: MonitoredProperty) -> str:
     """Return the gap and the threshold in a few words."""
-    what = "the largest gap" if question.kind == "difference" else "the smallest ratio"
+    what = LARGEST_GAP if question.kind == "difference" else "the smallest ratio"
     return f"{what} is {gap:.4f}, the threshold {question.threshold:g}"
 
 

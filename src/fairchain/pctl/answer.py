@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fairchain.pctl.formula import Formula, Measure
 
 MOST_NAMED = 5
+ANSWER_HAS_NO_TRUTH = "an answer is neither true nor false itself: look at its value, low, high and undecided"
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class QueryAnswer:
         return (f"depends on {states}, with made-up probabilities: {named}{', ...' if count > MOST_NAMED else ''}",)
 
     def __bool__(self) -> bool:
-        raise TypeError("an answer is neither true nor false itself: look at its value, low, high and undecided")
+        raise TypeError(ANSWER_HAS_NO_TRUTH)
 
     def __str__(self) -> str:
         return "\n".join([self._said(), *(f"note: {note}" for note in self.notes)])

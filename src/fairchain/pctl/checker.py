@@ -29,6 +29,10 @@ from fairchain.pctl.parser import parse
 from fairchain.pctl.point_values import Points, satisfies
 
 EngineName = Literal["own", "storm"]
+UNKNOWN_ENGINE = 'unknown engine "{name}"; expected own or storm'
+NO_EVIDENCE = (
+    "state {states} was never seen, so there is no evidence for an answer; sample more, or start from another state"
+)
 
 
 class Engine(Protocol):
@@ -120,7 +124,7 @@ def _engine(name: str, points: Points) -> Engine:
         from fairchain.pctl.storm import Storm
 
         return Storm(points)
-    raise QueryError(f'unknown engine "{name}"; expected own or storm')
+    raise QueryError(UNKNOWN_ENGINE.format(name=name))
 
 
 def _including(values: Any, between: Between) -> Between:
@@ -164,10 +168,7 @@ def _unvisited(points: Points, query: Formula, start: Mask) -> tuple[str, ...]:
     unvisited[list(chain.unvisited)] = True
     used = unvisited & _used_rows(points, query, start)
     for state in np.flatnonzero(used & start)[:1]:
-        raise QueryError(
-            f"state {quoted(chain.states[state])} was never seen, so there is no evidence for an answer; "
-            "sample more, or start from another state"
-        )
+        raise QueryError(NO_EVIDENCE.format(states=quoted(chain.states[state])))
     return tuple(chain.states[state] for state in np.flatnonzero(used))
 
 

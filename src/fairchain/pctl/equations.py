@@ -34,9 +34,21 @@ MOST_STEPS = 1e10
 MOST_ELIMINATED_STEPS = 1e250
 ACCURATE = 1e-6
 EPSILON = float(np.finfo(float).eps)
-
-
 BOUND_STEPS = "use a bound on the steps, such as F<=1000"
+
+
+LEFT_TOO_RARELY = (
+    "a part of the chain with {size:,} states is left {often} on average, too many for floating-point numbers; "
+    "{bound_steps}"
+)
+TOO_LARGE_TO_FACTORISE = (
+    "the equations of a part of the chain with {leaving_count:,} states cannot be factorised in reasonable time; use "
+    'engine="storm" (--engine storm), or {bound_steps}'
+)
+ROUNDING_ADDS_UP = (
+    "the rounding errors of {parts:,} parts of the chain, one behind the other, may add up to more than the sixth "
+    "digit; {bound_steps}"
+)
 
 
 class UnsolvedError(QueryError):
@@ -45,10 +57,7 @@ class UnsolvedError(QueryError):
 
 def _never_left(size: int, steps: float = math.inf) -> UnsolvedError:
     often = f"after {steps:.1g} steps" if math.isfinite(steps) else "after very many steps"
-    return UnsolvedError(
-        f"a part of the chain with {size:,} states is left {often} on average, too many for floating-point "
-        f"numbers; {BOUND_STEPS}"
-    )
+    return UnsolvedError(LEFT_TOO_RARELY.format(size=size, often=often, bound_steps=BOUND_STEPS))
 
 
 def solve(inner: csr_array, leaving: Floats, right: Floats, *, visits: bool = False) -> Floats:
@@ -112,10 +121,7 @@ def solve(inner: csr_array, leaving: Floats, right: Floats, *, visits: bool = Fa
     # A component averages what is behind it, so errors of components add up and do not grow otherwise.
     if not visits and _inaccurate(errors, values):
         parts = int((sizes > 1).sum())
-        raise UnsolvedError(
-            f"the rounding errors of {parts:,} parts of the chain, one behind the other, may add up to more than the "
-            f"sixth digit; {BOUND_STEPS}"
-        )
+        raise UnsolvedError(ROUNDING_ADDS_UP.format(parts=parts, bound_steps=BOUND_STEPS))
     answer = np.empty_like(values)
     answer[order] = values
     return answer.reshape(right.shape)
@@ -214,10 +220,7 @@ def _factorised(rates: csr_array, leaving: Floats, right: Floats, *, visits: boo
     from scipy.sparse import diags_array
 
     if _multiplications(rates) > MOST_FACTORISING:
-        raise UnsolvedError(
-            f"the equations of a part of the chain with {len(leaving):,} states cannot be factorised in reasonable "
-            f'time; use engine="storm" (--engine storm), or {BOUND_STEPS}'
-        )
+        raise UnsolvedError(TOO_LARGE_TO_FACTORISE.format(leaving_count=len(leaving), bound_steps=BOUND_STEPS))
     matrix = (diags_array(leaving + rates.sum(axis=1)) - rates).tocsr()
     known = None if visits else leaving
     if visits:

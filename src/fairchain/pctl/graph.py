@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
+COMPONENT_ORDER = "scipy numbers strongly connected components in another order than is relied on"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ def components_of(size: int, sources: Indices, targets: Indices) -> tuple[int, I
     count, component = connected_components(edges, directed=True, connection="strong")
     component = component.astype(np.intp)
     if not (component[sources] >= component[targets]).all():
-        raise RuntimeError("scipy numbers strongly connected components in another order than is relied on")
+        raise RuntimeError(COMPONENT_ORDER)
     return int(count), component
 
 

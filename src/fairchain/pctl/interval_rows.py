@@ -29,6 +29,7 @@ CERTAIN = 1e-9
 # What rounding may do to the extreme expectation of a row, relative to the largest value: so much for each of its
 # transitions and twice more. Derived in docs/queries.md, "Rounding".
 NOISE = 16 * 2.0**-53
+NO_DISTRIBUTION = 'no probabilities fit between the bounds of state "{states}"'
 
 
 class _Bucket(NamedTuple):
@@ -66,7 +67,7 @@ class IntervalRows:
         crossed = np.zeros(size, bool)
         crossed[chain.sources[~(low <= high)]] = True
         for state in np.flatnonzero(crossed | ~(least <= 1 + ROUNDING) | ~(most >= 1 - ROUNDING))[:1]:
-            raise ChainError(f'no probabilities fit between the bounds of state "{chain.states[state]}"')
+            raise ChainError(NO_DISTRIBUTION.format(states=chain.states[state]))
         low = low / np.maximum(least, 1)[chain.sources]
         high = np.minimum(high / np.minimum(most, 1)[chain.sources], 1)
         low, high = _tightened(chain.sources, low, high, size)

@@ -19,6 +19,7 @@ MOST_COMPARED = 5000
 # Labels that every chain has, as in PRISM and Storm, unless it has one of its own of that name.
 INITIAL = "init"
 DEADLOCK = "deadlock"
+NO_STATE_CHAIN = "no state {name} in this chain; {name2}"
 
 
 def holds_in(chain: Chain, name: str) -> Mask:
@@ -47,7 +48,7 @@ def no_label(chain: Chain, name: str, column: int) -> QueryError:
 def state_number(chain: Chain, name: str) -> int:
     """Return the number of a state, or raise a QueryError."""
     if name not in chain.states:
-        raise QueryError(f"no state {quoted(short(name))} in this chain; {_suggestion(name, chain.states)}")
+        raise QueryError(NO_STATE_CHAIN.format(name=quoted(short(name)), name2=_suggestion(name, chain.states)))
     return chain.index(name)
 
 

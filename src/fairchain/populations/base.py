@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Feature values with categories as their index, or word numbers of texts.
 Inputs = NDArray[Any]
 Kept = TypeVar("Kept")
+DRAWN_BY_AVERAGE = "a mean of groups is drawn by AveragePopulation"
 
 
 class Scratch:
@@ -205,7 +206,7 @@ def shown_groups(spec: Spec, subgroups: Sequence[Subgroup]) -> tuple[Group, ...]
     """Return each subgroup as a group of its name; the overall population has all protected values."""
     whole = tuple(domain_of(spec.features[column]) for column in columns_of(spec))
     if any(subgroup.mixed for subgroup in subgroups):
-        raise ValueError("a mean of groups is drawn by AveragePopulation")
+        raise ValueError(DRAWN_BY_AVERAGE)
     return tuple(
         Group(subgroup.name, whole if subgroup.group is None else subgroup.group.domains) for subgroup in subgroups
     )

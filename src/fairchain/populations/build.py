@@ -23,6 +23,10 @@ from fairchain.spec.subgroups import OVERALL, Subgroup, subgroups_of_groups, unm
 if TYPE_CHECKING:
     from fairchain.spec.conditions import Predicate
     from fairchain.tables import TableRows
+FUNCTION_NEEDED = 'population.kind: "callable" needs a Python function that draws inputs; give one'
+FUNCTION_NOT_EXPECTED = 'population.kind: a function was given to draw inputs; write kind = "callable" or leave it out'
+ROWS_TABLE_NOT_DRAWN = "rows of a table are not drawn"
+SHARES_UNKNOWN = "property.min_size: the groups' shares cannot be computed for this population; leave it out"
 
 
 def build_population(
@@ -52,11 +56,13 @@ def build_population(
         Restricts the population to inputs for which it holds.
     """
     if function is not None and not isinstance(spec.population, schema.Callable):
-        raise SpecError('population.kind: a function was given to draw inputs; write kind = "callable" or leave it out')
+        raise SpecError(FUNCTION_NOT_EXPECTED)
 
     def drawn(subgroups: Sequence[Subgroup], predicate: Predicate | None) -> Population:
         """Draw by kind, then restrict to what a subgroup accepts, then add means of groups."""
         plain = unmixed(subgroups)
+        if isinstance(spec.population, Texts):
+            return averaged(_by_kind(spec, plain, dtype, rows, function), subgroups)
         # A condition is decided on values as they were written, so candidates are drawn in double precision.
         conditioned = predicate is not None or any(each.group and each.group.condition for each in plain)
         source = _by_kind(spec, plain, np.float64 if conditioned else dtype, rows, function)
@@ -66,6 +72,9 @@ def build_population(
             from fairchain.populations.rejection import RejectionPopulation
 
             source = RejectionPopulation(source, predicate, plain, dtype=dtype)
+        return averaged(source, subgroups)
+
+    def averaged(source: Population, subgroups: Sequence[Subgroup]) -> Population:
         if not any(subgroup.mixed for subgroup in subgroups):
             return source
         from fairchain.populations.mixture import AveragePopulation
@@ -73,8 +82,11 @@ def build_population(
         return AveragePopulation(source, subgroups)
 
     # With independent features and no condition a round shows the same input in every subgroup anyway. So it does with
-    # texts: individual fairness is compared only on those in which terms are exchanged.
-    same = predicate is None and isinstance(spec.population, Uniform | Marginals | Texts)
+    # texts: individual fairness is compared only on those in which terms are exchanged. Their conditions are decided
+    # before a text is drawn.
+    same = isinstance(spec.population, Texts) or (
+        predicate is None and isinstance(spec.population, Uniform | Marginals)
+    )
     if not isinstance(spec.property, schema.Individual) or same:
         return drawn(subgroups, predicate)
     from fairchain.populations.intervention import IntervenedPopulation
@@ -103,17 +115,17 @@ def _by_kind(
 
             return BayesPopulation(spec, subgroups, dtype)
         case Texts():
-            from fairchain.populations.texts import TextPopulation
+            from fairchain.populations.texts import TextPopulation, TextRows
 
-            return TextPopulation(spec, subgroups)
+            return TextPopulation(spec, subgroups, rows if isinstance(rows, TextRows) else None)
         case schema.Callable():
             if function is None:
-                raise SpecError('population.kind: "callable" needs a Python function that draws inputs; give one')
+                raise SpecError(FUNCTION_NEEDED)
             from fairchain.populations.functions import FunctionPopulation
 
             return FunctionPopulation(spec, subgroups, function, dtype)
         case _:
-            raise ValueError("rows of a table are not drawn")
+            raise ValueError(ROWS_TABLE_NOT_DRAWN)
 
 
 def with_nodes(spec: Spec) -> Spec:
@@ -127,7 +139,7 @@ def with_nodes(spec: Spec) -> Spec:
         described = list(spec.described)
         for place, feature in enumerate(described):
             if isinstance(feature, CategoryFeature) and is_file(feature.terms):
-                terms_of(feature)
+                terms_of(feature, raw=spec.text.raw)
                 used = {NEUTRAL, *map(str, feature.values)}
                 terms = {value: words for value, words in lists_of(feature).items() if value in used}
                 described[place] = replace(feature, terms=terms)
@@ -143,7 +155,7 @@ def with_nodes(spec: Spec) -> Spec:
     return replace(spec, population=BayesNetwork(nodes=nodes, name=network.name or Path(network.path).name))
 
 
-# Names and shares of the groups that are left out.
+# Names and shares of the groups that are left out; of texts their number.
 Left = tuple[tuple[str, float], ...]
 
 
@@ -160,20 +172,23 @@ def large_enough(spec: Spec, rows: TableRows | None = None) -> tuple[tuple[Group
             # A group with probability 0 has a share too, though it could not be drawn.
             shares = marginal_shares(spec, subgroups_of_groups(groups), rows)
         case Texts():
-            from fairchain.populations.texts import text_shares
+            from fairchain.populations.texts import TextRows, text_sizes
 
-            shares = text_shares(spec, groups)
+            assert isinstance(rows, TextRows)
+            shares = text_sizes(rows, groups)
+            least = least if least >= 1 else least * len(rows.values)
         case BayesNetwork():
             from fairchain.populations.bayes.population import network_shares
 
             shares = network_shares(spec, groups)
     if shares is None:
-        raise SpecError("property.min_size: the groups' shares cannot be computed for this population; leave it out")
+        raise SpecError(SHARES_UNKNOWN)
     kept = tuple(group for group, share in zip(groups, shares, strict=True) if share >= least)
     if len(kept) < 2:
         raise SpecError(
-            f"property.min_size: {least:g} leaves {len(kept)} of {len(groups)} groups, and two are needed; the largest "
-            f"has a share of {max(shares):.3g}"
+            f"property.min_size: {spec.property.min_size:g} leaves {len(kept)} of {len(groups)} groups, and two are "
+            f"needed; the largest has {'' if spec.text is not None else 'a share of '}{max(shares):.3g}"
+            f"{' texts' if spec.text is not None else ''}"
         )
     left_out = tuple((group.name, float(share)) for group, share in zip(groups, shares, strict=True) if share < least)
     return kept, left_out

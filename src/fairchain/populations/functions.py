@@ -45,6 +45,11 @@ FORMS = (
     "fairchain.Coupled(f, uniforms=m) for f(u, group)"
 )
 COUPLED_FORMS = "write it as f(u, group) for one group, or as f(u) for the overall population"
+ROWS_NOT_INDEPENDENT = (
+    "{name}: a row of the result depends on other rows of u, or changes from call to call; compute each row from its "
+    "own row of u alone, or write f(rng, count, group)"
+)
+FUNCTION_FAILED = "the function failed:"
 
 
 @dataclass(frozen=True)
@@ -195,7 +200,7 @@ class FunctionPopulation(FeaturePopulation):
         """Call the function and check what it returns: `count` rows of a subgroup."""
         group = self.subgroups[subgroup].group
         extra = {"group": None if group is None else group.name} if self._by_group else {}
-        with self._one_at_a_time, user_code(self.name, "the function failed:", DataError):
+        with self._one_at_a_time, user_code(self.name, FUNCTION_FAILED, DataError):
             answer = self._function(*arguments, **extra)
         values = self._checked(answer, count)
         if self._by_group and group is not None and not (belong := self.belong(subgroup, values)).all():
@@ -210,10 +215,7 @@ class FunctionPopulation(FeaturePopulation):
         again = self._call(subgroup, len(u), _read_only(u))
         wrong = (np.abs(again - values) > self._rounding).any(axis=1)
         if wrong.any():
-            raise DataError(
-                f"{self.name}: a row of the result depends on other rows of u, or changes from call to call; compute "
-                "each row from its own row of u alone, or write f(rng, count, group)"
-            )
+            raise DataError(ROWS_NOT_INDEPENDENT.format(name=self.name))
 
     def _try(self) -> None:
         """Refuse, before the run, a function that keeps a state or whose coupled rows depend on each other."""

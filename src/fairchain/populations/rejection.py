@@ -26,6 +26,14 @@ MOST_CANDIDATES = 1_000_000
 ROWS_AT_ONCE = 1024
 # Attempts of one copy of a chunk; more than any run can make.
 COPY_STRIDE = 2**40
+GROUP_TOO_RARE = (
+    '{source}: {members:,} of {tested:,} inputs that were drawn belong to "{name}"; leave that group out, join it with '
+    "another in the feature's groups, or use a population that has it"
+)
+CONDITION_TOO_RARE = (
+    'property.{key}: "{predicate}" holds for {taken:,} of {members:,} inputs of "{name}" that were drawn; weaken it, '
+    "or leave out the groups for which it cannot hold"
+)
 
 
 class RejectionPopulation(DerivedPopulation):
@@ -146,10 +154,8 @@ class _Search:
         if predicate is not None and members and taken * tested <= members * members:
             key = "given" if predicate is self._population.predicate else "formula"
             return SpecError(
-                f'property.{key}: "{predicate}" holds for {taken:,} of {members:,} inputs of "{name}" that were '
-                "drawn; weaken it, or leave out the groups for which it cannot hold"
+                CONDITION_TOO_RARE.format(key=key, predicate=predicate, taken=taken, members=members, name=name)
             )
         return DataError(
-            f'{self._population.source}: {members:,} of {tested:,} inputs that were drawn belong to "{name}"; '
-            "leave that group out, join it with another in the feature's groups, or use a population that has it"
+            GROUP_TOO_RARE.format(source=self._population.source, members=members, tested=tested, name=name)
         )

@@ -9,84 +9,101 @@ swapped
     A round draws one of the texts that mention any group, and shows it in every subgroup with each term exchanged for
     that subgroup's. Nothing else differs between subgroups.
 
-Then up to `replace` words of the text are replaced by synonyms; in a swapped round by the same in all subgroups.
+Then up to `replace` words of the text are replaced by synonyms; in a swapped round by the same in all subgroups. A
+corpus without such replacements is also a finite table, `TextRows`, which can be counted.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError, SpecError
+from fairchain.messages import many
 from fairchain.populations.base import Inputs, Population, Rounds, Scratch
 from fairchain.populations.streams import Address
-from fairchain.spec import CategoryFeature, Group, Spec
+from fairchain.spec import CategoryFeature, Feature, Group, Spec
 from fairchain.spec.schema import Texts
 from fairchain.spec.subgroups import Subgroup
-from fairchain.text.corpus import Corpus, read_corpus
+from fairchain.tables import TableRows, read_table
+from fairchain.tables.cell_values import feature_values, label_values, missing_cells
+from fairchain.text.corpus import Beside, Corpus, read_corpus
 from fairchain.text.lexicon import Ids, Lexicon, lexicon_of
+from fairchain.text.spans import Span, swapped
 from fairchain.text.substitution import Replacing, replacing_of
-from fairchain.text.terms import Mentions, Terms, terms_of
+from fairchain.text.terms import Mentions, Terms, spans_in, terms_of
 
+Mask = NDArray[np.bool_]
 # Substreams of random words, the same for all subgroups: for the text and for its synonyms. From AGAIN on each subgroup
 # has its own.
 TEXT, SYNONYMS, AGAIN = range(3)
 # Groups whose number of texts is told.
 MOST_NAMED = 8
+GROUP_OF_SEVERAL_TERMS = (
+    'feature "{feature}".groups: "{name}" has several values, and a text is shown with the terms of one; with as = '
+    '"swapped" give every group a single value'
+)
+NONE_TEXTS_MENTIONS = (
+    "{name}: none of its {texts:,} texts mentions {what}{given}; take a larger corpus, add words to the terms, or "
+    "leave the value out"
+)
+TERM_TWICE = 'feature "{feature}".terms: "{word}" is a term of "{seen}" too; give it to one of them'
 
 
 class TextPopulation(Population):
     """The distribution from which texts are drawn.
 
-    Raises a SpecError or DataError if the corpus, the terms or the synonyms cannot be read or are invalid, or no text
-    mentions a subgroup's group.
+    Raises a DataError if no text mentions a subgroup's group, and a SpecError if terms cannot be exchanged.
 
     Parameters
     ----------
     spec
-        Must have a text, features with terms, and a corpus.
+        Must have a text, groups, and a corpus.
     subgroups
         Groups, or the overall population.
+    rows
+        The texts of the corpus; read if they are not given.
     """
 
-    def __init__(self, spec: Spec, subgroups: Sequence[Subgroup]) -> None:
-        question = TextGroups.of(spec)
-        super().__init__(subgroups, int(question.corpus.ids.shape[1]), np.int32)
-        self.question = question
-        self.lexicon, self.corpus = question.lexicon, question.corpus
-        self.swapped = question.population.reading == "swapped"
-        self.pools: tuple[NDArray[np.intp], ...] = tuple(question.pool(subgroup.group) for subgroup in self.subgroups)
-        self.exchanges: tuple[Exchange | None, ...] = tuple(
-            question.exchange(subgroup.group) if self.swapped and subgroup.group is not None else None
-            for subgroup in self.subgroups
-        )
-        drawn = np.zeros(len(self.corpus.ids), bool)
-        for pool in self.pools:
-            drawn[pool] = True
-        self.replacing: Replacing | None = replacing_of(
-            question.population, self.lexicon, self.corpus, question.terms, np.flatnonzero(drawn)
-        )
+    def __init__(self, spec: Spec, subgroups: Sequence[Subgroup], rows: TextRows | None = None) -> None:
+        rows = read_texts(spec) if rows is None else rows
+        super().__init__(subgroups, int(rows.values.shape[1]), rows.values.dtype)
+        self.rows, self.corpus, self.lexicon = rows, rows.corpus, rows.lexicon
+        self.texts = rows.population
+        self.swapped = rows.population.reading == "swapped"
+        self.pools: tuple[NDArray[np.intp], ...] = tuple(rows.pool(subgroup) for subgroup in self.subgroups)
+        self.exchanges: tuple[Exchange | None, ...] = (None,) * len(self.subgroups)
+        if self.swapped:
+            self.exchanges = tuple(
+                None if subgroup.group is None else rows.exchange(subgroup.group) for subgroup in self.subgroups
+            )
+        self.replacing: Replacing | None = None
+        if self.lexicon is not None:
+            drawn = np.unique(np.concatenate(self.pools))
+            self.replacing = replacing_of(self.texts, self.lexicon, self.corpus, rows.terms, drawn)
 
     def __str__(self) -> str:
-        population = self.question.population
-        name = f"the data set {population.dataset}" if population.dataset else Path(str(population.path)).name
+        population, rows = self.texts, self.rows
+        name = f"the data set {population.dataset}" if population.dataset else Path(self.corpus.name).name
+        given = f" for which {rows.spec.property.given}" if rows.spec.property.given else ""
         if self.swapped:
-            who = " and ".join(feature.name for feature in self.question.features)
-            what = f"the {len(self.pools[0]):,} texts of {name} that mention a {who}, as those of every group"
+            who = " and ".join(feature.name for feature in rows.protected)
+            what = f"the {len(rows.any_pool):,} texts of {name}{given} that mention a {who}, as those of every group"
         else:
             sizes = [
                 f"{subgroup.name} {len(pool):,}" for subgroup, pool in zip(self.subgroups, self.pools, strict=True)
             ]
             more = [f"and {len(sizes) - MOST_NAMED} more"] if len(sizes) > MOST_NAMED else []
             listed = ", ".join(sizes[:MOST_NAMED] + more)
-            what = f"the texts of {name} that mention each group ({listed}; {len(self.corpus.ids):,} in all)"
+            mention = "mention" if rows.terms else "belong to"
+            what = f"the texts of {name}{given} that {mention} each group ({listed}; {len(self.corpus):,} in all)"
         if not population.replace:
             return what
         source = "WordNet" if population.synonyms == "wordnet" else f"{population.neighbours} nearest words"
@@ -95,19 +112,29 @@ class TextPopulation(Population):
     @property
     def sha256(self) -> str:
         """Of everything that decides which texts may be drawn: corpus, words and how many are read, terms, synonyms."""
-        parts = [self.corpus.sha256, self.lexicon.sha256, *(terms.sha256 for terms in self.question.terms)]
-        parts += [] if self.replacing is None else [self.replacing.sha256]
-        assert self.question.spec.text is not None
-        parts += [str(self.question.spec.text.length), self.question.spec.text.unknown]
-        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+        return self.rows.sha256 if self.replacing is None else _joined(self.rows.sha256, self.replacing.sha256)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know about the corpus."""
-        left = self.corpus.total - len(self.corpus.ids)
-        if not left:
+        return (*self.rows.remarks, *self._about_pairs())
+
+    def _about_pairs(self) -> tuple[str, ...]:
+        """Return the remark about groups that do not have equally many texts for each cell of `pair_by`."""
+        pair_by = self.texts.pair_by
+        if pair_by is None or self.swapped or len(self.pools) < 2:
             return ()
-        return (f"{left:,} of {self.corpus.total:,} texts hold no known word and are never drawn.",)
+        classes = int(self.corpus.ranks.max()) + 1
+        counts = [np.bincount(self.corpus.ranks[pool], minlength=classes) for pool in self.pools]
+        uneven = np.any([each != counts[0] for each in counts[1:]], axis=0)
+        if not uneven.any():
+            return ()
+        sizes = [len(pool) for pool in self.pools]
+        return (
+            f"Groups have {min(sizes):,} to {max(sizes):,} texts, and different numbers of them for "
+            f'{int(uneven.sum()):,} of {classes:,} cells of pair_by "{pair_by}": every text of a group counts the '
+            "same, so a cell with more texts has more weight in its group.",
+        )
 
     def shares(self) -> tuple[float, ...] | None:
         """Return the share of the texts that mention each subgroup's group; None for an exchange, the same for all.
@@ -116,19 +143,23 @@ class TextPopulation(Population):
         """
         if self.swapped:
             return None
-        return tuple(len(pool) / len(self.corpus.ids) for pool in self.pools)
+        return tuple(len(pool) / len(self.corpus) for pool in self.pools)
 
     def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address; the texts of a subgroup, (rounds, words), are drawn when it is shown."""
+        if self.lexicon is None:
+            return Rounds(lambda subgroup: self._shown(address, subgroup, count))
         drawn, exchanged = (
             scratch.rows(name, count, lambda rows: np.empty((rows, self.width), np.int32))
             for name in ("drawn", "exchanged")
         )
         current: int | None = None
+        lexicon = self.lexicon
 
         def show(subgroup: int) -> Inputs:
             nonlocal current
-            source = 0 if self.swapped else subgroup
+            # Exchanged texts are the same in all subgroups, unless these have a true label each.
+            source = self._source(subgroup)
             if current != source:
                 self._draw_texts(address, source, drawn)
                 current = source
@@ -137,16 +168,33 @@ class TextPopulation(Population):
                 return drawn
             # Every word is looked up, which is quicker than to look for the terms; almost all map to themselves.
             # Every exchange has the same terms, so the table can be used again.
-            words = scratch.rows("words", len(self.lexicon) + 1, lambda rows: np.arange(rows, dtype=np.int32))
+            words = scratch.rows("words", len(lexicon) + 1, lambda rows: np.arange(rows, dtype=np.int32))
             words[exchange.terms] = exchange.instead
             return np.take(words, drawn, out=exchanged, mode="clip")
 
         return Rounds(show)
 
+    def _source(self, subgroup: int) -> int:
+        """Return the first subgroup that draws from the same texts."""
+        if not self.swapped:
+            return subgroup
+        truth = self.subgroups[subgroup].truth
+        return next(place for place, other in enumerate(self.subgroups) if other.truth == truth)
+
+    def _numbers(self, address: Address, source: int, count: int) -> NDArray[np.intp]:
+        pool = self.pools[source]
+        return pool[address.below(address.halfwords(count, TEXT), len(pool), AGAIN + source)]
+
+    def _shown(self, address: Address, subgroup: int, count: int) -> Inputs:
+        """Draw texts of a subgroup as they are."""
+        texts = self._numbers(address, self._source(subgroup), count)
+        group = self.subgroups[subgroup].group
+        return self.rows.values[texts] if not self.swapped or group is None else self.rows.shown_as(texts, group)
+
     def _draw_texts(self, address: Address, subgroup: int, drawn: Ids) -> None:
         """Draw texts of a subgroup into `drawn`, and replace some of their words."""
-        pool, count = self.pools[subgroup], len(drawn)
-        texts = pool[address.below(address.halfwords(count, TEXT), len(pool), AGAIN + subgroup)]
+        count = len(drawn)
+        texts = self._numbers(address, subgroup, count)
         np.take(self.corpus.ids, texts, axis=0, out=drawn, mode="clip")
         if self.replacing is not None:
             random = address.halfwords(2 * count * self.replacing.most, SYNONYMS)
@@ -154,108 +202,283 @@ class TextPopulation(Population):
 
 
 class Exchange(NamedTuple):
-    """The numbers of all terms, the same for every subgroup, and their replacements in one."""
+    """The numbers of all terms, the same for every subgroup, and their replacements in one; none of texts as they are.
+
+    `words` has the replacement of each term as it is written.
+    """
 
     terms: Ids
     instead: Ids
+    words: dict[str, str]
 
 
-@dataclass(frozen=True, eq=False)
-class TextGroups:
-    """What a spec says about texts: the words, the corpus, the terms of each protected feature."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextRows(TableRows):
+    """The texts of a corpus as rows of a table, with what the spec says about them.
+
+    Parameters
+    ----------
+    spec, population
+        The question.
+    corpus, lexicon
+        The texts, and the words that a network reads; None for texts as they are.
+    terms
+        Of each protected feature that texts mention.
+    columns
+        (texts, features): the features that are columns beside the texts; NaN where a feature is mentioned.
+    concerned
+        (texts,): where `property.given` holds.
+    """
 
     spec: Spec
     population: Texts
-    lexicon: Lexicon
     corpus: Corpus
-    features: tuple[CategoryFeature, ...]
+    lexicon: Lexicon | None
     terms: tuple[Terms, ...]
+    columns: NDArray[np.float64]
+    concerned: Mask
 
-    @classmethod
-    def of(cls, spec: Spec) -> TextGroups:
-        """Read everything that the spec names."""
-        population, text = spec.population, spec.text
-        if not isinstance(population, Texts) or text is None:
-            raise SpecError('population.kind: is not a corpus; write kind = "text" with path or dataset')
-        by_name = {feature.name: feature for feature in spec.features}
-        features = tuple(by_name[name] for name in spec.protected)
-        described = tuple(feature for feature in features if isinstance(feature, CategoryFeature))
-        # Before the corpus, since what is wrong with them is found at once.
-        terms = tuple(terms_of(feature) for feature in described)
-        seen: dict[str, str] = {}
-        for each in terms:
-            for word in sorted(each.all_words):
-                # One exchange would undo the other.
-                if seen.setdefault(word, each.feature) != each.feature:
-                    raise SpecError(
-                        f'feature "{each.feature}".terms: "{word}" is a term of "{seen[word]}" too; give it to one of '
-                        "them"
-                    )
-        lexicon = lexicon_of(text)
-        return cls(spec, population, lexicon, read_corpus(population, lexicon, text.length), described, terms)
+    @property
+    def protected(self) -> tuple[Feature, ...]:
+        """The features whose groups are compared."""
+        by_name = {feature.name: feature for feature in self.spec.features}
+        return tuple(by_name[name] for name in self.spec.protected)
 
     @cached_property
-    def mentions(self) -> tuple[Mentions, ...]:
-        """For each protected feature which text mentions which value."""
-        return tuple(Mentions.of(self.corpus, self.lexicon, terms) for terms in self.terms)
+    def spans(self) -> dict[int, tuple[Span, ...]]:
+        """The spans of all terms in texts as they are."""
+        return spans_in(self.values, self.terms)
 
-    def members(self, group: Group | None) -> NDArray[np.bool_]:
-        """Return the texts that mention a group; all of them where there is none."""
-        inside = np.ones(len(self.corpus.ids), bool)
-        for place, mentions in enumerate(self.mentions):
-            if group is not None:
-                inside &= mentions.any_of(self._values(group, place))
+    @cached_property
+    def mentions(self) -> dict[str, Mentions]:
+        """For each protected feature with terms which text mentions which value."""
+        if self.lexicon is not None:
+            return {terms.feature: Mentions.of(self.corpus, self.lexicon, terms) for terms in self.terms}
+        return {terms.feature: Mentions.in_spans(self.spans, len(self.corpus), terms) for terms in self.terms}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a user should know about the corpus."""
+        told = []
+        if empty := self.corpus.total - len(self.corpus) - self.dropped:
+            what = "are empty" if self.corpus.raw else "hold no known word"
+            told.append(f"{empty:,} of {self.corpus.total:,} texts {what} and are never drawn.")
+        if self.corpus.replaced:
+            told.append(
+                f"{many(self.corpus.replaced, 'text')} of {self.corpus.total:,} contain the replacement character "
+                "U+FFFD, in place of bytes that are not UTF-8."
+            )
+        return tuple(told)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What happens to a text before the model gets it."""
+        text = self.spec.text
+        assert text is not None
+        if self.lexicon is None:
+            return ()
+        unknown = "left out" if text.unknown == "skip" else f'replaced by "{text.unknown}"'
+        return (
+            f'feature "{text.name}": The network gets the first {text.length} words of a text, in lower case and '
+            f"without punctuation; words that are not in {Path(self.lexicon.name).name} are {unknown}.",
+        )
+
+    def members(self, group: Group | None) -> Mask:
+        """Return the texts that belong to a group, whatever `given` says; all of them where there is none."""
+        inside = np.ones(len(self.corpus), bool)
+        for place, feature in enumerate(self.protected):
+            if group is None:
+                break
+            if feature.name in self.mentions:
+                inside &= self.mentions[feature.name].any_of(self._values(group, place))
+            else:
+                inside &= group.domains[place].holds(self.columns[:, self.spec.features.index(feature)])
         return inside
 
-    def pool(self, group: Group | None) -> NDArray[np.intp]:
+    @cached_property
+    def any_pool(self) -> NDArray[np.intp]:
+        """The numbers of the texts that an exchange is about: they mention a group of every protected feature."""
+        inside = np.all([each.any_value for each in self.mentions.values()], axis=0) & self.concerned
+        return np.flatnonzero(inside)
+
+    def pool(self, subgroup: Subgroup) -> NDArray[np.intp]:
         """Return the texts that a subgroup draws from, in order: all that mention its group, or all that there are.
 
         In an exchange all subgroups draw from the texts that mention any group.
         """
-        swapped = self.population.reading == "swapped"
-        if swapped:
-            pool = np.flatnonzero(np.all([mentions.any_value for mentions in self.mentions], axis=0))
+        exchanged = self.population.reading == "swapped"
+        if exchanged:
+            pool = self.any_pool
         else:
-            pool = self.corpus.order[self.members(group)[self.corpus.order]]
+            inside = self.members(subgroup.group) & self.concerned
+            pool = self.corpus.order[inside[self.corpus.order]]
+        found = len(pool)
+        if subgroup.truth is not None:
+            assert self.truth is not None
+            pool = pool[self.truth[pool] == subgroup.truth]
         if not len(pool):
-            anything = "a term of any value of " + " and ".join(feature.name for feature in self.features)
-            what = anything if swapped or group is None else f'"{group.name}"'
+            anything = "a term of any value of " + " and ".join(feature.name for feature in self.protected)
+            what = anything if exchanged or subgroup.group is None else f'"{subgroup.group.name}"'
+            given = f' where property.given "{self.spec.property.given}" holds' if self.spec.property.given else ""
+            if found and subgroup.truth is not None:
+                given += f' and has the true label "{self.spec.model.labels[subgroup.truth]}"'
             raise DataError(
-                f"{self.corpus.name}: none of its {len(self.corpus.ids):,} texts mentions {what}; take a larger "
-                "corpus, add words to the terms, or leave the value out"
+                NONE_TEXTS_MENTIONS.format(name=self.corpus.name, texts=len(self.corpus), what=what, given=given)
             )
         return pool
 
     def exchange(self, group: Group) -> Exchange:
         """Return the replacement of each term where the text is to mention this group."""
-        found: dict[int, int] = {}
-        numbers = self.lexicon.numbers
+        words: dict[str, str] = {}
         for place, terms in enumerate(self.terms):
             values = self._values(group, place)
             if len(values) > 1:
+                raise SpecError(GROUP_OF_SEVERAL_TERMS.format(feature=terms.feature, name=group.name))
+            words |= terms.exchange(values[0])
+        if self.lexicon is None:
+            return Exchange(np.empty(0, np.int32), np.empty(0, np.int32), words)
+        found: dict[int, int] = {}
+        numbers = self.lexicon.numbers
+        for word, instead in words.items():
+            if word not in numbers:
+                continue
+            if instead not in numbers:
+                owner = next(terms.feature for terms in self.terms if word in terms.all_words)
                 raise SpecError(
-                    f'feature "{terms.feature}".groups: "{group.name}" has several values, and a text is shown with '
-                    'the terms of one; with as = "swapped" give every group a single value'
+                    f'feature "{owner}".terms: "{instead}" is not a word of {self.lexicon.name}, so the '
+                    "network cannot read it; write another word in its place"
                 )
-            for word, instead in terms.exchange(values[0]).items():
-                if word not in numbers:
-                    continue
-                if instead not in numbers:
-                    raise SpecError(
-                        f'feature "{terms.feature}".terms: "{instead}" is not a word of {self.lexicon.name}, so the '
-                        "network cannot read it; write another word in its place"
-                    )
-                found[numbers[word]] = numbers[instead]
-        return Exchange(np.array(list(found), np.int32), np.array(list(found.values()), np.int32))
+            found[numbers[word]] = numbers[instead]
+        return Exchange(np.array(list(found), np.int32), np.array(list(found.values()), np.int32), words)
+
+    def shown_as(self, texts: NDArray[np.integer], group: Group) -> NDArray[Any]:
+        """Return these texts with every term exchanged for that of a group."""
+        exchange = self._exchanges.get(group.name)
+        if exchange is None:
+            exchange = self._exchanges[group.name] = self.exchange(group)
+        values: NDArray[Any] = self.values[texts]
+        if self.lexicon is not None:
+            words = np.arange(len(self.lexicon) + 1, dtype=np.int32)
+            words[exchange.terms] = exchange.instead
+            exchanged: NDArray[Any] = words[values]
+            return exchanged
+        values[:, 0] = [
+            swapped(text, self.spans.get(place, ()), exchange.words)
+            for place, text in zip(texts.tolist(), values[:, 0].tolist(), strict=True)
+        ]
+        return values
+
+    @cached_property
+    def _exchanges(self) -> dict[str, Exchange]:
+        return {}
 
     def _values(self, group: Group, place: int) -> list[str]:
-        feature = self.features[place]
+        feature = self.protected[place]
+        assert isinstance(feature, CategoryFeature)
         return [str(value) for number, value in enumerate(feature.values) if group.domains[place].contains(number)]
 
 
-def text_shares(spec: Spec, groups: Sequence[Group]) -> list[float] | None:
-    """Return the share of the texts that mention each group, also of one that none mentions; None for an exchange."""
-    question = TextGroups.of(spec)
-    if question.population.reading == "swapped":
+def read_texts(spec: Spec, frame: Any = None) -> TextRows:
+    """Read everything that a question about texts names; `frame` has the texts, in place of a file.
+
+    Raises a SpecError or DataError if the corpus, its columns or the terms cannot be read or are invalid.
+    """
+    population, text = spec.population, spec.text
+    if not isinstance(population, Texts) or text is None:
+        raise SpecError('population.kind: is not a corpus; write kind = "text" with path or dataset')
+    by_name = {feature.name: feature for feature in spec.features}
+    # Before the corpus, since what is wrong with them is found at once.
+    terms = tuple(
+        terms_of(feature, raw=text.raw)
+        for feature in (by_name[name] for name in spec.protected)
+        if isinstance(feature, CategoryFeature) and feature.terms is not None
+    )
+    seen: dict[str, str] = {}
+    for each in terms:
+        for word in sorted(each.all_words):
+            # One exchange would undo the other.
+            if seen.setdefault(word, each.feature) != each.feature:
+                raise SpecError(TERM_TWICE.format(feature=each.feature, word=word, seen=seen[word]))
+    beside: Beside = {}
+    if population.label is not None:
+        beside[population.label] = "label in [population]"
+    columns = [feature for feature in spec.features if getattr(feature, "terms", None) is None]
+    for feature in columns:
+        beside[feature.column or feature.name] = f'the [[feature]] "{feature.name}", or state its column'
+    lexicon = None if text.raw else lexicon_of(text)
+    corpus = read_corpus(population, lexicon, text.length or 0, beside=beside, frame=frame)
+    corpus, values, truth, dropped = _beside(spec, population, corpus, columns)
+    parts = [corpus.sha256, *([] if lexicon is None else [lexicon.sha256]), *(each.sha256 for each in terms)]
+    parts += ["raw"] if lexicon is None else [str(text.length), text.unknown]
+    numbers = corpus.numbers if corpus.numbers is not None else np.arange(1, len(corpus) + 1)
+    concerned = np.ones(len(corpus), bool)
+    if spec.property.given is not None:
+        from fairchain.spec.conditions import predicate_of
+
+        predicate = predicate_of(spec)
+        assert predicate is not None
+        concerned = predicate.holds(values)
+        if not concerned.any():
+            raise DataError(
+                f'{corpus.name}: property.given "{spec.property.given}" is true for none of the {len(corpus):,} texts; '
+                "widen it"
+            )
+    return TextRows(
+        values=corpus.values,
+        truth=truth,
+        recorded=None,
+        numbers=numbers,
+        dropped=dropped,
+        source=corpus.name,
+        sha256=_joined(*parts),
+        spec=spec,
+        population=population,
+        corpus=corpus,
+        lexicon=lexicon,
+        terms=terms,
+        columns=values,
+        concerned=concerned,
+    )
+
+
+def _joined(*parts: str) -> str:
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+
+def _beside(
+    spec: Spec, population: Texts, corpus: Corpus, columns: Sequence[Feature]
+) -> tuple[Corpus, NDArray[np.float64], NDArray[np.int16] | None, int]:
+    """Return the texts whose columns are whole, their features, their true labels, and how many others there are."""
+    values = np.full((len(corpus), len(spec.features)), np.nan)
+    if not corpus.columns:
+        return corpus, values, None, 0
+    table = replace(read_table(dict(corpus.columns)), source=corpus.name)
+    gone = np.zeros(len(corpus), bool)
+    truth = None
+    for feature in columns:
+        found = values[:, spec.features.index(feature)] = feature_values(table, feature, population.na_values)
+        missing = np.isnan(found)
+        if missing.any() and not population.drop_missing:
+            raise missing_cells(table, feature.column or feature.name, missing, feature)
+        gone |= missing
+    if population.label is not None:
+        truth = label_values(table, "label", population.label, spec.model, population.na_values)
+        if (truth < 0).any() and not population.drop_missing:
+            raise missing_cells(table, population.label, truth < 0, None)
+        gone |= truth < 0
+    if not gone.any():
+        return corpus, values, truth, 0
+    if gone.all():
+        raise DataError(f"{corpus.name}: every one of its {len(corpus):,} texts lacks a value that is used")
+    kept = ~gone
+    numbers = None if corpus.numbers is None else corpus.numbers[kept]
+    cells = {name: column[kept] for name, column in corpus.columns.items()}
+    smaller = replace(corpus, values=corpus.values[kept], ranks=corpus.ranks[kept], numbers=numbers, columns=cells)
+    return smaller, values[kept], None if truth is None else truth[kept], int(gone.sum())
+
+
+def text_sizes(rows: TextRows, groups: Sequence[Group]) -> list[int] | None:
+    """Return how many texts belong to each group, also to one that none belongs to; None for an exchange."""
+    if rows.population.reading == "swapped":
         return None
-    return [float(question.members(group).mean()) for group in groups]
+    return [int((rows.members(group) & rows.concerned).sum()) for group in groups]

@@ -24,6 +24,10 @@ Side = Literal["above", "below"]
 # The largest ratio that is ever reported where one group is compared with another but not the other way round.
 LARGEST_RATIO = 1000.0
 
+# The largest factor of distribution shift that is ever reported, and the most pairs for which one of rounds is.
+LARGEST_FACTOR = 1000.0
+MOST_SHIFTED_PAIRS = 4096
+
 FRACTIONS = [0.97 / 1.5**g for g in range(18)]
 SHARES = [1 / (g + 2) for g in range(18)]
 TOTAL_SHARE = sum(SHARES)
@@ -138,6 +142,23 @@ def any_time_bounds(successes: int, trials: int, alpha: float) -> tuple[float, f
     low = crossing(refuted, centre, 0.0) if successes else 0.0
     high = crossing(refuted, centre, 1.0) if failures else 1.0
     return low, high
+
+
+def shifted_rates(rate: Any, factor: float) -> tuple[Any, Any]:
+    """Return the smallest and the largest that a rate becomes if no input is more than `factor` times as frequent."""
+    low = np.maximum(rate / factor, 1 - factor * (1 - rate))
+    return low, np.minimum(factor * rate, 1 - (1 - rate) / factor)
+
+
+def tipping_factor(holds: Callable[[float], bool]) -> float:
+    """Return the largest factor from 1 to 1000 up to which something holds, by bisection of its logarithm."""
+    if holds(LARGEST_FACTOR):
+        return LARGEST_FACTOR
+    low, high = 0.0, math.log(LARGEST_FACTOR)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(math.exp(middle)) else (low, middle)
+    return math.exp(low)
 
 
 def exact_bounds(successes: int, trials: int, alpha: float) -> tuple[float, float]:

@@ -22,6 +22,12 @@ MOST_BYTES = 200_000_000
 Kind = TypeVar("Kind")
 # The evidence before it is known whether it is that of a run or of rows.
 Raw = dict[str, Any]
+NOT_FAIRCHAIN_CERTIFICATE = "{path}: not a fairchain certificate: evidence: {error}"
+BAD_EVIDENCE = "{path}: not a fairchain certificate: {why}"
+ANOTHER_VERSION = (
+    "{path}: a certificate of version {version}, and this program reads version {version2}; check it with the "
+    "fairchain that made it, or issue it again"
+)
 
 
 class Claim(Record, frozen=True):
@@ -48,10 +54,7 @@ def read_certificate(path: Path) -> tuple[Raw, Certificate[Raw], bool]:
         )
         kind, version = (raw.get("format"), raw.get("version")) if isinstance(raw, dict) else (None, None)
         if kind == FORMAT and isinstance(version, int) and version != VERSION:
-            raise CertificateError(
-                f"{path}: a certificate of version {version}, and this program reads version {VERSION}; check it with "
-                "the fairchain that made it, or issue it again"
-            )
+            raise CertificateError(ANOTHER_VERSION.format(path=path, version=version, version2=VERSION))
         file = msgspec.convert(raw, Certificate[Raw])
         if file.format != FORMAT or file.version != VERSION:
             raise CertificateError(
@@ -61,7 +64,7 @@ def read_certificate(path: Path) -> tuple[Raw, Certificate[Raw], bool]:
         return raw, file, digest(raw) == file.digest
     except (ValueError, RecursionError) as error:
         why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise CertificateError(f"{path}: not a fairchain certificate: {why}") from None
+        raise CertificateError(BAD_EVIDENCE.format(path=path, why=why)) from None
 
 
 def evidence_of(path: Path, file: Certificate[Raw], kind: type[Kind]) -> Kind:
@@ -69,7 +72,7 @@ def evidence_of(path: Path, file: Certificate[Raw], kind: type[Kind]) -> Kind:
     try:
         return msgspec.convert(file.evidence, kind)
     except (ValueError, RecursionError) as error:
-        raise CertificateError(f"{path}: not a fairchain certificate: evidence: {error}") from None
+        raise CertificateError(NOT_FAIRCHAIN_CERTIFICATE.format(path=path, error=error)) from None
 
 
 def _read(path: Path) -> str:

@@ -16,7 +16,7 @@ from fairchain.prepare import Case
 from fairchain.rechecking import arithmetic
 from fairchain.rechecking.replay import Replay
 from fairchain.spec import Comparison, Spec
-from fairchain.spec.properties import kind_of, outcome_names
+from fairchain.spec.properties import kind_of, limit_of, outcome_names, shows_same_individual
 from fairchain.spec.seeds import Seed
 from fairchain.statements import conclusion, scope, statement
 
@@ -42,16 +42,21 @@ def expected_claims(
     gap = (1 - estimate, 1 - high, 1 - low) if rule.relative else (estimate, low, high)
     evidence = arithmetic.log_evidence(replay.cells(), rule.threshold, "below", rule.relative)
     violators = np.argwhere((evidence >= _union_bar(replay)) & rule.compared)
-    trials = np.diag(replay.joint)
+    trials, numbers = np.diag(replay.joint), _group_numbers(replay)
+    each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
+    alike = each_group
+    if not comparison.individual and decision != "UNDECIDED":
+        alike = _tipping_of_rounds(replay, case, decision)
     return common_claims(
         spec,
         decision,
         labels,
+        tipping=(each_group, alike),
         engine="sampling",
         gap=gap_claim(spec, comparison, gap, replay.widest()),
         delta=rule.delta,
         epsilon=rule.epsilon,
-        groups=group_claims(spec, comparison, _group_numbers(replay), trials.tolist(), gap),
+        groups=group_claims(spec, comparison, numbers, trials.tolist(), gap),
         left_out=[{"name": name, "size": size} for name, size in case.left_out],
         violators=[pair_claim(spec, comparison, pair) for pair in violators.tolist()],
         rounds=replay.rounds,
@@ -79,10 +84,87 @@ def expected_claims(
     )
 
 
-def common_claims(spec: Spec, decision: str, labels: Sequence[int], **others: Any) -> dict[str, Any]:
-    """Return the claims that follow from the spec, the decision and the labels seen, together with the others."""
+def tipping_of_rates(
+    spec: Spec, comparison: Comparison, decision: str, numbers: Mapping[tuple[int, int], Numbers], gap: Numbers
+) -> float | None:
+    """Return up to which factor the decision survives if each group shifts by itself; None without a decision.
+
+    `numbers` are the rates by (outcome, subgroup); of individual discrimination the gap is the one rate.
+    """
+    if decision == "UNDECIDED":
+        return None
+    limit = float(limit_of(spec))
+    scale, margin = (1 - limit, 0.0) if comparison.measure == "ratio" else (1.0, limit)
+    pairs = [(o, i, j) for o, i, j in np.argwhere(comparison.compared).tolist() if not comparison.individual or i == 0]
+    known = {(0, 0): gap, (0, 1): (0.0, 0.0, 0.0)} if comparison.individual else numbers
+    low, high = ({key: each[side] for key, each in known.items()} for side in (1, 2))
+    one, other = (high, low) if decision == "FAIR" else (low, high)
+    ends = {(one[o, i], other[o, j]) for o, i, j in pairs}
+    first, second = (np.array(each) for each in zip(*ends, strict=True))
+
+    def holds(factor: float) -> bool:
+        least, most = 0, 1
+        if decision == "FAIR":
+            shifted = scale * arithmetic.shifted_rates(first, factor)[most]
+            return bool((shifted - arithmetic.shifted_rates(second, factor)[least] <= margin).all())
+        shifted = scale * arithmetic.shifted_rates(first, factor)[least]
+        return bool((shifted - arithmetic.shifted_rates(second, factor)[most] > margin).any())
+
+    return arithmetic.tipping_factor(holds)
+
+
+def _tipping_of_rounds(replay: Replay, case: Case, decision: str) -> float | None:
+    """Return up to which factor the decision survives if the individuals that all groups are shown shift."""
+    rule = replay.question
+    pairs = np.argwhere(rule.compared).tolist()
+    if not shows_same_individual(case.spec) or len(pairs) > arithmetic.MOST_SHIFTED_PAIRS:
+        return None
+    cells = 3 if rule.relative else 2
+    alpha = rule.delta / cells / (1 if decision == "FAIR" else len(pairs))
+    keep = 1 - rule.threshold
+    bounds = {}
+    for o, i, j in pairs:
+        counts = replay.only[o, i, j], replay.only[o, j, i], replay.both[o, i, j]
+        key = (*(int(count) for count in counts[:cells]), int(replay.joint[i, j]))
+        if key not in bounds:
+            bounds[key] = [arithmetic.any_time_bounds(count, key[-1], alpha) for count in key[:-1]]
+    fair = decision == "FAIR"
+
+    def survives(each: list[tuple[float, float]], factor: float) -> bool:
+        # The first cell speaks against the decision FAIR and for UNFAIR, the others the other way round.
+        first, *others = [ends[1] if (place == 0) == fair else ends[0] for place, ends in enumerate(each)]
+        if rule.relative:
+            rest = others[0] + (1 - keep) * others[1]
+            return keep * factor * first <= rest / factor if fair else keep * first / factor > factor * rest
+        (least, most), (low, high) = (
+            arithmetic.shifted_rates(first, factor),
+            arithmetic.shifted_rates(others[0], factor),
+        )
+        return bool(most - low <= rule.threshold if fair else least - high > rule.threshold)
+
+    factors = [
+        arithmetic.tipping_factor(lambda factor, each=each: survives(each, factor))  # type: ignore[misc]
+        for each in bounds.values()
+    ]
+    return min(factors) if fair else max(factors)
+
+
+def common_claims(
+    spec: Spec,
+    decision: str,
+    labels: Sequence[int],
+    *,
+    tipping: tuple[float | None, float | None],
+    **others: Any,
+) -> dict[str, Any]:
+    """Return the claims that follow from the spec, the decision and the labels seen, together with the others.
+
+    `tipping` are the factors of distribution shift, for each group by itself and for all groups alike.
+    """
     names = spec.model.labels
     constant = names[labels[0]] if len(labels) == 1 and labels[0] < len(names) else None
+    each_group, alike = tipping
+    shift = {"each_group": each_group, "all_groups_alike": alike}
     return {
         "verdict": conclusion(decision, constant, allowed=spec.guarantee.allow_constant),
         "decision": decision,
@@ -92,6 +174,7 @@ def common_claims(spec: Spec, decision: str, labels: Sequence[int], **others: An
         "threshold": spec.property.threshold,
         "property": str(spec.property),
         "sound": True,
+        "tipping": None if each_group is None or constant is not None else shift,
         **others,
     }
 

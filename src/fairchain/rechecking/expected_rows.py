@@ -21,6 +21,7 @@ from fairchain.models import Model
 from fairchain.models.base import decide
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations.streams import decision_words
+from fairchain.populations.texts import TextRows
 from fairchain.rechecking.arithmetic import (
     Array,
     bounds_at,
@@ -30,8 +31,8 @@ from fairchain.rechecking.arithmetic import (
     ratio_gap,
     ratio_of,
 )
-from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim
-from fairchain.spec import Comparison, Group, Spec, Table, comparison_of, groups_of
+from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim, tipping_of_rates
+from fairchain.spec import Comparison, Group, Spec, Table, Texts, comparison_of, groups_of
 from fairchain.spec.conditions import predicate_of
 from fairchain.spec.properties import kind_of, limit_of
 from fairchain.spec.seeds import derive_seed
@@ -88,8 +89,12 @@ def count_rows(
 ) -> RowCount:
     """Sort all rows into subgroups, evaluate the network on each, and count."""
     predicate = predicate_of(spec)
-    concerned = np.ones(len(rows.values), bool) if predicate is None else predicate.holds(rows.values)
-    inside = {group.name: concerned & _in_group(rows, spec, group) for group in groups_of(spec)}
+    beside = rows.columns if isinstance(rows, TextRows) else rows.values
+    concerned = np.ones(len(rows.values), bool) if predicate is None else predicate.holds(beside)
+    inside = {
+        group.name: concerned & (rows.members(group) if isinstance(rows, TextRows) else _in_group(rows, spec, group))
+        for group in groups_of(spec)
+    }
     groups, left_out = _large_enough(rows, spec, inside)
     if not concerned.any() or len(groups) < 2:
         raise CertificateError(
@@ -97,6 +102,9 @@ def count_rows(
             "was issued for"
         )
     comparison = comparison_of(spec, groups)
+    if isinstance(rows, TextRows) and rows.population.reading == "swapped":
+        assert model is not None
+        return _count_exchanged(rows, spec, model, comparison, concerned, left_out, progress)
     if comparison.individual:
         assert model is not None
         return _count_changes(rows, spec, model, comparison, concerned, left_out, progress)
@@ -211,9 +219,69 @@ def _count_changes(
     )
 
 
+def _count_exchanged(
+    rows: TextRows,
+    spec: Spec,
+    model: Model,
+    comparison: Comparison,
+    concerned: NDArray[np.bool_],
+    left_out: list[tuple[str, int]],
+    progress: Callable[[int, int], None] | None,
+) -> RowCount:
+    """Show every text that mentions a value of each protected feature as every group, and count."""
+    chosen = concerned.copy()
+    for mentions in rows.mentions.values():
+        chosen &= np.logical_or.reduce(list(mentions.by_value.values()))
+    texts = np.flatnonzero(chosen)
+    probable = _counts_probabilities(spec, model)
+    found: dict[str | None, NDArray[np.int64]] = {}
+
+    def answers(group: Group | None) -> NDArray[np.int64]:
+        """Return (texts, labels): in how many words of 2**32, or of one, each text gets each label as a group."""
+        name = None if group is None else group.name
+        if name not in found:
+            values = rows.values[texts] if group is None else rows.shown_as(texts, group)
+            if probable:
+                found[name] = np.diff(_ends(model, values, progress), axis=1, prepend=0)
+            else:
+                labels = _evaluate(model, rows, spec, values, chosen, progress)
+                found[name] = (labels[:, None] == np.arange(len(spec.model.labels))).astype(np.int64)
+        return found[name]
+
+    if comparison.individual:
+        each = np.array([answers(subgroup.group) for subgroup in comparison.subgroups])
+        if probable:
+            every = np.cumsum(each, axis=2).transpose(1, 0, 2)
+            changed = sum(changing_words(ends, comparison.outcomes) for ends in every)
+        else:
+            seen = each[:, :, list(comparison.outcomes) or slice(None)]
+            changed = int((seen != seen[0]).any(axis=(0, 2)).sum())
+        trials, successes, parts = [len(texts), len(texts)], [[changed, 0]], [[0], [1]]
+    else:
+        trials, parts = [], []
+        columns: list[NDArray[np.int64]] = []
+        for subgroup in comparison.subgroups:
+            among = np.ones(len(texts), bool)
+            if subgroup.truth is not None and rows.truth is not None:
+                among = rows.truth[texts] == subgroup.truth
+            shown = subgroup.mixed or (subgroup.group,)
+            parts.append(list(range(len(columns), len(columns) + len(shown))))
+            columns += [answers(group)[among].sum(axis=0) for group in shown]
+            trials += [int(among.sum())] * len(shown)
+        successes = [[int(column[outcome]) for column in columns] for outcome in comparison.outcomes]
+    labels = np.flatnonzero(np.any([each.any(axis=0) for each in found.values()], axis=0)).tolist()
+    unit = 2**32 if probable else 1
+    return RowCount(comparison, trials, successes, parts, left_out, len(texts) * len(found), labels, unit)
+
+
 def _counts_probabilities(spec: Spec, model: Model) -> bool:
     """Return whether rows count with the probabilities of their labels: a whole population, and labels are drawn."""
-    return model.drawn and isinstance(spec.population, Table) and spec.population.reading == "population"
+    return model.drawn and _whole(spec)
+
+
+def _whole(spec: Spec) -> bool:
+    population = spec.population
+    return isinstance(population, Texts) or (isinstance(population, Table) and population.reading == "population")
 
 
 def changing_words(ends: NDArray[np.int64], outcomes: Sequence[int]) -> int:
@@ -263,11 +331,16 @@ def _evaluate(
     return np.concatenate(answers) if answers else np.empty(0, np.int64)
 
 
-def expected_row_claims(count: RowCount, spec: Spec, rows: TableRows, model_sha256: str) -> dict[str, Any]:
-    """Return everything that the rows allow to be said, under the names of a certificate."""
+def expected_row_claims(
+    count: RowCount, spec: Spec, rows: TableRows, model_sha256: str, phrase: str | None = None
+) -> dict[str, Any]:
+    """Return everything that the rows allow to be said, under the names of a certificate.
+
+    `phrase` describes a corpus; tables are described here.
+    """
     population, comparison, kind = spec.population, count.comparison, kind_of(spec)
-    assert isinstance(population, Table)
-    exact = population.reading == "population"
+    assert isinstance(population, Table | Texts)
+    exact = _whole(spec)
     delta = 0.0 if exact else spec.guarantee.delta
     gaps, limit = _Gaps(count, delta), limit_of(spec)
     decision, gap, pair = gaps.decision(limit), gaps.largest(), gaps.widest()
@@ -276,9 +349,10 @@ def expected_row_claims(count: RowCount, spec: Spec, rows: TableRows, model_sha2
         rates = float(count.rate(outcome, less)), float(count.rate(outcome, more))
         ratio = float(ratio_of(rates[1], rates[0]))
         gap = (ratio, 1 - gap[2], 1 - gap[1]) if delta else (ratio, ratio, ratio)
-    phrase = rows_phrase(
+    phrase = phrase or rows_phrase(
         len(rows.values), population.path, exact=exact, given=spec.property.given, dropped=rows.dropped
     )
+    recorded = population.prediction if isinstance(population, Table) else None
     words: dict[str, Any] = {
         "threshold": spec.property.threshold,
         "population": phrase,
@@ -286,7 +360,7 @@ def expected_row_claims(count: RowCount, spec: Spec, rows: TableRows, model_sha2
     }
     if exact:
         measured = float(1 - gaps.exact_largest() if kind == "ratio" else gaps.exact_largest())
-        sentence = exact_statement(decision, kind=kind, measured=measured, **words)
+        sentence = exact_statement(decision, kind=kind, measured=measured, inputs=spec.inputs, **words)
     else:
         sentence = statement(decision, delta=delta, sound=True, kind=kind, run="sample", **words)
     bounds = _together(count, delta) if delta and not comparison.individual else {}
@@ -295,11 +369,13 @@ def expected_row_claims(count: RowCount, spec: Spec, rows: TableRows, model_sha2
         rate = float(count.rate(outcome, subgroup))
         numbers[outcome, subgroup] = (rate, *bounds.get((outcome, subgroup), (rate, rate)))
     trials = [sum(count.trials[part] for part in parts) for parts in count.parts]
+    each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
     network = "" if rows.recorded is not None else model_sha256
     return common_claims(
         spec,
         decision,
         count.labels,
+        tipping=(each_group, each_group if comparison.individual else None),
         engine="counting",
         gap=gap_claim(spec, comparison, gap, pair),
         delta=delta,
@@ -318,7 +394,7 @@ def expected_row_claims(count: RowCount, spec: Spec, rows: TableRows, model_sha2
         table_sha256=rows.sha256,
         population=phrase,
         statement=sentence,
-        scope=rows_scope(network, rows.sha256, exact=exact, recorded=population.prediction),
+        scope=rows_scope(network, rows.sha256, exact=exact, recorded=recorded, inputs=spec.inputs),
     )
 
 

@@ -21,6 +21,16 @@ from fairchain.spec.schema import Texts
 
 WORDNET = Path("/usr/share/wordnet")
 BLOCK = 2**20
+FILE_MISSING_BESIDE = (
+    "{certificate}: speaks of {bare}, which does not lie beside the network or the data that you named; put yours "
+    "there, or give your own spec with --spec (spec=... in Python)"
+)
+TEXTS_OF_A_FILE = "{certificate}: speaks of texts of a file; name it with --data (data=... in Python)"
+TEXTS_OF_ANOTHER_FILE = "{corpus}: the certificate speaks of texts of {path}; name that file"
+TEXTS_OF_A_DATA_SET = (
+    "{certificate}: speaks of texts of the data set {dataset}, which `fairchain data get` fetches; leave --data "
+    "(data=...) out"
+)
 
 
 class UsedFile(Record, frozen=True):
@@ -86,14 +96,11 @@ def _check_corpus(certificate: Path, spec: Spec, corpus: Any) -> None:
     population = spec.population
     assert isinstance(population, Texts)
     if population.path is not None and not isinstance(corpus, str | Path):
-        raise CertificateError(f"{certificate}: speaks of texts of a file; name it with --data (data=... in Python)")
+        raise CertificateError(TEXTS_OF_A_FILE.format(certificate=certificate))
     if population.path is not None and Path(str(corpus)).name != Path(population.path).name:
-        raise CertificateError(f"{corpus}: the certificate speaks of texts of {population.path}; name that file")
+        raise CertificateError(TEXTS_OF_ANOTHER_FILE.format(corpus=corpus, path=population.path))
     if population.path is None and corpus is not None:
-        raise CertificateError(
-            f"{certificate}: speaks of texts of the data set {population.dataset}, which `fairchain data get` fetches; "
-            "leave --data (data=...) out"
-        )
+        raise CertificateError(TEXTS_OF_A_DATA_SET.format(certificate=certificate, dataset=population.dataset))
 
 
 def _found(certificate: Path, name: str, folders: list[Path]) -> str:
@@ -102,10 +109,7 @@ def _found(certificate: Path, name: str, folders: list[Path]) -> str:
     for folder in folders:
         if (folder / bare).exists():
             return str(folder / bare)
-    raise CertificateError(
-        f"{certificate}: speaks of {bare}, which does not lie beside the network or the data that you named; put yours "
-        "there, or give your own spec with --spec (spec=... in Python)"
-    )
+    raise CertificateError(FILE_MISSING_BESIDE.format(certificate=certificate, bare=bare))
 
 
 def _sha256(path: Path) -> str:

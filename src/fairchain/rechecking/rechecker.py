@@ -62,6 +62,9 @@ QUESTION = (
 VERDICT = ("verdict", "decision", "constant", "statement", "scope", "sound", "stopped")
 
 Conclusion = Literal["CONFIRMED", "CONSISTENT", "REJECTED"]
+BAD_SECONDS_OR_SEED = "seconds must be a number from 0 on, and seed a whole number from 0 to 2**63 - 1"
+NO_FILE = "{model}: no such file; --model must name the network that the certificate speaks of"
+NOTHING_DRAWN = "{path}: all inputs were enumerated, so nothing is drawn; leave --fresh out"
 
 
 class Recheck(Record, frozen=True, kw_only=True):
@@ -173,7 +176,7 @@ def recheck(
         Called with the cost of the re-run before it starts.
     """
     if not seconds >= 0 or (seed is not None and not 0 <= seed < 2**63):
-        raise CertificateError("seconds must be a number from 0 on, and seed a whole number from 0 to 2**63 - 1")
+        raise CertificateError(BAD_SECONDS_OR_SEED)
     path = Path(certificate)
     _, file, intact = read_certificate(path)
     inside = _spec_inside(path, file)
@@ -187,10 +190,10 @@ def recheck(
     if recorded and model is not None:
         raise CertificateError(f"{path}: about recorded decisions, not about a model; leave --model (model=...) out")
     spec, model, data = locate_files(path, inside, model=model, data=data, own=own)
-    if fresh and isinstance(spec.population, Table):
-        raise CertificateError(f"{path}: is about rows, and no inputs are drawn from rows; leave --fresh out")
+    if fresh and (isinstance(spec.population, Table) or file.claims.get("engine") == "counting"):
+        raise CertificateError(f"{path}: rows or texts were counted, so nothing is drawn; leave --fresh out")
     if fresh and file.claims.get("engine") == "enumeration":
-        raise CertificateError(f"{path}: all inputs were enumerated, so nothing is drawn; leave --fresh out")
+        raise CertificateError(NOTHING_DRAWN.format(path=path))
     rows = _rows(path, file, spec, data)
     loaded = None
     if recorded:
@@ -198,7 +201,7 @@ def recheck(
     else:
         loaded, problem = _load(path, model, spec, file, limits)
         claims.append(Claim.check("model", problem, f"sha256 {str(file.claims.get('model_sha256'))[:16]}..."))
-    if rows is not None:
+    if rows is not None and not isinstance(spec.population, Texts):
         claimed = str(file.claims.get("table_sha256"))
         problem = (
             f"{rows.source} has rows with sha256 {rows.sha256[:16]}..., the certificate is about {claimed[:16]}..."
@@ -209,7 +212,8 @@ def recheck(
     result = Recheck(verdict=verdict, files=used_files(spec, model, data))
     if (constant := file.claims.get("constant")) is not None:
         result = replace(result, constant=str(constant))
-    if isinstance(spec.population, Table):
+    counted = isinstance(spec.population, Texts) and file.claims.get("engine") == "counting"
+    if isinstance(spec.population, Table) or counted:
         assert rows is not None
         result = check.by_rows(rows, claims, result)
     elif file.claims.get("engine") == "enumeration":
@@ -247,11 +251,13 @@ def _differing_keys(own: Spec, inside: Spec, data: Any) -> list[str]:
 
 
 def _rows(path: Path, file: Certificate[Raw], spec: Spec, data: Any) -> TableRows | None:
+    if isinstance(spec.population, Texts):
+        return read_rows(spec)
     needs = isinstance(spec.population, Table) or (
         isinstance(spec.population, Marginals)
         and (spec.population.path is not None or file.claims.get("table_sha256") is not None)
     )
-    if not needs and data is not None and not isinstance(spec.population, Texts):
+    if not needs and data is not None:
         raise CertificateError(f"{path}: its inputs do not come from a table; leave --data (data=...) out")
     if not needs:
         return None
@@ -268,7 +274,7 @@ def _load(
         raise ModelError(f"{path}: speaks of a network; name its file with --model")
     model = Path(model)
     if not model.exists():
-        raise ModelError(f"{model}: no such file; --model must name the network that the certificate speaks of")
+        raise ModelError(NO_FILE.format(model=model))
     claimed = str(file.claims.get("model_sha256"))
     try:
         loaded = load_model(model, spec, limits)
@@ -308,14 +314,7 @@ class _Check:
         """Replay the bets from the counts, and run the rounds again."""
         evidence, said = evidence_of(self.path, self.file, RunEvidence), self.file.claims
         if isinstance(self.spec.population, Texts):
-            found, claimed = str(case.data_sha256), str(said.get("table_sha256"))
-            problem = (
-                "the corpus, the words, the terms or the synonyms are not those that the certificate is about "
-                f"({found[:16]}..., not {claimed[:16]}...)"
-            )
-            detail = f"corpus, words, terms and synonyms with sha256 {claimed[:16]}..."
-            same = case.data_sha256 == said.get("table_sha256")
-            claims.append(Claim.check("texts", "" if same else problem, detail))
+            claims.append(self._texts_claim(case.data_sha256))
         # From the claimed hash: there is no model here if the one that was given is another.
         seed = seed_of(self.spec, str(said.get("model_sha256")), case.data_sha256)
         claims.append(_seed_claim(seed, evidence))
@@ -342,6 +341,16 @@ class _Check:
             choices = Claim.check("choices", faults[0] + more if faults else "", detail)
             claims += [question, choices, verdict, intervals]
         return self._run_again(self.model, claims, evidence, rule, case, result) if self.model is not None else result
+
+    def _texts_claim(self, found: str | None) -> Claim:
+        """Return the claim that corpus, words, terms and synonyms, with this hash, are those of the certificate."""
+        claimed = str(self.file.claims.get("table_sha256"))
+        problem = (
+            "the corpus, the words, the terms or the synonyms are not those that the certificate is about "
+            f"({str(found)[:16]}..., not {claimed[:16]}...)"
+        )
+        detail = f"corpus, words, terms and synonyms with sha256 {claimed[:16]}..."
+        return Claim.check("texts", "" if found == claimed else problem, detail)
 
     def _run_again(
         self,
@@ -402,6 +411,8 @@ class _Check:
     def by_rows(self, rows: TableRows, claims: list[Claim], result: Recheck) -> Recheck:
         """Evaluate every row again, and compute every number from the counts."""
         evidence = evidence_of(self.path, self.file, RowEvidence)
+        if isinstance(self.spec.population, Texts):
+            claims.append(self._texts_claim(rows.sha256))
         if self.model is None and rows.recorded is None:
             return result
         try:
@@ -414,13 +425,19 @@ class _Check:
         problem = "" if evidence == again else "the rows give other counts than the certificate says"
         detail = f"everything: {count.evaluations:,} evaluations, every count the same"
         claims.append(Claim.check("re-run", problem, detail))
-        expected = expected_row_claims(count, self.spec, rows, str(self.file.claims.get("model_sha256")))
+        phrase = None
+        if isinstance(self.spec.population, Texts):
+            phrase = case_of(self.spec, self.model, rows).described_population
+        expected = expected_row_claims(count, self.spec, rows, str(self.file.claims.get("model_sha256")), phrase)
         claims += self._compare(expected, "every row counted again gives")
         return replace(result, evaluations=count.evaluations, fraction=1.0)
 
     def _compare(self, expected: dict[str, Any], how: str) -> list[Claim]:
         """Compare what the certificate says with what the counts give: the question, the verdict and the intervals."""
         said = self.file.claims
+        if "tipping" not in said:
+            # Certificates of before there were tipping factors claim nothing about them.
+            del expected["tipping"]
         wrong = differences(said, expected)
         of_question = [place for place in wrong if place.startswith(QUESTION)]
         of_verdict = [place for place in wrong if place.startswith(VERDICT)]

@@ -24,7 +24,7 @@ from fairchain.number_format import close_to, with_interval
 from fairchain.populations.finite import Factor
 from fairchain.prepare import Case
 from fairchain.rechecking.arithmetic import least_gap, ratio_gap, ratio_of
-from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim
+from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim, tipping_of_rates
 from fairchain.rechecking.expected_rows import changing_words
 from fairchain.rechecking.rerun import Repetition
 from fairchain.spec.properties import kind_of, limit_of
@@ -317,17 +317,18 @@ def expected_enumeration_claims(
     of_subgroups = [sum(trials[part] for part in mean) for mean in inputs.means]
     evaluations = sum(segment.evaluations for segment in evidence.segments)
     population = case.described_population
+    numbers = {key: _rounded(*each) for key, each in rates.rates.items()}
+    each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
     claims = common_claims(
         spec,
         decision,
         evidence.labels,
+        tipping=(each_group, each_group if comparison.individual else None),
         engine="enumeration",
         gap=gap_claim(spec, comparison, gap, pair),
         delta=0.0,
         epsilon=None,
-        groups=group_claims(
-            spec, comparison, {key: _rounded(*each) for key, each in rates.rates.items()}, of_subgroups, gap
-        ),
+        groups=group_claims(spec, comparison, numbers, of_subgroups, gap),
         left_out=[{"name": name, "size": size} for name, size in case.left_out],
         violators=[pair_claim(spec, comparison, each) for each in rates.violators(limit)],
         rounds=0,

@@ -18,6 +18,12 @@ from fairchain.errors import FairchainError
 from fairchain.repairing.result import Repair
 from fairchain.system.atomic_write import place
 
+OVERWRITES_SOURCE = "{path}: would be overwritten, and the repair is made from it; give another name"
+STALE_CERTIFICATE = (
+    "{certificate}: would be taken for the certificate of this network, which has none; give another name"
+)
+REPAIR_NOT_ACCEPTED = "the repair was not accepted; nothing is written"
+
 
 def write_repair(repair: Repair, path: str | Path) -> list[Path]:
     """Write an accepted network to `path`, its certificate and the changes beside it; return the files.
@@ -27,20 +33,18 @@ def write_repair(repair: Repair, path: str | Path) -> list[Path]:
     """
     path = Path(path)
     if not repair.accepted or repair.after is None:
-        raise FairchainError("the repair was not accepted; nothing is written")
+        raise FairchainError(REPAIR_NOT_ACCEPTED)
     if repair.content is None:
         thresholds, changes = path.with_suffix(".json"), path.with_suffix(".txt")
         place({thresholds: thresholds_text(repair).encode(), changes: diff_report(repair).encode()})
         return [thresholds, changes]
     path = path.with_suffix(".onnx")
     if _is_original(repair, path):
-        raise FairchainError(f"{path}: would be overwritten, and the repair is made from it; give another name")
+        raise FairchainError(OVERWRITES_SOURCE.format(path=path))
     certificate, changes = path.with_suffix(".json"), path.with_suffix(".txt")
     content = certificate_of(repair, path.name)
     if content is None and certificate.exists():
-        raise FairchainError(
-            f"{certificate}: would be taken for the certificate of this network, which has none; give another name"
-        )
+        raise FairchainError(STALE_CERTIFICATE.format(certificate=certificate))
     # The certificate first: a network without one may be mistaken for a certified one.
     contents = {certificate: content} if content is not None else {}
     place({**contents, changes: diff_report(repair).encode(), path: repair.content})

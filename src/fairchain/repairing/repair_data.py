@@ -196,9 +196,9 @@ def _labelled_texts(table: RawTable, feature: TextFeature, truth: NDArray[np.int
     from fairchain.text import lexicon_of, tokenise
 
     lexicon = lexicon_of(feature)
-    values = np.zeros((table.count, feature.length), np.int32)
+    values = np.zeros((table.count, feature.steps), np.int32)
     for row, text in zip(values, table.texts(feature.name), strict=True):
-        known = lexicon.ids(tokenise(text or ""))[: feature.length]
+        known = lexicon.ids(tokenise(text or ""))[: feature.steps]
         row[: len(known)] = known
     kept = np.flatnonzero((truth >= 0) & values.any(axis=1))
     if not len(kept):

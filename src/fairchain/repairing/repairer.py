@@ -100,6 +100,29 @@ USES_GROUP = (
     "The decision now uses the group: every group of {protected} has its own threshold. This may be unlawful in some "
     "places, and the group must be known for every decision."
 )
+UNITS_CANNOT_BE_RANKED = "units cannot be ranked: {error}; do without: --max-units 0 (max_units=0 in Python)"
+HELD_OUT_IS_DATA = "held_out: the same rows as data; give others, or leave it out to hold out half of data"
+BAD_ACCURACY_LOSS = "max_accuracy_loss: found {max_accuracy_loss:g}; give a share from 0 to below 1"
+LOW_RANK_KEEPS_NOTHING = (
+    'change: "low-rank" changes only the weights of the protected features, which keep_protected leaves as they are; '
+    'take change = "scales" or "last-layer"'
+)
+HELD_OUT_WITHOUT_LABELLED = "held_out: labelled rows to judge on, and none to search on; give labelled too"
+RECORDED_DECISIONS = (
+    "population.prediction: recorded decisions have no model that could be repaired; remove it and name the model: "
+    "model.path"
+)
+TAKE_CHANGE = '{error}; take change = "{threshold}" or "{group_thresholds}"'
+NO_WEIGHTS_IN_PYTHON = (
+    '{name}: is evaluated in Python, and has no weights that could be changed; take change = "{threshold}" or '
+    '"{group_thresholds}"{value}'
+)
+JUDGED_ROWS_SEARCHED = (
+    "labelled: {common:,} of the {total:,} rows that judge the repair equal labelled rows that are searched on, which "
+    'would make the verdict invalid; leave them out and name the column of true labels in the spec: label = "..." in '
+    "[population]"
+)
+HELD_OUT_IS_POPULATION = "held_out: the same rows as the population; give others, or leave it out to divide the rows"
 
 
 @dataclass(frozen=True)
@@ -119,14 +142,11 @@ class Settings:
         if self.change not in CHANGES:
             raise SpecError(f'change: unknown name "{self.change}"; expected one of {", ".join(CHANGES)}')
         if self.change == "low-rank" and self.keep_protected:
-            raise SpecError(
-                'change: "low-rank" changes only the weights of the protected features, which keep_protected leaves '
-                'as they are; take change = "scales" or "last-layer"'
-            )
+            raise SpecError(LOW_RANK_KEEPS_NOTHING)
         if self.max_units < 0 or self.iterations < 0:
             raise SpecError("max_units and iterations: a number below 0; give 0 or more")
         if self.max_accuracy_loss is not None and not 0 <= self.max_accuracy_loss < 1:
-            raise SpecError(f"max_accuracy_loss: found {self.max_accuracy_loss:g}; give a share from 0 to below 1")
+            raise SpecError(BAD_ACCURACY_LOSS.format(max_accuracy_loss=self.max_accuracy_loss))
 
     @property
     def paper(self) -> bool:
@@ -279,7 +299,7 @@ def repair_case(
     check_repairable(case.spec)
     sampled = isinstance(case.spec.population, Table) and case.spec.population.reading == "sample"
     if held_out is not None and labelled is None and not sampled:
-        raise SpecError("held_out: labelled rows to judge on, and none to search on; give labelled too")
+        raise SpecError(HELD_OUT_WITHOUT_LABELLED)
     before = verify_case(case, workers=workers, certify=True) if before is None else before
     if before.stopped == "interrupted":
         raise KeyboardInterrupt
@@ -347,7 +367,7 @@ def _sides(case: Case, held_out: Any) -> Sides:
     spec = replace(case.spec, population=replace(population, path=path))
     rows = encode_rows(read_table(held_out), spec)
     if rows.sha256 == case.rows.sha256:
-        raise SpecError("held_out: the same rows as the population; give others, or leave it out to divide the rows")
+        raise SpecError(HELD_OUT_IS_POPULATION)
     judged = case_of(spec, case.model, rows, function=case.function)
     note = f"All {total:,} rows of the sample were searched on; the verdict is about the {len(rows.values):,} others."
     return Sides(case, judged, f"the {len(rows.values):,} held-out rows", note)
@@ -357,10 +377,7 @@ def check_repairable(spec: Spec) -> None:
     """Raise a SpecError for a question that cannot be searched on and judged on."""
     table = spec.population if isinstance(spec.population, Table) else None
     if table is not None and table.prediction is not None:
-        raise SpecError(
-            "population.prediction: recorded decisions have no model that could be repaired; remove it and name the "
-            "model: model.path"
-        )
+        raise SpecError(RECORDED_DECISIONS)
     if table is not None and isinstance(spec.property, Individual):
         raise SpecError(
             'property.kind: "individual" cannot be repaired on rows of a table; draw inputs: kind = "uniform" or '
@@ -384,7 +401,7 @@ def _labelled(
     else:
         kept = read_labelled_rows(held_out, spec, label)
         if len(searched) == len(kept) == searched.in_common(kept) == kept.in_common(searched):
-            raise SpecError("held_out: the same rows as data; give others, or leave it out to hold out half of data")
+            raise SpecError(HELD_OUT_IS_DATA)
         searched = searched.shuffled(seed)
     if min(len(searched), len(kept)) < LEAST_ROWS:
         raise SpecError(f"data: fewer than {LEAST_ROWS} labelled rows on one side; give more, or none")
@@ -401,11 +418,7 @@ def _with_others(sides: Sides, rows: LabelledRows | None) -> Sides:
     seen = {row.tobytes() for row in np.asarray(rows.values, np.float64)} if rows is not None else set()
     common, total = sum(row.tobytes() in seen for row in judged.values), len(judged.values)
     if common > MOST_COMMON * total:
-        raise SpecError(
-            f"labelled: {common:,} of the {total:,} rows that judge the repair equal labelled rows that are searched "
-            "on, which would make the verdict invalid; leave them out and name the column of true labels in the spec: "
-            'label = "..." in [population]'
-        )
+        raise SpecError(JUDGED_ROWS_SEARCHED.format(common=common, total=total))
     if not common:
         return sides
     note = f"{common:,} of the rows that judge equal a labelled row; if they are copies, the verdict is not valid."
@@ -464,15 +477,21 @@ def _plan(
         if settings.change == "auto":
             return _threshold_plan(case, THRESHOLD, source)
         raise ModelError(
-            f"{model.name}: is evaluated in Python, and has no weights that could be changed; take change = "
-            f'"{THRESHOLD}" or "{GROUP_THRESHOLDS}"{f" ({model.note})" if model.note else ""}'
+            NO_WEIGHTS_IN_PYTHON.format(
+                name=model.name,
+                threshold=THRESHOLD,
+                group_thresholds=GROUP_THRESHOLDS,
+                value=f" ({model.note})" if model.note else "",
+            )
         )
     dense = with_dense_layers(model)
     try:
         weights = Weights(dense)
     except ModelError as error:
         if settings.change != "auto":
-            raise ModelError(f'{error}; take change = "{THRESHOLD}" or "{GROUP_THRESHOLDS}"') from None
+            raise ModelError(
+                TAKE_CHANGE.format(error=error, threshold=THRESHOLD, group_thresholds=GROUP_THRESHOLDS)
+            ) from None
         return _threshold_plan(case, THRESHOLD, source)
     return _weight_plan(case, dense, weights, settings, rows, workers, explanation)
 
@@ -695,9 +714,7 @@ def _ranked(
             seeded = case_of(spec, case.model, case.rows, function=case.function)
             explanation = explain_case(seeded, rounds=RANKING_ROUNDS, workers=workers)
         except SpecError as error:
-            raise SpecError(
-                f"units cannot be ranked: {error}; do without: --max-units 0 (max_units=0 in Python)"
-            ) from None
+            raise SpecError(UNITS_CANNOT_BE_RANKED.format(error=error)) from None
     measure: Measure = "sensitivity" if settings.paper else "effect"
     return ranked_units(explanation, case.spec, weights, settings.max_units, measure)
 

@@ -35,6 +35,7 @@ ALPHA = 0.1
 # Part of the limit that is kept free, so that the gap need not be close to the threshold.
 MARGIN = 0.12
 STEP = 0.2
+UNDECIDED_INPUT = "{name}: has no decision for some input; verify it before it is repaired"
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class CandidateTrial:
     def _original(self, prepared: Any) -> Labels:
         labels = self._network.decide(prepared, {})
         if labels is None:
-            raise ModelError(f"{self._network.name}: has no decision for some input; verify it before it is repaired")
+            raise ModelError(UNDECIDED_INPUT.format(name=self._network.name))
         return labels
 
     @property

@@ -40,6 +40,11 @@ THRESHOLDS = "thresholds"
 TARGETS, STEPS = 41, (1.0, 0.75, 0.5)
 # Rows that go through a model in one call, and the share of labels that its scores must explain.
 ROWS_PER_CALL, AGREEMENT = 4096, 0.99
+NO_SCORES = (
+    "{name}: returns labels and has no scores, so no threshold can be moved; give a model that returns scores, and say "
+    'so: decision = "probability" or "logit" in [model]'
+)
+DECIDES_BETWEEN_LABELS = "{name}: decides between {labels_count} labels; a threshold is for a score of two"
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +100,7 @@ def score_reader(case: Case, source: Any, values: NDArray[Any], limits: Limits |
     model, labels = case.model, case.spec.model.labels
     assert model is not None
     if len(labels) != 2:
-        raise ModelError(f"{model.name}: decides between {len(labels)} labels; a threshold is for a score of two")
+        raise ModelError(DECIDES_BETWEEN_LABELS.format(name=model.name, labels_count=len(labels)))
     if model.decision.kind != "label":
         return _reader(model, case.spec, model, values)
     known = np.concatenate([model.predict(part.astype(model.dtype)) for part in np.array_split(values, 8) if len(part)])
@@ -106,10 +111,7 @@ def score_reader(case: Case, source: Any, values: NDArray[Any], limits: Limits |
         several = len(np.unique(scores)) > 2
         if several and np.isfinite(scores).all() and np.mean((scores > found.cut) == known) >= AGREEMENT:
             return found
-    raise ModelError(
-        f"{model.name}: returns labels and has no scores, so no threshold can be moved; give a model that returns "
-        'scores, and say so: decision = "probability" or "logit" in [model]'
-    )
+    raise ModelError(NO_SCORES.format(name=model.name))
 
 
 def _views(

@@ -14,6 +14,11 @@ from fairchain.records import Record
 from fairchain.spec import parse_spec
 from fairchain.verification.record import VerdictRecord
 
+CHANGED_AFTER_WRITTEN = (
+    "{path}: was changed after it was written: its digest does not fit; write it again with fairchain verify SPEC "
+    "--certificate FILE"
+)
+
 
 class CertificateContents(Record, frozen=True):
     """Claims of a certificate, its spec as plain values, and the versions of the software."""
@@ -34,10 +39,7 @@ def read_claims(path: Path) -> CertificateContents:
     """Read a certificate; raise a CertificateError that says why it cannot be shown."""
     raw, file, intact = read_certificate(path)
     if not intact:
-        raise CertificateError(
-            f"{path}: was changed after it was written: its digest does not fit; write it again with "
-            "fairchain verify SPEC --certificate FILE"
-        )
+        raise CertificateError(CHANGED_AFTER_WRITTEN.format(path=path))
     try:
         parse_spec(file.spec)
         return contents_of(raw)

@@ -1,4 +1,4 @@
-"""Section of the page with the learned chain: a picture in columns, or a table if the chain has cycles."""
+"""Part of the annex with the learned chain: a picture in columns, or a table if the chain has cycles."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from fairchain.chain import Chain
 from fairchain.number_format import share, with_interval
 from fairchain.report.chain_flow import ChainFlow, flow_of, groups_of, transitions_of
 from fairchain.report.findings import Findings
-from fairchain.report.markup import Child, Markup, el, figure, name, section, table
+from fairchain.report.markup import Child, Markup, el, figure, join, name, table
 from fairchain.report.plots.flow import flow_picture
 from fairchain.report.plots.matrix import without_prefix
 
-TITLE = "Chain from groups to decisions"
 MOST_STEPS = 24
 
 
@@ -19,7 +18,8 @@ def chain_section(findings: Findings) -> Markup | None:
     chain = findings.chain
     if chain is None:
         # Rows of a table are counted, not drawn: no chain is expected there.
-        return findings.missing("chain", "chain", TITLE) if findings.verdict.rows is None else None
+        reason = findings.left_out.get("chain") if findings.verdict.rows is None else None
+        return None if reason is None else el("p", f"Not possible here: {reason}.")
     groups = groups_of(chain)
     if len(groups) < 2:
         return None
@@ -38,9 +38,7 @@ def chain_section(findings: Findings) -> Markup | None:
         if chain.metadata.get("states")
         else f"{start} to a decision on the right. No unit was found to carry a gap."
     )
-    return section(
-        "chain",
-        TITLE,
+    return join(
         el("p", told),
         el("ul", *(el("li", el("i"), name(strand.name), class_=strand.tone) for strand in flow.strands), class_="key"),
         _picture(findings, chain, flow),
@@ -67,8 +65,9 @@ def _picture(findings: Findings, chain: Chain, flow: ChainFlow) -> Markup:
     return figure(
         flow_picture(title, about, flow, headings, without_prefix([strand.name for strand in flow.strands])),
         title,
-        "Point at a ribbon for its probability with interval, at a state for the share of each group. States carry the "
-        f"group, so that the shares on the right are those counted{counted}.{others}{moment}",
+        "Point at a ribbon for the share of its group that takes it, with interval, and at a state for the share of "
+        f"each group in it. Each group is traced separately, so the shares on the right are those counted{counted}."
+        f"{others}{moment}",
     )
 
 
@@ -82,9 +81,7 @@ def _as_table(chain: Chain, more: str, less: str) -> Markup | None:
         [name(step[0]), name(step[1]), with_interval(*one[step]), with_interval(*other[step])]
         for step in both[:MOST_STEPS]
     ]
-    return section(
-        "chain",
-        TITLE,
+    return join(
         el("p", "A Markov chain learned from the network: a unit is in one of its states at each step. Where the two "
            "columns differ, the groups differ."),
         table("Steps in which the groups differ most", ["from", "to", more, less], rows, words=(0, 1)),

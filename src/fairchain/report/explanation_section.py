@@ -18,7 +18,7 @@ MOST_BARS = 600
 
 
 def why_section(findings: Findings) -> Markup | None:
-    """Return the features and neurons by their effect on the gap."""
+    """Return the features and neurons, or words, with the largest effects on the gap."""
     explanation, texts = findings.explanation, findings.inputs == "texts"
     title = "Why: units and words" if texts else "Why: features and neurons"
     if explanation is None or not explanation.units:
@@ -28,21 +28,35 @@ def why_section(findings: Findings) -> Markup | None:
     told: tuple[Child, ...] = (more, " gets ", name(pair.outcome), " more often than ", less, " by ", gap, ".")
     if findings.verdict.kind == "individual":
         told = ("The decision changes between ", more, " and ", less, " for a share of ", gap, ".")
-    instead = f"takes its value for another {'text' if texts else 'individual'}, of any group"
+    instead = f"takes the value of a randomly drawn {'text' if texts else 'individual'}, of any group"
     if any(unit.held_as is not None for unit in units):
         instead = f"is held at the value beside its name; a unit without one {instead}"
+    protected = "" if texts else " The protected features define the groups and are not ablated."
     return section(
         "why",
         title,
-        el("p", *told),
-        el("p", f"An effect is the reduction of the gap when one unit is ablated: the unit {instead}."),
-        el("h3", "Effects"),
+        el("p", *told, " This is a separate measurement of the two groups, on inputs of its own."),
+        el("p", f"An effect is the reduction of the gap when one unit is ablated: the unit {instead}.{protected}"),
         _effects(units),
-        el("h3", "Sensitivities"),
-        _sensitivities(units),
-        _layers_and_words(explanation),
-        el("p", explanation.statement, class_="note"),
+        _words(explanation),
         *(el("p", note, class_="note") for note in explanation.notes),
+    )
+
+
+def annex_explanation(findings: Findings) -> Markup | None:
+    """Return the paper's sensitivities, sums over layers, and the statement of an explanation."""
+    explanation = findings.explanation
+    if explanation is None or not explanation.units:
+        return None
+    layers: list[list[Child]] = [
+        [name(each.name), f"{each.width:,}", bounded(each.effect), bounded(each.sensitivity)]
+        for each in explanation.layers
+    ]
+    headers = ["layer", "units", "sum of effects", "sum of sensitivities"]
+    return join(
+        _sensitivities(explanation.units),
+        table("Layer by layer", headers, layers) if layers else None,
+        el("p", explanation.statement, class_="note"),
     )
 
 
@@ -57,7 +71,7 @@ def _effects(units: Sequence[Influence]) -> Markup:
         ),
         title,
         f"To the right of zero: ablating this unit reduces the gap by so much.{more} The intervals hold together. "
-        "Effects do not add up: several units may carry the same part.",
+        "Effects overlap, so they do not add up to the gap.",
     )
 
 
@@ -76,39 +90,51 @@ def _sensitivities(units: Sequence[Influence]) -> Markup:
     )
 
 
-def _layers_and_words(explanation: Explanation) -> Markup:
-    layers: list[list[Child]] = [
-        [name(each.name), f"{each.width:,}", bounded(each.effect), bounded(each.sensitivity)]
-        for each in explanation.layers
-    ]
+def _words(explanation: Explanation) -> Markup | None:
     words: list[list[Child]] = [
         [name(word.word), f"{word.texts:,}", bounded(word.effect)] for word in explanation.words[:MOST_WORDS]
     ]
     caption = "Words: reduction of the share of texts with this outcome when a word is left out"
-    headers = ["layer", "units", "sum of effects", "sum of sensitivities"]
-    return join(
-        table("Layer by layer", headers, layers) if layers else None,
-        table(caption, ["word", "texts", "effect"], words) if words else None,
-    )
+    return table(caption, ["word", "texts", "effect"], words) if words else None
 
 
 def witnesses_section(findings: Findings) -> Markup | None:
-    """Return counterfactual pairs: inputs whose decision changes with their group alone."""
+    """Return counterfactual pairs as cards: inputs whose decision changes with their group alone."""
     explained = findings.explanation.witnesses if findings.explanation is not None else ()
     witnesses: Sequence[Witness] = explained or findings.verdict.witnesses
     if not witnesses:
         return None
-    rows: list[list[Child]] = []
-    for witness in witnesses[:MOST_WITNESSES]:
-        pair = zip(witness.labels, witness.groups, strict=True)
-        decisions = join(*(el("div", el("b", name(label)), " as ", name(group)) for label, group in pair))
-        rows.append([decisions, _input(witness)])
+    texts, rows = findings.inputs == "texts", findings.verdict.rows is not None
+    what = "Each card is one text." if texts else "Each card is one row." if rows else "Each card is one profile."
+    drawn = "" if texts or rows else " The profiles are synthetic: they describe no real individual."
+    cards = [_card(witness, findings) for witness in witnesses[:MOST_WITNESSES]]
     return section(
         "witnesses",
-        "One text, two decisions" if findings.inputs == "texts" else "One individual, two decisions",
-        el("p", "Only the protected feature differs between the two decisions in a row."),
-        table("Witnesses", ["decided", "everything else"], rows, words=(0, 1)),
+        "One text, two decisions" if texts else "One individual, two decisions",
+        el("p", f"{what} Only the protected feature differs between its two decisions.{drawn} {_directions(findings)}"),
+        el("div", *cards, class_="cards"),
     )
+
+
+def _directions(findings: Findings) -> str:
+    """Return how many inputs change in which direction: examples alone could give a wrong picture."""
+    explanation = findings.explanation
+    if explanation is None or explanation.flips is None or findings.verdict.kind == "individual":
+        return ""
+    flips, pair = explanation.flips, explanation.pair
+    return (
+        f"Of {flips.inputs:,} inputs shown as both groups, {flips.along:,} get {pair.outcome} only as {pair.more} and "
+        f"{flips.against:,} only as {pair.less}."
+    )
+
+
+def _card(witness: Witness, findings: Findings) -> Markup:
+    outcome = findings.widest[2]
+    decisions = [
+        el("div", name(group), ": ", el("b", name(label)), class_="yes" if label == outcome else "no")
+        for group, label in zip(witness.groups, witness.labels, strict=True)
+    ]
+    return el("div", el("div", *decisions, class_="decisions"), _input(witness), class_="card")
 
 
 def _input(witness: Witness) -> Markup:

@@ -10,11 +10,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fairchain.report.markup import Markup, el, section
+from fairchain.report.selection_table import SelectionTable, selection_table
 
 if TYPE_CHECKING:
     from fairchain.chain import Chain
     from fairchain.explaining.result import Explanation, Influence
     from fairchain.repairing.result import RepairRecord
+    from fairchain.spec.schema import About
     from fairchain.verification.all_pairs import AllPairs, PairGap
     from fairchain.verification.record import GroupRate, VerdictRecord
 
@@ -43,6 +45,10 @@ class Findings:
         Versions of the software.
     left_out
         Reasons why there is no explanation, chain or repair, where a reader expects one.
+    about
+        Who audited what, when and why, as the spec states it.
+    support
+        The number of labelled rows of each group, where there are any: how well the data support what is said of it.
     """
 
     title: str
@@ -55,6 +61,8 @@ class Findings:
     files: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    about: About | None = None
+    support: dict[str, int] = field(default_factory=dict)
 
     @property
     def inputs(self) -> str:
@@ -94,6 +102,21 @@ class Findings:
     def groups(self) -> list[GroupRate]:
         """The probability of the outcome with the largest gap, for every group."""
         return [group for group in self.all_groups if group.outcome == self.verdict.gap.outcome]
+
+    @cached_property
+    def selection(self) -> SelectionTable | None:
+        """The selection rates of the groups for the outcome with the largest gap; None where no rates are compared."""
+        rounds = self.all_pairs.rounds if self.all_pairs is not None else None
+        return selection_table(self.groups, self.verdict, rounds=rounds or None)
+
+    @cached_property
+    def selection_after(self) -> SelectionTable | None:
+        """The same for the repaired model; None without an accepted one."""
+        if self.repair is None or not self.repair.accepted or self.repair.after is None:
+            return None
+        after = self.repair.after
+        groups = [group for group in after.groups if group.outcome == self.verdict.gap.outcome]
+        return selection_table(groups, after)
 
     def missing(self, part: str, key: str, title: str) -> Markup | None:
         """Return a section with the reason why a part is missing; None where no part is expected."""

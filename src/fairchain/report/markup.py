@@ -86,9 +86,17 @@ def scrolled(content: Markup, label: str) -> Markup:
 
 
 def table(
-    caption: str, headers: Sequence[str], rows: Sequence[Sequence[Child]], *, words: Container[int] = (0,)
+    caption: str,
+    headers: Sequence[str],
+    rows: Sequence[Sequence[Child]],
+    *,
+    words: Container[int] = (0,),
+    tools: bool = False,
 ) -> Markup:
-    """Return a table that scrolls where the page is narrow; columns that are not in `words` hold numbers."""
+    """Return a table that scrolls where the page is narrow; columns that are not in `words` hold numbers.
+
+    With `tools` the page's script lets a reader sort it by a column and filter its rows.
+    """
 
     def number(column: int) -> str | None:
         return None if column in words else "number"
@@ -98,4 +106,11 @@ def table(
         el("tr", el("th", first, scope="row"), *(el("td", c, class_=number(i)) for i, c in enumerate(rest, start=1)))
         for first, *rest in rows
     ]
-    return scrolled(el("table", el("caption", caption), el("thead", el("tr", *head)), el("tbody", *body)), caption)
+    content = el(
+        "table",
+        el("caption", caption),
+        el("thead", el("tr", *head)),
+        el("tbody", *body),
+        data_tools="" if tools else None,
+    )
+    return scrolled(content, caption)

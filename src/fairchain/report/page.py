@@ -5,14 +5,41 @@ from __future__ import annotations
 from importlib.resources import files
 
 from fairchain.report.chain_section import chain_section
-from fairchain.report.explanation_section import why_section, witnesses_section
+from fairchain.report.explanation_section import annex_explanation, why_section, witnesses_section
 from fairchain.report.findings import Findings
-from fairchain.report.markup import Markup, el, join, name, section
-from fairchain.report.repair_section import repair_section
-from fairchain.report.verdict_section import groups_section, limits_paragraph, pairs_section, verdict_panel
+from fairchain.report.markup import Child, Markup, el, join, name, section, table
+from fairchain.report.repair_section import annex_repair, repair_section
+from fairchain.report.verdict_section import first_screen, groups_section, pairs_section
+from fairchain.spec.schema import About
+from fairchain.statements import error_in_words
 
 # Nothing may be loaded from anywhere, whatever the page contains.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+RULES = {
+    "betting": "betting: a test martingale that stops as soon as the evidence suffices",
+    "exact": "exact: everything was counted",
+    "paper": "the rule of the paper, which is not sound",
+}
+FEWER = (
+    "A round is one draw that is shown to every group still in question. Groups that can no longer change the verdict "
+    "are left out, so evaluations are fewer than rounds times groups."
+)
+NOT_LEGAL = (
+    "The verdict compares selection rates with a threshold that was chosen for this audit. It is not a legal finding."
+)
+HOW_TO_READ = {
+    "Verdict": "FAIR: all compared groups meet the threshold. UNFAIR: at least two do not. UNDECIDED: there is not "
+    "enough evidence for either. CONSTANT: the model gave everyone the same decision, so nothing can be compared.",
+    "Gap and ratio": "The gap of two groups is the difference of their selection rates: 0.10 means 10 of 100 "
+    "decisions more. The ratio is the smaller rate divided by the larger one.",
+    "Interval": "0.15 [0.12, 0.18] means: the estimate is 0.15, and the true value is between 0.12 and 0.18, up to "
+    "the stated error probability. An exact number has no interval.",
+    "Selection rate and impact ratio": "The selection rate is the share of a group that gets the outcome. The impact "
+    "ratio divides it by the highest rate of all groups; the four-fifths rule asks for at least 0.8.",
+    "Effect": "The amount by which the gap shrinks when one feature or neuron no longer tells the groups apart. "
+    "Effects overlap, so they do not add up to the gap.",
+    "Counterfactual pair": "One profile that gets two decisions, depending on its group alone.",
+}
 
 
 def page(findings: Findings) -> str:
@@ -20,13 +47,13 @@ def page(findings: Findings) -> str:
     parts = {
         "groups": ("Groups", groups_section(findings)),
         "pairs": ("Pairs", pairs_section(findings)),
-        "chain": ("Chain", chain_section(findings)),
         "why": ("Why", why_section(findings)),
-        "witnesses": ("Witnesses", witnesses_section(findings)),
+        "witnesses": ("Examples", witnesses_section(findings)),
         "repair": ("Repair", repair_section(findings)),
-        "population": (findings.inputs.capitalize(), _population_section(findings)),
-        "recheck": ("Recheck", _recheck_section(findings)),
-        "details": ("Details", _details_section(findings)),
+        "population": ("What was tested", _population_section(findings)),
+        "about": ("About", _about_section(findings.about)),
+        "recheck": ("Check it", _recheck_section(findings)),
+        "annex": ("Technical annex", _annex(findings)),
     }
     links = [el("li", el("a", title, href=f"#{key}")) for key, (title, part) in parts.items() if part is not None]
     body = el(
@@ -35,17 +62,16 @@ def page(findings: Findings) -> str:
         el(
             "header",
             el("h1", "Fairness audit: ", name(findings.title)),
-            el("div", verdict_panel(findings.verdict), id="verdict", tabindex="-1"),
+            el("div", first_screen(findings), id="verdict", tabindex="-1"),
+            el("p", NOT_LEGAL, class_="note"),
+            _how_to_read(),
             el("nav", el("ul", *links), aria_label="Parts of this report"),
             class_="top",
         ),
         el(
             "main",
             *(part for _, part in parts.values()),
-            el(
-                "footer",
-                f"Made by fairchain {findings.versions.get('fairchain', '')}. Every estimate has its interval.",
-            ),
+            el("footer", f"Made by fairchain {findings.versions.get('fairchain', '')}. Estimates have intervals."),
         ),
         el("script", Markup(_asset("script.js"))),
     )
@@ -60,22 +86,47 @@ def page(findings: Findings) -> str:
     return f"<!doctype html>\n{el('html', head, body, lang='en')}\n"
 
 
+def _how_to_read() -> Markup:
+    items = [join(el("dt", key), el("dd", text)) for key, text in HOW_TO_READ.items()]
+    return el("details", el("summary", "How to read this page"), el("dl", *items), class_="reading")
+
+
 def _asset(filename: str) -> str:
     return files("fairchain.report").joinpath(filename).read_text(encoding="utf-8")
 
 
 def _population_section(findings: Findings) -> Markup:
     verdict = findings.verdict
-    left_out = ", ".join(f"{each.name} ({each.size:g})" for each in verdict.left_out)
+    what = f"the model on the {findings.inputs} described here" if verdict.model_sha256 else "the decisions on record"
+    if not verdict.model_sha256 and verdict.evaluations:
+        what = f"the Python function on the {findings.inputs} described here"
     return section(
         "population",
-        f"Which {findings.inputs}, and what is assumed",
+        "What exactly was tested",
         el("p", f"The {findings.inputs}: ", name(verdict.population), "."),
         el("p", "The question: ", el("code", verdict.question)),
-        el("p", f"Left out as too small: {left_out}.") if left_out else None,
-        limits_paragraph(findings),
+        el("p", verdict.statement),
+        el("p", verdict.scope),
+        el("p", f"The result is about {what}. It does not carry over to other {findings.inputs}, and it does not "
+           "state whether the decisions are right."),
         *(el("p", note, class_="note") for note in verdict.notes),
         *(el("p", f"Assumed: {text}", class_="note") for text in verdict.assumptions),
+    )  # fmt: skip
+
+
+def _about_section(about: About | None) -> Markup:
+    """Return who audited what, when and why, as the spec states it; what is empty is called so."""
+    stated = about or About()
+    keys = list(About.__struct_fields__)
+    listed = [
+        join(el("dt", key.replace("_", " ")), el("dd", name(getattr(stated, key) or "not stated"))) for key in keys
+    ]
+    empty = all(getattr(stated, key) is None for key in keys)
+    return section(
+        "about",
+        "About this audit",
+        el("p", "As the issuer of this report states it, in [about] of the spec; fairchain checks none of it."),
+        el("details", el("summary", "Nothing is stated"), el("dl", *listed)) if empty else el("dl", *listed),
     )
 
 
@@ -86,34 +137,69 @@ def _recheck_section(findings: Findings) -> Markup | None:
     return section(
         "recheck",
         "Check it yourself",
-        el("p", "The certificate has every count behind the verdict. With it and the network anyone can check both, "
-           "without trust in the author of this page:"),
+        el("p", "The certificate has every count behind the verdict. With it and the model anyone can check both, "
+           "without trust in the author of this page. In the folder of this page:"),
         el("pre", el("code", commands), data_copy="", tabindex="0"),
     )  # fmt: skip
 
 
-def _details_section(findings: Findings) -> Markup:
+def _annex(findings: Findings) -> Markup:
+    """Return what specialists need: error probabilities, the chain, sensitivities, weights, the run, files."""
+    parts = {
+        "errors": ("Error probabilities", _errors(findings)),
+        "chain": ("Chain from groups to decisions", chain_section(findings)),
+        "sensitivities": ("Sensitivities and layers", annex_explanation(findings)),
+        "changes": ("Changes and attempts of the repair", annex_repair(findings)),
+        "details": ("Record of the run", _run(findings)),
+        "files": ("Files beside this page", _files(findings)),
+    }
+    folded = [
+        el("details", el("summary", title), part, id=key) for key, (title, part) in parts.items() if part is not None
+    ]
+    return section("annex", "Technical annex", *folded)
+
+
+def _errors(findings: Findings) -> Markup:
+    """Return every error probability of the page, and their sum."""
+    verdict, repair, explanation = findings.verdict, findings.repair, findings.explanation
+    rows: list[tuple[str, float]] = [("the verdict", verdict.delta)]
+    if findings.all_pairs is not None and findings.all_pairs.rounds:
+        rows += [("the selection rates", findings.all_pairs.delta), ("the gaps of pairs", findings.all_pairs.delta)]
+    if explanation is not None:
+        rows.append(("the effects", explanation.delta))
+    if repair is not None and repair.attempts:
+        rows.append(("all attempts of the repair", sum(attempt.delta for attempt in repair.attempts)))
+    if repair is not None and repair.price is not None:
+        rows.append(("the price of the repair", repair.price.delta))
+    total = sum(delta for _, delta in rows)
+    listed: list[list[Child]] = [[what, f"{delta:.3g}"] for what, delta in [*rows, ("all of them together", total)]]
+    return join(
+        el("p", error_in_words(verdict.decision, verdict.delta, sound=verdict.sound)),
+        table("Probability, at most, that a part of this page is wrong", ["part", "probability"], listed),
+    )
+
+
+def _run(findings: Findings) -> Markup:
     verdict = findings.verdict
     rows: list[tuple[str, str]] = [
         ("threshold", f"{verdict.threshold:g}"),
         ("probability of a wrong verdict", f"at most {verdict.delta:g}" if verdict.delta else "none"),
         ("engine", verdict.engine),
-        ("rule", verdict.rule),
+        ("rule", RULES.get(verdict.rule, verdict.rule)),
         ("seed", "–" if verdict.seed is None else f"{verdict.seed} ({verdict.seed_origin})"),
         *([("rounds", f"{verdict.rounds:,}")] if verdict.engine in ("sampling", "bounds") else []),
         *([("rows", f"{verdict.rows:,}")] if verdict.rows is not None else []),
-        ("evaluations of the network", f"{verdict.evaluations:,}"),
-        ("network, sha256", verdict.model_sha256 or "–"),
+        ("evaluations of the model", f"{verdict.evaluations:,}"),
+        ("model, sha256", verdict.model_sha256 or "–"),
     ]  # fmt: skip
     if verdict.table_sha256:
         rows.append(("table, sha256", verdict.table_sha256))
     rows += [(f"version of {key}", value) for key, value in findings.versions.items()]
     pairs = [join(el("dt", key), el("dd", value)) for key, value in rows]
+    fewer = el("p", FEWER, class_="note") if verdict.engine == "sampling" else None
+    return join(el("dl", *pairs), fewer)
+
+
+def _files(findings: Findings) -> Markup | None:
     listed = [el("li", el("code", key), f": {value}") for key, value in findings.files.items()]
-    return section(
-        "details",
-        "Details",
-        el("dl", *pairs),
-        el("h3", "Files beside this page") if listed else None,
-        el("ul", *listed) if listed else None,
-    )
+    return el("ul", *listed) if listed else None

@@ -6,14 +6,15 @@ from fairchain.number_format import bounded, confidence, share
 from fairchain.repairing.result import Price, RepairRecord
 from fairchain.report.findings import Findings
 from fairchain.report.markup import Child, Markup, el, figure, join, name, section, table
+from fairchain.report.plots.intervals import Dumbbell, dumbbells
 from fairchain.report.plots.scatter import front
-from fairchain.report.verdict_section import verdict_panel
+from fairchain.report.verdict_section import selection_part, verdict_panel
 
-MOST_WEIGHTS, MOST_GROUPS = 12, 40
+MOST_WEIGHTS, MOST_GROUPS = 200, 40
 
 
 def repair_section(findings: Findings) -> Markup | None:
-    """Return the verdicts before and after, the front, and the changed weights."""
+    """Return the verdict after the repair, the groups before and after, the price and the alternatives."""
     repair = findings.repair
     if repair is None:
         return findings.missing("repair", "repair", "The repair")
@@ -21,19 +22,53 @@ def repair_section(findings: Findings) -> Markup | None:
         return None
     after = None
     if repair.after is not None:
-        title = "After" if repair.accepted else "Best attempt, not accepted"
-        panels = (("Before", repair.before), (title, repair.after))
-        after = el("div", *(el("div", el("h3", t), verdict_panel(verdict)) for t, verdict in panels), class_="pair")
+        title = "After the repair" if repair.accepted else "Best attempt, not accepted"
+        after = join(el("h3", title), verdict_panel(repair.after))
+    searched = f"{repair.candidates:,} candidates were searched. " if repair.candidates else ""
+    tested = f"The repaired model was tested on fresh {findings.inputs}." if repair.accepted else ""
+    if repair.before.delta == 0:
+        tested = "The repaired model was tested on all rows." if repair.accepted else ""
     return section(
         "repair",
         "The repair" if repair.accepted else "The repair: none was accepted",
-        el("p", repair.statement),
         after,
+        el("p", f"{searched}{tested}") if searched or tested else None,
+        _before_after(findings, repair),
+        selection_part(findings, findings.selection_after, "Selection rates after the repair"),
         _price(repair.price) if repair.price is not None else None,
         _groups(repair),
         _front(findings, repair) if repair.front else None,
-        *_tables(repair),
+        el("p", repair.statement, class_="note"),
         *(el("p", note, class_="note") for note in repair.notes),
+    )
+
+
+def annex_repair(findings: Findings) -> Markup | None:
+    """Return the changed parameters, the tensors and the attempts of a repair."""
+    repair = findings.repair
+    if repair is None or not repair.needed:
+        return None
+    found = _tables(repair)
+    return join(*found) if found else None
+
+
+def _before_after(findings: Findings, repair: RepairRecord) -> Markup | None:
+    """Return the rate of each group before and after the repair as a dumbbell each."""
+    if repair.after is None or repair.after.kind == "individual":
+        return None
+    outcome = findings.widest[2]
+    after = {group.name: group.estimate for group in repair.after.groups if group.outcome == outcome}
+    lines = [
+        Dumbbell(group.name, group.estimate, after[group.name]) for group in findings.groups if group.name in after
+    ]
+    if not lines or len(lines) > MOST_GROUPS:
+        return None
+    title = f"Probability of {outcome} before and after the repair"
+    first = lines[0]
+    return figure(
+        dumbbells(title, f"{first.name}: {share(first.before)} before, {share(first.after)} after.", lines),
+        title,
+        "Hollow: before; filled: after. Estimates without intervals; the tables have them.",
     )
 
 
@@ -78,8 +113,8 @@ def _front(findings: Findings, repair: RepairRecord) -> Markup:
     return figure(
         front(title, f"{len(points)} candidates between fairness and {measure}.", points, threshold, measure),
         title,
-        "Each point is a candidate that no other beats in both. These numbers are those of the search and carry no "
-        f"guarantee: the verdict and the price above {fresh}.",
+        "Alternatives considered: each point is a best trade-off between gap and accuracy. These numbers are those of "
+        f"the search and carry no guarantee; the verdict and the price above {fresh}.",
     )
 
 

@@ -1,4 +1,5 @@
-// What flows through a state lights up while one points at it or reaches it with the keyboard; commands can be copied.
+// What flows through a state lights up while one points at it or reaches it with the keyboard; commands can be copied;
+// tables can be sorted and filtered; what is wider than the screen says so; folded parts are printed open.
 "use strict";
 for (const picture of document.querySelectorAll("svg.flow")) {
   const ribbons = [...picture.querySelectorAll(".ribbon")];
@@ -26,3 +27,49 @@ for (const block of document.querySelectorAll("pre[data-copy]")) {
   });
   block.after(button);
 }
+const numeric = (text) => parseFloat(text.replace(/,/g, ""));
+for (const table of document.querySelectorAll("table[data-tools]")) {
+  const body = table.tBodies[0];
+  [...table.tHead.rows[0].cells].forEach((head, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const up = head.getAttribute("aria-sort") !== "ascending";
+      for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const rows = [...body.rows].map((row) => [row, row.cells[column].textContent]);
+      rows.sort(([, a], [, b]) => (head.classList.contains("number") ? numeric(a) - numeric(b) : a.localeCompare(b)) * (up ? 1 : -1));
+      body.append(...rows.map(([row]) => row));
+    });
+  });
+  if (body.rows.length > 8) {
+    const filter = document.createElement("input");
+    filter.type = "search";
+    filter.className = "filter";
+    filter.placeholder = "Filter rows";
+    filter.setAttribute("aria-label", "Filter rows of the table");
+    filter.addEventListener("input", () => {
+      const wanted = filter.value.toLowerCase();
+      for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+    });
+    table.parentElement.before(filter);
+  }
+}
+const hints = () => {
+  for (const frame of document.querySelectorAll(".scroll")) {
+    const cut = frame.scrollWidth > frame.clientWidth + 1;
+    const hint = frame.nextElementSibling?.classList.contains("hint") ? frame.nextElementSibling : null;
+    if (cut && !hint) {
+      const told = document.createElement("p");
+      told.className = "hint";
+      told.textContent = "\u2194 wider than the screen: scroll sideways";
+      frame.after(told);
+    } else if (!cut && hint) hint.remove();
+  }
+};
+hints();
+addEventListener("resize", hints);
+for (const part of document.querySelectorAll("details")) part.addEventListener("toggle", hints);
+addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details")) part.open = true; });

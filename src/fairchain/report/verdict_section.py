@@ -1,37 +1,77 @@
-"""Sections of the page with the result: verdict, groups, pairs."""
+"""Sections of the page with the result: verdict, groups with their selection rates, pairs."""
 
 from __future__ import annotations
 
 from itertools import chain as chained
 
-from fairchain.number_format import bounded, confidence
+from fairchain.number_format import bounded, confidence, share
 from fairchain.report.findings import Findings
 from fairchain.report.markup import Child, Markup, el, figure, join, name, section, table
 from fairchain.report.plots.intervals import Band, Line, intervals
-from fairchain.report.plots.matrix import Gap, matrix
+from fairchain.report.plots.matrix import Gap, matrix, side_of
+from fairchain.report.selection_table import SelectionTable
 from fairchain.spec.subgroups import OVERALL
-from fairchain.statements import WARNING
+from fairchain.statements import WARNING, error_in_words
 from fairchain.verification.record import GroupRate, VerdictRecord
 
 # Groups in the table of pairs; with hundreds, its cells would be most of the page, and unreadable.
 MOST_IN_MATRIX = 40
+# Groups of a table that is shown unfolded.
+MOST_UNFOLDED = 60
 
 
-def verdict_panel(verdict: VerdictRecord) -> Markup:
-    """Return the verdict and its sentence."""
+def verdict_panel(verdict: VerdictRecord, *details: Child) -> Markup:
+    """Return the verdict, its sentence, what it was tested on, and how often such a verdict is wrong."""
     return el(
         "div",
         el("span", verdict.word, class_="word"),
         el("p", verdict.headline, class_="headline"),
-        el("p", verdict.statement),
-        el("p", verdict.scope, class_="note"),
+        *details,
+        el("p", error_in_words(verdict.decision, verdict.delta, sound=verdict.sound)),
+        el("p", verdict.tipping_sentence) if verdict.tipping is not None else None,
         *(el("p", note) for note in verdict.notes if verdict.constant is not None or note.startswith(WARNING)),
         class_=f"verdict {verdict.verdict}",
     )
 
 
+def first_screen(findings: Findings) -> Markup:
+    """Return the verdict with the two extreme groups in percent and the kind of inputs that were tested."""
+    return verdict_panel(findings.verdict, _extremes(findings), el("p", _tested_on(findings), class_="badge"))
+
+
+def _extremes(findings: Findings) -> Markup | None:
+    """Return the rates of the two groups that differ most, in percent."""
+    rates = {group.name: group.estimate for group in findings.groups}
+    more, less, outcome = findings.widest
+    if findings.verdict.kind == "individual" or not {more, less} <= rates.keys() or rates[more] == rates[less]:
+        return None
+    about = "" if findings.verdict.delta == 0 else "about "
+    return el(
+        "p",
+        el("b", name(more)),
+        " gets ",
+        name(outcome),
+        f" in {about}{share(rates[more])} of cases, ",
+        el("b", name(less)),
+        f" in {about}{share(rates[less])}.",
+    )  # fmt: skip
+
+
+def _tested_on(findings: Findings) -> str:
+    """Return what was tested, in the words of a reader who knows no populations."""
+    verdict, texts = findings.verdict, findings.inputs == "texts"
+    if verdict.rows is not None:
+        rows = f"{verdict.rows:,} rows of a table"
+        if not verdict.model_sha256 and not verdict.evaluations:
+            rows = f"the recorded decisions in {rows}"
+        return f"Tested on {rows}" + (", all of them counted." if verdict.delta == 0 else ", taken as a random sample.")
+    if texts:
+        return "Tested on the texts of a corpus."
+    return "Tested on synthetic profiles, not on real individuals."
+
+
 def groups_section(findings: Findings) -> Markup | None:
-    """Return the probability of the outcome for every group, with the band that the threshold allows."""
+    """Return the selection rate of every group: a picture with the range that the threshold allows, and a table."""
     groups = findings.groups
     if findings.verdict.kind == "individual" or not groups:
         return None
@@ -43,30 +83,74 @@ def groups_section(findings: Findings) -> Markup | None:
     about = f"{len(lines)} groups, from {min(estimates):.3f} to {max(estimates):.3f}."
     band = _band(findings, lines)
     allowed = f" If all dots are inside the green band, {band.meaning}." if band is not None else ""
-    source = "of the network" if findings.verdict.model_sha256 else "on record"
+    source = "of the model" if findings.verdict.model_sha256 else "on record"
     return section(
         "groups",
-        "Rates of the groups",
+        "Selection rates of the groups",
         el(
             "p",
-            f"Share of decisions {source} that are ",
+            f"The share of decisions {source} that are ",
             el("b", name(outcome)),
             f", for {findings.inputs} of each group.",
         ),
         figure(
-            intervals(title, about, lines, f"P({outcome} | group)", band=band, floor=0.0),
+            intervals(title, about, lines, f"P({outcome} | group)", band=band, floor=0.0, zero=True),
             title,
             f"Dot: estimate; line: interval.{allowed} {_from_where(findings)}",
         ),
+        selection_part(findings, findings.selection),
         _other_outcomes(findings),
     )
+
+
+def selection_part(findings: Findings, selection: SelectionTable | None, title: str = "Selection rates") -> Markup:
+    """Return the table of selection rates and impact ratios, with groups that were left out, and four fifths."""
+    if selection is None:
+        return join()
+    ratios = any(row.ratio is not None for row in selection.rows)
+    counted = any(row.assessed is not None for row in selection.rows)
+    heads = ["group", *(["assessed", "selected"] if counted else []), "selection rate"]
+    heads += ["impact ratio"] if ratios else []
+    heads += ["labelled rows"] if findings.support else []
+    rows: list[list[Child]] = []
+    for row in selection.rows:
+        cells: list[Child] = [name(row.group)]
+        if counted:
+            cells += ["–" if count is None else f"{count:,}" for count in (row.assessed, row.selected)]
+        cells.append(bounded(row.rate))
+        cells += ([bounded(row.ratio) if row.ratio is not None else "–"]) if ratios else []
+        cells += [f"{findings.support.get(row.group, 0):,}"] if findings.support else []
+        rows.append(cells)
+    few = [row.group for row in selection.rows if findings.support and findings.support.get(row.group, 0) < 30]
+    told = [selection.four_fifths]
+    if ratios:
+        told.append("The impact ratio is a group's selection rate divided by the highest one.")
+    if few:
+        told.append(f"Fewer than 30 labelled rows support what is said of {', '.join(few[:5])}.")
+    content = join(
+        table(f"{title}: {selection.outcome}", heads, rows, tools=True),
+        el("p", " ".join(filter(None, told)), class_="note"),
+        _left_out(findings),
+    )
+    if len(rows) <= MOST_UNFOLDED:
+        return content
+    return el("details", el("summary", f"Table of all {len(rows)} groups"), content)
+
+
+def _left_out(findings: Findings) -> Markup | None:
+    small = findings.verdict.left_out
+    if not small:
+        return None
+    named = ", ".join(f"{each.name} ({each.size:,g}{' rows' if each.size >= 1 else ' of all'})" for each in small[:40])
+    more = f" and {len(small) - 40} more" if len(small) > 40 else ""
+    return el("p", f"Left out as smaller than the spec's min_size: {named}{more}.", class_="note")
 
 
 def _from_where(findings: Findings) -> str:
     """Return the source of the intervals."""
     verdict, all_pairs = findings.verdict, findings.all_pairs
     if verdict.delta == 0:
-        return "All rows were counted: these numbers are exact."
+        return "All rows were counted: these numbers are exact." if verdict.rows is not None else "They are exact."
     if all_pairs is None and not verdict.sound:
         return "The intervals come from the rule of the paper and carry no guarantee."
     sure = f"The intervals of all groups hold together with probability at least {confidence(verdict.delta)}"
@@ -112,7 +196,7 @@ def _other_outcomes(findings: Findings) -> Markup | None:
 
 
 def pairs_section(findings: Findings) -> Markup | None:
-    """Return the gap or the ratio of each pair."""
+    """Return the gap or the ratio of each pair, and how many fail the threshold, meet it, and are unresolved."""
     outcome, ratio = findings.widest[2], findings.verdict.kind == "ratio"
     pairs = findings.pairs
     if not pairs:
@@ -125,18 +209,18 @@ def pairs_section(findings: Findings) -> Markup | None:
         gaps[pair.first, pair.second] = gap
         gaps[pair.second, pair.first] = gap if ratio else (-gap[0], -gap[2], -gap[1])
     threshold = findings.verdict.threshold
-    side = "below" if ratio else "above"
-    beyond = sum(p.high < threshold if ratio else max(p.low, -p.high) > threshold for p in pairs)
-    told = {0: f"No pair is known to be {side} it.", 1: f"One pair is known to be {side} it: it is underlined."}.get(
-        beyond, f"{beyond} pairs are known to be {side} it: they are underlined."
-    )
-    what = "the smaller of the two over the larger" if ratio else "row minus column"
+    sides = [side_of(p.low, p.high, threshold, ratio=ratio) for p in pairs]
+    fails, meets = sides.count("fails"), sides.count("meets")
+    what = "the smaller rate divided by the larger" if ratio else "row minus column"
     together = "" if findings.verdict.delta == 0 else "; the intervals of all pairs hold together"
+    of = "ratio" if ratio else "gap"
+    side = ("below", "not below") if ratio else ("above", "not above")
     return section(
         "pairs",
         "The ratio of each pair" if ratio else "The gap of each pair",
-        el("p", f"P({outcome}), {what}. The redder, the {'smaller' if ratio else 'larger'} against the threshold of "
-           f"{threshold:g}. {told}"),
+        el("p", f"Of {len(pairs):,} pairs, {fails:,} are known to have a {of} {side[0]} {threshold:g} (underlined), "
+           f"{meets:,} are known to be {side[1]} it, and {len(pairs) - fails - meets:,} are unresolved "
+           f"(dotted line). Darker means a {'smaller ratio' if ratio else 'larger gap'}."),
         el("p", f"The table has {len(names)} of {len(every)} groups: those of the pairs that differ most. All pairs "
            "are in all-pairs.json.", class_="note") if len(names) < len(every) else None,
         matrix(f"P({outcome}): {what}{together}", names, gaps, threshold, ratio=ratio),
@@ -151,15 +235,3 @@ def _of_the_widest(findings: Findings, names: list[str]) -> list[str]:
             break
         chosen |= {pair.first, pair.second}
     return [each for each in names if each in chosen]
-
-
-def limits_paragraph(findings: Findings) -> Markup:
-    """Return what a verdict does not state."""
-    verdict, inputs = findings.verdict, findings.inputs
-    what = f"the network on the {inputs} described here" if verdict.model_sha256 else "the decisions on record"
-    return join(
-        el("p", f"This is about {what}. It does not carry over to other {inputs}, and it does not state whether the "
-           "decisions are right."),
-        el("p", "The rule of the paper was used, which carries no valid guarantee.", class_="note")
-        if not verdict.sound else None,
-    )  # fmt: skip

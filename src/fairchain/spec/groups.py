@@ -33,6 +33,18 @@ if TYPE_CHECKING:
 
 MOST_GROUPS = 500
 EXAMPLE = "groups = {young = [17, 25], older = [26, 90]}"
+TOO_MANY_VALUES = (
+    'property.protected: "{name}" has {size} values, more than {most_groups} groups; join them into ranges in its '
+    "[[feature]]: {example}"
+)
+GROUPS_MORE = (
+    "property.protected: {count} groups are more than {most_groups}; join values into named groups in the [[feature]]: "
+    "{example}"
+)
+RANGE_TOO_WIDE = (
+    "{where}: [{low:g}, {high:g}] leaves the feature's own range [{whole_low:g}, {whole_high:g}]; narrow the group or "
+    "widen the feature"
+)
 
 
 @dataclass(frozen=True)
@@ -118,10 +130,7 @@ def groups_of(spec: Spec) -> tuple[Group, ...]:
             "state at least two groups, or protect a feature with at least two values"
         )
     if count > MOST_GROUPS:
-        raise SpecError(
-            f"property.protected: {count} groups are more than {MOST_GROUPS}; "
-            f"join values into named groups in the [[feature]]: {EXAMPLE}"
-        )
+        raise SpecError(GROUPS_MORE.format(count=count, most_groups=MOST_GROUPS, example=EXAMPLE))
     return tuple(
         Group(" & ".join(name for name, _ in choice), tuple(domain for _, domain in choice))
         for choice in product(*parts)
@@ -200,8 +209,7 @@ def _one_group_per_value(feature: Feature, whole: Domain) -> list[tuple[str, Dom
         )
     if whole.size > MOST_GROUPS:
         raise SpecError(
-            f'property.protected: "{feature.name}" has {whole.size} values, more than {MOST_GROUPS} groups; '
-            f"join them into ranges in its [[feature]]: {EXAMPLE}"
+            TOO_MANY_VALUES.format(name=feature.name, size=whole.size, most_groups=MOST_GROUPS, example=EXAMPLE)
         )
     points = [whole.low + i for i in range(whole.size)]
     names = feature.values if isinstance(feature, CategoryFeature) else points
@@ -261,8 +269,7 @@ def _range(where: str, whole: Domain, low: float, high: float) -> Domain:
         raise SpecError(f"{where}: the ends of an integer range must be whole numbers, found [{low:g}, {high:g}]")
     if low < whole.low or high > whole.high:
         raise SpecError(
-            f"{where}: [{low:g}, {high:g}] leaves the feature's own range [{whole.low:g}, {whole.high:g}]; "
-            "narrow the group or widen the feature"
+            RANGE_TOO_WIDE.format(where=where, low=low, high=high, whole_low=whole.low, whole_high=whole.high)
         )
     return Domain(low, high, whole.real)
 

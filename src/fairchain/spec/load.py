@@ -221,6 +221,7 @@ def _known_keys(table: str, found: object) -> list[str]:
         "property": _by_kind(schema.Property, kind),
         "guarantee": schema.Guarantee,
         "guarantee.budget": schema.Budget,
+        "about": schema.About,
         "feature": _by_kind(schema.Feature | schema.TextFeature, kind),
         "feature.scale": schema.Scale,
     }

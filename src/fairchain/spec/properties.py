@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from fairchain.spec.schema import ProbabilityFormula, Ratio, Spec
+from fairchain.spec.schema import Individual, Marginals, ProbabilityFormula, Ratio, Spec, Texts, Uniform
 from fairchain.spec.subgroups import Comparison
 
 
@@ -23,6 +23,17 @@ def limit_of(spec: Spec) -> Fraction:
         return shape_of(spec.property.formula).limit
     threshold = Fraction(repr(spec.property.threshold))
     return 1 - threshold if isinstance(spec.property, Ratio) else threshold
+
+
+def shows_same_individual(spec: Spec) -> bool:
+    """Return whether a round shows one individual, or one text, as every group: only the protected features change."""
+    if isinstance(spec.property, Individual):
+        return True
+    if isinstance(spec.property, ProbabilityFormula) or spec.property.given is not None:
+        return False
+    population = spec.population
+    swapped = isinstance(population, Texts) and population.reading == "swapped"
+    return spec.property.compare != "average" and (swapped or isinstance(population, Uniform | Marginals))
 
 
 def in_own_unit(spec: Spec, gap: tuple[float, float, float], ratio: float | None = None) -> tuple[float, float, float]:

@@ -124,11 +124,17 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
 
 
 class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=True):
-    """A text, as the words that the network reads one after another."""
+    """A text. The model gets it as it is, unless `vectors` or `vocabulary` say that it takes words one after another.
+
+    The other keys belong to these two.
+    """
 
     name: Annotated[Text, doc("What the text is called in answers.")]
     input: Annotated[Text | None, doc("The network's input that takes the words, if it has several.")] = None
-    length: Annotated[int, doc("Words that the network reads; longer texts are cut.", ge=1, le=MOST_WORDS)]
+    length: Annotated[
+        Annotated[int, Meta(ge=1, le=MOST_WORDS)] | None,
+        doc("Words that the network reads; longer texts are cut. Needed with vectors or vocabulary."),
+    ] = None
     vectors: Annotated[
         Text | None, doc("The network takes word vectors: glove, or a file (.txt, .vec, .bin, .npy beside its words).")
     ] = None
@@ -152,6 +158,17 @@ class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tr
     mask: Annotated[
         Text | None, doc("The network's input that takes 1 for a word and 0 for padding; found by shape if absent.")
     ] = None
+
+    @builtins.property
+    def raw(self) -> bool:
+        """Whether the model gets the texts as they are: no list of words is stated."""
+        return self.vectors is None and self.vocabulary is None
+
+    @builtins.property
+    def steps(self) -> int:
+        """How many words a network reads."""
+        assert self.length is not None
+        return self.length
 
 
 # What has values of its own to draw; a text is drawn from a corpus.
@@ -281,15 +298,18 @@ class BayesNetwork(_Strict, tag_field="kind", tag="network", frozen=True, kw_onl
     name: Annotated[Text | None, doc("What verdicts call the network; by default the name of its file.")] = None
 
 
-class Texts(_Strict, tag_field="kind", tag="text", rename={"reading": "as"}, frozen=True, kw_only=True):
+class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, frozen=True, kw_only=True):
     """Texts of a corpus: those that mention a group, or the same text with its terms exchanged for each group's."""
 
-    path: Annotated[Text | None, doc("A .txt with a text per line, or a .csv, .tsv or .jsonl file.")] = None
+    path: Annotated[
+        Text | None, doc("A .txt with a text per line, or a .csv, .tsv or .jsonl file; none if texts are handed over.")
+    ] = None
     dataset: Annotated[Literal["toxicity"] | None, doc("A corpus of fairchain data in place of path.")] = None
     column: Annotated[Text | None, doc("The column, or key, that holds the texts.")] = None
     pair_by: Annotated[
         Text | None, doc("A column, or key, in which the texts of a round are alike: fewer are needed then.")
     ] = None
+    label: Annotated[Text | None, doc("The column, or key, with the true labels of the texts.")] = None
     reading: Annotated[
         Literal["observed", "swapped"],
         doc("observed: texts that mention the group; swapped: one text with each group's term in it."),
@@ -490,6 +510,26 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
     allow_constant: Annotated[bool, doc("Accept a model that gives one decision to every input that is tried.")] = False
 
 
+class About(_Strict, frozen=True, kw_only=True):
+    """Who audited what, when and why, for the report and the model card. None of it changes a verdict or a seed."""
+
+    model_name: Annotated[Text | None, doc("Name of the model.")] = None
+    model_version: Annotated[Text | None, doc("Version of the model.")] = None
+    provider: Annotated[Text | None, doc("Who provides the model.")] = None
+    intended_purpose: Annotated[Text | None, doc("What the model is used for.")] = None
+    auditor: Annotated[Text | None, doc("Who carried out the audit.")] = None
+    independence: Annotated[Text | None, doc("How the auditor is related to the provider.")] = None
+    audit_date: Annotated[Text | None, doc("Date of the audit, as text; no clock is read.")] = None
+    data_source: Annotated[Text | None, doc("Where the data come from; whether they are historical or test data.")] = (
+        None
+    )
+    data_period: Annotated[Text | None, doc("The period in which the data were collected.")] = None
+    threshold_reason: Annotated[Text | None, doc("Why this threshold.")] = None
+    population_reason: Annotated[Text | None, doc("Why this population.")] = None
+    legal_context: Annotated[Text | None, doc("The rule or law that the audit is made for.")] = None
+    signature: Annotated[Text | None, doc("Who signs the report.")] = None
+
+
 class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
     """A whole question: the network, its inputs, the groups, the threshold and the error probability.
 
@@ -502,6 +542,7 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
     property: Property
     population: Population = Uniform()
     guarantee: Guarantee = Guarantee()
+    about: About | None = None
 
     @builtins.property
     def features(self) -> tuple[Feature, ...]:

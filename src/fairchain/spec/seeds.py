@@ -32,7 +32,9 @@ class Seed:
 
 
 def meaning_of(spec: Spec) -> dict[str, str]:
-    """Return each table of a spec as canonical JSON, without paths, seed, engine and budget, which change no meaning.
+    """Return each table of a spec as canonical JSON, without what changes no meaning.
+
+    Left out are paths, [about], seed, engine and budget.
 
     Two specs ask the same question about the same files if and only if these texts are equal. Keys at their defaults
     are left out, so that a key which a later version adds changes no seed of the specs that do not use it.
@@ -40,6 +42,7 @@ def meaning_of(spec: Spec) -> dict[str, str]:
     if isinstance(spec.population, BayesNetwork) and spec.population.path is not None:
         raise ValueError("a Bayesian network must be read into the spec before the spec is compared or hashed")
     data: dict[str, Any] = _canonical(spec)
+    data.pop("about", None)
     data["model"].pop("path", None)
     for part in (data.get("population", {}), *data["feature"]):
         for key in FILES:

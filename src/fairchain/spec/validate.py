@@ -13,7 +13,6 @@ from fairchain.spec.schema import (
     BayesNetwork,
     CategoryFeature,
     Difference,
-    Feature,
     Individual,
     IntegerFeature,
     Marginals,
@@ -37,6 +36,14 @@ MOST_BINS = 10_000
 TOO_WIDE = "the range is wider than any number; narrow it"
 # Names of the value that a text has which mentions none of the others.
 NONE_VALUES = ("none", "others", "other", "nobody")
+TERMS_WITHOUT_TEXT = (
+    'feature "{name}".terms: there is no text to look for them in; add a [[feature]] with kind = "text"'
+)
+NO_TEXT_FEATURE = 'population.kind: "text" needs a text for the network to read; add a [[feature]] of that kind'
+MIN_SIZE_OF_INDIVIDUAL = (
+    'property.min_size: kind = "individual" shows every row of a sample as each group, so sizes in these rows must not '
+    "choose the groups; remove min_size, and name the groups to compare in groups of the [[feature]]"
+)
 
 
 def check(spec: Spec) -> None:
@@ -238,18 +245,15 @@ def _check_population(spec: Spec) -> None:
             )
         if table is not None and table.reading == "sample" and prop.min_size is not None:
             # Ignored, more groups would be compared than the user wants; used, the rows would choose their own groups.
-            raise SpecError(
-                'property.min_size: kind = "individual" shows every row of a sample as each group, so sizes in these '
-                "rows must not choose the groups; remove min_size, and name the groups to compare in groups of the "
-                "[[feature]]"
-            )
+            raise SpecError(MIN_SIZE_OF_INDIVIDUAL)
     elif (
         isinstance(prop, Difference | Ratio)
         and prop.criterion != "demographic_parity"
-        and (table is None or table.label is None)
+        and getattr(population, "label", None) is None
     ):
+        kind = "text" if isinstance(population, Texts) else "table"
         raise SpecError(
-            f'property.criterion: "{prop.criterion}" needs the true labels; use [population] kind = "table" with '
+            f'property.criterion: "{prop.criterion}" needs the true labels; use [population] kind = "{kind}" with '
             'label = "..."'
         )
     if not spec.model.deterministic:
@@ -264,7 +268,7 @@ def _check_population(spec: Spec) -> None:
                 'row; write as = "sample", or decision = "random" with the probabilities'
             )
     size = prop.min_size
-    if size is not None and size >= 1 and table is None:
+    if size is not None and size >= 1 and table is None and not isinstance(population, Texts):
         raise SpecError(
             f"property.min_size: {size:g} rows, and there is no table; write a share of the population below 1, "
             "for example min_size = 0.01"
@@ -325,11 +329,8 @@ def _check_guarantee(spec: Spec) -> None:
         )
     if guarantee.engine == "bounds" and not is_table and (why := no_bounds(spec)):
         raise SpecError(f'guarantee.engine: "bounds" {why}; leave engine out')
-    if guarantee.engine == "counting" and not is_table:
-        raise SpecError(
-            f'guarantee.engine: "counting" is for the rows of a table, and population.kind = "{kind}" has none; leave '
-            "engine out"
-        )
+    if guarantee.engine == "counting" and not is_table and (why := _not_counted(spec)):
+        raise SpecError(f'guarantee.engine: "counting" {why}; leave engine out')
     rounds = guarantee.budget.rounds
     if not math.isfinite(rounds) or rounds != int(rounds):
         raise SpecError(f"guarantee.budget.rounds: found {rounds:g}; write a whole number, for example rounds = 1e8")
@@ -337,54 +338,107 @@ def _check_guarantee(spec: Spec) -> None:
         raise SpecError("guarantee.budget.seconds: write a finite number, for example seconds = 60")
 
 
+def _not_counted(spec: Spec) -> str:
+    """Return why the inputs of a population that is not a table cannot be counted; empty if they can."""
+    if not isinstance(spec.population, Texts):
+        kind = type(spec.population).__struct_config__.tag
+        return f'is for the rows of a table and the texts of a corpus, and population.kind = "{kind}" has none'
+    if not spec.model.deterministic:
+        return "needs decisions that follow from the text, and the model is declared random (deterministic = false)"
+    if spec.population.replace:
+        return "needs finitely many texts, and words are replaced at random (population.replace)"
+    return ""
+
+
+def may_count(spec: Spec) -> bool:
+    """Return whether all inputs of a corpus can be counted."""
+    return isinstance(spec.population, Texts) and not _not_counted(spec) and spec.guarantee.rule != "paper"
+
+
 def _check_texts(spec: Spec) -> None:
     texts = [feature for feature in spec.described if isinstance(feature, TextFeature)]
     mentioned = [f for f in spec.features if isinstance(f, CategoryFeature) and f.terms is not None]
     if not texts:
         if isinstance(spec.population, Texts):
-            raise SpecError(
-                'population.kind: "text" needs a text for the network to read; add a [[feature]] of that kind'
-            )
+            raise SpecError(NO_TEXT_FEATURE)
         if mentioned:
-            raise SpecError(
-                f'feature "{mentioned[0].name}".terms: there is no text to look for them in; add a [[feature]] with '
-                'kind = "text"'
-            )
+            raise SpecError(TERMS_WITHOUT_TEXT.format(name=mentioned[0].name))
         return
     if len(texts) > 1:
         raise SpecError(f'feature "{texts[1].name}": is a second text, and a network reads one; keep one')
-    remedy = (
-        'write vectors = "glove" (or a file) if the network takes vectors of words, vocabulary = "words.txt" if it '
-        "takes their numbers"
-    )
-    _either(f'feature "{texts[0].name}"', texts[0], "vectors", "vocabulary", remedy)
-    others: list[Feature] = [feature for feature in spec.features if feature not in mentioned]
-    if others:
-        raise SpecError(
-            f'feature "{others[0].name}": beside a text, features only say who is mentioned in it; add '
-            'terms = "religion" (or race, gender, a file or a table of words)'
-        )
+    _check_text(texts[0])
     for feature in mentioned:
         _check_mentioned(feature)
-    corpus, prop = spec.population, spec.property
-    if not isinstance(corpus, Texts):
+    for other in spec.features:
+        if other not in mentioned and other.model_input:
+            raise SpecError(
+                f'feature "{other.name}": the model gets the text alone; add terms = "religion" (or race, gender, a '
+                "file or a table of words) if texts mention its values, or model_input = false if it is a column "
+                "beside the texts"
+            )
+    if not isinstance(spec.population, Texts):
         raise SpecError('population.kind: a text is drawn from a corpus; write kind = "text" with path or dataset')
-    _either("population", corpus, "path", "dataset", 'name a file, path = "texts.csv", or write dataset = "toxicity"')
+    _check_corpus(spec.population, texts[0])
+    _check_mentions(spec, spec.population, mentioned)
+
+
+def _check_corpus(corpus: Texts, text: TextFeature) -> None:
+    if corpus.path is not None and corpus.dataset is not None:
+        raise SpecError("population: has both path and dataset; keep one")
     if (corpus.synonyms == "wordnet") != (corpus.wordnet is not None):
         remedy = 'name its folder: wordnet = "/usr/share/wordnet"' if corpus.wordnet is None else "remove one"
         raise SpecError(f'population.wordnet: goes together with synonyms = "wordnet"; {remedy}')
-    if prop.given is not None:
-        raise SpecError("property.given: a text has no values to put conditions on; leave it out, or cut the corpus")
-    if isinstance(prop, Individual):
-        if corpus.reading != "swapped":
-            raise SpecError(
-                'property.kind: "individual" compares the same text as each group; write as = "swapped" in [population]'
-            )
-    elif isinstance(prop, Difference | Ratio) and prop.criterion != "demographic_parity":
+    if corpus.replace and text.raw:
         raise SpecError(
-            f'property.criterion: "{prop.criterion}" needs true labels, and texts are compared without them; '
-            "keep only the texts of one true label in the corpus, and leave it out"
+            "population.replace: synonyms replace words of a list, and the model gets texts as they are; leave it out, "
+            "or state vectors or vocabulary in the [[feature]]"
         )
+
+
+def _check_mentions(spec: Spec, corpus: Texts, mentioned: Sequence[CategoryFeature]) -> None:
+    """Check what the property asks of features that a text mentions, and of columns beside it."""
+    prop, names = spec.property, [feature.name for feature in mentioned]
+    if isinstance(prop, Individual) and corpus.reading != "swapped":
+        raise SpecError(
+            'property.kind: "individual" compares the same text as each group; write as = "swapped" in [population]'
+        )
+    beside = {feature.name for feature in spec.features} - set(names)
+    if corpus.reading == "swapped" and not isinstance(prop, ProbabilityFormula):
+        for name in prop.protected:
+            if name in beside:
+                raise SpecError(
+                    f'property.protected: "{name}" is a column, and as = "swapped" exchanges terms in the text; write '
+                    'as = "observed", or give the feature terms'
+                )
+    if prop.given is not None:
+        from fairchain.spec.conditions import given_features
+
+        for name in given_features(spec):
+            if name in names:
+                raise SpecError(
+                    f'property.given: "{name}" is read off the text, which may mention several values; put '
+                    "conditions on columns beside the texts: a [[feature]] with model_input = false"
+                )
+
+
+def _check_text(text: TextFeature) -> None:
+    where = f'feature "{text.name}"'
+    if text.vectors is not None and text.vocabulary is not None:
+        raise SpecError(
+            f'{where}: has both vectors and vocabulary; write vectors = "glove" (or a file) if the network takes '
+            'vectors of words, vocabulary = "words.txt" if it takes their numbers'
+        )
+    if not text.raw and text.length is None:
+        raise SpecError(f"{where}: has no length; state how many words the network reads, for example length = 60")
+    if text.raw:
+        defaults = TextFeature(name=text.name)
+        for key in ("length", "pad", "unknown", "padding", "layout", "lengths", "mask", "input"):
+            if getattr(text, key) != getattr(defaults, key):
+                raise SpecError(
+                    f"{where}.{key}: belongs to vectors or vocabulary, and without them the model gets the text as it "
+                    'is; remove it, or state vectors = "glove" (or a file) for a network of word vectors, '
+                    'vocabulary = "words.txt" for one of word numbers'
+                )
 
 
 def _check_mentioned(feature: CategoryFeature) -> None:

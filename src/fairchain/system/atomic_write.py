@@ -12,6 +12,7 @@ from fairchain.errors import OutputError
 
 # How a file's name begins and ends before it is in its place; a process that is killed may leave one behind.
 PART = (".fairchain-", ".part")
+CANNOT_BE_WRITTEN = "{path}: cannot be written ({value})"
 
 
 def place(contents: Mapping[Path, bytes], *, lasting: bool = False, part: tuple[str, str] = PART) -> None:
@@ -137,4 +138,4 @@ def _beside(path: Path, part: tuple[str, str]) -> str:
 
 
 def _problem(path: Path, error: OSError | ValueError) -> OutputError:
-    return OutputError(f"{path}: cannot be written ({getattr(error, 'strerror', None) or error})")
+    return OutputError(CANNOT_BE_WRITTEN.format(path=path, value=getattr(error, "strerror", None) or error))

@@ -32,6 +32,11 @@ _REQUESTS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGALRM", "SI
 
 # How this process tells the one that watches over it: it belongs to the process, as its parent does.
 _tell: Callable[[str], None] | None = None
+NATIVE_CODE_CRASHED = "{subject}native code crashed ({sign}, {what}); {remedy}"
+NOT_PICKLABLE = (
+    "the call cannot be copied into a process of its own ({type}: {error}); give the model as a file, or call without "
+    "isolation"
+)
 
 
 def at_work_on(model: str) -> None:
@@ -76,7 +81,7 @@ def describe_end(code: int, model: str) -> str:
         if model
         else "please report it with the command that led to it"
     )
-    return f"{subject}native code crashed ({sign}, {what}); {remedy}"
+    return NATIVE_CODE_CRASHED.format(subject=subject, sign=sign, what=what, remedy=remedy)
 
 
 def out_of_memory(error: BaseException | None) -> bool:
@@ -153,10 +158,7 @@ def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = N
     try:
         request = pickle.dumps((function, arguments, options, progress is not None))
     except Exception as error:  # pickle raises what the objects raise
-        raise ModelError(
-            f"the call cannot be copied into a process of its own ({type(error).__name__}: {error}); "
-            "give the model as a file, or call without isolation"
-        ) from None
+        raise ModelError(NOT_PICKLABLE.format(type=type(error).__name__, error=error)) from None
     # In a group of its own, so that Ctrl-C reaches it once, from here.
     group: dict[str, Any] = {} if sys.platform == "win32" else {"process_group": 0}
     child = subprocess.Popen(

@@ -9,6 +9,9 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
+TOO_LARGE = "larger than the limit of {most:,} bytes"
+NOT_PLAIN_FILE = "not a plain file"
+
 
 def open_plain(path: Path) -> BinaryIO:
     """Open a plain file to read its bytes, without waiting; raise an OSError for a folder, a pipe or a device."""
@@ -16,7 +19,7 @@ def open_plain(path: Path) -> BinaryIO:
     file = os.fdopen(descriptor, "rb") if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
     if file is None:
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a plain file", str(path))
+        raise OSError(errno.EINVAL, NOT_PLAIN_FILE, str(path))
     return file
 
 
@@ -38,7 +41,7 @@ def read_plain(path: Path, most: int) -> bytes:
     except (OSError, ValueError) as error:
         raise UnreadableError(f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if len(content) > most:
-        raise UnreadableError(f"larger than the limit of {most:,} bytes")
+        raise UnreadableError(TOO_LARGE.format(most=most))
     return content
 
 

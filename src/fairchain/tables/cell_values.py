@@ -19,6 +19,11 @@ from fairchain.tables.columns import Column, number_text, numbers_in, plain_text
 from fairchain.tables.read import RawTable
 
 MISSING, UNSEEN, UNCLEAR = -1, -2, -3
+CODES_NEEDED = "state what the table calls each label, in the order of labels: codes = [...] in [model]"
+NOT_MODEL = "{found} not one of model.labels{value} {known}; {remedy}"
+LABEL_CODE_ANOTHER = (
+    "{found} a label and the code of another one; rename the labels in [model], so that no name is a code"
+)
 
 
 @dataclass(frozen=True)
@@ -58,17 +63,13 @@ def label_values(table: RawTable, key: str, name: str, model: ModelSpec, na_valu
     codes = [str(code) for code in model.codes or ()]
     found = _look_up(cells, [*enumerate(model.labels), *enumerate(codes)], na_values)
     if found.bad == UNCLEAR:
-        raise place.error(
-            f"{found} a label and the code of another one; rename the labels in [model], so that no name is a code"
-        )
+        raise place.error(LABEL_CODE_ANOTHER.format(found=found))
     if found.bad:
         known = f"({near(found.cell, [*model.labels, *codes])})"
-        remedy = (
-            "fix the cells, or labels and codes in [model]"
-            if codes
-            else "state what the table calls each label, in the order of labels: codes = [...] in [model]"
+        remedy = "fix the cells, or labels and codes in [model]" if codes else CODES_NEEDED
+        raise place.error(
+            NOT_MODEL.format(found=found, value=" or model.codes" if codes else "", known=known, remedy=remedy)
         )
-        raise place.error(f"{found} not one of model.labels{' or model.codes' if codes else ''} {known}; {remedy}")
     return found.indices.astype(np.int16)
 
 

@@ -24,6 +24,7 @@ from fairchain.tables.limits import TableLimits
 MOST_EXACT = 2**53
 BOOLEANS = ("False", "True")
 NESTED = "cells of type {}; a column contains texts or numbers, so convert it or choose another"
+CELL_TOO_LONG = "{where}: row {row:,} holds {cell} that is too long or not a number; make it a text or a float"
 
 
 def package_of(value: Any, kind: str) -> str | None:
@@ -127,9 +128,7 @@ def _text(cell: Any, where: str, row: int) -> str:
     try:
         return number_text(float(cell) if isinstance(cell, Decimal) else cell)
     except (ValueError, OverflowError):  # some thousand digits, a fraction beyond all doubles, a signalling NaN
-        raise DataError(
-            f"{where}: row {row:,} holds {_kind(cell)} that is too long or not a number; make it a text or a float"
-        ) from None
+        raise DataError(CELL_TOO_LONG.format(where=where, row=row, cell=_kind(cell))) from None
 
 
 def _kind(value: Any) -> str:

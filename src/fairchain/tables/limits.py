@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from fairchain.errors import DataError
 
+MORE_THAN_BYTES = (
+    "{where}: more than {file_bytes:,} bytes{unpacked}; raise TableLimits.file_bytes if you trust the file"
+)
+
 
 @dataclass(frozen=True)
 class TableLimits:
@@ -37,10 +41,7 @@ class TableLimits:
         Lengths of texts must be summed in 64 bits: in 32 bits, four gigabytes are none.
         """
         if count > self.file_bytes:
-            raise DataError(
-                f"{where}: more than {self.file_bytes:,} bytes{unpacked}; raise "
-                "TableLimits.file_bytes if you trust the file"
-            )
+            raise DataError(MORE_THAN_BYTES.format(where=where, file_bytes=self.file_bytes, unpacked=unpacked))
 
     def check_columns(self, where: str, count: int) -> None:
         """Raise a DataError if there are too many columns."""

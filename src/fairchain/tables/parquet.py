@@ -40,6 +40,10 @@ WIDTH, WIDEST = 8, 32
 _CHILD = "from fairchain.tables.parquet import main; main()"
 _LAST_SECONDS = 1.0
 Header = dict[str, Any]
+DAMAGED_OR_TOO_LARGE = (
+    "{path}: damaged, or too large for the memory allowed; save it again, or as .csv, or raise "
+    "TableLimits.memory_bytes if you trust the file"
+)
 
 
 def read_parquet(path: Path, limits: TableLimits) -> tuple[int, dict[str, Column | str]]:
@@ -88,10 +92,7 @@ def read_parquet(path: Path, limits: TableLimits) -> tuple[int, dict[str, Column
         raise DataError(
             f"{path}: unpacking takes more than {limits.seconds:,} seconds; save it again, or raise TableLimits.seconds"
         )
-    raise DataError(
-        f"{path}: damaged, or too large for the memory allowed; save it again, or as .csv, "
-        "or raise TableLimits.memory_bytes if you trust the file"
-    )
+    raise DataError(DAMAGED_OR_TOO_LARGE.format(path=path))
 
 
 def _read(stream: IO[bytes], most_bytes: int) -> tuple[int, dict[str, Column | str]]:

@@ -26,6 +26,9 @@ from fairchain.tables.parquet import read_parquet
 
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 READ = "a .csv, .tsv, .csv.gz or .parquet file, a pandas or polars frame, or a mapping of names to columns"
+NO_COLUMN = "{source}: there is no column {name} ({hint}){advice}"
+HEADER_ADVICE = "; if the first row contains data, write one above it that names the columns"
+NO_FILE = "{path}: no such file; give {read}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +60,10 @@ class RawTable:
         if name not in self.names:
             advice = f"; {remedy}" if remedy else ""
             if any(parse_number(other) is not None for other in self.names):
-                advice += "; if the first row contains data, write one above it that names the columns"
-            raise DataError(f"{self.source}: there is no column {shown(name)} ({near(name, self.names)}){advice}")
+                advice += HEADER_ADVICE
+            raise DataError(
+                NO_COLUMN.format(source=self.source, name=shown(name), hint=near(name, self.names), advice=advice)
+            )
         return self.load(name)
 
     def column(self, name: str) -> NDArray[Any]:
@@ -207,7 +212,7 @@ def _read_file(path: Path, limits: TableLimits) -> RawTable:
             found = texts = read_delimited(path, limits)
             count = next(iter(texts.values())).count
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file; give {READ}") from None
+        raise DataError(NO_FILE.format(path=path, read=READ)) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}); give {READ}") from None
     except ValueError as error:

@@ -6,6 +6,7 @@ import hashlib
 import struct
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from fairchain.messages import many
 from fairchain.spec.schema import Marginals, Spec, Table
 from fairchain.tables.cell_values import feature_values, label_values, missing_cells
 from fairchain.tables.read import RawTable
+
+POPULATION_IS_NO_TABLE = 'population.kind: a table is given, but the population is another one; write kind = "table"'
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +49,7 @@ class TableRows:
         The frame that the rows were read from, None for other tables: row i of the arrays is its row `numbers[i] - 1`.
     """
 
-    values: NDArray[np.float64]
+    values: NDArray[Any]
     truth: NDArray[np.int16] | None
     recorded: NDArray[np.int16] | None
     numbers: NDArray[np.int64]
@@ -79,7 +82,7 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
     """
     population = spec.population
     if not isinstance(population, Table | Marginals):
-        raise SpecError('population.kind: a table is given, but the population is another one; write kind = "table"')
+        raise SpecError(POPULATION_IS_NO_TABLE)
     stated = population.frequencies if isinstance(population, Marginals) else {}
     kept_missing = _given_to_the_model(spec) if keep is None else keep
     gone = np.zeros(table.count, bool)

@@ -1,7 +1,7 @@
-"""Texts from a file, one after another, and as rows of word numbers: what a network reads of them.
+"""Texts of a file or a frame: as they are, or as rows of word numbers, with the columns beside them.
 
-A file is read as a stream: only the words that a network reads are kept. Bytes that are not UTF-8 become a sign that
-separates words.
+A file is read as a stream; of texts as word numbers only the words that a network reads are kept. Bytes that are not
+UTF-8 become a sign that separates words.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import hashlib
 import json
 import math
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.errors import DataError
+from fairchain.errors import DataError, SpecError
 from fairchain.messages import near, shown
 from fairchain.spec import Texts
+from fairchain.tables import RawTable, read_table
 from fairchain.text.files import digest_of, keep, kept, key_of, limited_lines, stamps_of
 from fairchain.text.lexicon import Ids, Lexicon, tokenise
 
@@ -32,40 +33,65 @@ MOST_BYTES = 8_000_000_000
 LONGEST_TEXT = 16_000_000
 MOST_TEXTS = 20_000_000
 MOST_WORDS = 250_000_000
+# Characters of texts that are kept as they are.
+MOST_CHARACTERS = 1_000_000_000
 # Characters of a text by which most networks have read as many words as they read; the rest is looked at if not.
 LETTERS_PER_WORD = 10
 # Characters of a cell of pair_by: a label or a number, and no text.
 LONGEST_MARK = 200
 # Changes whenever the same texts would give other words.
 VERSION = 2
-NO_PAIRS = "; change or remove pair_by in [population]"
 READ = "a .txt file with a text on each line, or a .csv, .tsv or .jsonl file"
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """The texts that hold a known word, as rows of word numbers.
+    """The texts of a file or a frame that a model can be shown.
 
     Parameters
     ----------
-    ids
-        (texts, length) int32; what comes after a text's last word is 0.
+    values
+        Texts as they are, (texts, 1) of str; or the word numbers of texts with a known word, (texts, length) int32,
+        where what comes after a text's last word is 0.
     name
-        The file or data set, for messages and statements.
+        The file, frame or data set, for messages and statements.
     sha256
-        Of the file.
+        Of the file; of a frame of the cells that are used.
     total
-        How many texts there are, also those that are left out since they hold no known word.
+        How many texts there are, also those that are left out since they are empty or hold no known word.
+    numbers
+        (texts,): the number of each text in the file or frame, from 1; None of a corpus that was kept in the cache.
     ranks
         (texts,) int32; texts whose cells in `pair_by` are alike have the same rank, and a larger cell a higher one.
         All 0 where there is no such column.
+    columns
+        The cells of the columns beside the texts that the spec names, and of no other text.
+    replaced
+        Texts in which bytes that are not UTF-8 were replaced.
     """
 
-    ids: Ids
+    values: NDArray[Any]
     name: str
     sha256: str
     total: int
     ranks: Ids
+    numbers: NDArray[np.int64] | None = None
+    columns: dict[str, NDArray[np.object_]] = field(default_factory=dict)
+    replaced: int = 0
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def raw(self) -> bool:
+        """Whether the texts are kept as they are."""
+        return self.values.dtype == object
+
+    @property
+    def ids(self) -> Ids:
+        """The word numbers of the texts."""
+        assert not self.raw
+        return self.values
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
@@ -75,38 +101,80 @@ class Corpus:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How many words of each text are read."""
+        """How many words of each text are read; the characters of texts as they are."""
+        if self.raw:
+            return np.array([len(text) for text in self.values[:, 0].tolist()], np.int64)
         counted: NDArray[np.int64] = np.count_nonzero(self.ids, axis=1)
         return counted
 
 
-def read_corpus(population: Texts, lexicon: Lexicon, length: int) -> Corpus:
-    """Return the corpus that a population names, cut to what a network reads; the last one is kept in memory.
+# The columns beside the texts that are read, each with the key of the spec that names it.
+Beside = dict[str, str]
 
-    Raises a DataError if the file cannot be read, is too large or has no text with a known word.
+
+def read_corpus(
+    population: Texts,
+    lexicon: Lexicon | None = None,
+    length: int = 0,
+    *,
+    beside: Beside | None = None,
+    frame: Any = None,
+) -> Corpus:
+    """Return the corpus that a population names; the last one of a file is kept in memory.
+
+    Parameters
+    ----------
+    population
+        Names the file, the column of the texts and the one by which they are paired.
+    lexicon, length
+        The words that a network reads, and how many; without them texts are kept as they are.
+    beside
+        Further columns, each with the key of the spec that names it.
+    frame
+        A pandas or polars frame or a mapping of columns that has the texts, in place of a file.
+
+    Raises a DataError if the texts cannot be read, are too many, or none has a known word.
     """
+    beside = dict(beside or {})
+    column: str | None
+    # One text as every group needs no other like it.
+    pair_by = population.pair_by if population.reading == "observed" else None
+    if frame is not None:
+        return _from_frame(frame, population.column, pair_by, beside, lexicon, length)
     if population.dataset is not None:
         from fairchain.datasets import here
 
-        path = here(population.dataset)[0]
-        column, pair_by = population.column or "comment", population.pair_by or "toxic"
-        return _loaded(path, column, pair_by, length, lexicon, stamps_of(path), known=True)
-    path = Path(str(population.path))
-    # One text as every group needs no other like it.
-    paired = population.pair_by if population.reading == "observed" else None
-    return _loaded(path, population.column, paired, length, lexicon, stamps_of(path), known=False)
+        path, column = here(population.dataset)[0], population.column or "comment"
+        pair_by = population.pair_by or "toxic"
+    elif population.path is not None:
+        path, column = Path(population.path), population.column
+    else:
+        raise SpecError(
+            'population.path: missing; name the file of the texts, path = "texts.csv", write dataset = "toxicity", or '
+            "give the texts: --data (data=... in Python)"
+        )
+    known = population.dataset is not None
+    return _loaded(path, column, pair_by, tuple(beside.items()), length, lexicon, stamps_of(path), known=known)
 
 
 @lru_cache(maxsize=1)
 def _loaded(
-    path: Path, column: str | None, pair_by: str | None, length: int, lexicon: Lexicon, _stamps: object, *, known: bool
+    path: Path,
+    column: str | None,
+    pair_by: str | None,
+    beside: tuple[tuple[str, str], ...],
+    length: int,
+    lexicon: Lexicon | None,
+    _stamps: object,
+    *,
+    known: bool,
 ) -> Corpus:
     """Read a corpus; the words of a `known` data set are kept in the user's cache once they have been looked up.
 
     A user's own texts are not copied there.
     """
-    if not known:
-        return _read(path, column, pair_by, length, lexicon)
+    if not known or lexicon is None or beside:
+        return _read(path, column, pair_by, dict(beside), length, lexicon)
     from fairchain.datasets import cache_dir
 
     sha256, folder = digest_of(path), cache_dir() / "corpora"
@@ -114,7 +182,7 @@ def _loaded(
     arrays = kept(folder, key) or {}
     if arrays.keys() == {"ids", "total", "ranks"} and _usable(**arrays, length=length, words=len(lexicon)):
         return Corpus(arrays["ids"], str(path), sha256, int(arrays["total"]), arrays["ranks"])
-    found = _read(path, column, pair_by, length, lexicon)
+    found = _read(path, column, pair_by, {}, length, lexicon)
     if found.sha256 == sha256:
         keep(folder, key, ids=found.ids, total=np.array(found.total), ranks=found.ranks)
     return found
@@ -126,38 +194,113 @@ def _usable(ids: NDArray[Any], total: NDArray[Any], ranks: NDArray[Any], length:
     return fits and bool(ids.min() >= 0 and ids.max() <= words)
 
 
-def _read(path: Path, column: str | None, pair_by: str | None, length: int, lexicon: Lexicon) -> Corpus:
-    numbers, unknown = lexicon.numbers, lexicon.unknown
+def _read(
+    path: Path, column: str | None, pair_by: str | None, beside: Beside, length: int, lexicon: Lexicon | None
+) -> Corpus:
     digest = hashlib.sha256()
-    words, ends, marks = array("i"), array("q"), array("i")
+    named = dict(beside) if pair_by is None else {pair_by: "pair_by in [population]", **beside}
+    rows = texts_in(path, column, named, digest.update)
+    return _gathered(rows, str(path), digest, pair_by, list(named), length, lexicon)
+
+
+def _from_frame(
+    frame: Any, column: str | None, pair_by: str | None, beside: Beside, lexicon: Lexicon | None, length: int
+) -> Corpus:
+    """Return the texts of a table in memory, character by character as they are in its column."""
+    table = read_table(frame)
+    if column is None and len(table.names) > 1:
+        raise DataError(f'{table.source}: has {len(table.names)} columns; say which one has the texts: column = "..."')
+    column = table.names[0] if column is None else column
+    named = dict(beside) if pair_by is None else {pair_by: "pair_by in [population]", **beside}
+    cells = [table.texts(name) for name in _present(table.source, table.names, named)]
+    texts = original_texts(frame, table, column)
+    digest = hashlib.sha256()
+
+    def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
+        for text, *others in zip(texts, *cells, strict=True):
+            row = (text, tuple(other or "" for other in others))
+            digest.update(json.dumps(row).encode() + b"\n")
+            yield row
+
+    return _gathered(rows(), table.source, digest, pair_by, list(named), length, lexicon)
+
+
+def original_texts(frame: Any, table: RawTable, column: str) -> list[str]:
+    """Return a column of a frame or mapping as texts with every blank; "" is missing."""
+    table.cells(column, 'name the column with the texts: column = "..." in [population]')
+    keys = list(frame.columns) if hasattr(frame, "columns") else list(frame)
+    cells = frame[keys[table.names.index(column)]]
+    texts = []
+    for number, text in enumerate(cells.to_list() if hasattr(cells, "to_list") else list(cells), 1):
+        missing = text is None or (isinstance(text, float) and math.isnan(text)) or type(text).__name__ == "NAType"
+        if not isinstance(text, str) and not missing:
+            raise DataError(
+                f"{table.source}: column {shown(column)}: row {number:,} has a {type(text).__name__}, not a text; name "
+                "the column with the texts"
+            )
+        texts.append("" if missing else str(text))
+    return texts
+
+
+def _gathered(
+    rows: Iterator[tuple[str, tuple[str, ...]]],
+    name: str,
+    digest: Any,
+    pair_by: str | None,
+    columns: list[str],
+    length: int,
+    lexicon: Lexicon | None,
+) -> Corpus:
+    """Return a corpus from texts with their cells in these columns, of which the first may be `pair_by`."""
+    words, ends, marks, numbers = array("i"), array("q"), array("i"), array("q")
+    kept_texts: list[str] = []
+    cells: list[tuple[str, ...]] = []
     seen: dict[str, int] = {}
-    total = 0
-    for text, mark in texts_in(path, column, pair_by, digest.update):
-        total += 1
+    total = characters = replaced = 0
+    for total, (text, others) in enumerate(rows, 1):
+        mark = others[0] if pair_by is not None else ""
         if len(mark) > LONGEST_MARK:
             raise DataError(
-                f"{path}: {shown(str(pair_by))} has a cell of more than {LONGEST_MARK} characters; pair_by "
+                f"{name}: {shown(str(pair_by))} has a cell of more than {LONGEST_MARK} characters; pair_by "
                 "names a column of labels or numbers"
             )
-        found = _known(text, numbers, unknown, length)
-        if not found:
-            continue
-        words.extend(found)
-        ends.append(len(words))
+        if lexicon is None:
+            if not text.strip():
+                continue
+            kept_texts.append(text)
+            characters += len(text)
+            replaced += "\N{REPLACEMENT CHARACTER}" in text
+        else:
+            found = _known(text, lexicon.numbers, lexicon.unknown, length)
+            if not found:
+                continue
+            words.extend(found)
+            ends.append(len(words))
+        numbers.append(total)
         marks.append(seen.setdefault(mark, len(seen)))
+        cells.append(others)
         if total > MOST_TEXTS or len(ends) * length > MOST_WORDS:
             raise DataError(
-                f"{path}: more than {min(MOST_TEXTS, MOST_WORDS // length):,} texts of {length} words; keep some"
+                f"{name}: more than {min(MOST_TEXTS, MOST_WORDS // length):,} texts of {length} words; keep some"
             )
+        if characters > MOST_CHARACTERS:
+            raise DataError(f"{name}: more than {MOST_CHARACTERS:,} characters; keep some of its texts")
     if not total:
-        raise DataError(f"{path}: holds no texts; give {READ}")
-    if not ends:
-        raise DataError(f"{path}: none of its {total:,} texts holds a word of {lexicon.name}; is it one language?")
-    stops = np.frombuffer(ends, np.int64)
-    ids = np.zeros((len(stops), length), np.int32)
-    ids[np.arange(length) < np.diff(stops, prepend=0)[:, None]] = np.frombuffer(words, np.int32)
+        raise DataError(f"{name}: holds no texts; give {READ}")
+    if not numbers:
+        why = "is one" if lexicon is None else f"holds a word of {lexicon.name}; is it one language?"
+        raise DataError(f"{name}: none of its {total:,} texts {why}")
+    if lexicon is None:
+        values: NDArray[Any] = np.empty((len(kept_texts), 1), object)
+        values[:, 0] = kept_texts
+    else:
+        stops = np.frombuffer(ends, np.int64)
+        values = np.zeros((len(stops), length), np.int32)
+        values[np.arange(length) < np.diff(stops, prepend=0)[:, None]] = np.frombuffer(words, np.int32)
     ranks = _ranks(list(seen))[np.frombuffer(marks, np.int32)]
-    return Corpus(ids, str(path), digest.hexdigest(), total, ranks)
+    beside = {column: np.array([row[place] for row in cells], object) for place, column in enumerate(columns)}
+    placed = np.frombuffer(numbers, np.int64)
+    return Corpus(values, name, digest.hexdigest(), total, ranks, placed, beside, replaced)
 
 
 def _ranks(cells: list[str]) -> Ids:
@@ -183,25 +326,41 @@ def _known(text: str, numbers: dict[str, int], unknown: int, length: int) -> lis
 
 
 def texts_in(
-    path: Path, column: str | None, pair_by: str | None, update: Callable[[bytes], object]
-) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a file with their cells in `pair_by`; `update` gets the bytes of the file on the way."""
+    path: Path, column: str | None, beside: Beside, update: Callable[[bytes], object]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the texts of a file with their cells in other columns; `update` gets the bytes of the file on the way.
+
+    `beside` has the other columns, each with the key of the spec that names it.
+    """
     suffix = path.suffix.lower()
-    lines = (line.decode(errors="replace") for line in limited_lines(path, LONGEST_TEXT, MOST_BYTES, update))
+    # A cell of a table may hold line ends, which are kept.
+    cells = suffix in (".csv", ".tsv")
+    found = limited_lines(path, LONGEST_TEXT, MOST_BYTES, update, ends=cells)
+    lines = (line.decode(errors="replace") for line in found)
     if suffix == ".txt":
         if column is not None:
             raise DataError(f"{path}: a .txt file has a text on each line and no column {shown(column)}; remove column")
-        if pair_by is not None:
-            raise DataError(f"{path}: a .txt file has no column {shown(pair_by)} beside its texts; remove pair_by")
-        return ((line, "") for line in lines if line.strip())
+        for name, key in beside.items():
+            raise DataError(f"{path}: a .txt file has no column {shown(name)} beside its texts; change or remove {key}")
+        return ((line, ()) for line in lines if line.strip())
     if suffix == ".jsonl":
-        return _from_json(path, column, pair_by, lines)
-    if suffix in (".csv", ".tsv"):
-        return _from_table(path, column, pair_by, lines, tabs=suffix == ".tsv")
+        return _from_json(path, column, beside, lines)
+    if cells:
+        return _from_table(path, column, beside, lines, tabs=suffix == ".tsv")
     raise DataError(f'{path}: a corpus that ends in "{suffix}" is not read; give {READ}')
 
 
-def _from_json(path: Path, column: str | None, pair_by: str | None, lines: Iterator[str]) -> Iterator[tuple[str, str]]:
+def _present(source: str, names: Sequence[str], beside: Beside) -> list[str]:
+    """Return the names of the other columns, all of which there must be."""
+    for name, key in beside.items():
+        if name not in names:
+            raise DataError(f"{source}: there is no column {shown(name)} ({near(name, names)}); change or remove {key}")
+    return list(beside)
+
+
+def _from_json(
+    path: Path, column: str | None, beside: Beside, lines: Iterator[str]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -211,32 +370,40 @@ def _from_json(path: Path, column: str | None, pair_by: str | None, lines: Itera
             raise DataError(
                 f"{path}, line {number:,}: not valid JSON; write a text or an object on each line"
             ) from None
-        mark: Any = None
+        cells: list[Any] = []
         if isinstance(found, dict):
             if column is None:
                 raise DataError(f'{path}: holds objects; say which key has the text: column = "..." in [population]')
-            for key, remedy in ((column, ""), (pair_by, NO_PAIRS)):
-                if key is not None and key not in found:
-                    known = near(key, list(found))
-                    raise DataError(f"{path}, line {number:,}: there is no key {shown(key)} ({known}){remedy}")
-            found, mark = found[column], None if pair_by is None else found[pair_by]
-        elif pair_by is not None:
-            raise DataError(f"{path}, line {number:,}: is a bare text, with no key {shown(pair_by)}; remove pair_by")
+            for name, remedy in ((column, ""), *((name, f"; change or remove {key}") for name, key in beside.items())):
+                if name not in found:
+                    known = near(name, list(found))
+                    raise DataError(f"{path}, line {number:,}: there is no key {shown(name)} ({known}){remedy}")
+            cells = [found[name] for name in beside]
+            found = found[column]
+        else:
+            for name, key in beside.items():
+                raise DataError(
+                    f"{path}, line {number:,}: is a bare text, with no key {shown(name)}; change or remove {key}"
+                )
         if found is not None and not isinstance(found, str):
             raise DataError(f"{path}, line {number:,}: the text is not a string; put quotes around it")
-        if pair_by is not None and isinstance(mark, list | dict):
-            raise DataError(f"{path}, line {number:,}: {shown(pair_by)} is neither a number nor a word; remove pair_by")
-        yield found or "", "" if mark is None else str(mark)
+        for name, cell in zip(beside, cells, strict=True):
+            if isinstance(cell, list | dict):
+                raise DataError(
+                    f"{path}, line {number:,}: {shown(name)} is neither a number nor a word; change or remove "
+                    f"{beside[name]}"
+                )
+        yield found or "", tuple("" if cell is None else str(cell) for cell in cells)
 
 
 def _from_table(
-    path: Path, column: str | None, pair_by: str | None, lines: Iterator[str], *, tabs: bool
-) -> Iterator[tuple[str, str]]:
+    path: Path, column: str | None, beside: Beside, lines: Iterator[str], *, tabs: bool
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     # In tab-separated texts a quote is just a character.
     dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
     # The standard library's limit on cells is a setting for the whole process, and shorter than texts are.
     before = csv.field_size_limit(LONGEST_TEXT)
-    reader = csv.reader((f"{line}\n" for line in lines), **dialect)
+    reader = csv.reader(lines, **dialect)
     try:
         rows = (row for row in reader if row)
         header = [name.strip() for name in next(rows, [])]
@@ -244,18 +411,17 @@ def _from_table(
             return
         if column is None and len(header) > 1:
             raise DataError(f'{path}: has {len(header)} columns; say which one has the texts: column = "..."')
-        for name, remedy in ((column, ""), (pair_by, NO_PAIRS)):
-            if name is not None and name not in header:
-                raise DataError(f"{path}: there is no column {shown(name)} ({near(name, header)}){remedy}")
+        if column is not None and column not in header:
+            raise DataError(f"{path}: there is no column {shown(column)} ({near(column, header)})")
         place = 0 if column is None else header.index(column)
-        beside = None if pair_by is None else header.index(pair_by)
+        others = [header.index(name) for name in _present(str(path), header, beside)]
         for number, row in enumerate(rows, 1):
             if len(row) != len(header):
                 raise DataError(
                     f"{path}, row {number:,}: has {len(row)} cells and the header {len(header)}; put quotes around "
                     "cells that contain a separator"
                 )
-            yield row[place], "" if beside is None else row[beside]
+            yield row[place], tuple(row[other] for other in others)
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num:,}: {error}; double the quotes inside a cell") from None
     finally:

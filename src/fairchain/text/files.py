@@ -22,6 +22,8 @@ from fairchain.errors import DataError, OutputError
 from fairchain.system.atomic_write import place
 
 DIGEST = 32
+CANNOT_BE_READ = "{path}: cannot be read ({strerror})"
+NO_FILE = "{path}: no such file"
 
 
 @contextmanager
@@ -29,19 +31,21 @@ def opened(path: Path, most_bytes: int) -> Iterator[BufferedReader]:
     """Open a regular file that is not too large; what goes wrong while it is read is a DataError."""
     try:
         if not path.is_file():
-            raise DataError(f"{path}: no such file")
+            raise DataError(NO_FILE.format(path=path))
         if path.stat().st_size > most_bytes:
             raise DataError(f"{path}: larger than {most_bytes:,} bytes; keep a part of it")
         with path.open("rb") as file:
             yield file
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+        raise DataError(CANNOT_BE_READ.format(path=path, strerror=error.strerror)) from None
     except ValueError as error:
         raise DataError(f"{path!s}: cannot be read ({error})") from None
 
 
-def limited_lines(path: Path, longest: int, most_bytes: int, update: Callable[[bytes], object]) -> Iterator[bytes]:
-    """Yield the lines of a file without their ends, after `update` got their bytes; a longer line is an error."""
+def limited_lines(
+    path: Path, longest: int, most_bytes: int, update: Callable[[bytes], object], *, ends: bool = False
+) -> Iterator[bytes]:
+    """Yield the lines of a file, without their `ends`, after `update` got their bytes; a longer line is an error."""
     with opened(path, most_bytes) as file:
         number = 0
         while line := file.readline(longest + 2):
@@ -51,7 +55,7 @@ def limited_lines(path: Path, longest: int, most_bytes: int, update: Callable[[b
             update(line)
             # A byte order mark may come before the first line.
             line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            yield line.removesuffix(b"\n").removesuffix(b"\r")
+            yield line if ends else line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def stamps_of(*paths: Path) -> tuple[tuple[Path, int, int], ...]:

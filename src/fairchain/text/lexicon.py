@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.errors import DataError
+from fairchain.errors import DataError, SpecError
 from fairchain.messages import suggest
 from fairchain.spec import TextFeature
 from fairchain.spec.documents import is_file
@@ -27,6 +27,12 @@ _ASCII = {code: " " for code in range(128) if not chr(code).isalnum()} | {ord("'
 # English contractions at the end of a word are words of their own, as lists of word vectors have them: do n't, he 's.
 # The pattern begins with a plain sign, so that the search passes over most of a text quickly.
 _APOSTROPHE = re.compile(r"'(?:((?<=n')t|s|m|d|re|ve|ll)(?!\w))?")
+NO_UNKNOWN_WORD = (
+    'feature "{name}".unknown: {source} has no word "{unknown}" to replace unknown ones; name one that it has, or '
+    'write unknown = "skip"'
+)
+UNKNOWN_VECTORS = 'feature "{name}".vectors: unknown vectors "{source}" ({hint}); a file is named with its suffix'
+VECTORS_NOT_FINITE = "{source}: some numbers are not finite; repair the file"
 
 
 def tokenise(text: str) -> list[str]:
@@ -122,6 +128,12 @@ def lexicon_of(feature: TextFeature) -> Lexicon:
     The last few are kept, since the population, the network and its checks use the same one. Raises a DataError if the
     file cannot be read, or the data set is not in the cache.
     """
+    if feature.raw:
+        raise SpecError(
+            f'feature "{feature.name}": this network takes words, and neither vectors nor vocabulary says which; write '
+            'length = ... and vectors = "glove" (or a file) if it takes vectors of words, vocabulary = "words.txt" if '
+            "it takes their numbers"
+        )
     files: list[Path] = []
     if feature.vocabulary is None and not is_file(feature.vectors):
         from fairchain.datasets import here
@@ -148,18 +160,12 @@ def _loaded(feature: TextFeature, _stamps: object) -> Lexicon:
     elif source in DATASETS:
         words, table, sha256 = dataset_vectors(source)
     else:
-        raise DataError(
-            f'feature "{feature.name}".vectors: unknown vectors "{source}" ({suggest(source, DATASETS)}); a file '
-            "is named with its suffix"
-        )
+        raise DataError(UNKNOWN_VECTORS.format(name=feature.name, source=source, hint=suggest(source, DATASETS)))
     if table is not None and not np.isfinite(table).all():
-        raise DataError(f"{source}: some numbers are not finite; repair the file")
+        raise DataError(VECTORS_NOT_FINITE.format(source=source))
     lexicon = Lexicon(words, table, sha256, source)
     if feature.unknown == "skip":
         return lexicon
     if feature.unknown not in lexicon.numbers:
-        raise DataError(
-            f'feature "{feature.name}".unknown: {source} has no word "{feature.unknown}" to replace unknown ones; '
-            'name one that it has, or write unknown = "skip"'
-        )
+        raise DataError(NO_UNKNOWN_WORD.format(name=feature.name, source=source, unknown=feature.unknown))
     return replace(lexicon, unknown=lexicon.numbers[feature.unknown])

@@ -26,6 +26,10 @@ from fairchain.text.terms import Terms, kept_words
 HalfWords = NDArray[np.uint32]
 # Texts that are looked at together, so that memory stays flat.
 BLOCK = 2**12
+SYNONYMS_NEED_VECTORS = (
+    'population.synonyms: "vectors" needs word vectors, and the network takes numbers of words; write synonyms = '
+    '"wordnet", or replace = 0'
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +116,7 @@ def replacing_of(
     if population.synonyms == "wordnet":
         synonyms = listed_words(lexicon, read_wordnet(str(population.wordnet)), population.neighbours, kept)
     elif lexicon.table is None:
-        raise SpecError(
-            'population.synonyms: "vectors" needs word vectors, and the network takes numbers of words; write '
-            'synonyms = "wordnet", or replace = 0'
-        )
+        raise SpecError(SYNONYMS_NEED_VECTORS)
     else:
         synonyms = nearest_words(lexicon, population.neighbours, kept, cache_dir() / "neighbours")
     blocks = (texts[start : start + BLOCK] for start in range(0, len(texts), BLOCK))

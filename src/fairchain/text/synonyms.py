@@ -37,6 +37,8 @@ VERSION = 2
 PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
 MOST_WORDNET_BYTES = 200_000_000
 LONGEST_LINE = 100_000
+BAD_LINE = "{path}, line {number:,}: not laid out as WordNet 3.0 is; install wordnet-base, or get it again"
+NO_FOLDER = "{folder}: no such folder; name the one that holds index.noun and data.noun"
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +207,7 @@ def read_wordnet(folder: str | Path) -> dict[str, list[str]]:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder; name the one that holds index.noun and data.noun")
+        raise DataError(NO_FOLDER.format(folder=folder))
     found: dict[str, list[str]] = {}
     for part in PARTS_OF_SPEECH:
         synsets = dict(_synsets(folder / f"data.{part}"))
@@ -250,4 +252,4 @@ def _lines(path: Path) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def _damaged(path: Path, number: int) -> DataError:
-    return DataError(f"{path}, line {number:,}: not laid out as WordNet 3.0 is; install wordnet-base, or get it again")
+    return DataError(BAD_LINE.format(path=path, number=number))

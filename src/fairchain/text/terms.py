@@ -27,6 +27,7 @@ from fairchain.spec.schema import Text
 from fairchain.spec.validate import NONE_VALUES
 from fairchain.text.corpus import Corpus
 from fairchain.text.lexicon import Lexicon, tokenise
+from fairchain.text.spans import Span, TermFinder, checked_term
 
 SHIPPED = ("religion", "race", "gender")
 NEUTRAL = "neutral"
@@ -34,6 +35,15 @@ MOST_BYTES = 4_000_000
 MOST_TERMS = 20_000
 
 Lists = dict[str, tuple[str, ...]]
+LIST_TERMS_ENDS = "a list of terms ends in .toml or .json; rename it, or write it as one"
+LISTS_NOT_PARALLEL = (
+    '{where}: "{other}" has {words_count} words and "{value}" {target_count}; as = "swapped" exchanges words at the '
+    "same place, so all lists must be equally long"
+)
+NEUTRAL_WORDS_NEEDED = (
+    '{where}: as = "swapped" needs words in place of a term where the text is to mention "{value}"; add neutral = '
+    "[...] to the list, or leave the value out"
+)
 
 
 @dataclass(frozen=True)
@@ -51,8 +61,13 @@ class Terms:
 
     @property
     def all_words(self) -> frozenset[str]:
-        """Every term of every value."""
-        return frozenset(word for words in self.words.values() for word in words)
+        """Every term of every value, in lower case."""
+        return frozenset(word.lower() for words in self.words.values() for word in words)
+
+    @property
+    def owners(self) -> dict[str, str]:
+        """The value of each term, in lower case."""
+        return {word.lower(): value for value, words in self.words.items() for word in words}
 
     @property
     def sha256(self) -> str:
@@ -61,35 +76,36 @@ class Terms:
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def exchange(self, value: str) -> dict[str, str]:
-        """Return for each term of any value the term of this one in the same form.
+        """Return for each term of any value, in lower case, the term of this one in the same form.
 
         Raises a SpecError if the lists are not parallel, or there are no words for a text that mentions no value.
         """
         target = self.neutral if value == self.none_value else self.words[value]
         where = f'feature "{self.feature}".terms'
         if target is None:
-            raise SpecError(
-                f'{where}: as = "swapped" needs words in place of a term where the text is to mention '
-                f'"{value}"; add neutral = [...] to the list, or leave the value out'
-            )
+            raise SpecError(NEUTRAL_WORDS_NEEDED.format(where=where, value=value))
         found: dict[str, str] = {}
         for other, words in self.words.items():
             if other != self.none_value and len(words) != len(target):
                 raise SpecError(
-                    f'{where}: "{other}" has {len(words)} words and "{value}" {len(target)}; as = "swapped" exchanges '
-                    "words at the same place, so all lists must be equally long"
+                    LISTS_NOT_PARALLEL.format(
+                        where=where, other=other, words_count=len(words), value=value, target_count=len(target)
+                    )
                 )
             for word, instead in zip(words, target, strict=False):
-                found.setdefault(word, instead)
+                found.setdefault(word.lower(), instead)
         return found
 
 
-def terms_of(feature: CategoryFeature) -> Terms:
+def terms_of(feature: CategoryFeature, *, raw: bool = False) -> Terms:
     """Return the terms of a feature, checked.
+
+    `raw` says that they are looked for in texts as they are: then a term may have several words.
 
     Raises a SpecError or DataError if a list cannot be read or is invalid: a value without words, a word of two values,
     a word that the tokeniser cuts.
     """
+    checked = checked_term if raw else _one_word
     where = f'feature "{feature.name}".terms'
     lists = lists_of(feature)
     values = [str(value) for value in feature.values]
@@ -108,11 +124,11 @@ def terms_of(feature: CategoryFeature) -> Terms:
         )
     if len(without) == len(values):
         raise SpecError(f"{where}: no value has words; list some")
-    words = {value: tuple(_checked(where, value, word) for word in lists.get(value, ())) for value in values}
+    words = {value: tuple(checked(where, value, word) for word in lists.get(value, ())) for value in values}
     if sum(map(len, words.values())) > MOST_TERMS:
         raise SpecError(f"{where}: more than {MOST_TERMS:,} words; keep those that texts use")
     for (one, first), (other, second) in combinations(words.items(), 2):
-        shared = set(first) & set(second)
+        shared = {word.lower() for word in first} & {word.lower() for word in second}
         if shared:
             raise SpecError(
                 f'{where}: "{min(shared)}" is a word of "{one}" and of "{other}"; a text would mention both; give '
@@ -123,7 +139,7 @@ def terms_of(feature: CategoryFeature) -> Terms:
         feature.name,
         words,
         without[0] if without else None,
-        None if neutral is None else tuple(_checked(where, NEUTRAL, word) for word in neutral),
+        None if neutral is None else tuple(checked(where, NEUTRAL, word) for word in neutral),
     )
 
 
@@ -160,7 +176,7 @@ def _read(path: Path) -> Lists:
     suffix = path.suffix.lower()
     try:
         if suffix not in (".toml", ".json"):
-            raise SpecError("a list of terms ends in .toml or .json; rename it, or write it as one")
+            raise SpecError(LIST_TERMS_ENDS)
         found = parse_document(read_bytes(path, MOST_BYTES, "check terms in the [[feature]]"), suffix)
         return msgspec.convert(found, dict[str, tuple[Text, ...]])
     except msgspec.ValidationError:
@@ -170,17 +186,26 @@ def _read(path: Path) -> Lists:
         raise SpecError(f"{path}: {error}") from None
 
 
-def _checked(where: str, value: str, word: str) -> str:
+def _one_word(where: str, value: str, word: str) -> str:
     tokens = tokenise(word)
     if len(tokens) != 1:
         raise SpecError(
-            f'{where}: "{word}" of "{value}" is {len(tokens)} words ({", ".join(tokens) or "none"}); a term is one '
-            "word, as the tokeniser cuts texts"
+            f'{where}: "{word}" of "{value}" is {len(tokens)} words ({", ".join(tokens) or "none"}); a network of '
+            "word vectors or numbers is compared by terms of one word, as the tokeniser cuts texts"
         )
     return tokens[0]
 
 
 Mask = NDArray[np.bool_]
+
+
+def spans_in(texts: NDArray[np.object_], terms: Sequence[Terms]) -> dict[int, tuple[Span, ...]]:
+    """Return the spans of all terms in texts as they are, (texts, 1), for the texts that have some."""
+    finder = TermFinder([word for each in terms for word in each.all_words])
+    found = ((place, finder.spans(text)) for place, text in enumerate(texts[:, 0].tolist()))
+    return {place: spans for place, spans in found if spans}
+
+
 # Texts that are looked at together, so that memory stays flat.
 BLOCK = 2**16
 
@@ -197,17 +222,28 @@ class Mentions:
 
     @classmethod
     def of(cls, corpus: Corpus, lexicon: Lexicon, terms: Terms) -> Mentions:
-        """Find the terms of a feature in a corpus."""
+        """Find the terms of a feature in a corpus of word numbers."""
         values = [value for value in terms.words if value != terms.none_value]
         owner = np.zeros(len(lexicon) + 1, np.int16)
         for place, value in enumerate(values, 1):
             owner[[lexicon.numbers[word] for word in terms.words[value] if word in lexicon.numbers]] = place
-        found = np.zeros((len(values), len(corpus.ids)), bool)
-        for start in range(0, len(corpus.ids), BLOCK):
-            owners = owner[corpus.ids[start : start + BLOCK]]
+        found = np.zeros((len(values), len(corpus.values)), bool)
+        for start in range(0, len(corpus.values), BLOCK):
+            owners = owner[corpus.values[start : start + BLOCK]]
             for place in np.unique(owners[owners > 0]).tolist():
                 found[place - 1, start : start + BLOCK] = (owners == place).any(axis=1)
         return cls(terms, dict(zip(values, found, strict=True)))
+
+    @classmethod
+    def in_spans(cls, spans: Mapping[int, tuple[Span, ...]], count: int, terms: Terms) -> Mentions:
+        """Return the mentions of a feature from the spans of all terms in `count` texts."""
+        owners = terms.owners
+        found = {value: np.zeros(count, bool) for value in terms.words if value != terms.none_value}
+        for text, each in spans.items():
+            for span in each:
+                if span.term in owners:
+                    found[owners[span.term]][text] = True
+        return cls(terms, found)
 
     @property
     def any_value(self) -> Mask:

@@ -29,6 +29,11 @@ LONGEST_WORD = 1000
 # Of a line of a text file: a word and MOST_WIDTH numbers.
 LONGEST_LINE = LONGEST_WORD + 32 * MOST_WIDTH
 DATASETS = ("glove",)
+MORE_THAN_WORDS = (
+    "{path}: more than {most_words:,} words, or one of more than {longest_word:,} bytes; it must be a list, one word "
+    "per line"
+)
+TABLE_TOO_LARGE = "{path}: more than {most_words:,} words or {most_width:,} numbers each; is it the file?"
 
 
 def read_vocabulary(path: str | Path) -> Found:
@@ -78,10 +83,7 @@ def _words(path: Path) -> tuple[tuple[str, ...], str]:
         content = file.read()
     lines = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n", MOST_WORDS)
     if len(lines) > MOST_WORDS or max(map(len, lines)) > LONGEST_WORD:
-        raise DataError(
-            f"{path}: more than {MOST_WORDS:,} words, or one of more than {LONGEST_WORD:,} bytes; it must be a list, "
-            "one word per line"
-        )
+        raise DataError(MORE_THAN_WORDS.format(path=path, most_words=MOST_WORDS, longest_word=LONGEST_WORD))
     if not any(lines):
         raise DataError(f"{path}: holds no words; write one per line")
     return tuple(_decoded(line, number) for number, line in enumerate(lines, 1)), hashlib.sha256(content).hexdigest()
@@ -102,7 +104,7 @@ def _read_text(path: Path) -> Found:
             raise DataError(f"{path}, line {number:,}: found {len(row)} numbers after the word, expected {wanted}")
         width = len(row)
         if width > MOST_WIDTH or len(words) == MOST_WORDS:
-            raise DataError(f"{path}: more than {MOST_WORDS:,} words or {MOST_WIDTH:,} numbers each; is it the file?")
+            raise DataError(TABLE_TOO_LARGE.format(path=path, most_words=MOST_WORDS, most_width=MOST_WIDTH))
         try:
             numbers.extend(map(float, row))
         except ValueError:

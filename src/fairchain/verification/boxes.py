@@ -33,6 +33,10 @@ Floats = NDArray[np.float64]
 MOST_MEMBERS = 64
 # How far a quantile is moved outward, far more than the rounding of its computation.
 OUTWARD = 1e-12
+BOUNDS_OF_INDIVIDUALS = (
+    'guarantee.engine: "bounds" compares individuals as groups of one value each; give every protected feature groups '
+    "of single values"
+)
 
 
 class Axis(Protocol):
@@ -436,10 +440,7 @@ def box_space(case: Case) -> BoxSpace:
     members, shares = _members(restricted)
     ranges = any(single(each) is None for member in members for each in member.distributions)
     if comparison.individual and (ranges or (shares.max(axis=1) < 1).any()):
-        raise SpecError(
-            'guarantee.engine: "bounds" compares individuals as groups of one value each; give every protected feature '
-            "groups of single values"
-        )
+        raise SpecError(BOUNDS_OF_INDIVIDUALS)
     weights = np.zeros((len(comparison.subgroups), len(members)))
     start = 0
     for row, subgroup in enumerate(comparison.subgroups):

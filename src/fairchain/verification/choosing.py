@@ -1,9 +1,9 @@
 """The choice of an engine: what answers a case at the least cost, unless the spec names an engine.
 
-Rows of a table are counted. Few inputs are enumerated at once. Otherwise inputs are sampled first. If they are finitely
-many, the enumeration takes over as soon as sampling has cost as much as evaluating all of them, or is forecast to need
-more: a gap near the threshold costs at most about twice an enumeration. Small ReLU networks of few real inputs are left
-to branch and bound if sampling has no verdict in sight.
+Rows of a table are counted, and so are the texts of a corpus that is not large. Few inputs are enumerated at once.
+Otherwise inputs are sampled first. If they are finitely many, the enumeration takes over as soon as sampling has cost
+as much as evaluating all of them, or is forecast to need more: a gap near the threshold costs at most about twice an
+enumeration. Small ReLU networks of few real inputs are left to branch and bound if sampling has no verdict in sight.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature, Feature, ProbabilityFormula, Spec, Table, domain_of, groups_of
 from fairchain.spec.properties import limit_of
 from fairchain.spec.schema import BayesNetwork, Marginals, Uniform
-from fairchain.spec.validate import no_bounds
+from fairchain.spec.validate import may_count, no_bounds
 from fairchain.statistics import Decision, Rule
 from fairchain.verification.answers import Answer, AnswerEngine
 from fairchain.verification.progress import Report
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # So many evaluations are made at once: they take a few milliseconds.
 FEW_EVALUATIONS = 2048
+# A corpus with at most so many evaluations is counted at once.
+FEW_TEXTS = 2**15
 # More evaluations a second are not expected of any network: a space with more for the whole budget is not looked at.
 MOST_SPEED = 2e7
 # Branch and bound takes over from sampling for at most so many features beside the protected ones, and so many ReLUs;
@@ -46,6 +48,8 @@ def engine_for(case: Case, *, certify: bool = False) -> AnswerEngine:
         from fairchain.verification.counting import CountingEngine
 
         return CountingEngine()
+    if may_count(case.spec) and guarantee.engine in ("auto", "counting"):
+        return CorpusEngine()
     if guarantee.engine == "enumeration":
         from fairchain.verification.enumeration import EnumerationEngine
 
@@ -227,6 +231,34 @@ class ProofEngine:
             return relu_network(case.model).units <= MOST_UNITS
         except ModelError:
             return False
+
+
+@dataclass
+class CorpusEngine:
+    """Count a corpus that is not large, or if the spec says so; sample others, and count if sampling costs more."""
+
+    partial: bool = True
+
+    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+        """Answer a case about finitely many texts."""
+        from fairchain.verification.counting import CountingEngine, counted_evaluations
+
+        guarantee = case.spec.guarantee
+        needed, allowed = counted_evaluations(case), guarantee.budget.evaluations
+        few = needed <= FEW_TEXTS and (allowed is None or needed <= allowed)
+        engine = CountingEngine()
+        if few or guarantee.engine == "counting":
+            return engine.answer(case, workers=workers, cancel=cancel, progress=progress)
+
+        def leave(_rule: Rule, evaluations: int, seconds: float) -> bool:
+            if allowed is not None and evaluations + needed > allowed:
+                return False
+            return evaluations >= needed and needed * seconds <= evaluations * (guarantee.budget.seconds - seconds)
+
+        sampled = SamplingEngine(leave=leave).answer(case, workers=workers, cancel=cancel, progress=progress)
+        if sampled.stopped != "left":
+            return sampled
+        return engine.answer(case, workers=workers, cancel=cancel, progress=progress)
 
 
 def _width(answer: Answer) -> float:

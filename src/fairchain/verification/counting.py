@@ -1,4 +1,4 @@
-"""Counting engine: every row of a table is evaluated once, and the decisions are counted by subgroup.
+"""Counting engine: every row of a table, or text of a corpus, is evaluated once, and decisions are counted by subgroup.
 
 The decisions come from the model or, for recorded ones, from a column. Nothing here is random, except the decisions of
 a model that draws them: those of a sample are drawn, a whole population is counted with their probabilities. A run that
@@ -9,10 +9,11 @@ they allow.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from fairchain.models.onnx.decision import WORDS, words_that_change
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations.streams import decision_words
 from fairchain.prepare import Case
-from fairchain.spec import Comparison, Group, Subgroup, Table
+from fairchain.spec import Comparison, Group, Subgroup, Table, Texts
 from fairchain.spec.properties import limit_of
 from fairchain.spec.seeds import derive_seed
 from fairchain.statistics import Decision
@@ -35,8 +36,12 @@ from fairchain.statistics.unseen_rows import UnseenRowsAnswer
 from fairchain.tables import TableRows
 from fairchain.verification.answers import Answer, answer_from
 from fairchain.verification.progress import Progress, Report
+from fairchain.verification.record import Witness
 from fairchain.verification.sampler import labels_in, thread_pool
-from fairchain.verification.witnesses import changed_rows
+from fairchain.verification.witnesses import changed_rows, changed_texts
+
+if TYPE_CHECKING:
+    from fairchain.populations.texts import TextRows
 
 Mask = NDArray[np.bool_]
 # Rows that go through the network in one call.
@@ -47,6 +52,10 @@ ALONE_PER_CALL = 256
 SECONDS_PER_CALL = 0.5
 MOST_PER_CALL = 32768
 NO_LABELS: NDArray[np.integer] = np.empty((1, 0), np.int64)
+GROUP_ROWS = (
+    '{source}: group "{empty}"{more} has 0 of the {values_count:,} rows{given}; remove it from the groups of its '
+    "[[feature]], or leave small groups out: min_size = 30 in [property]"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +85,7 @@ class CountingEngine:
 
     def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about the rows of a table; about those that were seen if it is cancelled."""
-        spec, comparison, rows = case.spec, case.comparison, case.rows
+        comparison, rows = case.comparison, case.rows
         assert rows is not None
         start = time.perf_counter()
 
@@ -109,15 +118,61 @@ class CountingEngine:
             stopped=stopped or ("rows" if inference.decision is Decision.UNDECIDED else "decided"),
             seen=len(found.rows),
             unseen=found.unseen,
-            witnesses=changed_rows(spec, comparison, rows.values[found.rows], found.labels),
+            witnesses=_witnesses(case, found, inference),
             ratio=inference.ratio(),
             exact_gap=inference.exact_gap if _exact(case) and not found.unseen else None,
         )
 
 
 def _exact(case: Case) -> bool:
+    """Return whether the rows are all there are; a corpus is the whole population of its texts."""
     population = case.spec.population
-    return isinstance(population, Table) and population.reading == "population"
+    return isinstance(population, Texts) or (isinstance(population, Table) and population.reading == "population")
+
+
+def counted_evaluations(case: Case) -> int:
+    """Return how many evaluations it takes to count a corpus whole."""
+    if _is_swapped(case):
+        return len(_texts(case).any_pool) * len(_shown(case))
+    assert case.concerned is not None
+    assert case.members is not None
+    columns, _ = _columns(case.comparison, case.groups, case.members, case.concerned, _texts(case).truth)
+    return int(np.count_nonzero(np.any([mask for _, mask in columns], axis=0)))
+
+
+def _is_swapped(case: Case) -> bool:
+    """Return whether every text is shown with the terms of each group."""
+    return isinstance(case.spec.population, Texts) and case.spec.population.reading == "swapped"
+
+
+def _texts(case: Case) -> TextRows:
+    return cast("TextRows", case.rows)
+
+
+def _shown(case: Case) -> list[Group | None]:
+    """Return the groups as which every text is shown; None is the text as it is."""
+    parts = [part for subgroup in case.comparison.subgroups for part in (subgroup.mixed or (subgroup.group,))]
+    return list({None if part is None else part.name: part for part in parts}.values())
+
+
+def _witnesses(case: Case, found: RowCounts, inference: RowsAnswer) -> tuple[Witness, ...]:
+    """Return a few rows, or exchanged texts, whose decision changes with the protected features alone."""
+    comparison, rows = case.comparison, case.rows
+    assert rows is not None
+    if not _is_swapped(case):
+        return changed_rows(case.spec, comparison, rows.values[found.rows], found.labels)
+    if not found.labels.size:
+        return ()
+    shown = _shown(case)
+    pair: Sequence[int] = range(len(shown))
+    if not comparison.individual:
+        i, j, _ = inference.widest()
+        names = [None if group is None else group.name for group in shown]
+        groups = [comparison.subgroups[place].group for place in (i, j)]
+        pair = [names.index(group.name) for group in groups if group is not None]
+        if len(pair) < 2:
+            return ()
+    return changed_texts(case, [shown[place] for place in pair], found.rows, found.labels[list(pair)])
 
 
 def _inference(case: Case, found: RowCounts, stopped: str) -> RowsAnswer:
@@ -162,6 +217,8 @@ def count_rows(
     assert case.concerned is not None
     assert case.members is not None
     evaluation = _Evaluation(case, pool, progress, cancel)
+    if _is_swapped(case):
+        return _count_swapped(case, evaluation)
     if comparison.individual:
         return _count_changes(case, rows, case.concerned, evaluation)
     columns, weights = _columns(comparison, case.groups, case.members, case.concerned, rows.truth)
@@ -169,8 +226,7 @@ def count_rows(
         more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
         given = f' for which property.given "{case.spec.property.given}" holds' if case.spec.property.given else ""
         raise DataError(
-            f'{rows.source}: group "{empty[0]}"{more} has 0 of the {len(rows.values):,} rows{given}; remove it from '
-            "the groups of its [[feature]], or leave small groups out: min_size = 30 in [property]"
+            GROUP_ROWS.format(source=rows.source, empty=empty[0], more=more, values_count=len(rows.values), given=given)
         )
     needed = seen = np.flatnonzero(np.any([mask for _, mask in columns], axis=0))
     known, classes = rows.recorded if decisions is None else decisions, len(case.spec.model.labels)
@@ -271,16 +327,83 @@ def _count_changes(case: Case, table: TableRows, concerned: Mask, evaluation: _E
 
     needed = np.flatnonzero(concerned)
     rows, answers = evaluation(needed, as_each_group, len(members))
+    return _changes(case, evaluation, needed, rows, answers)
+
+
+def _changes(
+    case: Case,
+    evaluation: _Evaluation,
+    needed: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    answers: NDArray[np.integer],
+) -> RowCounts:
+    """Count the rows whose decision is not the same as every group; `answers` is (groups, rows)."""
+    comparison, groups = case.comparison, len(answers)
     totals, trials = (np.full(2, len(each), np.int64) for each in (needed, rows))
     if evaluation.with_probabilities:
         outcome = comparison.outcomes[0] if comparison.outcomes else None
         changing = int(words_that_change(answers.astype(np.int64), outcome).sum())
         counts = SubgroupCounts(trials, np.array([[changing, 0]]), unit=WORDS)
         possible = _possible(np.diff(answers, axis=2, prepend=0).reshape(-1, answers.shape[2]))
-        return RowCounts(counts, totals, NO_LABELS, rows, len(members) * len(rows), possible)
+        return RowCounts(counts, totals, NO_LABELS, rows, groups * len(rows), possible)
     changes = comparison.fold(answers).sum(axis=1, dtype=np.int64)
     return RowCounts(
         counts=SubgroupCounts(trials, changes[None]),
+        totals=totals,
+        labels=answers,
+        rows=rows,
+        evaluations=answers.size,
+        seen=tuple(sorted(labels_in(answers))),
+        unseen=len(needed) - len(rows),
+    )
+
+
+def _count_swapped(case: Case, evaluation: _Evaluation) -> RowCounts:
+    """Evaluate every text that mentions a group as each group, with only its terms exchanged."""
+    comparison, texts, shown = case.comparison, _texts(case), _shown(case)
+
+    def as_each_group(rows: NDArray[np.int64]) -> NDArray[Any]:
+        return np.concatenate([texts.values[rows] if group is None else texts.shown_as(rows, group) for group in shown])
+
+    needed = texts.any_pool.astype(np.int64)
+    rows, answers = evaluation(needed, as_each_group, len(shown))
+    if comparison.individual:
+        return _changes(case, evaluation, needed, rows, answers)
+    # Each subgroup is the texts of its true label, if it has one, as its group.
+    names = [None if group is None else group.name for group in shown]
+    columns: list[tuple[int, int | None]] = []
+    spans = []
+    for subgroup in comparison.subgroups:
+        parts = subgroup.mixed or (subgroup.group,)
+        spans.append(range(len(columns), len(columns) + len(parts)))
+        columns += [(names.index(None if part is None else part.name), subgroup.truth) for part in parts]
+    weights = None
+    if any(subgroup.mixed for subgroup in comparison.subgroups):
+        weights = np.zeros((len(spans), len(columns)))
+        for subgroup_weights, span in zip(weights, spans, strict=True):
+            subgroup_weights[list(span)] = 1 / len(span)
+
+    def of(among: NDArray[np.int64], truth: int | None) -> Mask:
+        if truth is None or texts.truth is None:
+            return np.ones(len(among), bool)
+        return np.asarray(texts.truth[among] == truth)
+
+    totals = np.array([np.count_nonzero(of(needed, truth)) for _, truth in columns], np.int64)
+    classes = len(case.spec.model.labels)
+    if evaluation.with_probabilities:
+        ends: NDArray[np.int64] = answers.astype(np.int64)
+        shares = ends - np.concatenate([np.zeros_like(ends[..., :1]), ends[..., :-1]], axis=2)
+        counted = [shares[place][of(rows, truth)].sum(axis=0) for place, truth in columns]
+        successes = np.array(counted).T[list(comparison.outcomes)]
+        possible = _possible(shares.reshape(-1, classes))
+        return RowCounts(
+            SubgroupCounts(totals, successes, weights, WORDS), totals, NO_LABELS, rows, len(shown) * len(rows), possible
+        )
+    counted = [np.bincount(answers[place][of(rows, truth)], minlength=classes) for place, truth in columns]
+    successes = np.array(counted).T[list(comparison.outcomes)].astype(np.int64)
+    trials = np.array([np.count_nonzero(of(rows, truth)) for _, truth in columns], np.int64)
+    return RowCounts(
+        counts=SubgroupCounts(trials, successes, weights),
         totals=totals,
         labels=answers,
         rows=rows,

@@ -55,6 +55,10 @@ EXACT = 2**53
 
 # A factor as an array with its outer columns first, and the places of these among all outer columns.
 Arranged = tuple[NDArray[Any], tuple[int, ...]]
+BUDGET_TOO_SMALL = (
+    "guarantee.budget.evaluations: {allowed:,} are not enough for the {evaluations:,} evaluations of an enumeration; "
+    "allow more, or leave guarantee.engine out"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,10 +380,7 @@ class EnumerationEngine:
         inputs = self.inputs or input_space(case)
         allowed = case.spec.guarantee.budget.evaluations
         if allowed is not None and inputs.evaluations > allowed:
-            raise SpecError(
-                f"guarantee.budget.evaluations: {int(allowed):,} are not enough for the {inputs.evaluations:,} "
-                "evaluations of an enumeration; allow more, or leave guarantee.engine out"
-            )
+            raise SpecError(BUDGET_TOO_SMALL.format(allowed=int(allowed), evaluations=inputs.evaluations))
         budget = case.spec.guarantee.budget.seconds if self.seconds is None else self.seconds
         deadline = start + budget
 

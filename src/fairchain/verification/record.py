@@ -6,9 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from fairchain.number_format import bounded, close_to
+from fairchain.number_format import bounded
 from fairchain.records import Record
-from fairchain.statements import CONSTANT, constant_headline, headline
+from fairchain.statements import CONSTANT, constant_headline, headline, tipping_statement
 
 # Groups in a printed verdict.
 MOST_GROUPS = 40
@@ -81,6 +81,19 @@ class Witness(Record, frozen=True):
         return f"One {what}, two decisions: {one} as {first}, {other} as {second}{detail}"
 
 
+class Tipping(Record, frozen=True):
+    """How far the population may change before the verdict could: the largest factor for which it is known to hold.
+
+    A population is within a factor if no input is more than so many times as frequent, or as rare, as assumed. In
+    `each_group` every group may change by itself, in `all_groups_alike` the individuals that are shown as every group
+    change; None where rounds do not show the same individual as every group. 1 means that nothing beyond the assumed
+    population is known, and 1000 stands for all larger factors.
+    """
+
+    each_group: float
+    all_groups_alike: float | None
+
+
 class FreeRegion(Record, frozen=True):
     """A box of inputs that all groups get the same label for: the range of each number, the values of each category."""
 
@@ -126,6 +139,14 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     unseen: int = 0
+    tipping: Tipping | None = None
+
+    @property
+    def tipping_sentence(self) -> str:
+        """How far the population may change before the verdict could; empty where there is no verdict."""
+        if self.tipping is None:
+            return ""
+        return tipping_statement(self.decision, self.tipping.each_group, self.tipping.all_groups_alike, self.delta)
 
     @property
     def word(self) -> str:
@@ -144,9 +165,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
             self.decision,
             kind=self.kind,
             inputs=self.inputs,
-            measured=bounded(
-                self.gap, least=close_to(self.gap.estimate, self.threshold) if self.gap.low == self.gap.high else 4
-            ),
+            measured=bounded(self.gap, least=4, threshold=self.threshold),
             threshold=self.threshold,
             at_threshold=self.delta == 0
             and self.decision == "FAIR"
@@ -168,7 +187,8 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
             named = ", ".join(group.name for group in self.left_out[:most])
             lines.append(f"Left out as too small: {named}{', ...' if len(self.left_out) > most else ''}.")
         lines += [witness.text(self.inputs) for witness in self.witnesses[:1]]
-        lines += [self.statement, self.scope, *(f"Note: {note}" for note in self.notes)]
+        lines += [self.statement, *([self.tipping_sentence] if self.tipping is not None else []), self.scope]
+        lines += [f"Note: {note}" for note in self.notes]
         lines += [f"Assumed: {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
 

@@ -9,11 +9,13 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fairchain.certificate_format import EnumerationEvidence, Look, RowEvidence
 from fairchain.number_format import bounded, close_to
 from fairchain.prepare import Case
-from fairchain.spec import Spec, Table
-from fairchain.spec.properties import kind_of, outcome_names
+from fairchain.spec import Spec, Table, Texts
+from fairchain.spec.properties import kind_of, limit_of, outcome_names, shows_same_individual
 from fairchain.spec.seeds import Seed
 from fairchain.statements import (
     bounds_statement,
@@ -29,9 +31,10 @@ from fairchain.statements import (
     statement,
     unseen_statement,
 )
-from fairchain.statistics import Decision, Interval
+from fairchain.statistics import Decision, Interval, Tally
 from fairchain.statistics.rate_counts import compared_rates
 from fairchain.statistics.rules import BatchPlan
+from fairchain.statistics.shift import factor_of_rates, factor_of_rounds
 from fairchain.verification.record import (
     MOST_GROUPS,
     EvaluatedGroup,
@@ -39,6 +42,7 @@ from fairchain.verification.record import (
     Gap,
     Pair,
     SmallGroup,
+    Tipping,
     VerdictRecord,
     Witness,
 )
@@ -46,6 +50,7 @@ from fairchain.verification.sampler import Batch
 
 if TYPE_CHECKING:
     from fairchain.verification.answers import Answer
+VERDICT_HAS_NO_TRUTH = "a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare verdict.conclusion"
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,7 @@ class Verdict:
     unseen: int = 0
     certifiable: bool = True
     constant: str | None = None
+    tipping: Tipping | None = None
     engine: str
     delta: float
     exact: bool
@@ -162,7 +168,7 @@ class Verdict:
         return self.record.text()
 
     def __bool__(self) -> bool:
-        raise TypeError("a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare verdict.conclusion")
+        raise TypeError(VERDICT_HAS_NO_TRUTH)
 
     @property
     def headline(self) -> str:
@@ -190,7 +196,7 @@ class Verdict:
         if self.engine != "counting":
             return "exact" if self.delta == 0 else "stratified"
         interrupted = self.stopped == "interrupted"
-        if isinstance(self.spec.population, Table) and self.spec.population.reading == "population":
+        if _whole(self.spec):
             return "exact" if not self.unseen else "worst case" if interrupted else "random part"
         return "any time" if interrupted else "fixed sample"
 
@@ -239,6 +245,7 @@ class Verdict:
             notes=self.notes,
             assumptions=self.assumptions,
             unseen=self.unseen,
+            tipping=self.tipping,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -262,7 +269,7 @@ class Verdict:
             for group in record.shown_groups[:MOST_GROUPS]
         )
         further = [record.widest_pair, *(witness.text(record.inputs) for witness in self.witnesses[:1])]
-        further += [self.statement, self.scope]
+        further += [self.statement, record.tipping_sentence, self.scope]
         told = "".join(f"<p>{html.escape(text)}</p>" for text in further if text)
         told += "".join(f"<p><b>Note</b>: {html.escape(note)}</p>" for note in self.notes)
         if self.assumptions:
@@ -313,6 +320,7 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
         and not isinstance(answer.record, BoundsRecord)
         and (not isinstance(answer.record, RunRecord) or answer.record.whole),
         constant=constant,
+        tipping=_tipping(case, answer) if constant is None else None,
         engine=answer.engine,
         delta=answer.delta,
         exact=answer.exact_gap is not None,
@@ -321,6 +329,31 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
     )
     # Intervals over many pairs take time too, and it belongs to the answer.
     return replace(verdict, seconds=time.perf_counter() - started)
+
+
+def _tipping(case: Case, answer: Answer) -> Tipping | None:
+    """Return how far the population may change before the verdict could; None without a sound verdict."""
+    comparison, record = case.comparison, answer.record
+    if answer.decision is Decision.UNDECIDED or not answer.sound:
+        return None
+    fair, limit = answer.decision is Decision.FAIR, float(limit_of(case.spec))
+    about: dict[str, Any] = {
+        "compared": comparison.compared,
+        "measure": comparison.measure,
+        "limit": limit,
+        "fair": fair,
+    }
+    if comparison.individual:
+        low, high = (np.array([[end, 0.0]]) for end in (answer.gap.low, answer.gap.high))
+        factor = factor_of_rates(low, high, **about | {"compared": np.array([[[False, True], [False, False]]])})
+        return Tipping(factor, factor)
+    alike = None
+    if isinstance(record, RunRecord) and shows_same_individual(case.spec):
+        tally = Tally.empty(len(comparison.counted), len(comparison.rows))
+        for plan, batch in record.entries:
+            tally += Tally.of_batch(batch.rounds, batch.together, plan.groups, len(comparison.counted))
+        alike = factor_of_rounds(tally, delta=case.spec.guarantee.delta, **about)
+    return Tipping(factor_of_rates(answer.low, answer.high, **about), alike)
 
 
 def _ignored_note(spec: Spec, record: Evidence) -> tuple[str, ...]:
@@ -347,7 +380,7 @@ def _unseen_note(answer: Answer) -> tuple[str, ...]:
 def _statement(case: Case, answer: Answer) -> str:
     spec, kind = case.spec, kind_of(case.spec)
     record, population = answer.record, case.described_population
-    whole = isinstance(spec.population, Table) and spec.population.reading == "population"
+    whole = _whole(spec)
     if isinstance(record, EnumerationEvidence):
         return enumeration_statement(
             answer.decision.name,
@@ -391,6 +424,7 @@ def _statement(case: Case, answer: Answer) -> str:
             threshold=spec.property.threshold,
             population=case.described_population,
             left_out=len(case.left_out),
+            inputs=spec.inputs,
         )
     told = statement(
         answer.decision.name,
@@ -415,9 +449,16 @@ def _scope(case: Case, record: Evidence) -> str:
         return enumeration_scope(case.model_sha256)
     if isinstance(record, RunRecord | BoundsRecord):
         return scope(case.model_sha256, record.seed.value, record.seed.origin)
-    assert isinstance(population, Table)
-    exact, sha256 = population.reading == "population", case.data_sha256 or ""
-    return rows_scope(case.model_sha256, sha256, exact=exact, recorded=population.prediction)
+    assert isinstance(population, Table | Texts)
+    recorded = population.prediction if isinstance(population, Table) else None
+    sha256, inputs = case.data_sha256 or "", case.spec.inputs
+    return rows_scope(case.model_sha256, sha256, exact=_whole(case.spec), recorded=recorded, inputs=inputs)
+
+
+def _whole(spec: Spec) -> bool:
+    """Return whether rows or texts that are counted are all there are."""
+    population = spec.population
+    return isinstance(population, Texts) or (isinstance(population, Table) and population.reading == "population")
 
 
 def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:

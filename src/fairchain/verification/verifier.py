@@ -42,6 +42,7 @@ OVERRIDES = {
     "prediction": "population__prediction",
     "rows": "population__as",
 }
+UNEXPECTED_KEYWORD = "verify() got an unexpected keyword argument {unknown!r} ({known})"
 
 
 def verify(
@@ -149,7 +150,7 @@ def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
     unknown = [name for name in overrides if name not in OVERRIDES]
     if unknown:
         known = near(unknown[0], list(OVERRIDES))
-        raise TypeError(f"verify() got an unexpected keyword argument {unknown[0]!r} ({known})")
+        raise TypeError(UNEXPECTED_KEYWORD.format(unknown=unknown[0], known=known))
     protected = overrides.get("protected")
     if isinstance(protected, str):
         overrides = overrides | {"protected": (protected,)}

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.models.base import decide
+from fairchain.models.base import decide, in_words
 from fairchain.populations.streams import decision_words
 from fairchain.prepare import Case
-from fairchain.spec import CategoryFeature, Comparison, Feature, Spec, TextFeature, Texts
+from fairchain.spec import CategoryFeature, Comparison, Feature, Group, Spec, Texts
 from fairchain.statistics import Rule
 from fairchain.verification.record import Witness
 from fairchain.verification.verdict import RunRecord
@@ -72,6 +72,20 @@ def changed_rows(
     return tuple(_flips(spec, comparison, names, labels[:, flips], np.broadcast_to(rows, (len(names), *rows.shape))))
 
 
+def changed_texts(
+    case: Case, groups: Sequence[Group | None], texts: NDArray[np.int64], labels: NDArray[np.integer]
+) -> tuple[Witness, ...]:
+    """Return the first texts whose decision changes with their terms, from (groups, texts) labels."""
+    seen = labels == case.comparison.outcomes[0] if case.comparison.outcomes else labels
+    flips = np.flatnonzero((seen != seen[0]).any(axis=0))[:WITNESSES]
+    if not len(flips):
+        return ()
+    rows: Any = case.rows
+    inputs = np.stack([rows.values[texts[flips]] if g is None else rows.shown_as(texts[flips], g) for g in groups])
+    names = ["as it is" if group is None else group.name for group in groups]
+    return tuple(_flips(case.spec, case.comparison, names, labels[:, flips], inputs))
+
+
 def changed_points(
     case: Case, names: Sequence[str], labels: NDArray[np.integer], inputs: NDArray[np.floating]
 ) -> list[Witness]:
@@ -126,13 +140,6 @@ def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]
         for feature, value in zip(spec.features, row, strict=True)
         if feature.name not in spec.protected
     }
-
-
-def in_words(text: TextFeature, row: NDArray[Any]) -> str:
-    """Return a row of word numbers as a text."""
-    from fairchain.text import lexicon_of
-
-    return lexicon_of(text).text(row)
 
 
 def _in_words(feature: Feature, value: float) -> str | float:

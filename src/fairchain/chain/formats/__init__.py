@@ -16,6 +16,11 @@ from fairchain.errors import ChainError
 from fairchain.system.atomic_write import place
 
 __all__ = ["FORMATS", "ChainFormat", "chain_text", "read_chain", "write_chain"]
+UNKNOWN_SUFFIX = "{path}: unknown suffix; use one of {suffixes}, or name the format"
+UNKNOWN_FORMAT = 'unknown format "{value}"; expected one of {formats}'
+WRITTEN_NOT_READ = '{path}: "{name}" is written but not read; read the chain from {readable}'
+TAKES_THREE_FILES = '"{value}" takes three files ({suffixes}); write it to a path'
+FORMAT_WITHOUT_INTERVALS = '"{value}" cannot hold intervals alone; write {able}, or "json", which holds both'
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ def chain_text(chain: Chain, format: str, *, intervals: bool = False) -> str:
     check_intervals(format_of(Path(), format), intervals)
     text = FORMATS[format].text
     if text is None:
-        raise ChainError(f'"{format}" takes three files ({", ".join(FORMATS[format].suffixes)}); write it to a path')
+        raise ChainError(TAKES_THREE_FILES.format(value=format, suffixes=", ".join(FORMATS[format].suffixes)))
     return text(chain, intervals=True) if intervals else text(chain)
 
 
@@ -116,25 +121,25 @@ def read_chain(path: str | Path, format: str | None = None, *, fix_deadlocks: bo
     read = FORMATS[name].read
     if read is None:
         readable = ", ".join(f'"{each}"' for each, entry in FORMATS.items() if entry.read)
-        raise ChainError(f'{path}: "{name}" is written but not read; read the chain from {readable}')
+        raise ChainError(WRITTEN_NOT_READ.format(path=path, name=name, readable=readable))
     return read(path, fix_deadlocks=fix_deadlocks)
 
 
 def format_of(path: Path, format: str | None) -> str:
     """Return the requested format, or the one of a path's suffix."""
     if format is not None and format not in FORMATS:
-        raise ChainError(f'unknown format "{format}"; expected one of {", ".join(FORMATS)}')
+        raise ChainError(UNKNOWN_FORMAT.format(value=format, formats=", ".join(FORMATS)))
     if format is not None:
         return format
     for name, entry in FORMATS.items():
         if path.suffix.lower() in entry.suffixes:
             return name
     suffixes = ", ".join(suffix for entry in FORMATS.values() for suffix in entry.suffixes)
-    raise ChainError(f"{path}: unknown suffix; use one of {suffixes}, or name the format")
+    raise ChainError(UNKNOWN_SUFFIX.format(path=path, suffixes=suffixes))
 
 
 def check_intervals(format: str, intervals: bool) -> None:
     """Raise a ChainError if bounds are requested in a format that cannot hold them."""
     if intervals and not FORMATS[format].intervals:
         able = ", ".join(f'"{name}"' for name, entry in FORMATS.items() if entry.intervals)
-        raise ChainError(f'"{format}" cannot hold intervals alone; write {able}, or "json", which holds both')
+        raise ChainError(FORMAT_WITHOUT_INTERVALS.format(value=format, able=able))

@@ -38,6 +38,7 @@ _RESERVED = frozenset(
         pomdp popta prob probabilistic pta rate rewards smg stochastic stpg system true""",
     )
 )
+CHAIN_NO_INTERVALS = "this chain has no intervals; write it without them"
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -113,7 +114,7 @@ def written_values(chain: Chain, intervals: bool = False) -> list[str]:
     if not intervals:
         return [repr(value) for value in (chain.probabilities + 0.0).tolist()]
     if chain.low is None or chain.high is None:
-        raise ChainError("this chain has no intervals; write it without them")
+        raise ChainError(CHAIN_NO_INTERVALS)
     return [f"[{low!r}, {high!r}]" for low, high in zip(chain.low.tolist(), chain.high.tolist(), strict=True)]
 
 

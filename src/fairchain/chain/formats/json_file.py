@@ -30,6 +30,7 @@ Decoded = TypeVar("Decoded")
 State = Annotated[int, msgspec.Meta(ge=0, lt=MOST_STATES)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Share = Annotated[float, msgspec.Meta(ge=0)]
+NOT_JSON_VALUES = "the chain cannot be written as JSON: {error}; keep plain values in metadata"
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +77,7 @@ def to_text(chain: Chain) -> str:
             for key, value in content.items()
         ]
     except (TypeError, ValueError, RecursionError) as error:
-        raise ChainError(f"the chain cannot be written as JSON: {error}; keep plain values in metadata") from None
+        raise ChainError(NOT_JSON_VALUES.format(error=error)) from None
     return "{\n" + ",\n".join(entries) + "\n}\n"
 
 

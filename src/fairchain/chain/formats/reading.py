@@ -28,6 +28,11 @@ _NUMBER = re.compile(r"(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]
 _FRACTION = re.compile(r"([0-9]{1,400})/([0-9]{1,400})")
 _INTERVAL = re.compile(r"\[\s{0,9}([^\s,\[\]]{1,900})\s{0,9},\s{0,9}([^\s,\[\]]{1,900})\s{0,9}\]")
 _COUNT = re.compile(r"[0-9]{1,18}")
+STATE_NO_TRANSITION = (
+    "state {without} has no transition; add one to itself with probability 1, or read the file with fix_deadlocks, "
+    "which does so"
+)
+NOT_UTF8 = "{path}: line {line}: not text in UTF-8; is it the right file?"
 
 
 def read_bytes(path: Path) -> bytes:
@@ -55,7 +60,7 @@ class Lines:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
-            raise ChainError(f"{path}: line {line}: not text in UTF-8; is it the right file?") from None
+            raise ChainError(NOT_UTF8.format(path=path, line=line)) from None
         # Split at line feeds only: names may contain other separators of Unicode.
         self._text = io.StringIO(text, newline="\n")
 
@@ -168,10 +173,7 @@ class ChainReader:
         seen[np.array(self.sources, np.int64)] = True
         without: list[int] = np.flatnonzero(~seen).tolist()
         if without and refuse:
-            raise self.lines.error(
-                f"state {without[0]} has no transition; add one to itself with probability 1, or read the file with "
-                "fix_deadlocks, which does so"
-            )
+            raise self.lines.error(STATE_NO_TRANSITION.format(without=without[0]))
         return without
 
     def chain(self, size: int, initial: int, *, fix_deadlocks: bool, lines: Lines | None = None) -> Chain:

@@ -34,6 +34,9 @@ from fairchain.tables import TableRows
 # since a framework takes its time for each of their steps. A larger batch shows whether the original treats that alike.
 COMPARED, TEXTS_ALONE = 64, 16
 LARGE, TEXTS_LARGE = 8192, 128
+CONVERSION_DIFFERS = "the converted network decides otherwise about {other:,} of {values_count:,} rows"
+UNPACKED_TOO_LARGE = "{path}: unpacks to more than the limit of {most} bytes"
+NOT_CONVERTED = "{name} is evaluated in Python, without a certificate: it could not be converted to ONNX ({problem})"
 
 
 def converted_or_asked(
@@ -86,7 +89,7 @@ def converted_or_asked(
         if not problem:
             return network
     model = ask()
-    reason = f"{name} is evaluated in Python, without a certificate: it could not be converted to ONNX ({problem})"
+    reason = NOT_CONVERTED.format(name=name, problem=problem)
     model.note = f"{note}; {reason}" if note else reason
     return model
 
@@ -95,7 +98,7 @@ def _other_labels(network: OnnxModel, original: FunctionModel, rows: TableRows) 
     """Return "", or in how many rows of a table a network decides otherwise than its original."""
     values = rows.values.astype(network.dtype)
     other = np.count_nonzero(network.predict(values) != original.predict(rows.values))
-    return f"the converted network decides otherwise about {other:,} of {len(values):,} rows" if other else ""
+    return CONVERSION_DIFFERS.format(other=other, values_count=len(values)) if other else ""
 
 
 def same_scores(
@@ -154,7 +157,7 @@ def unpacked(
                         parts[entry.filename] = member.read(left + 1)
                 left -= max(len(parts[entry.filename]), entry.file_size)
                 if left < 0:
-                    raise ModelError(f"{path}: unpacks to more than the limit of {most} bytes")
+                    raise ModelError(UNPACKED_TOO_LARGE.format(path=path, most=most))
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, EOFError, ValueError, OSError) as error:
         raise ModelError(f"{path}: not {kind}, or a damaged one ({first_line(error)}); save the model again") from None
     return parts

@@ -25,6 +25,14 @@ from fairchain.tables import TableRows
 Values = NDArray[Any]
 # Code of a missing or unknown value in a pandas categorical.
 NO_CATEGORY = -1
+VALUES_NOT_FITTED = (
+    '{name}: column "{feature}" was fitted on {known}, and feature "{feature_name}" shows {shown}; state what the '
+    "table calls each value: aliases = [...] in [[feature]]"
+)
+COLUMNS_WITHOUT_FEATURE = (
+    "{name}: was fitted on columns without a feature: {missing}; name a [[feature]] like each column, or add column = "
+    '"..." to it'
+)
 
 
 def input_columns(fitted: Fitted, spec: Spec, name: str) -> tuple[str, ...]:
@@ -37,10 +45,7 @@ def input_columns(fitted: Fitted, spec: Spec, name: str) -> tuple[str, ...]:
     }
     missing = [column for column in fitted.columns if column not in found]
     if missing:
-        raise ModelError(
-            f"{name}: was fitted on columns without a feature: {', '.join(missing)}; "
-            'name a [[feature]] like each column, or add column = "..." to it'
-        )
+        raise ModelError(COLUMNS_WITHOUT_FEATURE.format(name=name, missing=", ".join(missing)))
     return tuple(found[column] for column in fitted.columns)
 
 
@@ -113,8 +118,13 @@ def check_words(fitted: Fitted, spec: Spec, name: str) -> str:
         unknown = [word for word in shown if not places.keys() & {word, _number_text(word)}]
         if len(unknown) == len(shown):
             raise ModelError(
-                f'{name}: column "{column_name(feature)}" was fitted on {_some(known)}, and feature "{feature.name}" '
-                f"shows {_some(shown)}; state what the table calls each value: aliases = [...] in [[feature]]"
+                VALUES_NOT_FITTED.format(
+                    name=name,
+                    feature=column_name(feature),
+                    known=_some(known),
+                    feature_name=feature.name,
+                    shown=_some(shown),
+                )
             )
         if unknown:
             notes.append(f'{name} was not fitted on {listed(unknown)} of "{feature.name}"')

@@ -36,6 +36,7 @@ from fairchain.tables import TableRows
 COMPARED = 4096
 # What each decision of a spec reads: the label, the probabilities of all classes, the raw sum of the trees.
 READS = {"argmax": "probabilities", "probability": "probabilities", "logit": "raw", "score": "raw", "label": "label"}
+NOT_FITTED = "{name}: was not fitted; fit it, or load its file with load_model(...)"
 
 
 def from_boosting(
@@ -56,7 +57,7 @@ def from_boosting(
     if spec.text is not None:
         raise ModelError(f"{name}: takes columns of a table, not texts; give a function that makes them of the texts")
     if fitted.width is None:
-        raise ModelError(f"{name}: was not fitted; fit it, or load its file with load_model(...)")
+        raise ModelError(NOT_FITTED.format(name=name))
     columns, order = input_columns(fitted, spec, name), class_order(fitted, spec.model)
     reads = _reads(fitted, spec)
     ask = _asked(model, fitted, reads)

@@ -40,7 +40,6 @@ from fairchain.spec import Spec, TextFeature
 from fairchain.system.user_code import user_code
 from fairchain.tables import TableRows
 from fairchain.tables.frames import has_masked
-from fairchain.text import lexicon_of
 
 if TYPE_CHECKING:
     from fairchain.models.onnx.session import OnnxModel
@@ -58,6 +57,11 @@ TRIED = 512
 HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 # How many times as many rows as in the last call may be in the next one.
 FASTER = 64
+NO_FRAMES_OF_TEXTS = "{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
+ANSWERS_CHANGE = (
+    "{name}: answers the same input differently when it is asked again in another batch; make it ready for inference: "
+    "evaluation mode, no random numbers, nothing computed across rows of a batch"
+)
 
 
 class AnswerMemo:
@@ -77,6 +81,8 @@ class AnswerMemo:
         self._answers: Answer | None = None
         self._hashes, self._places = np.empty(0, np.uint64), np.empty(0, np.intp)
         self._lock = threading.Lock()
+        # The number of each text that was asked for, where inputs are texts.
+        self._texts: dict[str, int] = {}
         # The last batch with its answers, and whether inputs were repeated yet.
         self._last: tuple[Values, Answer] | None = None
         self._repeated = False
@@ -90,13 +96,13 @@ class AnswerMemo:
         self.sparing = False
 
     def __call__(self, values: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
-        """Return the answer to each row of doubles; `ask` is called with the distinct rows that are new.
+        """Return the answer to each row of doubles, or to each text; `ask` is called with the distinct new ones.
 
         Several threads may call it; what two of them ask for at the same time is asked for twice.
         """
         if self._local and not self.sparing and 0 < self._seconds_per_row < NOTHING:
             return self._asked(values, ask, name)
-        bits = np.ascontiguousarray(values, np.float64).view(np.uint64)
+        bits = np.ascontiguousarray(self._as_numbers(values), np.float64).view(np.uint64)
         hashes = _hashes(bits)
         with self._lock:
             places = self._find(bits, hashes)
@@ -104,8 +110,7 @@ class AnswerMemo:
         if unknown.size:
             fresh, fresh_bits = values, bits
             if unknown.size < len(values):
-                fresh, hashes = np.ascontiguousarray(values[unknown], np.float64), hashes[unknown]
-                fresh_bits = fresh.view(np.uint64)
+                fresh, fresh_bits, hashes = values[unknown], bits[unknown], hashes[unknown]
             new, same = _distinct(fresh_bits, hashes)
             if len(new) < len(fresh):
                 fresh, fresh_bits = fresh[new], fresh_bits[new]
@@ -116,6 +121,14 @@ class AnswerMemo:
                 places[unknown] = len(self._inputs) - len(new) + same
         assert self._answers is not None
         return np.asarray(self._answers[places])
+
+    def _as_numbers(self, values: Values) -> Values:
+        """Return rows of numbers as they are, and the number of each text."""
+        if values.dtype != object:
+            return values
+        with self._lock:
+            numbers = [self._texts.setdefault(text, len(self._texts)) for text in values[:, 0].tolist()]
+        return np.array(numbers, np.float64)[:, None]
 
     def _find(self, bits: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
         """Return the place of each input among those with an answer, -1 for an unknown one."""
@@ -161,15 +174,10 @@ class AnswerMemo:
         else:
             if self._table is not None and fresh is self._table[0]:
                 answers, count = ask(fresh), 0
-                before, again = self._table[2], answers[self._table[1]]
+                self._compare(self._table[2], answers[self._table[1]], name)
             else:
                 answers = ask(np.concatenate([fresh, last[0][count - 1 :: -1]]))
-                before, again = last[1][:count], answers[len(fresh) :][::-1]
-            if not same_answers(before, again):
-                raise ModelError(
-                    f"{name}: answers the same input differently when it is asked again in another batch; make it "
-                    "ready for inference: evaluation mode, no random numbers, nothing computed across rows of a batch"
-                )
+                self._compare(last[1][:count], answers[len(fresh) :][::-1], name)
             answers, self._repeated = answers[: len(fresh)], True
         elapsed, worked = perf_counter() - start[0], process_time() - start[1]
         # What a local model costs is its own work, not that of other processes on the machine.
@@ -180,6 +188,18 @@ class AnswerMemo:
     def tried(self, table: Values, places: NDArray[np.intp], answers: Answer) -> None:
         """Record the answers to some rows of the table, which are compared when the whole table is asked for."""
         self._table = table, places, answers
+
+    def repeat(self, ask: Callable[[Values], Answer], name: str) -> None:
+        """Ask for the last batch again, in the opposite order."""
+        if self._last is not None and not self._repeated:
+            values, answers = self._last
+            self._compare(answers, ask(values[::-1])[::-1], name)
+            self.asked += len(values)
+            self._repeated = True
+
+    def _compare(self, before: Answer, again: Answer, name: str) -> None:
+        if not same_answers(before, again):
+            raise ModelError(ANSWERS_CHANGE.format(name=name))
 
 
 def _distinct(bits: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -268,24 +288,25 @@ class FunctionModel:
     ) -> None:
         self.name, self.note, self.local = name, note, local
         # A random model is asked anew each time.
-        kept = rows is not None and spec.text is None and spec.model.deterministic
+        kept = rows is not None and spec.model.deterministic
         self._memo = AnswerMemo(local) if kept else None
         # Where the features of `show` are in the values, if the spec has others too.
         self._places: list[int] | None = None
         self._function, self._spec = function, spec
-        self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else np.int32)
-        self._show = show or (flat_array(spec, name) if spec.text is None else texts_of(spec.text))
+        self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else object if spec.text.raw else np.int32)
+        self._show = show or (flat_array(spec, name) if spec.text is None else texts_of(spec.text, name))
         self._lock: AbstractContextManager[Any] = threading.Lock()
         self.thread_safe = bool(getattr(function, "thread_safe", False))
         if self.thread_safe:
             self._lock = nullcontext()
         # How to read the answers is judged by the first ones; they must depend on their own row only.
-        if self._memo is None or rows is None:
-            inputs = random_inputs(spec.described, 3)
-        else:
+        chosen = np.empty(0, np.intp)
+        if rows is not None and (self._memo is not None or spec.text is not None):
             tried = TRIED if local and spec.guarantee.budget.evaluations is None else REPEATED
             chosen = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), tried)).astype(np.intp))
             inputs = rows[chosen]
+        else:
+            inputs = random_inputs(spec.described, 3)
         first = self._answers(inputs)
         if self._memo is not None and rows is not None:
             self._memo.tried(rows, chosen, first)
@@ -300,6 +321,9 @@ class FunctionModel:
         elif self._memo is None:
             check_deterministic(name, spec.described, self.scores)
             check_rows_apart(name, spec.described, self.scores, self.dtype)
+        elif rows is not None and len(rows) <= REPEATED:
+            # All rows are known now, so that none would be asked for again in a later batch.
+            self._memo.repeat(self._call, name)
 
     @property
     def certifiable(self) -> bool:
@@ -490,9 +514,7 @@ def from_function(
     if not isinstance(function, FrameModel):
         return FunctionModel(inner, spec, name, rows=values)
     if spec.text is not None:
-        raise ModelError(
-            f"{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
-        )
+        raise ModelError(NO_FRAMES_OF_TEXTS.format(name=name))
     check_columns(name, spec.features)
     columns = [column_name(feature) for feature in spec.features if feature.model_input]
     return FunctionModel(inner, spec, name, show=show_frame(spec, columns, rows), rows=values)
@@ -517,10 +539,14 @@ def flat_array(spec: Spec, name: str) -> Callable[[Values], Any]:
     return lambda values: feed(values)["input"]
 
 
-def texts_of(text: TextFeature) -> Callable[[Values], list[str]]:
-    """Return a function from word ids to texts: the words that the lexicon knows, with blanks between."""
-    lexicon = lexicon_of(text)
-    return lambda values: [lexicon.text(row) for row in values.tolist()]
+def texts_of(text: TextFeature, name: str) -> Callable[[Values], list[str]]:
+    """Return a function from rows of one text each to a list of texts, as they are."""
+    if not text.raw:
+        raise ModelError(
+            f'{name}: gets texts as they are, and feature "{text.name}" has vectors or vocabulary and length, which '
+            "are for networks of words; remove these keys from the [[feature]]"
+        )
+    return lambda values: values[:, 0].tolist()
 
 
 def _apart(shown: Any, values: Values) -> Any:

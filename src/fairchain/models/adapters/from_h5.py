@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,16 @@ REMEDY = (
     'keras.models.load_model("model.h5", compile=False).save("model.keras")'
 )
 Weights = Sequence[NDArray[np.float32]]
+NEEDS_H5PY = "{path}: a .h5 file needs h5py; install it: pip install 'fairchain[h5]'"
+NOT_HDF5 = "{path}: not an HDF5 file; save the model again with model.save(...)"
+WEIGHTS_WITHOUT_LAYERS = (
+    "{path}: holds weights without the layers they belong to; build the model in Keras, load the weights there with "
+    "model.load_weights(...), and give the model to fairchain.verify"
+)
+NO_FILE = '{path}: no "{name}" in the file; {remedy}'
+BAD_WEIGHTS = "{path}: weights that are not numbers of this file, or too many of them; {remedy}"
+
+Found = TypeVar("Found")
 
 
 def from_h5(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel:
@@ -45,32 +55,54 @@ def from_h5(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel:
     limits = limits or Limits()
     if spec.text is not None:
         raise ModelError(f"{path}: dense layers take numbers, not texts; {REMEDY}")
+    width = sum(widths(spec.features))
+    network = _read(path, limits, lambda file: _converted(path, file, width, limits))
+    return OnnxModel.from_bytes(network, str(path), spec, limits)
+
+
+def h5_width(path: Path, limits: Limits) -> int | None:
+    """Return how many values the network of a Keras 2 file takes: those of its first weights."""
+
+    def first(file: Any) -> int | None:
+        group = _child(path, file, "model_weights")
+        for layer in _chain(path, _description(path, file)):
+            weights = _weights_of(path, group, str(layer.get("config", {}).get("name")), limits.file_bytes)
+            if weights:
+                return len(weights[0])
+        return None
+
+    return _read(path, limits, first)
+
+
+def _read(path: Path, limits: Limits, use: Callable[[Any], Found]) -> Found:
+    """Return what is made of an open file; a damaged one ends in a ModelError."""
     content = read_file(path, limits.file_bytes, "a .h5 file")
     if not content.startswith(b"\x89HDF\r\n\x1a\n"):
-        raise ModelError(f"{path}: not an HDF5 file; save the model again with model.save(...)")
+        raise ModelError(NOT_HDF5.format(path=path))
     if find_spec("h5py") is None:
-        raise ModelError(f"{path}: a .h5 file needs h5py; install it: pip install 'fairchain[h5]'")
+        raise ModelError(NEEDS_H5PY.format(path=path))
     try:
         with import_module("h5py").File(io.BytesIO(content), "r") as file:
-            network = _converted(path, file, sum(widths(spec.features)), limits)
+            return use(file)
     except ModelError:
         raise
     except Exception as error:  # a damaged file ends in anything
         raise ModelError(f"{path}: not a Keras model, or a damaged one ({first_line(error)}); {REMEDY}") from None
-    return OnnxModel.from_bytes(network, str(path), spec, limits)
+
+
+def _description(path: Path, file: Any) -> Any:
+    """Return the description of the layers."""
+    if "model_config" not in file.attrs:
+        raise ModelError(WEIGHTS_WITHOUT_LAYERS.format(path=path))
+    text = _text(file.attrs["model_config"])
+    if len(text) > MOST_DESCRIPTION:
+        raise ModelError(f"{path}: a huge description of layers; {REMEDY}")
+    return json.loads(text, object_pairs_hook=object_once)
 
 
 def _converted(path: Path, file: Any, width: int, limits: Limits) -> bytes:
     """Return the ONNX bytes of an open file whose network takes so many values."""
-    if "model_config" not in file.attrs:
-        raise ModelError(
-            f"{path}: holds weights without the layers they belong to; build the model in Keras, load the weights "
-            "there with model.load_weights(...), and give the model to fairchain.verify"
-        )
-    text = _text(file.attrs["model_config"])
-    if len(text) > MOST_DESCRIPTION:
-        raise ModelError(f"{path}: a huge description of layers; {REMEDY}")
-    description = json.loads(text, object_pairs_hook=object_once)
+    description = _description(path, file)
     graph, flow, units, left = OnnxGraph(), "input", width, limits.file_bytes
     group = _child(path, file, "model_weights")
     for layer in _chain(path, description):
@@ -179,7 +211,7 @@ def _array(path: Path, group: Any, name: str, most: int) -> NDArray[np.float32]:
         found = _child(path, found, step)
     inside = isinstance(found, h5py.Dataset) and not found.external and not found.is_virtual
     if not inside or found.dtype.kind != "f" or found.size * 4 > most:
-        raise ModelError(f"{path}: weights that are not numbers of this file, or too many of them; {REMEDY}")
+        raise ModelError(BAD_WEIGHTS.format(path=path, remedy=REMEDY))
     weights: NDArray[np.float32] = np.asarray(found[()], np.float32)
     if not np.isfinite(weights).all():
         raise ModelError(f"{path}: a weight is not a finite number; save the trained model again")
@@ -190,7 +222,7 @@ def _child(path: Path, group: Any, name: str) -> Any:
     """Return a member of a group that is in this file: links to others are not followed."""
     h5py = import_module("h5py")
     if not isinstance(group, h5py.Group) or not isinstance(group.get(name, getlink=True), h5py.HardLink):
-        raise ModelError(f'{path}: no "{ascii(name)[1:-1][:80]}" in the file; {REMEDY}')
+        raise ModelError(NO_FILE.format(path=path, name=ascii(name)[1:-1][:80], remedy=REMEDY))
     return group[name]
 
 

@@ -35,6 +35,8 @@ from fairchain.models.adapters.torch_call import Arrays, Call, text_calls
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
+from fairchain.models.onnx.inputs import plan_feed
+from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 from fairchain.system.user_code import first_line
@@ -69,6 +71,23 @@ MOST_DESCRIPTION = 20_000_000
 KERAS_PARTS = ("metadata.json", "config.json", "model.weights.h5")
 # Entries of a layer's description that say how many weights it has at least.
 SIZES = ("units", "filters", "input_dim", "output_dim")
+SEVERAL_INPUTS = (
+    "{name}: has {inputs_count} inputs, and a text fills one; give a function that calls it with the texts alone"
+)
+WEIGHTS_DAMAGED = "{path}: its weights are damaged ({error}); save the model again"
+LAYER_NOT_ALLOWED = (
+    "{path}: layer {name} is not on the list of those allowed in untrusted files; load the model in Python and give it "
+    "to verify(), or export it to ONNX"
+)
+KERAS_TOO_OLD = "{path}: Keras {version} is not safe with such files; update keras"
+WEIGHTS_TOO_LARGE = "{path}: weights of more than the limit of {file_bytes} bytes"
+LAYER_TOO_LARGE = (
+    "{path}: a layer has {key} = {part}, and the file holds {elements:,} weights in all; save the model with its "
+    "weights"
+)
+WEIGHTS_WOULD_BE_CAST = (
+    "{path}: weights {name} are {dtype}, which Keras would cast; save the model with floating-point weights"
+)
 
 
 def is_keras(source: object) -> bool:
@@ -86,29 +105,26 @@ def from_keras(
     rows: TableRows | None = None,
     direct: bool = False,
 ) -> OnnxModel | FunctionModel:
-    """Return a model from a Keras model with one input: (batch, inputs), a series of them, or texts.
+    """Return a model from a Keras model: (batch, inputs), a series of them, texts, or several inputs by their names.
 
     One that cannot be exported is evaluated in Python.
     """
     name = name or f"keras model {model.name}"
-    if len(model.inputs or [None]) != 1:
-        raise ModelError(
-            f"{name}: has {len(model.inputs)} inputs; join them in a model with one input of all features, "
-            "or give a function that calls it"
-        )
-    call = _call(model, spec, name)
+    several = len(model.inputs or ()) > 1
+    call = _named_call(model, spec, name) if several else _call(model, spec, name)
 
     def function(arrays: Arrays) -> NDArray[Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # Keras is between two versions of numpy
-            return np.asarray(model.predict_on_batch(arrays[0]))
+            return np.asarray(model.predict_on_batch(list(arrays) if several else arrays[0]))
 
     def agrees(network: OnnxModel) -> bool:
         return same_scores(network, function, spec, call.show)
 
     def export() -> bytes:
         if from_torch.is_module(model):  # as every Keras model is on the torch back end
-            return from_torch.export(model, call, call.show(random_inputs(spec.described, 3)))
+            module = from_torch.with_arguments(model) if several else model
+            return from_torch.export(module, call, call.show(random_inputs(spec.described, 3)))
         from onnx import load_model
 
         with TemporaryDirectory() as folder, quiet():
@@ -117,7 +133,7 @@ def from_keras(
             return plain_bytes(load_model(path))
 
     contents = [export]
-    if not direct:
+    if not direct and not several:
         try:
             content = to_network(model, spec.text, sum(widths(spec.features)))
             contents.insert(0, lambda: content)
@@ -135,6 +151,24 @@ def from_keras(
         rows=rows,
         later=partial(from_keras, model, limits=limits, name=name) if direct else None,
     )
+
+
+def _named_call(model: Any, spec: Spec, name: str) -> Call:
+    """Return what each of several inputs gets: the features that name it."""
+    if spec.text is not None:
+        raise ModelError(SEVERAL_INPUTS.format(name=name, inputs_count=len(model.inputs)))
+    types = {"float32": "float", "float64": "double", "string": "string"}
+    nodes = [
+        TensorInfo(each.name, f"tensor({types.get(str(each.dtype), str(each.dtype))})", ("N", *each.shape[1:]))
+        for each in model.inputs
+    ]
+    feed, names = plan_feed(Path(name), spec.features, nodes), tuple(node.name for node in nodes)
+
+    def show(values: NDArray[Any]) -> Arrays:
+        shown = feed(values)
+        return tuple(shown[each] for each in names)
+
+    return Call(show, names, {each: {0: "batch"} for each in names})
 
 
 def _call(model: Any, spec: Spec, name: str) -> Call:
@@ -168,7 +202,7 @@ def read_keras_file(path: Path, limits: Limits | None = None) -> Any:
     keras = _keras(path)
     version = tuple(int(part) for part in keras.__version__.split(".")[:3] if part.isdigit())
     if version < SAFE_VERSION:
-        raise ModelError(f"{path}: Keras {keras.__version__} is not safe with such files; update keras")
+        raise ModelError(KERAS_TOO_OLD.format(path=path, version=keras.__version__))
     _check_weights(path, parts, limits)
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "model.keras"
@@ -204,10 +238,7 @@ def check_keras_file(path: Path, limits: Limits) -> dict[str, bytes]:
         allowed = (name in LAYERS and module in LAYER_MODULES) or (name in DETAILS and module in DETAIL_MODULES)
         # A class of the user's own goes by the name it was registered under.
         if not allowed or part.get("registered_name") not in (None, name):
-            raise ModelError(
-                f"{path}: layer {ascii(name)[1:-1][:80]} is not on the list of those allowed in untrusted files; load "
-                "the model in Python and give it to verify(), or export it to ONNX"
-            )
+            raise ModelError(LAYER_NOT_ALLOWED.format(path=path, name=ascii(name)[1:-1][:80]))
     return parts
 
 
@@ -221,15 +252,12 @@ def _check_weights(path: Path, parts: Mapping[str, bytes], limits: Limits) -> No
             return
         whole = found.dtype.kind in "iu" and found.dtype.itemsize >= 4 and found.size <= 2  # counters and seeds
         if found.dtype.kind != "f" and not whole and found.dtype.kind not in "OSU":
-            raise ModelError(
-                f"{path}: weights {ascii(name)[1:-1][:80]} are {found.dtype}, which Keras would cast; save the model "
-                "with floating-point weights"
-            )
+            raise ModelError(WEIGHTS_WOULD_BE_CAST.format(path=path, name=ascii(name)[1:-1][:80], dtype=found.dtype))
         if found.external or found.is_virtual:
             raise ModelError(f"{path}: weights {ascii(name)[1:-1][:80]} are in another file; save the model again")
         stored.append(found)
         if sum(each.size * each.dtype.itemsize for each in stored) > limits.file_bytes:
-            raise ModelError(f"{path}: weights of more than the limit of {limits.file_bytes} bytes")
+            raise ModelError(WEIGHTS_TOO_LARGE.format(path=path, file_bytes=limits.file_bytes))
 
     try:
         with h5py.File(io.BytesIO(parts.get("model.weights.h5", b"")), "r") as file:
@@ -238,14 +266,11 @@ def _check_weights(path: Path, parts: Mapping[str, bytes], limits: Limits) -> No
     except ModelError:
         raise
     except Exception as error:  # a damaged file ends in anything
-        raise ModelError(f"{path}: its weights are damaged ({first_line(error)}); save the model again") from None
+        raise ModelError(WEIGHTS_DAMAGED.format(path=path, error=first_line(error))) from None
     for part in _objects(json.loads(parts["config.json"])):
         for key in SIZES:
             if isinstance(part.get(key), int) and part[key] > max(elements, 1):
-                raise ModelError(
-                    f"{path}: a layer has {key} = {part[key]}, and the file holds {elements:,} weights in all; save "
-                    "the model with its weights"
-                )
+                raise ModelError(LAYER_TOO_LARGE.format(path=path, key=key, part=part[key], elements=elements))
 
 
 def _objects(description: Any) -> Iterator[dict[str, Any]]:

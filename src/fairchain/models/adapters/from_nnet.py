@@ -27,6 +27,10 @@ from fairchain.spec import Spec
 
 MOST_LAYERS = 1000
 NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+WIDTH_DOES_NOT_FIT = (
+    "{path}: the network takes {low_count} values and the spec has features for {width}; describe every input in "
+    "order, one [[feature]] each"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +54,7 @@ def from_nnet(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel
     network = read_nnet(path, limits)
     width = sum(widths(spec.features))
     if width != len(network.low):
-        raise ModelError(
-            f"{path}: the network takes {len(network.low)} values and the spec has features for {width}; describe "
-            "every input in order, one [[feature]] each"
-        )
+        raise ModelError(WIDTH_DOES_NOT_FIT.format(path=path, low_count=len(network.low), width=width))
     return OnnxModel.from_bytes(_to_onnx(network, spec), str(path), spec, limits)
 
 

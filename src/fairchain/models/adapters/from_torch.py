@@ -30,6 +30,9 @@ from fairchain.tables import TableRows
 
 # Older versions run code from some files in spite of weights_only (CVE-2025-32434, CVE-2026-24747).
 SAFE_VERSION = (2, 10)
+TENSOR_MODULE = (
+    "{path}: tensor {name} is {dtype} and the module's is {wanted}; save the state of a module of the same type"
+)
 
 
 def is_module(source: object) -> bool:
@@ -54,10 +57,7 @@ def from_torch(
     mode; its own mode is not changed. A scripted module is a module; of a compiled one the module inside is taken. A
     module that cannot be exported is evaluated in Python.
     """
-    torch = sys.modules["torch"]
-    # What torch.compile and DataParallel wrap is the same module; a compiled one could not be exported.
-    module = getattr(module, "_orig_mod", module)
-    module = module.module if isinstance(module, torch.nn.DataParallel) else module
+    torch, module = sys.modules["torch"], inner_module(module)
     name = f"torch module {getattr(module, 'original_name', type(module).__name__)}"
 
     def function(arrays: Arrays) -> NDArray[Any]:
@@ -98,6 +98,12 @@ def from_torch(
     )
 
 
+def inner_module(module: Any) -> Any:
+    """Return the module that torch.compile or DataParallel wraps, which is the same; a compiled one has no export."""
+    module = getattr(module, "_orig_mod", module)
+    return module.module if isinstance(module, sys.modules["torch"].nn.DataParallel) else module
+
+
 def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> Any:
     """Load a state dict from a file into a module, and return the module.
 
@@ -135,8 +141,12 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
         # torch casts to the module's type; more digits than it has are rounded, which is the same network.
         if value.dtype != wanted and not (value.dtype.is_floating_point and wanted.is_floating_point):
             raise ModelError(
-                f"{path}: tensor {ascii(name)[1:-1][:80]} is {str(value.dtype).removeprefix('torch.')} and the "
-                f"module's is {str(wanted).removeprefix('torch.')}; save the state of a module of the same type"
+                TENSOR_MODULE.format(
+                    path=path,
+                    name=ascii(name)[1:-1][:80],
+                    dtype=str(value.dtype).removeprefix("torch."),
+                    wanted=str(wanted).removeprefix("torch."),
+                )
             )
     try:
         module.load_state_dict(state)
@@ -167,6 +177,21 @@ def export(module: Any, call: Call, arguments: Arrays) -> bytes:
             shapes = tuple({axis: free[of] for axis, of in call.axes[name].items()} for name in call.names)
             more = {"external_data": False, "verbose": False, "dynamic_shapes": shapes, **names}
             return plain_bytes(torch.onnx.export(module, example, dynamo=True, **more).model_proto)
+
+
+def with_arguments(model: Any) -> Any:
+    """Return a module that takes the inputs of a Keras model, which come in a list, as arguments."""
+    torch: Any = sys.modules["torch"]
+
+    class WithArguments(torch.nn.Module):  # type: ignore[misc]  # of a package that is imported when it is used
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, *inputs: Any) -> Any:
+            return self.model(list(inputs))
+
+    return WithArguments()
 
 
 def _tensors(module: Any, arrays: Arrays) -> tuple[Any, ...]:

@@ -48,6 +48,12 @@ LIGHTGBM_LISTS = {
     **dict.fromkeys(("leaf_weight", "leaf_count"), 0),
     **dict.fromkeys(("split_gain", "internal_value", "internal_weight", "internal_count"), -1),
 }
+FILE_NEEDS = "{path}: a {suffix} file of {package} needs {package}; install it: pip install {install}"
+DAMAGED_MODEL_FILE = "{path}: not a model that {package} saved, or a damaged one ({why}); save it again"
+UNTRUSTED_TYPES = (
+    "{path}: holds types that skops does not trust: {untrusted}; if you trust the file, load it in Python with "
+    "skops.io.load(path, trusted=[...]) and give the object to fairchain.verify"
+)
 
 
 def holds_object(path: Path) -> bool:
@@ -78,7 +84,7 @@ def read_object(path: Path, limits: Limits | None = None) -> Any:
     limits = limits or Limits()
     content = read_file(path, limits.file_bytes, f"a {suffix} file")
     if find_spec(package) is None:
-        raise ModelError(f"{path}: a {suffix} file of {package} needs {package}; install it: pip install {install}")
+        raise ModelError(FILE_NEEDS.format(path=path, suffix=suffix, package=package, install=install))
     read = {".json": _xgboost, ".ubj": _xgboost, ".txt": _lightgbm, ".cbm": _catboost, ".skops": _skops}[suffix]
     if suffix in TRIED_FIRST:
         _try_in_new_process(path, package)
@@ -125,7 +131,7 @@ def _try_in_new_process(path: Path, package: str) -> None:
 
 
 def _damaged(path: Path, package: str, why: str) -> ModelError:
-    return ModelError(f"{path}: not a model that {package} saved, or a damaged one ({why}); save it again")
+    return ModelError(DAMAGED_MODEL_FILE.format(path=path, package=package, why=why))
 
 
 # ---- XGBoost --------------------------------------------------------------------------------------------------------
@@ -311,9 +317,5 @@ def _skops(path: Path, content: bytes, limits: Limits) -> Any:
     io = import_module("skops.io")
     untrusted = io.get_untrusted_types(data=content)
     if untrusted:
-        raise ModelError(
-            f"{path}: holds types that skops does not trust: {listed([str(each) for each in untrusted])}; if you trust "
-            "the file, load it in Python with skops.io.load(path, trusted=[...]) and give the object to "
-            "fairchain.verify"
-        )
+        raise ModelError(UNTRUSTED_TYPES.format(path=path, untrusted=listed([str(each) for each in untrusted])))
     return io.loads(content, trusted=[])

@@ -20,6 +20,7 @@ from fairchain.models.onnx.file_checks import Limits
 
 NUMBERS = re.compile(r"[\s\[\](),0-9eE+.-]*")
 MOST_LAYERS = 1000
+NOT_SOCRATES_NETWORK = '{path}: not a SOCRATES network: it has no object "model"'
 
 
 class SocratesFile:
@@ -35,7 +36,7 @@ class SocratesFile:
             raise ModelError(f"{path}: not valid JSON ({error}); give a SOCRATES network") from None
         model = found.get("model") if isinstance(found, dict) else None
         if not isinstance(model, dict):
-            raise ModelError(f'{path}: not a SOCRATES network: it has no object "model"')
+            raise ModelError(NOT_SOCRATES_NETWORK.format(path=path))
         layers = model.get("layers")
         if not isinstance(layers, list) or not layers or not all(isinstance(layer, dict) for layer in layers):
             if "labels" in model:

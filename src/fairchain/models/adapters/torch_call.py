@@ -31,6 +31,14 @@ from fairchain.text import lexicon_of
 Arrays = tuple[NDArray[Any], ...]
 # Ways to call a module with several arguments that are tried at most.
 MOST_WAYS = 64
+FORWARD_WITHOUT_LENGTHS = (
+    '{name}: forward takes "{parameter_name}", which is neither the lengths of texts nor a mask; say which: lengths = '
+    '"..." or mask = "..." in the [[feature]]'
+)
+PARAMETERS_DO_NOT_FIT = (
+    "{name}: forward takes {value}, and the features fill {filled}; say which parameter each [[feature]] fills: input "
+    '= "..."'
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ def find_call(
 
 def _number_calls(module: Any, spec: Spec, series: tuple[int, bool] | None, name: str) -> Iterator[Call]:
     """Yield a call with one row for each input; and if there is a recurrent layer, one with its steps."""
-    needed = _parameters(module)
+    needed = forward_parameters(module)
     if len(needed) > 1 or any(feature.input is not None for feature in spec.features if feature.model_input):
         yield from _named_calls(needed, spec, name)
         return
@@ -98,7 +106,7 @@ def _number_calls(module: Any, spec: Spec, series: tuple[int, bool] | None, name
         yield Call(show, ("input",), {"input": {0 if rows_first else 1: "batch"}})
 
 
-def _parameters(module: Any) -> list[str]:
+def forward_parameters(module: Any) -> list[str]:
     """Return the names of the arguments that `forward` needs, in order; none if it does not say."""
     schema = getattr(module.forward, "schema", None)  # of a scripted module
     if schema is not None:
@@ -125,8 +133,9 @@ def _named_calls(needed: Sequence[str], spec: Spec, name: str) -> Iterator[Call]
             filled.setdefault(feature.input or feature.name, []).append(feature)
     if set(filled) != set(needed):
         raise ModelError(
-            f"{name}: forward takes {', '.join(needed) or 'unnamed arguments'}, and the features fill "
-            f'{", ".join(filled)}; say which parameter each [[feature]] fills: input = "..."'
+            PARAMETERS_DO_NOT_FIT.format(
+                name=name, value=", ".join(needed) or "unnamed arguments", filled=", ".join(filled)
+            )
         )
     kinds = []
     for parameter in needed:
@@ -191,10 +200,7 @@ def _arguments(module: Any, text: TextFeature, name: str) -> tuple[str, ...]:
         if side is not None and side not in names:
             names.append(side)
         elif parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-            raise ModelError(
-                f'{name}: forward takes "{parameter.name}", which is neither the lengths of texts nor a mask; say '
-                'which: lengths = "..." or mask = "..." in the [[feature]]'
-            )
+            raise ModelError(FORWARD_WITHOUT_LENGTHS.format(name=name, parameter_name=parameter.name))
         else:
             break
     return tuple(names)

@@ -31,6 +31,10 @@ CARRIES |= {"Gather": 1, "Flatten": 0, "Unsqueeze": 0}
 CLASSIFIERS = frozenset({"TreeEnsembleClassifier", "LinearClassifier", "SVMClassifier"})
 # The types of numbers, by their numbers in ONNX; 7 is a whole number, 8 a text.
 NUMBERS = {1: np.float32, 11: np.float64, 10: np.float16}
+GROUP_NOT_VISIBLE = (
+    '{name}: the group cannot be told from what the network gets for "{feature_name}"; take one threshold for all: '
+    'change = "threshold"'
+)
 
 
 @dataclass(frozen=True)
@@ -389,7 +393,4 @@ class _ThresholdGraph:
                     raise self._unreadable(feature)
 
     def _unreadable(self, feature: Feature) -> ModelError:
-        return ModelError(
-            f'{self._model.name}: the group cannot be told from what the network gets for "{feature.name}"; take one '
-            'threshold for all: change = "threshold"'
-        )
+        return ModelError(GROUP_NOT_VISIBLE.format(name=self._model.name, feature_name=feature.name))

@@ -32,6 +32,10 @@ RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
 PLACES = {"Gemm": (1, 2), "Conv": (1, 2), "MatMul": (1, None), **dict.fromkeys(RECURRENT, (1, 3))}
 # TensorProto.FLOAT and TensorProto.DOUBLE.
 FLOATS = (1, 11)
+NO_WEIGHTS = (
+    "{name}: has no weights that could be changed (those of Gemm, MatMul, Conv, LSTM, GRU and RNN can); nothing to "
+    "repair"
+)
 
 
 class WeightUnit(NamedTuple):
@@ -85,10 +89,7 @@ class Weights:
         draft = _Draft(model, None)
         self.blocks = tuple(draft.blocks)
         if not self.blocks:
-            raise ModelError(
-                f"{model.name}: has no weights that could be changed (those of Gemm, MatMul, Conv, LSTM, GRU and RNN "
-                "can); nothing to repair"
-            )
+            raise ModelError(NO_WEIGHTS.format(name=model.name))
         self._flows = draft.flows
         self.values: dict[str, Array] = draft.values()
         for array in self.values.values():

@@ -30,6 +30,7 @@ ACTIVATIONS = frozenset(
 )
 # Gates, and the activations that multiply x by one of them.
 GATED = {"Sigmoid": "Swish", "HardSigmoid": "HardSwish", "Erf": "Gelu", "Tanh": "Gelu", "Softplus": "Mish"}
+NO_LAYER_TENSOR = '{name}: there is no layer or tensor "{name2}"; {hint}'
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def resolve(model: OnnxModel, name: str) -> str:
         return name
     near = get_close_matches(name, [*by_number, *model.network.makers], n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(by_number) or 'no hidden layer'}"
-    raise ModelError(f'{model.name}: there is no layer or tensor "{name}"; {hint}')
+    raise ModelError(NO_LAYER_TENSOR.format(name=model.name, name2=name, hint=hint))
 
 
 def _activations(model: OnnxModel) -> list[tuple[str, str]]:

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 # The numbers of ONNX for the types that a layer may have.
 ELEMENTS = {"float32": 1, "float16": 10, "float64": 11}
+NOT_A_LAYER_OF_NUMBERS = (
+    '{name}: tensor "{tensor}" has shape {shape} and type {dtype} for {values_count} inputs; only layers of numbers '
+    "with the batch first can be intervened on"
+)
+OTHER_ACTIVATIONS = '{path}: with other activations in "{tensor}": {problem}; leave that layer out'
 
 
 class Cut:
@@ -46,8 +51,9 @@ class Cut:
         sample = model.with_outputs([tensor]).run(values, [tensor])[0]
         if sample.ndim < 1 or len(sample) != len(values) or sample.dtype.name not in ELEMENTS:
             raise ModelError(
-                f'{model.name}: tensor "{tensor}" has shape {sample.shape} and type {sample.dtype} for {len(values)} '
-                "inputs; only layers of numbers with the batch first can be intervened on"
+                NOT_A_LAYER_OF_NUMBERS.format(
+                    name=model.name, tensor=tensor, shape=sample.shape, dtype=sample.dtype, values_count=len(values)
+                )
             )
         self._shape, self._dtype = sample.shape[1:], sample.dtype
         network = model.network.copy()
@@ -68,7 +74,7 @@ class Cut:
             return decision(answer, len(hidden))
         except NoDecisionError as problem:
             raise ModelError(
-                f'{self.model.path}: with other activations in "{self.tensor}": {problem}; leave that layer out'
+                OTHER_ACTIVATIONS.format(path=self.model.path, tensor=self.tensor, problem=problem)
             ) from None
 
 

@@ -37,6 +37,14 @@ CELL_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 }
 # The place of the lengths among the inputs of a recurrent operator.
 LENGTHS = 4
+STATES_IN_ANOTHER_ORDER = (
+    "{name}: the states of {name2} are in another order than the rows; export the network without sorting its "
+    "sequences (torch: enforce_sorted=True)"
+)
+SEQUENCES_ROWS = (
+    "{name}: {name2} has {shape} sequences for {rows} rows; only an operator that reads one sequence for each row can "
+    "be looked at"
+)
 
 
 @dataclass(frozen=True)
@@ -204,17 +212,11 @@ class StepProbe:
             for name, states in self(inputs[row : row + 1]).states.items():
                 shown = together.states[name][row, : states.shape[1]]
                 if not np.allclose(states[0], shown, rtol=1e-3, atol=1e-5):
-                    raise ModelError(
-                        f"{self.model.name}: the states of {name} are in another order than the rows; export the "
-                        "network without sorting its sequences (torch: enforce_sorted=True)"
-                    )
+                    raise ModelError(STATES_IN_ANOTHER_ORDER.format(name=self.model.name, name2=name))
 
     def _must_have_rows(self, name: str, states: Hidden, rows: int) -> None:
         if states.shape[2] != rows:
-            raise ModelError(
-                f"{self.model.name}: {name} has {states.shape[2]} sequences for {rows} rows; only an operator that "
-                "reads one sequence for each row can be looked at"
-            )
+            raise ModelError(SEQUENCES_ROWS.format(name=self.model.name, name2=name, shape=states.shape[2], rows=rows))
 
 
 def _by_row(states: Hidden) -> Hidden:

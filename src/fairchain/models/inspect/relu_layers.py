@@ -30,6 +30,11 @@ UNITS = {1: 2.0**-24, 11: 2.0**-53}
 UNDERFLOW = 2.0**-126
 # Operators that may come last: both keep the order of the scores.
 ENDS = {"Sigmoid": "sigmoid", "Softmax": "softmax"}
+NOT_FEED_FORWARD = (
+    "{name}: operator {op_type} is not part of a feed-forward ReLU network, for which alone bounds are computed (Gemm, "
+    "MatMul, Add, Sub, Mul, Div, Relu; Sigmoid or Softmax last)"
+)
+WEIGHTS_NOT_FINITE = "{name}: has weights that are not finite numbers, so that it has no bounds"
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +122,7 @@ def relu_network(model: Model | None) -> ReluNetwork:
     with np.errstate(over="ignore", invalid="ignore"):
         network = _Reader(model).network()
     if not all(np.isfinite(layer.weight_size).all() and np.isfinite(layer.bias_size).all() for layer in network.layers):
-        raise ModelError(f"{model.name}: has weights that are not finite numbers, so that it has no bounds")
+        raise ModelError(WEIGHTS_NOT_FINITE.format(name=model.name))
     return network
 
 
@@ -284,10 +289,7 @@ class _Reader:
             if maker is None:
                 break
             node = maker
-        raise ModelError(
-            f"{self._model.name}: operator {node.op_type} is not part of a feed-forward ReLU network, for which alone "
-            "bounds are computed (Gemm, MatMul, Add, Sub, Mul, Div, Relu; Sigmoid or Softmax last)"
-        )
+        raise ModelError(NOT_FEED_FORWARD.format(name=self._model.name, op_type=node.op_type))
 
 
 def _identity(width: int) -> AffineLayer:

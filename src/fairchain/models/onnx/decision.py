@@ -32,6 +32,34 @@ LABELS = {f"tensor({kind})" for kind in ("string", *_WHOLE)}
 ONE_COLUMN = ("logit", "probability", "score")
 # Operators whose results are no probabilities.
 LINEAR = ("Add", "Gemm", "MatMul")
+COLUMNS_AND_LABELS_DIFFER = (
+    '{path}: model.labels: output "{name}" has {columns} columns and the spec names {count} labels; name one label for '
+    "each column"
+)
+NOT_SCORES_OR_LABELS = (
+    '{path}: output "{name}" is {type}, no tensor of scores or labels; choose another with output = ... in [model], or '
+    "export without ZipMap"
+)
+OUTPUT_NONE = (
+    'output "{output}" is {found!r}, which is none of {repr}; state what the network calls its labels: codes = [...] '
+    "in [model]"
+)
+SINGLE_COLUMN = (
+    '{path}: output "{name}" is a single column made by {value}; say in [model] what it is: decision = "logit" '
+    '(positive is the second label), decision = "probability", or decision = "score" with decision_threshold = ...'
+)
+OUTPUT_NOT_DECISION = (
+    'output "{output}" is {answer}, which is not a decision; narrow low and high of the [[feature]] that causes it to '
+    "what the network was trained on, or fix the network"
+)
+NOT_PROBABILITIES = (
+    'output "{output}" is {rows}, which are not probabilities that sum to 1; end the network with a sigmoid or '
+    "softmax, or use another decision in [model]"
+)
+RANDOM_DECISIONS = (
+    'model.decision: "random" decisions do not follow from the input alone, and this needs decisions that do; ask for '
+    'a verdict only, or use decision = "probability" or "argmax"'
+)
 
 
 class NoDecisionError(Exception):
@@ -71,10 +99,7 @@ class DecisionRule:
     def __call__(self, answer: NDArray[Any], rows: int) -> Labels:
         """Return the class of each row; raise a NoDecisionError for NaN, infinity or a label that the spec lacks."""
         if self.drawn:
-            raise ModelError(
-                'model.decision: "random" decisions do not follow from the input alone, and this needs decisions that '
-                'do; ask for a verdict only, or use decision = "probability" or "argmax"'
-            )
+            raise ModelError(RANDOM_DECISIONS)
         answer = answer.reshape(rows, -1)
         if self.kind == "label":
             return self._from_labels(answer[:, 0])
@@ -107,8 +132,7 @@ class DecisionRule:
             row = int(wrong.argmax())
             raise NoDecisionError(
                 row,
-                f'output "{self.output}" is {_shown(answer.reshape(rows, -1)[row])}, which are not probabilities that '
-                "sum to 1; end the network with a sigmoid or softmax, or use another decision in [model]",
+                NOT_PROBABILITIES.format(output=self.output, rows=_shown(answer.reshape(rows, -1)[row])),
             )
         sums = np.cumsum(np.clip(shares, 0, 1), axis=1)
         ends: Ends = np.rint(sums / sums[:, -1:] * WORDS).astype(np.int64)
@@ -123,8 +147,7 @@ class DecisionRule:
             row = int(wrong.argmax())
             raise NoDecisionError(
                 row,
-                f'output "{self.output}" is {_shown(answer[row])}, which is not a decision; narrow low and high of '
-                "the [[feature]] that causes it to what the network was trained on, or fix the network",
+                OUTPUT_NOT_DECISION.format(output=self.output, answer=_shown(answer[row])),
             )
 
     def _from_labels(self, answer: NDArray[Any]) -> Labels:
@@ -141,8 +164,7 @@ class DecisionRule:
             found, known = answer[row : row + 1].tolist()[0], self.codes or tuple(range(self.classes))
             raise NoDecisionError(
                 row,
-                f'output "{self.output}" is {found!r}, which is none of {", ".join(map(repr, known))}; '
-                "state what the network calls its labels: codes = [...] in [model]",
+                OUTPUT_NONE.format(output=self.output, found=found, repr=", ".join(map(repr, known))),
             )
         return labels.astype(np.uint16)
 
@@ -153,10 +175,7 @@ def plan_decision(path: Path, spec: ModelSpec, outputs: Sequence[Any], makers: M
     if node.type in LABELS:
         return _label_rule(path, spec, node)
     if node.type not in ("tensor(float)", "tensor(double)", "tensor(float16)"):
-        raise ModelError(
-            f'{path}: output "{node.name}" is {node.type}, no tensor of scores or labels; '
-            "choose another with output = ... in [model], or export without ZipMap"
-        )
+        raise ModelError(NOT_SCORES_OR_LABELS.format(path=path, name=node.name, type=node.type))
     if spec.decision == "label":
         raise ModelError(f'{path}: output "{node.name}" holds scores, not labels; remove decision = "label" in [model]')
     return _score_rule(path, spec, node, makers.get(node.name, ""))
@@ -202,19 +221,12 @@ def _score_rule(path: Path, spec: ModelSpec, node: Any, maker: str) -> DecisionR
     if columns == 1:
         decision = decision or ("probability" if maker == "Sigmoid" else None)
         if decision is None or decision == "argmax":
-            raise ModelError(
-                f'{path}: output "{node.name}" is a single column made by {maker or "an unknown operator"}; say in '
-                '[model] what it is: decision = "logit" (positive is the second label), decision = "probability", or '
-                'decision = "score" with decision_threshold = ...'
-            )
+            raise ModelError(SINGLE_COLUMN.format(path=path, name=node.name, value=maker or "an unknown operator"))
         if count != 2:
             raise ModelError(f"{path}: model.labels: a single output column decides between 2 labels, found {count}")
         return DecisionRule(node.name, "threshold", 2, cut=_cut(spec, decision))
     if columns != count:
-        raise ModelError(
-            f'{path}: model.labels: output "{node.name}" has {columns} columns and the spec names {count} labels; '
-            "name one label for each column"
-        )
+        raise ModelError(COLUMNS_AND_LABELS_DIFFER.format(path=path, name=node.name, columns=columns, count=count))
     if decision == "probability" and columns == 2 and maker not in LINEAR:
         return DecisionRule(node.name, "threshold", 2, cut=_cut(spec, decision), width=2)
     if decision in ONE_COLUMN or (decision is None and maker == "Sigmoid"):

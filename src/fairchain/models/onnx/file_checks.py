@@ -51,6 +51,18 @@ PARTS = {
     "SparseTensorProto": ("values", "indices"),
     "TensorProto": (),
 }
+NOT_ONNX = "{path}: not an ONNX file, or a truncated one; model.path must name a network saved as ONNX"
+NOT_ALLOWED = "is not on the list of those allowed in untrusted files"
+FUNCTIONS_TOO_DEEP = "{path}: functions call each other more than {depth} levels deep; export the network without them"
+RECURRENT_ADVICE = (
+    ": a recurrent layer as the operator LSTM, GRU or RNN, with the lengths of sequences as an input (in Keras without "
+    "mask_zero, in torch by tracing, not by scripting)"
+)
+TWO_OPERATOR_VERSIONS = "{path}: {shown} names two versions of its operators; export the network again"
+VERSION_OPERATORS_NETWORK = (
+    '{path}: {shown} has version {version} of the operators "{name}" and the network {versions}; export both with the '
+    "same version"
+)
 
 
 @dataclass(frozen=True)
@@ -188,9 +200,7 @@ def parse(path: Path, content: bytes) -> ModelProto:
     try:
         model.ParseFromString(content)
     except (DecodeError, ValueError, UnicodeDecodeError):
-        raise ModelError(
-            f"{path}: not an ONNX file, or a truncated one; model.path must name a network saved as ONNX"
-        ) from None
+        raise ModelError(NOT_ONNX.format(path=path)) from None
     if not model.graph.node or not model.graph.output:
         raise ModelError(f"{path}: holds no network (no operators or no outputs); export it again as ONNX")
     return model
@@ -256,8 +266,9 @@ def _functions(path: Path, model: ModelProto) -> dict[Key, FunctionProto]:
             # The runtime takes the network's version for the operators in functions as well.
             if versions.get(name, version) != version:
                 raise ModelError(
-                    f'{path}: {shown} has version {version} of the operators "{_plain(name)}" and the network '
-                    f"{versions[name]}; export both with the same version"
+                    VERSION_OPERATORS_NETWORK.format(
+                        path=path, shown=shown, version=version, name=_plain(name), versions=versions[name]
+                    )
                 )
     return own
 
@@ -268,7 +279,7 @@ def _versions(path: Path, part: ModelProto | FunctionProto, shown: str) -> dict[
     for each in part.opset_import:
         name = "" if each.domain == "ai.onnx" else each.domain
         if versions.setdefault(name, each.version) != each.version:
-            raise ModelError(f"{path}: {shown} names two versions of its operators; export the network again")
+            raise ModelError(TWO_OPERATOR_VERSIONS.format(path=path, shown=shown))
     return versions
 
 
@@ -322,17 +333,14 @@ def _check_operator(path: Path, node: NodeProto, own: Iterable[Key]) -> None:
     if built_in and node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
         raise ModelError(f"{path}: Dropout with a training mode is random; export the network for inference")
     if built_in and (node.domain not in DOMAINS or node.op_type not in OPERATORS):
-        problem = "is not on the list of those allowed in untrusted files"
+        problem = NOT_ALLOWED
     elif any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
         problem = "has a graph inside"
     else:
         return
     advice = "export the network for inference without loops, conditionals and custom operators"
     if name in ("Loop", "Scan"):
-        advice += (
-            ": a recurrent layer as the operator LSTM, GRU or RNN, with the lengths of sequences as an input "
-            "(in Keras without mask_zero, in torch by tracing, not by scripting)"
-        )
+        advice += RECURRENT_ADVICE
     raise ModelError(f"{path}: operator {name} {problem}; {advice}")
 
 
@@ -367,9 +375,7 @@ def _expanded(path: Path, model: ModelProto, own: dict[Key, FunctionProto], most
             sizes[key] = min(most + 1, sum(sizes.get(call, 1) for call in called))
             depths[key] = 1 + max((depths[call] for call in inner), default=0)
             if depths[key] > DEPTH:
-                raise ModelError(
-                    f"{path}: functions call each other more than {DEPTH} levels deep; export the network without them"
-                )
+                raise ModelError(FUNCTIONS_TOO_DEEP.format(path=path, depth=DEPTH))
     return written + sum(sizes.get(_key(node), 1) for node in model.graph.node)
 
 

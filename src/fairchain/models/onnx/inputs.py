@@ -37,6 +37,25 @@ TYPES: dict[str, Any] = {
 
 # Most rows in one call: the proof that rows are independent holds for fewer than 2^SIZE_BITS.
 MOST_ROWS = 2**SIZE_BITS - 1
+NO_FEATURE = "no feature for {missing}; "
+FEATURES_DO_NOT_FILL_INPUT = (
+    '{path}: input "{name}" takes {shape} values and feature{value} {shown} give{value2} {width}'
+)
+NO_FEATURE_AXIS = (
+    '{path}: input "{name}" has shape {shape}, without an axis for features; export the network with a batch dimension '
+    "first: [batch, features]"
+)
+INPUT_TYPE_TOO_SMALL = (
+    '{path}: input "{name}" takes {kind}, which cannot hold every value of feature "{feature_name}"; narrow the '
+    "feature, or export the network with another input type"
+)
+TEXT_INPUT_NEEDS_CATEGORY = (
+    '{path}: input "{name}" takes text and gets the names of the values; remove codes of feature "{feature_name}"'
+)
+INPUT_WIDTH_DIFFERS = (
+    '{path}: input "{name}" takes {shape} values and the spec has {detail}; describe every network input in order, one '
+    "[[feature]] each (one_hot = true spans one per value or bin, model_input = false none)"
+)
 
 
 @dataclass(frozen=True)
@@ -143,10 +162,7 @@ def _must_hold(path: Path, slot: InputSlot, feature: Feature) -> None:
     if kind == "text":
         fits = isinstance(feature, CategoryFeature)
         if fits and not is_plain(feature):
-            raise ModelError(
-                f'{path}: input "{slot.name}" takes text and gets the names of the values; '
-                f'remove codes of feature "{feature.name}"'
-            )
+            raise ModelError(TEXT_INPUT_NEEDS_CATEGORY.format(path=path, name=slot.name, feature_name=feature.name))
     else:
         least, most = 0.0, 1.0
         if kind.startswith("float"):
@@ -156,10 +172,7 @@ def _must_hold(path: Path, slot: InputSlot, feature: Feature) -> None:
         fits = all(least <= value <= most for value in extremes(feature))
         fits = fits and (is_whole(feature) or kind.startswith("float"))
     if not fits:
-        raise ModelError(
-            f'{path}: input "{slot.name}" takes {kind}, which cannot hold every value of feature "{feature.name}"; '
-            "narrow the feature, or export the network with another input type"
-        )
+        raise ModelError(INPUT_TYPE_TOO_SMALL.format(path=path, name=slot.name, kind=kind, feature_name=feature.name))
 
 
 def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlot:
@@ -175,18 +188,11 @@ def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlo
     rest = width // known if free == 1 and known and width % known == 0 else width
     shape = tuple(size if isinstance(size, int) else rest for size in declared)
     if not shape:
-        raise ModelError(
-            f'{path}: input "{node.name}" has shape {list(node.shape)}, without an axis for features; '
-            "export the network with a batch dimension first: [batch, features]"
-        )
+        raise ModelError(NO_FEATURE_AXIS.format(path=path, name=node.name, shape=list(node.shape)))
     seen = [place for place, feature in enumerate(features) if feature.model_input]
     if prod(shape) != width:
         detail = f"{len(seen)} [[feature]] tables" + (f" that span {width} inputs" if width != len(seen) else "")
-        raise ModelError(
-            f'{path}: input "{node.name}" takes {prod(shape)} values and the spec has {detail}; '
-            "describe every network input in order, one [[feature]] each (one_hot = true spans one per value or bin, "
-            "model_input = false none)"
-        )
+        raise ModelError(INPUT_WIDTH_DIFFERS.format(path=path, name=node.name, shape=prod(shape), detail=detail))
     return InputSlot(node.name, TYPES[node.type], shape, tuple(seen), steps_first)
 
 
@@ -201,7 +207,7 @@ def _slot_per_input(path: Path, features: tuple[Feature, ...], inputs: Sequence[
     if missing or extra:
         raise ModelError(
             f"{path}: the network has {len(names)} inputs, {', '.join(names)}; "
-            + (f"no feature for {', '.join(missing)}; " if missing else "")
+            + (NO_FEATURE.format(missing=", ".join(missing)) if missing else "")
             + (f"no input for {', '.join(extra)}; " if extra else "")
             + 'name each [[feature]] like its input, or add input = "..." to it; several may fill one input, in order'
         )
@@ -214,8 +220,15 @@ def _slot_per_input(path: Path, features: tuple[Feature, ...], inputs: Sequence[
         if prod(shape) != width:
             shown = ", ".join(f'"{features[place].name}"' for place in places)
             raise ModelError(
-                f'{path}: input "{node.name}" takes {prod(shape)} values and feature{"s" * (len(places) > 1)} {shown} '
-                f"give{'s' * (len(places) == 1)} {width}"
+                FEATURES_DO_NOT_FILL_INPUT.format(
+                    path=path,
+                    name=node.name,
+                    shape=prod(shape),
+                    value="s" * (len(places) > 1),
+                    shown=shown,
+                    value2="s" * (len(places) == 1),
+                    width=width,
+                )
             )
         slots.append(InputSlot(node.name, TYPES[node.type], shape, tuple(places)))
     return slots

@@ -38,6 +38,10 @@ EXACT_CASTS = frozenset({1, 6, 7, 9})
 NOT_SINGLE = frozenset({10, 11, 16})
 # How many inputs of a batch are evaluated alone, and in how many batches at the beginning of a run; later one is.
 ALONE, BATCHES = 16, 64
+DIFFERS_ALONE = (
+    "{name}: decides an input differently alone than in a batch of {values_count:,}, because it magnifies rounding; "
+    "remove operations that do so, such as differences of nearly equal numbers"
+)
 
 
 def rounding_may_vary(network: Network) -> bool:
@@ -95,7 +99,4 @@ def check_alone(
         one = values[row : row + 1]
         alone = model.ends(one) if found.ndim == 2 else decide(model, one, word)
         if not np.array_equal(alone[0], found[row]):
-            raise ModelError(
-                f"{model.name}: decides an input differently alone than in a batch of {len(values):,}, because it "
-                "magnifies rounding; remove operations that do so, such as differences of nearly equal numbers"
-            )
+            raise ModelError(DIFFERS_ALONE.format(name=model.name, values_count=len(values)))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from onnxruntime import RunOptions
 
 _memory_cap = threading.Lock()
+CALL_NETWORK_TOOK = "{path}: one call of the network took more than {seconds:g} seconds"
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,7 @@ class Runtime:
             return self._session.run(outputs, inputs, options)  # type: ignore[no-any-return]
         except Exception as error:  # see above
             if options.terminate:
-                raise ModelError(
-                    f"{self._path}: one call of the network took more than {self._seconds:g} seconds"
-                ) from None
+                raise ModelError(CALL_NETWORK_TOOK.format(path=self._path, seconds=self._seconds)) from None
             raise ModelError(f"{self._path}: the network cannot be run: {first_line(error)}") from None
         finally:
             self._watchdog.end(call)

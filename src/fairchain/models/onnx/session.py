@@ -37,6 +37,17 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 Hidden = NDArray[np.floating]
+BATCH_DIMENSION_OUTSIDE = (
+    "{path}: the batch dimension is {batch}, outside of 1 to {limits_batch:,}; export the network with a free one"
+)
+NOT_A_LAYER_OF_NUMBERS = (
+    '{path}: tensor "{tensor}" has shape {shape} and type {dtype} for {rows} inputs; only numbers with the batch first '
+    "can be looked at"
+)
+NETWORK_IS_DETERMINISTIC = (
+    "{path}: model.deterministic: a network is deterministic, only a Python function can be random by itself; remove "
+    'it, or write decision = "random" if the label is to be drawn'
+)
 
 
 class OnnxModel:
@@ -83,10 +94,7 @@ class OnnxModel:
         self.path, self.sha256 = network.path, network.sha256
         self._spec = spec
         if not spec.model.deterministic:
-            raise MisfitError(
-                f"{self.path}: model.deterministic: a network is deterministic, only a Python function can be random "
-                'by itself; remove it, or write decision = "random" if the label is to be drawn'
-            )
+            raise MisfitError(NETWORK_IS_DETERMINISTIC.format(path=self.path))
         at_work_on(self.name)
         operators = {name: node.op_type for name, node in network.makers.items()}
         self._has_rnn = "RNN" in operators.values()
@@ -116,8 +124,7 @@ class OnnxModel:
             # 0 rows are none, and a batch is filled by us, outside of the runtime's memory limit.
             if feed.batch is not None and not 0 < feed.batch <= self.limits.batch:
                 raise ModelError(
-                    f"{self.path}: the batch dimension is {feed.batch}, outside of 1 to {self.limits.batch:,}; export "
-                    "the network with a free one"
+                    BATCH_DIMENSION_OUTSIDE.format(path=self.path, batch=feed.batch, limits_batch=self.limits.batch)
                 )
         if len(feeds) == 1:
             return feeds[0]
@@ -297,8 +304,9 @@ class OnnxModel:
         """Return an inner tensor as (rows, units), or raise a ModelError if it is not numbers with the batch first."""
         if hidden.ndim < 1 or len(hidden) != rows or not np.issubdtype(hidden.dtype, np.floating):
             raise ModelError(
-                f'{self.path}: tensor "{tensor}" has shape {hidden.shape} and type {hidden.dtype} for '
-                f"{rows} inputs; only numbers with the batch first can be looked at"
+                NOT_A_LAYER_OF_NUMBERS.format(
+                    path=self.path, tensor=tensor, shape=hidden.shape, dtype=hidden.dtype, rows=rows
+                )
             )
         return hidden.reshape(rows, -1)
 

@@ -31,6 +31,15 @@ MOST_ROWS = 4096
 CUT_ROWS = 256
 # Words of a vocabulary that are taken for padding where the spec names none.
 PADDING = ("<pad>", "[PAD]", "<PAD>", "[pad]", "")
+NO_WORD_INPUT = (
+    '{path}: no single input for the words of "{name}", {wanted}, among {shapes}; name it: input = "..." in its '
+    "[[feature]]"
+)
+PADDING_UNKNOWN = (
+    '{path}: feature "{name}": no word of the vocabulary is known to be padding (<pad>, [PAD] or an empty line); name '
+    'it: padding = "..."'
+)
+PADDING_NOT_IN_VOCABULARY = '{path}: feature "{name}".padding: "{padding}" is not in the vocabulary'
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,7 @@ class TextFeed:
     @property
     def rows(self) -> int:
         """How many texts are given to the network at once."""
-        width = self.feature.length * prod(self.table.shape[1:]) * self.table.itemsize
+        width = self.feature.steps * prod(self.table.shape[1:]) * self.table.itemsize
         return self.batch or max(1, min(CUT_ROWS if self.cut else MOST_ROWS, BUFFER_BYTES // width))
 
     def __call__(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -129,7 +138,7 @@ class TextFeed:
         return parts
 
     def _checked(self, values: NDArray[Any]) -> Ids:
-        length, most = self.feature.length, len(self.table) - 1
+        length, most = self.feature.steps, len(self.table) - 1
         if values.ndim != 2 or values.shape[1] != length:
             raise ModelError(
                 f'feature "{self.feature.name}": rows of shape {values.shape[1:]}, where a text is {length} word ids'
@@ -174,8 +183,8 @@ def plan_text(path: Path, feature: TextFeature, lexicon: Lexicon, inputs: Sequen
     feed = TextFeed(feature, main.name, table, flat=flat, lengths=lengths, mask=mask)
     step = table.shape[1:]
     layouts = {
-        "batch": (None, feature.length * prod(step)) if flat else (None, feature.length, *step),
-        "time": (feature.length, None, *step),
+        "batch": (None, feature.steps * prod(step)) if flat else (None, feature.steps, *step),
+        "time": (feature.steps, None, *step),
     }
     # A fixed second axis is steps, unless the spec says otherwise.
     rows_first = flat or (isinstance(main.shape[1], int) and not isinstance(main.shape[0], int))
@@ -222,10 +231,7 @@ def _words_input(path: Path, feature: TextFeature, inputs: Sequence[Any]) -> Any
             return found[0]
     wanted = "(rows, steps, width)" if feature.vectors is not None else "(rows, steps)"
     shapes = ", ".join(f"{node.name} {list(node.shape)}" for node in inputs)
-    raise ModelError(
-        f'{path}: no single input for the words of "{feature.name}", {wanted}, among {shapes}; name it: '
-        'input = "..." in its [[feature]]'
-    )
+    raise ModelError(NO_WORD_INPUT.format(path=path, name=feature.name, wanted=wanted, shapes=shapes))
 
 
 def _counts(node: Any) -> bool:
@@ -264,13 +270,10 @@ def _table_of(path: Path, feature: TextFeature, lexicon: Lexicon, main: Any, tol
     if count - 1 > most:
         raise ModelError(f'{path}: input "{main.name}" takes {main.type}, too small for {count:,} words')
     if feature.padding is not None and feature.padding not in lexicon.numbers:
-        raise ModelError(f'{path}: feature "{feature.name}".padding: "{feature.padding}" is not in the vocabulary')
+        raise ModelError(PADDING_NOT_IN_VOCABULARY.format(path=path, name=feature.name, padding=feature.padding))
     number = padding_word(feature, lexicon)
     if not number and not told:  # a network that is told where a text ends does not read what follows
-        raise ModelError(
-            f'{path}: feature "{feature.name}": no word of the vocabulary is known to be padding (<pad>, [PAD] or an '
-            'empty line); name it: padding = "..."'
-        )
+        raise ModelError(PADDING_UNKNOWN.format(path=path, name=feature.name))
     return np.concatenate([[max(number - 1, 0)], np.arange(count)]).astype(dtype)
 
 

@@ -37,6 +37,9 @@ from fairchain.populations.bayes.nodes import (
 from fairchain.populations.finite import Factor, FiniteSpace, TooManyCellsError, whole_weights, without
 from fairchain.spec.schema import Feature, Node
 
+NODES_MORE = "{source}: {nodes_count} nodes are more than {most_nodes}; leave some out"
+DEPENDS_ITSELF = "it depends on itself ({listed}); remove one of these parents"
+
 
 @dataclass(frozen=True, eq=False)
 class BayesGraph:
@@ -130,7 +133,7 @@ def _switched(site: Site, node: Node, made: dict[str, BayesNode]) -> Node:
 def _named(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> dict[str, Node]:
     """Return the nodes by name; every feature and every parent must be one of them."""
     if len(nodes) > MOST_NODES:
-        raise SpecError(f"{source}: {len(nodes)} nodes are more than {MOST_NODES}; leave some out")
+        raise SpecError(NODES_MORE.format(source=source, nodes_count=len(nodes), most_nodes=MOST_NODES))
     twice = doubled([node.name for node in nodes])
     if twice is not None:
         raise Site(source, twice).error("", "occurs twice; rename or remove one")
@@ -162,7 +165,7 @@ def _in_order(nodes: Mapping[str, Node], source: str) -> list[str]:
     except CycleError as error:
         cycle = error.args[1][::-1]
         listed = " <- ".join(cycle if len(cycle) <= 8 else [*cycle[:6], "...", cycle[-1]])
-        problem = f"it depends on itself ({listed}); remove one of these parents"
+        problem = DEPENDS_ITSELF.format(listed=listed)
         raise Site(source, cycle[0]).error("parents", problem) from None
     names = list(nodes)
     number = {name: place for place, name in enumerate(names)}

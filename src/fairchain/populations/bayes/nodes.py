@@ -33,6 +33,22 @@ MOST_CELLS = 2_000_000
 TOLERANCE = 1e-6
 
 Value = str | int
+AMBIGUOUS_VALUES = '"{twice}" can be read in two ways; rename values of its parents that contain ", "'
+SWITCHES_NEEDED = (
+    '"{name}" is a number; say where the probabilities switch, switches = {{{name} = 40}}, give that parent values and '
+    "probabilities, or this node mean, std and slopes"
+)
+SLOPES_NEEDED = (
+    '"{name}" is a number; say what each unit of it adds, slopes = {{{name} = ...}}, or where the node switches, '
+    "switches = {{{name} = 40}}"
+)
+FEATURE_CATEGORY = "the feature is a category; give the probabilities of its values instead"
+REAL_FEATURE_IN_TABLE = (
+    'feature "{name}" is real and a table has single values; give the node mean and std in place of probabilities, or '
+    'make the feature kind = "integer"'
+)
+TOO_MANY_COMBINATIONS = "{count} combinations of its parents' values are too many; use fewer"
+VALUES_MORE = "{high} values are more than {most_cells}; list those that occur"
 
 
 def keys_of(parents: Sequence[Sequence[Value]]) -> Iterator[str]:
@@ -197,7 +213,7 @@ def make_node(site: Site, node: Node, feature: Feature | None, made: Made) -> Ba
             raise site.error("", "has probabilities, so std and slopes mean nothing; remove them")
         return _choice(site, node, feature, parents)
     if isinstance(feature, CategoryFeature):
-        raise site.error("mean", "the feature is a category; give the probabilities of its values instead")
+        raise site.error("mean", FEATURE_CATEGORY)
     if node.std is None:
         raise site.error("std", "missing; write the standard deviation, for example std = 1.0")
     if node.values is not None:
@@ -228,8 +244,7 @@ def _values(site: Site, stated: tuple[Value, ...] | None, feature: Feature | Non
     if feature is not None:
         raise site.error(
             "values",
-            f'feature "{feature.name}" is real and a table has single values; give the node mean and std in place of '
-            'probabilities, or make the feature kind = "integer"',
+            REAL_FEATURE_IN_TABLE.format(name=feature.name),
         )
     if stated is None:
         example = 'for example values = ["no", "yes"]'
@@ -241,7 +256,7 @@ def _whole_numbers(site: Site, stated: tuple[Value, ...] | None, feature: Intege
     low, high = feature.low, feature.high
     if stated is None:
         if high - low >= MOST_CELLS:
-            raise site.error("values", f"{high - low + 1} values are more than {MOST_CELLS}; list those that occur")
+            raise site.error("values", VALUES_MORE.format(high=high - low + 1, most_cells=MOST_CELLS))
         return tuple(range(low, high + 1))
     for value in stated:
         # Also as text, but only in its plain form, so that keys of tables still match.
@@ -261,8 +276,7 @@ def _choice(site: Site, node: Node, feature: Feature | None, parents: Made) -> C
         if name not in choices:
             raise site.error(
                 "parents",
-                f'"{name}" is a number; say where the probabilities switch, switches = {{{name} = 40}}, give that '
-                "parent values and probabilities, or this node mean, std and slopes",
+                SWITCHES_NEEDED.format(name=name),
             )
     stated = node.values or values
     rows = _rows(site, node, stated, choices)
@@ -314,8 +328,7 @@ def _normal(site: Site, node: Node, feature: Feature | None, parents: Made) -> N
         if name not in node.slopes and values_of(parent) is None:
             raise site.error(
                 "slopes",
-                f'"{name}" is a number; say what each unit of it adds, slopes = {{{name} = ...}}, or where the node '
-                f"switches, switches = {{{name} = 40}}",
+                SLOPES_NEEDED.format(name=name),
             )
     mean = _entries(site, "mean", node.mean, choices)
     std = _entries(site, "std", node.std, choices)
@@ -463,11 +476,11 @@ def _by_key(
     known = list(choices.values())
     count = math.prod(map(len, known))
     if count * width > MOST_CELLS:
-        raise site.error("parents", f"{count} combinations of its parents' values are too many; use fewer")
+        raise site.error("parents", TOO_MANY_COMBINATIONS.format(count=count))
     keys = list(keys_of(known))
     twice = doubled(keys)
     if twice is not None:
-        raise site.error(key, f'"{twice}" can be read in two ways; rename values of its parents that contain ", "')
+        raise site.error(key, AMBIGUOUS_VALUES.format(twice=twice))
     wanted = set(keys)
     unknown = next((each for each in given if each not in wanted), None)
     if unknown is not None:

@@ -27,6 +27,12 @@ from fairchain.spec.groups import Group
 from fairchain.spec.schema import BayesNetwork, Spec
 from fairchain.spec.subgroups import OVERALL, Subgroup
 
+NOT_BAYESIAN_NETWORK = 'population.kind: is not a Bayesian network; write kind = "network" with path or nodes'
+GROUP_PROBABILITY = (
+    '{source}: group "{name}" has probability 0; {share}leave it out of the feature\'s groups, or change the '
+    "probabilities"
+)
+
 
 class BayesPopulation(FeaturePopulation):
     """The joint distribution of a Bayesian network over the features, exact where groups can be conditioned on.
@@ -50,7 +56,7 @@ class BayesPopulation(FeaturePopulation):
         super().__init__(spec, subgroups, dtype)
         network = spec.population
         if not isinstance(network, BayesNetwork):
-            raise SpecError('population.kind: is not a Bayesian network; write kind = "network" with path or nodes')
+            raise SpecError(NOT_BAYESIAN_NETWORK)
         self._names = [feature.name for feature in spec.features]
         self._protected = spec.protected
         self._source = source_of(network)
@@ -157,10 +163,7 @@ class BayesPopulation(FeaturePopulation):
     def _impossible(self, group: Group) -> SpecError:
         # Without the joint distribution there are no shares, so min_size would be refused.
         share = "set property.min_size to leave out groups below a share, " if self.exact else ""
-        return SpecError(
-            f'{self._source}: group "{group.name}" has probability 0; '
-            f"{share}leave it out of the feature's groups, or change the probabilities"
-        )
+        return SpecError(GROUP_PROBABILITY.format(source=self._source, name=group.name, share=share))
 
 
 def network_shares(spec: Spec, groups: Sequence[Group]) -> list[float] | None:

@@ -25,6 +25,7 @@ from fairchain.spec.schema import BayesNetwork, Node
 # Reading TOML takes ten times as long as reading JSON or BIF.
 MOST_BYTES = {".bif": 50_000_000, ".json": 50_000_000, ".toml": 5_000_000}
 STATED = "population.nodes"
+CHECK_PATH = "check path in [population], which is relative to the spec"
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,7 +52,7 @@ def read_nodes(network: BayesNetwork) -> tuple[Node, ...]:
     try:
         if suffix not in MOST_BYTES:
             raise SpecError(f'a Bayesian network ends in .bif, .json or .toml, found "{suffix}"; rename or convert it')
-        content = read_bytes(path, MOST_BYTES[suffix], "check path in [population], which is relative to the spec")
+        content = read_bytes(path, MOST_BYTES[suffix], CHECK_PATH)
         if suffix == ".bif":
             return parse_bif(decode_text(content))
         return _convert(parse_document(content, suffix))

@@ -1,4 +1,4 @@
-"""Numbers with their intervals as dots with whiskers, one line each: probabilities of groups, effects of units.
+"""One line for each name: numbers with their intervals as dots with whiskers, or two numbers as a dumbbell.
 
 Drawn twice, for wide and for narrow pages; the style sheet shows one of them.
 """
@@ -35,6 +35,15 @@ class Band:
     low: float
     high: float
     meaning: str
+
+
+@dataclass(frozen=True)
+class Dumbbell:
+    """A named number before and after a change."""
+
+    name: str
+    before: float
+    after: float
 
 
 def intervals(
@@ -131,4 +140,48 @@ def _whisker(line: Line, scale: AxisScale, y: float) -> Markup:
         el("line", x1=left, x2=right, y1=y, y2=y, class_="whisker"),
         *(el("line", x1=x, x2=x, y1=y - 4, y2=y + 4, class_="whisker") for x in (left, right) if left < right),
         el("circle", cx=scale(line.estimate), cy=y, r=4.5, class_="dot"),
+    )
+
+
+def dumbbells(title: str, about: str, lines: Sequence[Dumbbell]) -> Markup:
+    """Draw a hollow and a filled dot for each name on an axis from 0 to 1 or less, joined by a line."""
+    _, high = around([0.0, *(value for line in lines for value in (line.before, line.after))], floor=0.0)
+    names = min(max(text_width(line.name) for line in lines) + 12, 250.0)
+
+    def drawn(width: float, start: float, end: float, step: float, ticks: int, kind: str) -> Markup:
+        scale, bottom = AxisScale(0.0, min(high, 1.0), start, end), TOP + step * len(lines)
+        rows = []
+        for place, line in enumerate(lines):
+            y, told = TOP + step * (place + 0.5), f"{line.before:.3f} → {line.after:.3f}"
+            wide = kind == "wide"
+            dots = y if wide else y + 10
+            rows.append(
+                el(
+                    "g",
+                    el("title", f"{line.name}: {told}"),
+                    label(names, y + 4, line.name, space=names - 8, class_="name", text_anchor="end")
+                    if wide
+                    else label(2, y - 4, line.name, space=NARROW - text_width(told) - 12, class_="name"),
+                    el("line", x1=scale(line.before), x2=scale(line.after), y1=dots, y2=dots, class_="whisker"),
+                    el("circle", cx=scale(line.before), cy=dots, r=4.5, class_="hollow"),
+                    el("circle", cx=scale(line.after), cy=dots, r=4.5, class_="dot"),
+                    el("text", told, x=WIDTH - NUMBERS + 4, y=y + 4, class_="number")
+                    if wide
+                    else el("text", told, x=NARROW - 2, y=y - 4, class_="number", text_anchor="end"),
+                    class_="row",
+                )
+            )
+        return picture(
+            title,
+            about,
+            width,
+            bottom + BOTTOM,
+            axis(scale, TOP, bottom, "before and after", ticks),
+            *rows,
+            class_=f"plot dumbbells {kind}",
+        )
+
+    return join(
+        drawn(WIDTH, names + 10, WIDTH - NUMBERS - 10, LINE, 5, "wide"),
+        drawn(NARROW, 14, NARROW - 14, NARROW_LINE, 3, "narrow"),
     )

@@ -26,10 +26,6 @@ class _Look:
         far = (1 - estimate) / (1 - self.threshold or 1) if self.ratio else abs(estimate) / (self.threshold or 1)
         return min(int(far * 5 + 0.5), 10)
 
-    def beyond(self, low: float, high: float) -> bool:
-        """Return whether the whole interval is on the wrong side of the threshold."""
-        return high < self.threshold if self.ratio else max(low, -high) > self.threshold
-
     def number(self, estimate: float) -> str:
         return f"{estimate:.3f}" if self.ratio else f"{estimate:+.3f}"
 
@@ -50,18 +46,23 @@ def matrix(
     *,
     ratio: bool = False,
 ) -> Markup:
-    """Return a square table. A cell is shaded by its size, and underlined if its interval is beyond the threshold.
+    """Return a triangular table. A cell is shaded by its size, and underlined by its side of the threshold.
 
-    `gaps` has (estimate, low, high) for each ordered pair that is known, row first.
+    `gaps` has (estimate, low, high) for each ordered pair that is known, row first; each pair has one cell.
     """
     look = _Look(threshold, ratio, small=len(names) > MOST_WRITTEN)
     if look.small and any(low < high for _, low, high in gaps.values()):
         caption += "; ± is the longer side of an interval, which is whole in all-pairs.json"
     shortened = list(zip(names, without_prefix(names), strict=True))
-    head = el("tr", el("td"), *(_header(each, short, "col") for each, short in shortened))
+    head = el("tr", el("td"), *(_header(each, short, "col") for each, short in shortened[:-1]))
     rows = (
-        el("tr", _header(row, short, "row"), *(_cell(row, column, gaps.get((row, column)), look) for column in names))
-        for row, short in shortened
+        el(
+            "tr",
+            _header(row, short, "row"),
+            *(_cell(row, column, gaps.get((row, column)), look) for column in names[: place + 1]),
+            *(el("td", class_="none") for _ in names[place + 1 : -1]),
+        )
+        for place, (row, short) in enumerate(shortened[1:])
     )
     return scrolled(
         el(
@@ -71,21 +72,31 @@ def matrix(
             el("tbody", *rows),
             class_="matrix small" if look.small else "matrix",
             # The style sheet divides the paper's width by it, so that no font makes the table wider than the paper.
-            style=f"--columns: {len(names)}",
+            style=f"--columns: {len(names) - 1}",
         ),
         caption,
     )
 
 
+def side_of(low: float, high: float, threshold: float, *, ratio: bool) -> str:
+    """Return `fails`, `meets` or `open`: on which side of the threshold the whole interval is."""
+    if ratio:
+        return "fails" if high < threshold else "meets" if low >= threshold else "open"
+    return "fails" if max(low, -high) > threshold else "meets" if max(-low, high) <= threshold else "open"
+
+
 def without_prefix(names: Sequence[str]) -> list[str]:
-    """Return names of groups without the feature, where all are of the same one.
+    """Return names of groups without their features, where all groups are of the same features.
 
     >>> without_prefix(["sex=Female", "sex=Male"])
     ['Female', 'Male']
+    >>> without_prefix(["sex=Female & race=White", "sex=Male & race=Black"])
+    ['Female & White', 'Male & Black']
     """
-    features = {each.partition("=")[0] for each in names}
-    plain = len(features) == 1 and all(each.partition("=")[2] and " & " not in each for each in names)
-    return [each.partition("=")[2] if plain else each for each in names]
+    parts = [[part.partition("=") for part in each.split(" & ")] for each in names]
+    features = {tuple(feature for feature, _, _ in each) for each in parts}
+    plain = len(features) == 1 and all(value for each in parts for _, _, value in each)
+    return [" & ".join(value for _, _, value in each) for each in parts] if plain else list(names)
 
 
 def _header(whole: str, short: str, scope: str) -> Markup:
@@ -97,11 +108,12 @@ def _cell(row: str, column: str, gap: Gap | None, look: _Look) -> Markup:
         return el("td", "" if row == column else "–", class_="none")
     estimate, low, high = gap
     between = "and" if look.ratio else "minus"
+    side = side_of(low, high, look.threshold, ratio=look.ratio)
     return el(
         "td",
         el("span", look.number(estimate), class_="gap"),
         look.bounds(*gap),
-        class_=f"shade{look.shade(estimate)}" + (" certain" if look.beyond(low, high) else ""),
+        class_=f"shade{look.shade(estimate)} {side}",
         title=f"{row} {between} {column}: {with_interval(*gap)}",
         data_row=row,
         data_column=column,

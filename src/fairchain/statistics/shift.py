@@ -1,0 +1,143 @@
+"""Distribution shift: how far a population may change before a verdict could change (docs/mathematics.md).
+
+A population is within the factor G if no input is more than G times as frequent, or as rare, as assumed. A rate p can
+then become anything between `least_rate` and `most_rate`. The tipping factor of a verdict is the largest G for which
+the verdict is known to hold for every population within G.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairchain.statements import MOST_FACTOR
+from fairchain.statistics.intervals import Floats, probability_any_time
+from fairchain.statistics.tally import Tally
+
+# With more compared pairs the factor for all groups alike is not computed: each pair needs bounds of its own.
+MOST_PAIRS = 2**12
+
+
+def most_rate(rate: ArrayLike, factor: float) -> Floats:
+    """Return the largest rate that a rate can become within a factor."""
+    rate = np.asarray(rate, float)
+    return np.asarray(np.minimum(factor * rate, 1 - (1 - rate) / factor))
+
+
+def least_rate(rate: ArrayLike, factor: float) -> Floats:
+    """Return the smallest rate that a rate can become within a factor."""
+    rate = np.asarray(rate, float)
+    return np.asarray(np.maximum(rate / factor, 1 - factor * (1 - rate)))
+
+
+def factor_of_rates(
+    low: Floats, high: Floats, compared: NDArray[np.bool_], measure: str, limit: float, *, fair: bool
+) -> float:
+    """Return the tipping factor where each group may shift by itself.
+
+    Parameters
+    ----------
+    low, high
+        (outcomes, subgroups): bounds of the rates, which hold together.
+    compared, measure, limit
+        (outcomes, subgroups, subgroups): which pairs are compared, by "difference" or "ratio", and the largest fair
+        gap; of a ratio 1 - ratio.
+    fair
+        Whether the verdict is FAIR; else it is UNFAIR.
+    """
+    scale, margin = _units(measure, limit)
+    factors = []
+    for lows, highs, pairs in zip(low, high, compared, strict=True):
+        first = pairs.any(axis=1)
+        if not first.any():
+            continue
+        # For a first group the second one matters that has the smallest bound.
+        second = np.where(pairs[first], lows if fair else highs, np.inf).min(axis=1)
+        if fair:
+            factors.append(_fair_factors(highs[first], second, scale, margin).min())
+        else:
+            factors.append(_unfair_factors(lows[first], second, scale, margin).max())
+    return _reported(min(factors) if fair else max(factors))
+
+
+def factor_of_rounds(
+    tally: Tally, compared: NDArray[np.bool_], measure: str, limit: float, delta: float, *, fair: bool
+) -> float | None:
+    """Return the tipping factor where all groups shift alike, from rounds that show one individual as every group.
+
+    It holds at all times with probability 1 - delta. None where too many pairs are compared.
+    """
+    pairs = int(compared.sum())
+    if pairs > MOST_PAIRS:
+        return None
+    scale, margin = _units(measure, limit)
+    cells = [tally.only[compared], tally.only.swapaxes(1, 2)[compared], tally.both[compared]]
+    cells = cells if measure == "ratio" else cells[:2]
+    trials = np.broadcast_to(tally.joint, compared.shape)[compared]
+    # Of a FAIR verdict only the pair that tips first can make the factor too large; of UNFAIR any pair can.
+    alpha = delta / len(cells) / (1 if fair else pairs)
+    bounds = [probability_any_time(count, trials, alpha) for count in cells]
+    (first_low, first_high), (second_low, second_high) = bounds[:2]
+    if measure == "ratio":
+        both_low, both_high = bounds[2]
+        rest_low, rest_high = (1 - scale) * both_low + second_low, (1 - scale) * both_high + second_high
+        with np.errstate(divide="ignore", invalid="ignore"):
+            odds = rest_low / (scale * first_high) if fair else scale * first_low / rest_high
+        factors = np.sqrt(np.nan_to_num(odds, nan=0.0, posinf=MOST_FACTOR**2))
+    elif fair:
+        factors = _fair_factors(first_high, second_low, scale, margin)
+    else:
+        factors = _unfair_factors(first_low, second_high, scale, margin)
+    return _reported(float(factors.min() if fair else factors.max()))
+
+
+def _units(measure: str, limit: float) -> tuple[float, float]:
+    """Return s and c: FAIR is s * (first rate) - (second rate) <= c for every compared pair."""
+    return (1 - limit, 0.0) if measure == "ratio" else (1.0, limit)
+
+
+def _reported(factor: float) -> float:
+    """Return the factor as it is reported: at least 1, the assumed population itself."""
+    return float(min(max(factor, 1.0), MOST_FACTOR))
+
+
+def _fair_factors(high: Floats, low: Floats, scale: float, margin: float) -> Floats:
+    """Return the largest G with scale * most_rate(high, G) - least_rate(low, G) <= margin.
+
+    The left side is the smallest of four functions, each of which rises with G: so G is the largest of their roots.
+    """
+    factors: Floats = np.maximum.reduce(
+        [
+            _root(scale * high, np.full_like(high, margin), low, empty=np.inf),
+            _quotient(1 + margin, scale * high + 1 - low),
+            (scale * (1 - high) + low) / (scale - margin),
+            _root(1 - low, np.full_like(high, 1 - scale + margin), scale * (1 - high), empty=np.inf),
+        ]
+    )
+    return factors
+
+
+def _unfair_factors(low: Floats, high: Floats, scale: float, margin: float) -> Floats:
+    """Return the largest G up to which scale * least_rate(low, G) - most_rate(high, G) > margin."""
+    factors: Floats = np.maximum.reduce(
+        [
+            _root(high, np.full_like(high, -margin), scale * low, empty=0.0),
+            (scale * low + 1 - high) / (1 + margin),
+            _quotient(scale - margin, scale * (1 - low) + high),
+            _root(scale * (1 - low), np.full_like(high, scale - 1 - margin), 1 - high, empty=0.0),
+        ]
+    )
+    return factors
+
+
+def _root(square: Floats, linear: Floats, constant: Floats, *, empty: float) -> Floats:
+    """Return the positive root of square * G^2 - linear * G - constant; `empty` where all three are 0."""
+    spread = np.sqrt(linear**2 + 4 * square * constant)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = np.where(linear > 0, (linear + spread) / (2 * square), 2 * constant / (spread - linear))
+    return np.asarray(np.where(np.isnan(root), empty, root))
+
+
+def _quotient(above: float, below: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.asarray(above / below)
