@@ -8,12 +8,12 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist workst
 # Where tests keep what they fetch.
 CACHE := $${FAIRCHAIN_CACHE:-$(CURDIR)/.cache}
 
-.PHONY: help demo test test-all test-lowest fuzz check bench bench-paper bench-speed calibrate wheel-test clean
+.PHONY: help demo test test-all test-lowest fuzz check bench bench-paper bench-speed calibrate wheel-test docs clean
 
 help:
 	@echo "make demo      the main job, offline, on embedded networks; leaves a page to read in demo-report/"
 	@echo "make test      tests, checks, and the wheel tried out in a clean environment"
-	@echo "make test-all  what needs torch, Keras, XGBoost and others, mlflow or a browser, or fetches data, and make bench"
+	@echo "make test-all  what needs torch, transformers, Keras, XGBoost and others, mlflow, Dask, Ray or a browser, or fetches data, and make bench"
 	@echo "make test-lowest  the core's tests with the lowest supported version of every package"
 	@echo "make fuzz      100,000 damaged files over all formats, with a table of how they ended (about 20 minutes)"
 	@echo "make check     formatting, lint, types, import contracts"
@@ -21,6 +21,7 @@ help:
 	@echo "make bench-paper  every benchmark in full: writes benchmarks/RESULTS.md (MODELS=DIR adds the paper's networks)"
 	@echo "make bench-speed  the speed claims alone, as ratios measured in one run (MODELS=DIR as above)"
 	@echo "make calibrate  the error probability of every mode, thousands of runs each: writes benchmarks/CALIBRATION.md"
+	@echo "make docs      the documentation site in docs/_build/html, warnings as errors"
 	@echo "make clean     remove what these targets made"
 
 $(VENV)/core: pyproject.toml
@@ -49,6 +50,10 @@ $(VENV)/browser: $(VENV)/dev
 	@test -n "$$(fc-list 'DejaVu Sans')" && test -n "$$(fc-list 'Liberation Sans')" || (apt-get update -qq && apt-get install -y -qq --no-install-recommends fonts-dejavu-core fonts-liberation > /dev/null)
 	@touch $@
 
+$(VENV)/transformers: $(VENV)/torch
+	$(BIN)/python -m pip install --quiet "transformers>=5.0" "safetensors>=0.5"
+	@touch $@
+
 # Boosted trees and the files of other packages, one after another; XGBoost without its GPU libraries.
 $(VENV)/boosting: $(VENV)/dev
 	for name in xgboost-cpu lightgbm catboost onnxmltools skops h5py; do $(BIN)/python -m pip install --quiet $$name || exit 1; done
@@ -58,20 +63,37 @@ $(VENV)/mlflow: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet mlflow-skinny
 	@touch $@
 
+# Clusters on this machine; Ray without its dashboard.
+$(VENV)/clusters: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet distributed
+	$(BIN)/python -m pip install --quiet "ray[client]"
+	@touch $@
+
+$(VENV)/docs: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	@touch $@
+
 demo: $(VENV)/core
 	rm -rf demo-report
 	$(BIN)/fairchain demo --report demo-report
 
 # Lines that run in child processes are not counted; below the floor in pyproject.toml this fails.
 test: $(VENV)/dev
-	$(PYTEST) --cov --cov-report= -m "not network and not torch and not keras and not browser and not mlflow and not boosting and not fuzz"
+	$(PYTEST) --cov --cov-report= -m "not network and not torch and not transformers and not keras and not browser and not mlflow and not boosting and not dask and not ray and not fuzz"
 	$(MAKE) --no-print-directory check
 	$(MAKE) --no-print-directory wheel-test
 
-test-all: $(VENV)/torch $(VENV)/browser $(VENV)/mlflow $(VENV)/boosting
-	FAIRCHAIN_CACHE=$(CACHE) FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or keras or browser or mlflow or boosting or fuzz"
+test-all: $(VENV)/torch $(VENV)/transformers $(VENV)/browser $(VENV)/mlflow $(VENV)/boosting $(VENV)/clusters
+	FAIRCHAIN_CACHE=$(CACHE) FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or transformers or keras or browser or mlflow or boosting or dask or ray or fuzz"
 	FAIRCHAIN_CACHE=$(CACHE) $(MAKE) --no-print-directory bench
 	$(MAKE) --no-print-directory test-lowest
+	$(MAKE) --no-print-directory docs
+
+# A link to a page or heading that does not exist is an error; external links need an internet connection:
+# .venv/bin/python -m sphinx -b linkcheck docs docs/_build/links
+docs: $(VENV)/docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "read docs/_build/html/index.html"
 
 # The lowest versions that pyproject.toml allows, in an environment of their own.
 $(VENV)-lowest/done: pyproject.toml tests/lowest.txt
@@ -80,7 +102,7 @@ $(VENV)-lowest/done: pyproject.toml tests/lowest.txt
 	@touch $@
 
 test-lowest: $(VENV)-lowest/done
-	PYTHONDONTWRITEBYTECODE= $(VENV)-lowest/bin/python -m pytest -n auto --dist worksteal -p no:cacheprovider -m "not network and not torch and not keras and not browser and not mlflow and not boosting" tests/spec tests/statistics tests/populations tests/tables tests/models tests/verification tests/chain
+	PYTHONDONTWRITEBYTECODE= $(VENV)-lowest/bin/python -m pytest -n auto --dist worksteal -p no:cacheprovider -m "not network and not torch and not transformers and not keras and not browser and not mlflow and not boosting and not dask and not ray" tests/spec tests/statistics tests/populations tests/tables tests/models tests/verification tests/chain
 
 # SEED chooses other mutants; what fails is printed with the command that repeats it.
 fuzz: $(VENV)/torch
@@ -107,13 +129,17 @@ bench-speed: $(VENV)/dev
 calibrate: $(VENV)/dev
 	$(BIN)/python -m benchmarks calibration --size paper
 
-# The wheel as a stranger gets it: built, installed where nothing else is, and run from another folder.
+# The wheel and the source archive as a stranger gets them: built, installed where nothing else is, and run from
+# another folder.
 wheel-test: $(VENV)/dev
 	rm -rf dist $(VENV)-wheel
-	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
+	$(BIN)/python -m build --outdir dist . > /dev/null
 	$(PYTHON) -m venv $(VENV)-wheel
 	$(VENV)-wheel/bin/python -m pip install --quiet dist/*.whl
 	cd dist && ../$(VENV)-wheel/bin/fairchain demo --quiet
+	$(VENV)-wheel/bin/python -m pip uninstall --quiet --yes fairchain
+	$(VENV)-wheel/bin/python -m pip install --quiet dist/*.tar.gz
+	cd dist && ../$(VENV)-wheel/bin/fairchain demo --quiet
 
 clean:
-	rm -rf $(VENV) $(VENV)-wheel $(VENV)-lowest dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache .coverage demo-report
+	rm -rf $(VENV) $(VENV)-wheel $(VENV)-lowest dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache .coverage demo-report docs/_build

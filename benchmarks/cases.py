@@ -25,10 +25,11 @@ from benchmarks.sizes import Sizes
 from fairchain import Spec, Verdict, example, load_model, load_spec, verify
 from fairchain.datasets import here
 from fairchain.errors import FairchainError
+from fairchain.executors import open_workers
 from fairchain.populations import build_population
 from fairchain.spec import comparison_of, revise
 from fairchain.statistics import Tally
-from fairchain.verification.sampler import Sampler, default_workers, thread_pool
+from fairchain.verification.sampler import Sampler
 
 DELTA = 1e-6
 OURS, PAPERS = "ours", "the paper's"
@@ -102,11 +103,9 @@ class Case:
 
     def count(self, seed: int, rounds: int, *, coupled: bool) -> Tally:
         """Return the counts of so many rounds of all groups."""
-        workers, groups = default_workers(), tuple(range(self.groups))
-        with thread_pool(workers) as pool:
-            sampler = Sampler(
-                self.model, self.population, seed, self.comparison, coupled=coupled, pool=pool, workers=workers
-            )
+        groups = tuple(range(self.groups))
+        with open_workers() as workers:
+            sampler = Sampler(self.model, self.population, seed, self.comparison, coupled=coupled, workers=workers)
             batch = sampler.run(0, rounds, groups, lambda _: False)
         return Tally.of_batch(rounds, batch.together, groups, self.groups)
 

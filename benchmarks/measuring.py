@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from fairchain import __version__
-from fairchain.verification.sampler import default_workers
+from fairchain.executors import default_workers
 
 PACKAGES = ("numpy", "scipy", "onnx", "onnxruntime", "fairlearn")
 # Ticks of /proc/stat in which a core was not idle: user, nice, system, irq, softirq, and stolen by the host.

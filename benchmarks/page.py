@@ -51,6 +51,7 @@ NOT_COMPARABLE = """## What is not comparable, and why
 - **A bootstrap** guarantees nothing, so its number of samples cannot be compared with that of a method that does. Ours
   resamples counts, which is far faster than what fairlearn does and has the same distribution.
 """
+EXACT = Path(__file__).resolve().parents[1] / "docs" / "exact.md"
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,17 @@ def render(runs: Sequence[PartRun], page: str = "RESULTS.md") -> str:
             HEADS[page],
             f"{contents}\n",
             *_checks(runs),
-            *([*_behind(runs), NOT_COMPARABLE] if page == "RESULTS.md" else []),
+            *([*_behind(runs), NOT_COMPARABLE, exact_tools()] if page == "RESULTS.md" else []),
             *_machines(runs),
             *(_section(run) for run in runs),
         ]
     )
+
+
+def exact_tools() -> str:
+    """Return the section on exact tools, as docs/exact.md has it."""
+    _, _, section = EXACT.read_text(encoding="utf-8").partition("\n## Other exact tools\n")
+    return f"## Exact tools\n{section}".replace("](#", "](../docs/exact.md#")
 
 
 def write(runs: Sequence[PartRun], page: Path) -> None:

@@ -49,10 +49,14 @@ class Sizes:
         Growing tables for each case of a sample of rows.
     bounded, bound_seconds
         Random networks of each size whose answers are bounded, and the seconds after which widths are read.
+    simulated
+        Seeds of each case of simulated rounds.
     point_seconds, tries
         The limit of time for one point of the scaling tables, and how often a short one is measured.
     bare, text_bare
         Evaluations of a long run against the bare network, and against that which reads texts.
+    enumerated
+        Inputs of the longest enumeration.
     turns, few_turns
         Repetitions of what a limit judges, and of what is only reported.
     starts, memory
@@ -89,10 +93,12 @@ class Sizes:
     row_seeds: int
     bounded: int
     bound_seconds: tuple[float, ...]
+    simulated: int
     point_seconds: float
     tries: int
     bare: int
     text_bare: int
+    enumerated: int
     turns: int
     few_turns: int
     starts: int
@@ -131,10 +137,12 @@ PAPER = Sizes(
     row_seeds=10,
     bounded=10,
     bound_seconds=(1.0, 10.0, 60.0),
+    simulated=200,
     point_seconds=180.0,
     tries=3,
     bare=10_000_000,
     text_bare=500_000,
+    enumerated=1_010_000_000,
     turns=15,
     few_turns=5,
     starts=15,
@@ -174,10 +182,12 @@ QUICK = Sizes(
     row_seeds=1,
     bounded=2,
     bound_seconds=(0.5, 1.0),
+    simulated=60,
     point_seconds=5.0,
     tries=1,
     bare=200_000,
     text_bare=30_000,
+    enumerated=2_000_000,
     turns=2,
     few_turns=1,
     starts=1,

@@ -41,8 +41,8 @@ def fairchain(arguments: list[str], folder: Path) -> list[str]:
 
 
 @pytest.mark.network
-def test_what_is_said_about_the_people_of_the_census(tmp_path: Path) -> None:
-    for arguments, shown in sessions("people.md"):
+def test_what_is_said_about_the_rows_of_the_census(tmp_path: Path) -> None:
+    for arguments, shown in sessions("populations.md"):
         assert arguments[0] == "fairchain"
         printed = fairchain(arguments[1:], tmp_path)
         assert [line for line in shown if line != "..." and line not in printed] == []

@@ -7,7 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import fairchain
+from fairchain import example
+from fairchain.errors import SpecError
 
 SOURCE = Path(fairchain.__file__).parent
 MODULES = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
@@ -66,3 +70,8 @@ def foreign_attributes(path: Path, tree: ast.Module) -> Iterator[str]:
             text = ast.unparse(node)
             if text.split(".")[0] not in ("self", "cls") and text not in FOREIGN:
                 yield f"{place(path, node)} {text}"
+
+
+def test_an_example_with_an_older_name_is_refused_with_its_new_name() -> None:
+    with pytest.raises(SpecError, match='"census-people" is now called "census-rows"'):
+        example("census-people")

@@ -10,7 +10,8 @@ import pytest
 import fairchain
 
 NAMES = {
-    "Audit", "AuditError", "CertificateError", "Chain", "ChainError", "Coupled", "DataError", "Decision", "Explanation",
+    "Audit", "AuditError", "CertificateError", "Chain", "ChainError", "CheckpointError", "Coupled", "DataError",
+    "Decision", "ExecutorError", "Explanation",
     "FairchainError", "InputError", "Interval", "Limits", "ModelError", "Monitor", "OnnxModel", "Progress",
     "QueryError", "Recheck", "Repair", "Spec", "SpecError", "Verdict", "__version__", "as_frames", "assert_fair",
     "audit", "check",

@@ -106,7 +106,7 @@ def test_unknown_option(): pass
     found.assert_outcomes(errors=5)
     found.stdout.fnmatch_lines(
         [
-            "*none.toml: no such file*",
+            "*none.toml: file not found*",
             "*the fixture fairchain_verdict needs its marker with one spec*",
             '*undecided: found "maybe"; write "fail" or "pass"*',
             "*unexpected keyword argument 'surprise'*",

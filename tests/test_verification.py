@@ -23,11 +23,12 @@ from fairchain import (
     parse_spec,
     verify,
 )
+from fairchain.executors import workers as workers_module
+from fairchain.messages import FILE_NOT_FOUND
 from fairchain.models.base import LOADED_FOR_ANOTHER_SPEC
 from fairchain.spec import Spec, comparison_of, revise
 from fairchain.statements import TOO_MANY_COUNTS
 from fairchain.statistics import BettingRule
-from fairchain.tables.read import NO_FILE
 from fairchain.verification import Progress, sampler, sampling
 from fairchain.verification.verdict import VERDICT_HAS_NO_TRUTH, RunRecord
 from tests.messages import says
@@ -104,22 +105,24 @@ def test_a_budget_of_seconds_ends_a_run_that_would_go_on() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_budget_of_seconds_holds_while_bounds_are_computed(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock on which only chunks, looks and bounds take time: 0.5, 1 and 6 seconds of a budget of 30."""
+    """By a clock on which chunks, looks, bounds and pairs above take 0.5, 1, 4 and 5 seconds of a budget of 30."""
     now = 0.0
     observe, gap, count = BettingRule.observe, BettingRule.gap, sampler.write_together
+    violators = BettingRule.violators
 
     def after(seconds: float) -> None:
         nonlocal now
         now += seconds
 
     def slow_gap(rule: BettingRule) -> tuple[float, float, float]:
-        after(6.0 if rule._bounds is None else 0.0)
+        after(4.0 if rule._bounds is None else 0.0)
         return gap(rule)
 
     monkeypatch.setattr(BettingRule, "observe", lambda *given: (after(1.0), observe(*given)))
     monkeypatch.setattr(BettingRule, "gap", slow_gap)
+    monkeypatch.setattr(BettingRule, "violators", lambda rule: (after(5.0), violators(rule))[1])
     monkeypatch.setattr(sampler, "write_together", lambda *given: (after(0.5), count(*given))[1])
-    for module in (sampler, sampling):
+    for module in (workers_module, sampling):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now))
     spec = question("census", property__threshold=0.0091, guarantee__delta=1e-9, guarantee__budget__seconds=30)
     verdict = verify(None, spec, workers=workers)
@@ -277,5 +280,5 @@ def test_a_notebook_shows_when_a_verdict_is_not_sound() -> None:
 def test_a_spec_may_be_given_by_path_and_a_model_too() -> None:
     path: Path = example("credit")
     assert verify(path.with_suffix(".onnx"), path).decision is Decision.UNFAIR
-    with pytest.raises(SpecError, match=says(NO_FILE)):
+    with pytest.raises(SpecError, match=says(FILE_NOT_FOUND)):
         verify(None, path.with_name("nowhere.toml"))

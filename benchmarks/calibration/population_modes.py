@@ -31,7 +31,15 @@ from benchmarks.calibration.known_truth import (
     with_rounds,
 )
 from benchmarks.calibration.measure import GAP, RATES, Effort, Mode, Play, Wrong
-from benchmarks.calibration.unsound import Breaking, Hindsight, Peeking, deciding_by, exchanged, same_rounds_again
+from benchmarks.calibration.unsound import (
+    Breaking,
+    Hindsight,
+    Peeking,
+    deciding_by,
+    exchanged,
+    same_rounds_again,
+    stakes_of_a_share,
+)
 from fairchain import Coupled, load_model, verify
 from fairchain.models import Model
 from fairchain.populations import functions as function
@@ -45,6 +53,7 @@ AT_THRESHOLD = "gap equal to the threshold"
 PEEKING = "normal interval looked at after every batch", partial(deciding_by, Peeking)
 HINDSIGHT = "betting pair chosen after its batch", partial(deciding_by, Hindsight)
 AGAIN = "every batch counts the first rounds again", same_rounds_again
+STAKES = "stakes of a share, as if X were never -1", stakes_of_a_share
 # How often each input comes in a function that does not draw independent ones.
 REPEATED = 8
 
@@ -120,6 +129,11 @@ def windows(groups: int, **guarantee: Any) -> Drawing:
     return Drawing(spec, _windows, Truth(0.1, rates_of([0, *[100] * (groups - 1)])))
 
 
+def _opposite(values: Values) -> Labels:
+    """Say yes to 0.55 of group 0 and to the other 0.45 of group 1."""
+    return as_labels((values[:, 1] < 550) == (values[:, 0] == 0))
+
+
 def _three_labels(values: Values) -> Labels:
     edges = np.array([[200, 500], [300, 500], [250, 500]])[values[:, 0].astype(int)]
     return as_labels((values[:, 1:2] >= edges).sum(axis=1))
@@ -135,17 +149,21 @@ def uniform_modes() -> list[Mode]:
     fair = {"threshold": 0.1}
     labels = spec_of([category("g", 3), number()], fair, labels=("low", "middle", "high"))
     combined = spec_of([category("g", 2), category("h", 2), number()], {"protected": ["g", "h"], **fair})
+    opposite = Drawing(spec_of([category("g", 2), number()], fair), _opposite, Truth(0.1, rates_of((550, 450))))
     given = spec_of([category("g", 2), number(), number("y", 9)], {"given": "y <= 4", **fair})
     make = partial(mode_of, "uniform")
     return [
         make("difference, 2 groups", uniform((0, 100), fair), PEEKING),
         make("difference, 2 groups, rates near 1/2", uniform((450, 550), fair), PEEKING),
+        make("difference, 2 groups that never agree", opposite, STAKES),
         make("difference, 9 groups, 8 tied pairs", windows(9), HINDSIGHT),
+        make("difference, 20 groups, 100 tied pairs", uniform([300] * 10 + [400] * 10, fair), PEEKING),
         make("difference, 3 labels", Drawing(labels, _three_labels, Truth(0.1)), PEEKING),
         make("difference, 2 x 2 combinations", Drawing(combined, _by_two, Truth(0.1)), PEEKING),
         make("ratio, 3 groups", uniform((400, 500, 450), {"kind": "ratio", "threshold": 0.8}), PEEKING),
         make("ratio, small rates", uniform((40, 50), {"kind": "ratio", "threshold": 0.8}), PEEKING),
         make("individual", uniform((300, 400), {"kind": "individual", "threshold": 0.1}, Truth(0.1)), PEEKING),
+        make("individual, rare", uniform((300, 350), {"kind": "individual", "threshold": 0.05}, Truth(0.05)), AGAIN),
         make("difference, given", Drawing(given, below((450, 550)), Truth(0.1, rates_of((450, 550)))), AGAIN),
         make("difference to overall", uniform((0, 0, 300), {"compare": "overall", "threshold": 0.2}), PEEKING),
     ]

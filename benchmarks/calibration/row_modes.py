@@ -113,9 +113,10 @@ def recorded_modes() -> list[Mode]:
     """Return the properties of recorded decisions, all with duplicated rows as the unsound variant."""
     two, five = Source((0.3, 0.7), ((0.4, 0.6),)), Source((0.1, 0.2, 0.2, 0.2, 0.3), ((0.4, 0.6, 0.5, 0.5, 0.6),))
     odds = Source((0.4, 0.6), ((0.2, 0.4), (0.6, 0.8)), 0.5)
-    even = Source((0.5, 0.5), ((0.2, 0.6),))
+    even, huge = Source((0.5, 0.5), ((0.2, 0.6),)), Source((0.03, 0.97), ((0.4, 0.6),))
     questions = [
         ("difference, 2 groups", recorded({"threshold": 0.2}, two, 200, 0.2)),
+        ("difference, one huge group", recorded({"threshold": 0.2}, huge, 2000, 0.2)),
         ("difference, 5 groups", recorded({"threshold": 0.2}, five, 400, 0.2)),
         ("difference, 5 groups, min_size", recorded({"threshold": 0.2, "min_size": 30}, five, 400, 0.2)),
         ("ratio, 2 groups", recorded({"kind": "ratio", "threshold": 0.8, "outcome": "yes"}, _ratio(), 300, 0.8)),

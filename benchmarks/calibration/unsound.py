@@ -14,7 +14,7 @@ import numpy as np
 
 from fairchain.spec import Comparison, Spec
 from fairchain.spec.properties import limit_of
-from fairchain.statistics import BettingRule, Decision, Tally
+from fairchain.statistics import SHARE, BettingRule, Decision, Tally
 from fairchain.statistics.e_values import log_wealth
 from fairchain.statistics.payoff import Payoff, payoff_of
 from fairchain.statistics.rules import BatchPlan
@@ -43,6 +43,8 @@ class _Exchanged(BettingRule):
         self._delta, self._limit = spec.guarantee.delta, float(limit_of(spec))
         self._pairs = comparison.compared
         self._bet: Payoff = payoff_of(comparison.measure, comparison.compared)
+        if comparison.individual:
+            self._bet, self._pairs = SHARE, np.triu(comparison.compared)
         groups, outcomes = len(comparison.counted), len(comparison.rows)
         super().__init__(groups, outcomes, self._limit, self._delta, compared=self._pairs, payoff=self._bet)
 
@@ -75,6 +77,15 @@ class Hindsight(_Exchanged):
         self._hindsight = self._hindsight + cells[np.unravel_index(int(won.argmax()), won.shape)]
         if log_wealth(self._hindsight, growth) >= np.log(2 / self._delta):
             self.decision = Decision.UNFAIR
+
+
+def stakes_of_a_share() -> Any:
+    """Return a context in which differences are bet on with the stakes of a share, as if X were never -1.
+
+    A round with X = -1 counts as one with X = 0.
+    """
+    against = Payoff.against_at_most
+    return exchanged(Payoff, "against_at_most", lambda _, gap: against(SHARE, gap))
 
 
 def deciding_by(rule: Callable[[Spec, Comparison], Any]) -> Any:

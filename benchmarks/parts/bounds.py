@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 from benchmarks.results import Cell, Check, Column, PartResult, Table
 from benchmarks.sizes import Sizes
 from fairchain import example, load_spec, parse_spec
+from fairchain.executors import Workers
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.prepare import Case, case_of, prepare
 from fairchain.spec import revise
@@ -184,7 +185,7 @@ def _together_table(sizes: Sizes) -> tuple[Table, list[Check]]:
                 limited = _with(
                     near, guarantee__budget__rounds=rounds, guarantee__budget__seconds=600.0, guarantee__seed=seed
                 )
-                alone.append(_width(SamplingEngine().answer(limited, workers=1, cancel=Event(), progress=None)))
+                alone.append(_width(SamplingEngine().answer(limited, workers=Workers(), cancel=Event(), progress=None)))
                 run = BoundingRun(limited)
                 both.append(_width(run.answer(run.go(time.perf_counter() + 600, Event(), None))))
             plain, together = float(np.median(alone)), float(np.median(both))
@@ -202,7 +203,7 @@ def _together_table(sizes: Sizes) -> tuple[Table, list[Check]]:
 def _at_its_gap(case: Case) -> Case:
     """Return the case with its estimated gap as the threshold: nothing is decided early there."""
     first = _with(case, guarantee__budget__rounds=200_000, property__threshold=0.9, guarantee__epsilon=0.004)
-    found = SamplingEngine().answer(first, workers=1, cancel=Event(), progress=None)
+    found = SamplingEngine().answer(first, workers=Workers(), cancel=Event(), progress=None)
     return _with(case, property__threshold=round(max(found.gap.estimate, 0.002), 4))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
+from benchmarks.calibration.family_modes import family_modes
 from benchmarks.calibration.measure import (
     ALARM,
     EFFORTS,
@@ -27,7 +28,7 @@ from benchmarks.calibration.shift_modes import shift_modes
 from benchmarks.measuring import blocks
 from benchmarks.results import Cell, Check, Column, PartResult, Table
 from benchmarks.sizes import Sizes
-from fairchain.verification.sampler import default_workers
+from fairchain.executors import default_workers
 
 # Seeds that one process takes at once.
 BLOCK = 50
@@ -48,7 +49,7 @@ def _by_name(*modes: Mode) -> dict[str, Mode]:
     return found
 
 
-MODES = _by_name(*drawn_modes(), *row_modes(), *inside_modes(), *shift_modes())
+MODES = _by_name(*drawn_modes(), *row_modes(), *inside_modes(), *shift_modes(), *family_modes())
 
 
 @dataclass(frozen=True)

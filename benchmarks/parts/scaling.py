@@ -20,7 +20,7 @@ from benchmarks.paper_models import dense_network
 from benchmarks.probe import Measured, measured
 from benchmarks.results import Cell, Check, Column, PartResult, Plot, Series, Table
 from benchmarks.sizes import Sizes
-from fairchain.verification.sampler import default_workers
+from fairchain.executors import default_workers
 
 # An estimate that cannot be reached shows all groups to the network until the rounds are spent.
 UNREACHABLE = 1e-6

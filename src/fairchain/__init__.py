@@ -26,7 +26,9 @@ if TYPE_CHECKING:
         AuditError,
         CertificateError,
         ChainError,
+        CheckpointError,
         DataError,
+        ExecutorError,
         FairchainError,
         InputError,
         ModelError,
@@ -43,9 +45,10 @@ if TYPE_CHECKING:
     from fairchain.repairing import Repair, repair, write_repair
     from fairchain.spec import Spec, load_spec, parse_spec
     from fairchain.statistics import Decision, Interval
+    from fairchain.subgroup_search import SubgroupSearch, find_subgroups
     from fairchain.system.isolation import isolated
     from fairchain.testing import assert_fair
-    from fairchain.verification import Progress, verify
+    from fairchain.verification import FamilyVerdict, Progress, verify, verify_family
     from fairchain.verification.verdict import Verdict
 
 _HOMES = {
@@ -57,8 +60,10 @@ _HOMES = {
     "fairchain.errors": (
         "AuditError",
         "CertificateError",
+        "CheckpointError",
         "ChainError",
         "DataError",
+        "ExecutorError",
         "FairchainError",
         "InputError",
         "ModelError",
@@ -76,9 +81,10 @@ _HOMES = {
     "fairchain.rechecking": ("Recheck", "recheck"),
     "fairchain.repairing": ("Repair", "repair", "write_repair"),
     "fairchain.spec": ("Spec", "load_spec", "parse_spec"),
+    "fairchain.subgroup_search": ("SubgroupSearch", "find_subgroups"),
     "fairchain.testing": ("assert_fair",),
     "fairchain.verification.verdict": ("Verdict",),
-    "fairchain.verification": ("Progress", "verify"),
+    "fairchain.verification": ("FamilyVerdict", "Progress", "verify", "verify_family"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -88,11 +94,14 @@ __all__ = [
     "CertificateError",
     "Chain",
     "ChainError",
+    "CheckpointError",
     "Coupled",
     "DataError",
     "Decision",
+    "ExecutorError",
     "Explanation",
     "FairchainError",
+    "FamilyVerdict",
     "InputError",
     "Interval",
     "Limits",
@@ -105,6 +114,7 @@ __all__ = [
     "Repair",
     "Spec",
     "SpecError",
+    "SubgroupSearch",
     "Verdict",
     "__version__",
     "as_frames",
@@ -114,6 +124,7 @@ __all__ = [
     "check_chain",
     "example",
     "explain",
+    "find_subgroups",
     "infer_spec",
     "isolated",
     "learn_chain",
@@ -127,6 +138,7 @@ __all__ = [
     "repair",
     "to_onnx",
     "verify",
+    "verify_family",
     "write_certificate",
     "write_chain",
     "write_repair",

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from fairchain.records import Record
 
 FORMAT = "fairchain-certificate"
-VERSION = 5
+# Certificates of several questions about one model, which share an error probability.
+FAMILY_FORMAT = "fairchain-family-certificate"
+VERSION = 6
 # What the words of a round are, so that a reader can draw them without our code.
 STREAM = "philox4x64-10, key=seed, counter=[0, substream, chunk, copy], 32-bit words low half first"
 
@@ -183,10 +185,14 @@ class Software(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Times(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The date of a run and its seconds: the only part that two runs of the same spec and seed do not share."""
+    """The date of a run, its seconds, and the other processes that computed for it, where there were any.
+
+    It is the only part that two runs of the same spec and seed do not share.
+    """
 
     created: str | None = None
     seconds: float | None = None
+    workers: tuple[str, ...] = ()
 
 
 class Certificate(Record, Generic[Contents], frozen=True, forbid_unknown_fields=True):
@@ -206,10 +212,27 @@ class Certificate(Record, Generic[Contents], frozen=True, forbid_unknown_fields=
     notes: tuple[str, ...] = ()
 
 
+class FamilyCertificate(Record, frozen=True, forbid_unknown_fields=True):
+    """The certificates of several questions about one model; their deltas add up to at most `delta`."""
+
+    format: str
+    version: int
+    verdict: str
+    delta: float
+    members: list[dict[str, Any]]
+    digest: str
+
+
 def digest(content: dict[str, Any]) -> str:
     """Return the SHA-256 of a certificate without its digest and times, in one canonical form."""
     kept = {key: value for key, value in content.items() if key not in ("digest", "times")}
     return _hash(kept)
+
+
+def family_digest(content: dict[str, Any]) -> str:
+    """Return the SHA-256 of a certificate of several questions: of its claims and the digests of its members."""
+    members = [member.get("digest") for member in content["members"]]
+    return _hash([content["format"], content["version"], content["verdict"], content["delta"], members])
 
 
 def upper_triangle(table: NDArray[np.integer]) -> list[list[int]]:

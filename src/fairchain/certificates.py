@@ -18,17 +18,20 @@ import msgspec
 
 from fairchain._version import __version__
 from fairchain.certificate_format import (
+    FAMILY_FORMAT,
     FORMAT,
     STREAM,
     VERSION,
     BatchEvidence,
     Certificate,
     EnumerationEvidence,
+    FamilyCertificate,
     RowEvidence,
     RunEvidence,
     Software,
     Times,
     digest,
+    family_digest,
     upper_triangle,
 )
 from fairchain.errors import CertificateError
@@ -43,6 +46,7 @@ from fairchain.statements import (
     table_name,
 )
 from fairchain.system.atomic_write import place
+from fairchain.verification.family import FamilyVerdict
 from fairchain.verification.verdict import BoundsRecord, RunRecord, Verdict
 
 
@@ -81,7 +85,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
         claims=claims,
         evidence=_run_evidence(record) if isinstance(record, RunRecord) else record,
         digest="",
-        times=Times(created, seconds) if timed else Times(),
+        times=Times(created, seconds, verdict.workers) if timed else Times(),
         notes=(*verdict.assumptions, *verdict.notes),
     )
     content = certificate.to_dict()
@@ -117,16 +121,41 @@ def _run_evidence(record: RunRecord) -> RunEvidence:
     return RunEvidence(STREAM, record.seed.value, record.coupled, list(record.outcomes), record.look, batches)
 
 
-def write_certificate(verdict: Verdict, path: str | Path) -> None:
+def make_family_certificate(family: FamilyVerdict, *, timed: bool = True) -> dict[str, Any]:
+    """Return everything needed to check the verdicts on several questions again, as plain JSON values."""
+    if family.unanswered:
+        raise CertificateError(
+            f"no certificate: {len(family.unanswered)} of the questions were not answered; run it again to the end"
+        )
+    certificate = FamilyCertificate(
+        format=FAMILY_FORMAT,
+        version=VERSION,
+        verdict=family.conclusion,
+        delta=family.delta,
+        members=[make_certificate(verdict, timed=timed) for verdict in family.verdicts],
+        digest="",
+    )
+    content = certificate.to_dict()
+    return {**content, "digest": family_digest(content)}
+
+
+def write_certificate(verdict: Verdict | FamilyVerdict, path: str | Path) -> None:
     """Write a certificate in one step: a reader never sees half of it."""
+    if isinstance(verdict, FamilyVerdict):
+        content = make_family_certificate(verdict)
+        text = _object(content, "", members=lambda members: "[\n" + ",\n".join(map(_certificate, members)) + "\n]")
+        place({Path(path): f"{text}\n".encode()})
+        return
     place({Path(path): dump(make_certificate(verdict)).encode()})
 
 
 def dump(content: dict[str, Any]) -> str:
     """Return the certificate as JSON that a reader can scroll through: one line for each batch or segment."""
-    return (
-        _object(content, "", evidence=lambda evidence: _object(evidence, " ", batches=_lines, segments=_lines)) + "\n"
-    )
+    return _certificate(content) + "\n"
+
+
+def _certificate(content: dict[str, Any]) -> str:
+    return _object(content, "", evidence=lambda evidence: _object(evidence, " ", batches=_lines, segments=_lines))
 
 
 def _object(content: Mapping[str, Any], margin: str, **special: Callable[[Any], str]) -> str:

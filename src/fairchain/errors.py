@@ -10,9 +10,11 @@
         │   └── CutOffNeededError   scores, and nothing says which of them mean which label
         ├── DataError           a table or a data set
         ├── CertificateError    a certificate that cannot be read
+        ├── CheckpointError     a file from which a run cannot be continued
         ├── ChainError          a chain that is not a Markov chain
         ├── QueryError          a query that cannot be parsed or answered
-        └── AuditError          a folder in which an audit cannot be kept
+        ├── AuditError          a folder in which an audit cannot be kept
+        └── ExecutorError       an executor or cluster that cannot be used, or that lost its workers
 
 Each message is one sentence or two that name the file, the key and what to write instead. Catch `FairchainError` to
 catch all of them, or a class of the tree to go on, for example with a cut-off: `except CutOffNeededError`. A
@@ -71,6 +73,10 @@ class CertificateError(InputError):
     """A certificate cannot be read at all (one that can be read but is wrong fails its claims instead)."""
 
 
+class CheckpointError(InputError):
+    """A checkpoint belongs to another question or another writer, or is in use."""
+
+
 class ChainError(InputError):
     """A file or an object is not a Markov chain, or a chain cannot be learned."""
 
@@ -81,3 +87,7 @@ class QueryError(InputError):
 
 class AuditError(InputError):
     """The folder of an audit cannot be written, or holds something else."""
+
+
+class ExecutorError(InputError):
+    """Other processes or a cluster cannot do the work: unreachable, lost too often, or with other results."""

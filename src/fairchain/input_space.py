@@ -216,8 +216,8 @@ def _all_inputs(case: Case, ignored: Collection[int], given: Collection[str]) ->
     space: FiniteSpace | None = case.population.finite_space(cuts) if case.population is not None else None
     if space is None:
         raise _not_finite(
-            f"{case.described_population} has infinitely many, or too many to list; give real features bins, or make "
-            "them integers"
+            f"{case.described_population} has infinitely many, or a feature with more than a million; give real "
+            "features bins or steps, and integers a narrower range"
         )
     return space
 

@@ -39,6 +39,10 @@ def in_a_line(text: object) -> str:
 
 MOST_SHOWN = 40
 MOST_LISTED = 12
+# Forms that several modules use.
+FILE_NOT_FOUND = "{path}: file not found; {remedy}"
+NO_FOLDER = "{path}: cannot be written; name a file in a folder that exists"
+EXISTS_ALREADY = "{path}: exists already; give another name with --output, or --force to overwrite it"
 
 
 def shown(text: str) -> str:
@@ -54,10 +58,29 @@ def listed(names: Sequence[str]) -> str:
 
 
 def near(name: str, known: Sequence[str]) -> str:
-    """Return `did you mean "x"?` if a name is similar, else the known names, at most a dozen."""
+    """Return `did you mean "x"?` if a name is similar, else `expected one of` and the known names, at most a dozen."""
     folded = {other.casefold(): other for other in reversed(known)}
     close = get_close_matches(name.casefold(), folded, n=1)
-    return f"did you mean {shown(folded[close[0]])}?" if close else f"there is {listed(known)}"
+    return f"did you mean {shown(folded[close[0]])}?" if close else f"expected one of {listed(known)}"
+
+
+def unknown(kind: str, name: str, known: Sequence[str]) -> str:
+    """Return the message about a name that does not exist.
+
+    >>> unknown("column", "agee", ["age", "sex"]), unknown("rule", "x", ["sound", "paper"])
+    ('unknown column "agee"; did you mean "age"?', 'unknown rule "x"; expected one of "sound", "paper"')
+    """
+    return f"unknown {kind} {shown(name)}; {near(name, known)}"
+
+
+def needs(what: str, package: str, install: str = "") -> str:
+    """Return the message about a package that is not installed; `install` is what pip gets, if not its name.
+
+    >>> needs("engine storm", "stormpy", "fairchain[storm]")
+    "engine storm needs the package stormpy; install it: pip install 'fairchain[storm]'"
+    """
+    target = f"'{install}'" if install else package
+    return f"{what} needs the package {package}; install it: pip install {target}"
 
 
 def doubled(names: Sequence[str]) -> str | None:
@@ -68,9 +91,3 @@ def doubled(names: Sequence[str]) -> str | None:
 def many(count: int, noun: str) -> str:
     """Return `1 row`, `2 rows`, `1,000 rows`."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
-
-
-def suggest(name: str, known: Sequence[str]) -> str:
-    """Return `did you mean "x"?` if a name is similar, else all known names."""
-    near = get_close_matches(name, known, n=1)
-    return f'did you mean "{near[0]}"?' if near else f"there is {', '.join(known)}"

@@ -88,6 +88,9 @@ class Case:
     assumptions, remarks
         What was assumed about the model or the data without being stated by the caller, and what else a reader of the
         verdict should know about them.
+    shared
+        The labels that other questions about the same inputs have asked for (`verification/family.py`), if there are
+        any: no input is evaluated twice.
     """
 
     spec: Spec
@@ -104,6 +107,7 @@ class Case:
     function: Callable[..., Any] | None
     assumptions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    shared: Any = None
 
     @property
     def model_sha256(self) -> str:
@@ -361,7 +365,7 @@ def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
         return None
     if source is None:
         raise SpecError(
-            'population.path: missing; name the table, path = "people.csv", or give it: --data (data=... in Python)'
+            'population.path: missing; name the table, path = "data.csv", or give it: --data (data=... in Python)'
         )
     from fairchain.tables import encode_rows, read_table
 

@@ -240,7 +240,7 @@ def headline(
 def tipping_statement(decision: str, each_group: float, all_groups_alike: float | None, delta: float) -> str:
     """Return how far the population may change before the verdict could; factors are rounded down.
 
-    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-57:])
+    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-61:])
     rare as assumed (1.23 times if each group changes by itself).
     >>> print(tipping_statement("UNFAIR", 1.0, None, 1e-6))
     How far the population may change before UNFAIR does is not known: the intervals are too wide.
@@ -272,6 +272,29 @@ def conclusion(decision: str, constant: str | None, *, allowed: bool) -> str:
     'CONSTANT'
     """
     return CONSTANT if constant is not None and not allowed and decision != "UNFAIR" else decision
+
+
+def family_conclusion(conclusions: Sequence[str], *, unanswered: int = 0) -> str:
+    """Return the conclusion about several questions: FAIR if all are, UNFAIR if one is, else what is left open.
+
+    >>> family_conclusion(["FAIR", "UNDECIDED"])
+    'UNDECIDED'
+    """
+    if "UNFAIR" in conclusions:
+        return "UNFAIR"
+    if unanswered or "UNDECIDED" in conclusions:
+        return "UNDECIDED"
+    return CONSTANT if CONSTANT in conclusions else "FAIR"
+
+
+def family_statement(questions: int, delta: float) -> str:
+    """Return what holds for the verdicts on several questions together.
+
+    >>> family_statement(10, 1e-6)
+    'All 10 verdicts are right together with probability at least 1 - 1e-06; the delta of each question is 1e-07.'
+    """
+    together = f"All {questions} verdicts are right together with probability at least 1 - {delta:g}"
+    return f"{together}; the delta of each question is {delta / questions:g}."
 
 
 def constant_headline(label: str, measured: str) -> str:
@@ -340,8 +363,8 @@ def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None 
 
     Only the file's name is stated, since folders may be private.
 
-    >>> rows_phrase(1200, "audit/people.csv", exact=False)
-    'the distribution that the 1,200 rows of people.csv were independently drawn from'
+    >>> rows_phrase(1200, "audit/data.csv", exact=False)
+    'the distribution that the 1,200 rows of data.csv were independently drawn from'
     """
     without = f" ({dropped:,} were left out: a value is missing)" if dropped else ""
     rows = f"the {count:,} rows of {table_name(path)}{without}"

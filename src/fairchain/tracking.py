@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fairchain.certificates import dump, make_certificate
 from fairchain.errors import FairchainError
+from fairchain.messages import needs
 from fairchain.verification.verdict import Verdict
 
 # What MLflow takes in a part of a metric's name, how long that may be, and how many metrics at once. Names are paths in
@@ -20,7 +21,7 @@ from fairchain.verification.verdict import Verdict
 _NOT_TAKEN = re.compile(r"[^\w\-. ]", flags=re.ASCII)
 LONGEST_NAME, MOST_AT_ONCE = 200, 500
 MOST_LETTERS = 4000
-LOGGING_NEEDS_MLFLOW = "logging needs mlflow; run: pip install 'fairchain[mlflow]'"
+LOGGING_NEEDS_MLFLOW = needs("logging", "mlflow", "fairchain[mlflow]")
 NO_REPORT = "{report}: no such report; write one with fairchain audit SPEC --output FOLDER"
 
 

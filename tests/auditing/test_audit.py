@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import replace as changed
 
 from fairchain.auditing import Step, audit, auditor
-from fairchain.auditing.auditor import FILE_NOT_FOUND
 from fairchain.auditing.checkpoints import ANOTHER_AUDIT
 from fairchain.errors import AuditError, DataError, ModelError
 from fairchain.explaining import Influence
+from fairchain.messages import FILE_NOT_FOUND
 from fairchain.repairing.result import RepairRecord
 from fairchain.spec import parse_spec
 from fairchain.verification.record import Witness
@@ -92,7 +92,7 @@ def test_an_audit_prepares_once_and_verifies_and_explains_once(tmp_path: Path, m
     for stage in ("explaining.explainer", "chain.context", "repairing.repairer"):
         monkeypatch.setattr(f"fairchain.{stage}.gather", again)
     monkeypatch.setattr("fairchain.repairing.repairer.verify_case", again)
-    monkeypatch.setattr("fairchain.repairing.repairer.explain_case", again)
+    monkeypatch.setattr("fairchain.repairing.change_plan.explain_case", again)
     monkeypatch.setattr("fairchain.auditing.auditor.read_chain", again)
     found, _ = run(write_question(tmp_path), tmp_path / "out")
     assert (found.repaired, set(found.findings.left_out)) == (True, set())
@@ -262,7 +262,7 @@ def test_a_named_function_is_audited_and_other_names_are_files(tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     found, _ = run(spec, tmp_path / "out", model="python:audited_scores:score", repair=False)
     assert found.decision == "UNFAIR"
-    with pytest.raises(AuditError, match=says(FILE_NOT_FOUND, python="python:")):
+    with pytest.raises(AuditError, match=says(FILE_NOT_FOUND)):
         run(spec, tmp_path / "other", model="audited_scores:score")
 
 

@@ -15,7 +15,7 @@ from tests.chain.recurrent import texts
 
 def test_texts_are_verified_explained_repaired_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TEXTS", "TEXTS_REFINED"):
-        monkeypatch.setattr(f"fairchain.repairing.repairer.{name}", 512)
+        monkeypatch.setattr(f"fairchain.repairing.change_plan.{name}", 512)
     asked, spec = revise(texts(tmp_path), property__threshold=0.08), tmp_path / "texts.json"
     spec.write_bytes(msgspec.json.encode(asked))
     with few_inputs():

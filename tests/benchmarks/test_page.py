@@ -66,6 +66,14 @@ def test_a_page_says_which_revision_was_measured_and_how_it_is_written(page: str
     assert "Written by python -m benchmarks;" in text
 
 
+def test_the_kept_page_has_the_exact_tools_of_the_docs() -> None:
+    page = module("page")
+    kept = (page.EXACT.parents[1] / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    assert "| FairSquare (2017) |" in page.exact_tools()
+    assert page.exact_tools() in kept
+    assert page.exact_tools() in page.render([part()])
+
+
 def test_cells_are_escaped_and_missing_ones_are_marked() -> None:
     results = module("results")
     table = results.Table("T", [results.Column("a"), results.Column("b", ",.1f")], [["x|y", 1234.56], ["z", None]])

@@ -267,7 +267,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for name, reason in (
         ("folder.json", "not a plain file"),
         ("pipe.json", "not a plain file"),
-        ("c.json", "no such file"),
+        ("c.json", "file not found"),
     ):
         with pytest.raises(ChainError, match=reason):
             read_chain(tmp_path / name)

@@ -26,6 +26,7 @@ from fairchain.chain.plan import ChainPlan
 from fairchain.chain.state_units import StateUnit
 from fairchain.chain.trace_counter import TraceCounter
 from fairchain.chain.traces import count_columns
+from fairchain.executors import Workers
 from fairchain.populations import build_population
 from fairchain.spec import Spec, groups_of, parse_spec, revise
 from fairchain.spec.conditions import parse_predicate
@@ -98,7 +99,7 @@ def runs_that_miss(subject: ChainContext, kind: Any) -> int:
     missed = 0
     for seed in range(SEEDS):
         asked = replace(subject, spec=revise(subject.spec, guarantee__seed=seed))
-        chain = build_chain(TraceCounter(asked, [(units, plan)], None).counts(0, ROUNDS)[0], plan, {})
+        chain = build_chain(TraceCounter(asked, [(units, plan)], Workers()).counts(0, ROUNDS)[0], plan, {})
         assert chain.low is not None
         assert chain.high is not None
         missed += bool(((chain.low > exact.probabilities) | (chain.high < exact.probabilities)).any())

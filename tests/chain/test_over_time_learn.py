@@ -119,7 +119,7 @@ def test_epsilon_goes_on_until_every_transition_is_known(spec: Spec, view: str) 
         (["lstm1[0]", "lstm1[1]"], None, "one recurrent unit"),
         (["x0", "lstm1[1]"], "folded", "comes before"),
         (["x0"], "folded", "name one of lstm1, lstm1.cell"),
-        (["lstm1"], "rolled", 'unknown view "rolled"; expected one of folded, unrolled, last'),
+        (["lstm1"], "rolled", 'unknown view "rolled"; did you mean "unrolled"?'),
         (["lstm1[3]"], None, '"lstm1" has 3 units'),
         (["lstn1"], None, "did you mean lstm1"),
         (["comment"], None, 'unknown layer or tensor "comment"; expected one of lstm1, lstm1.cell'),

@@ -134,14 +134,14 @@ def test_a_network_that_cannot_be_used(name: str, tmp_path: Path, command: Calla
 
 
 def test_a_missing_spec(tmp_path: Path, command: Callable[..., Ended]) -> None:
-    says(command("verify", tmp_path / "nothing.toml"), str(tmp_path / "nothing.toml"), "no such file", "spec")
+    says(command("verify", tmp_path / "nothing.toml"), str(tmp_path / "nothing.toml"), "file not found", "spec")
 
 
 def test_a_missing_network(tmp_path: Path, command: Callable[..., Ended]) -> None:
     path = audit(tmp_path)
     (tmp_path / "network.onnx").unlink()
-    says(command("verify", path), str(tmp_path / "network.onnx"), "no such file", "model.path")
-    says(command("verify", path, "--model", tmp_path / "other.onnx"), str(tmp_path / "other.onnx"), "no such file")
+    says(command("verify", path), str(tmp_path / "network.onnx"), "file not found", "model.path")
+    says(command("verify", path, "--model", tmp_path / "other.onnx"), str(tmp_path / "other.onnx"), "file not found")
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ QUESTIONS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         ["network.onnx", "takes 2 values", "3 [[feature]]", "audit.json"],
     ),
     "rows that are not said to be anybody": (GOOD, ["--data", "people.csv"], ["--as population", "--as sample"]),
-    "--as without data": (GOOD, ["--as", "population"], ["audit.json", "path", "people.csv"]),
+    "--as without data": (GOOD, ["--as", "population"], ["audit.json", "path", "data.csv"]),
     "--label without data": (GOOD, ["--label", "truth"], ["audit.json", "--data"]),
     "--prediction without data": (GOOD, ["--prediction", "decision"], ["audit.json", "--data"]),
     "--data for a Bayesian network": (ask(nodes(*NODES)), ["--data", "people.csv"], ["audit.json", "--as"]),
@@ -241,11 +241,11 @@ QUESTIONS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         [],
         ["audit.json", "population.as", '"population"', '"sample"'],
     ),
-    "a table that is not there": (ask(rows(path="nobody.csv")), [], ["nobody.csv", "no such file"]),
+    "a table that is not there": (ask(rows(path="nobody.csv")), [], ["nobody.csv", "file not found"]),
     "a Bayesian network that is not there": (
         ask(("population", {"kind": "network", "path": "nobody.bif"})),
         [],
-        ["nobody.bif", "no such file", "audit.json"],
+        ["nobody.bif", "file not found", "audit.json"],
     ),
 }
 

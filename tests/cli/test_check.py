@@ -73,8 +73,8 @@ def test_a_score_needs_a_cut_off(cli: Cli) -> None:
         (("--protected", "sex"), "give either --model, or --prediction"),
         (("--protected", "sex", "--model", "network.onnx", "--prediction", "hired"), "give either"),
         (("--prediction", "hired"), "Missing option '--protected'"),
-        (("--protected", "sex", "--model", "absent.onnx"), "absent.onnx: no such file"),
-        (("--protected", "gender", "--prediction", "hired"), 'no column "gender"'),
+        (("--protected", "sex", "--model", "absent.onnx"), "absent.onnx: file not found"),
+        (("--protected", "gender", "--prediction", "hired"), 'unknown column "gender"'),
     ],
 )
 def test_mistakes_are_one_message_with_exit_code_2(cli: Cli, arguments: tuple[str, ...], words: str) -> None:

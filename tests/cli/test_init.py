@@ -195,13 +195,13 @@ def test_a_sample_says_which_rows_the_guarantee_needs(cli: Cli, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nowhere.onnx", "people.csv"], "nowhere.onnx: no such file"),
+        (["nowhere.onnx", "people.csv"], "nowhere.onnx: file not found"),
         (["people.csv", "people.csv"], 'people.csv: a file that ends in ".csv" is not read'),
-        (["network.onnx", "nobody.csv"], "nobody.csv: no such file"),
+        (["network.onnx", "nobody.csv"], "nobody.csv: file not found"),
         (["network.onnx", "network.onnx"], 'files that end in ".onnx" are not read'),
-        (["network.onnx", "people.csv", "--label", "hird"], 'there is no column "hird" (did you mean "hired"?)'),
-        (["network.onnx", "people.csv", "--protected", "sx"], 'has no column "sx" (did you mean "sex"?)'),
-        (["network.onnx", "people.csv", "--outcome", "perhaps"], '"perhaps" is none of the labels'),
+        (["network.onnx", "people.csv", "--label", "hird"], 'unknown column "hird"; did you mean "hired"?'),
+        (["network.onnx", "people.csv", "--protected", "sx"], 'unknown column "sx"; did you mean "sex"?'),
+        (["network.onnx", "people.csv", "--outcome", "perhaps"], 'unknown label "perhaps"'),
         (["network.onnx", "people.csv", "--threshold", "7"], "property.threshold: found 7.0"),
         (
             ["network.onnx", "people.csv", "--ignore", "hours", "--label", "hired"],
@@ -210,7 +210,7 @@ def test_a_sample_says_which_rows_the_guarantee_needs(cli: Cli, tmp_path: Path) 
         (["network.onnx", "people.csv", "-o", "no/spec.toml"], "name a file in a folder that exists"),
         (["network.onnx", "people.csv", "-o", "spec.json"], 'give a name that ends in ".toml"'),
         (["network.onnx", "people.csv", "--decision", "label"], 'remove decision = "label"'),
-        (["network.onnx", "people.csv", "--model-output", "z"], 'there is no output "z"'),
+        (["network.onnx", "people.csv", "--model-output", "z"], 'unknown output "z"'),
     ],
 )
 def test_bad_input_is_one_message_and_exit_code_2(cli: Cli, tmp_path: Path, arguments: list[str], words: str) -> None:

@@ -75,15 +75,19 @@ def test_blank_lines_line_ends_marks_and_spaces_do_no_harm(monitor: Command) -> 
 
 def test_other_delimiters(monitor: Command) -> None:
     data = GOOD.replace(b",", b";")
-    says(monitor(*ASK, stdin=data), 'no column "sex"', "--delimiter ';'")
+    says(monitor(*ASK, stdin=data), 'unknown column "sex"', "--delimiter ';'")
     assert monitor(*ASK, "--delimiter", ";", "--json", stdin=data).reports[-1]["rows"] == 20
     tabs = GOOD.replace(b",", b"\t")
     assert monitor(*ASK, "--delimiter", "\\t", "--json", stdin=tabs).reports[-1]["rows"] == 20
 
 
 MISTAKES: dict[str, tuple[list[object], bytes, list[str]]] = {
-    "unknown column": (["--protected", "rase"], GOOD, ['no column "rase"', 'did you mean "race"?']),
-    "nothing near": (["--protected", "wealth"], GOOD, ['no column "wealth"', "there is id, sex, race"]),
+    "unknown column": (["--protected", "rase"], GOOD, ['unknown column "rase"', 'did you mean "race"?']),
+    "nothing near": (
+        ["--protected", "wealth"],
+        GOOD,
+        ['unknown column "wealth"', 'expected one of "id", "sex", "race"'],
+    ),
     "two columns of a name": ([], b"sex,sex,decision\n", ['two columns are called "sex"']),
     "a column twice": (["--prediction", "sex"], GOOD, ['"sex" is named twice']),
     "threshold": (["--threshold", "1.5"], GOOD, ["threshold: found 1.5"]),
@@ -119,5 +123,5 @@ def test_a_mistake_is_one_message_with_a_remedy(case: str, monitor: Command) -> 
 
 
 def test_a_missing_file_and_a_folder(tmp_path: Path, monitor: Command) -> None:
-    says(monitor(tmp_path / "no.csv", *ASK), str(tmp_path / "no.csv"), "no such file")
+    says(monitor(tmp_path / "no.csv", *ASK), str(tmp_path / "no.csv"), "file not found")
     says(monitor(tmp_path, *ASK), str(tmp_path), "cannot be read")

@@ -83,7 +83,11 @@ def test_a_changed_or_missing_certificate_is_one_message(
 ) -> None:
     text = certificates[0].read_text(encoding="utf-8")
     certificates[0].write_text(text.replace('"verdict": "UNFAIR"', '"verdict": "FAIR"', 1), encoding="utf-8")
-    for path, said in ((certificates[0], "was changed"), (tmp_path / "none.json", "no such file"), (tmp_path, "none")):
+    for path, said in (
+        (certificates[0], "was changed"),
+        (tmp_path / "none.json", "file not found"),
+        (tmp_path, "none"),
+    ):
         code, out, err = cli("card", path)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert said in err or path == tmp_path

@@ -24,8 +24,8 @@ QUICK = ["--iterations", "1", "--max-units", "0", "--workers", "1"]
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fairchain.repairing.repairer.SEARCHED", 4096)
-    monkeypatch.setattr("fairchain.repairing.repairer.REFINED", 8192)
+    monkeypatch.setattr("fairchain.repairing.change_plan.SEARCHED", 4096)
+    monkeypatch.setattr("fairchain.repairing.change_plan.REFINED", 8192)
     return Cli(monkeypatch, capsys)
 
 

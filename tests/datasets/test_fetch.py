@@ -24,12 +24,12 @@ from fairchain.datasets.fetch import (
     FILES_OF_ONE_DATA_SET,
     LINK_OUT_CACHE,
     NEEDS_FILE,
-    UNKNOWN_DATA_SET,
 )
 from fairchain.datasets.layout import DATA_SET as LAYOUT_DATA_SET
 from fairchain.datasets.layout import HEADER_LACKS, LINE_NOT_WORD, SHAPE_INSTEAD
 from fairchain.datasets.sources import SOURCES, ArchiveMember, DataSource, Wheel
 from fairchain.errors import DataError
+from fairchain.messages import unknown
 from tests.child import run_child
 from tests.messages import says
 
@@ -203,7 +203,7 @@ def test_a_failed_download_says_why_and_what_to_do(
 
 
 def test_an_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=says(UNKNOWN_DATA_SET, name="'adult'")):
+    with pytest.raises(DataError, match=says(unknown("data set", "adult", tuple(SOURCES)))):
         datasets.get("adult", cache=tmp_path)
 
 

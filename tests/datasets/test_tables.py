@@ -9,16 +9,16 @@ import pytest
 
 from fairchain.datasets import get
 from fairchain.datasets.encode import NO_ENCODING
+from fairchain.datasets.sources import SOURCES
 from fairchain.datasets.tables import (
-    CANNOT_BE_WRITTEN,
     COMPAS_HEADER,
     DATA_SET_COLUMN,
-    EXISTS_ALREADY,
-    UNKNOWN_TABLE,
+    TABLES,
     write_table,
 )
 from fairchain.errors import DataError
 from fairchain.examples import example
+from fairchain.messages import EXISTS_ALREADY, NO_FOLDER, unknown
 from fairchain.spec import load_spec
 from tests.messages import says
 
@@ -118,11 +118,11 @@ def test_a_file_that_is_there_stays_unless_forced(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=says(UNKNOWN_TABLE, name="'glove'")):
+    with pytest.raises(DataError, match=says(unknown("table", "glove", tuple(TABLES)))):
         write_table("glove", tmp_path / "x.csv")
-    with pytest.raises(DataError, match=says(UNKNOWN_TABLE, name="'cencus'")):
+    with pytest.raises(DataError, match=says(unknown("table", "cencus", tuple(SOURCES)))):
         write_table("cencus", tmp_path / "x.csv")
     with pytest.raises(DataError, match=says(NO_ENCODING, name="'compas'", tasks="census, credit, bank")):
         write_table("compas", tmp_path / "x.csv", encoded=True)
-    with pytest.raises(DataError, match=says(CANNOT_BE_WRITTEN)):
+    with pytest.raises(DataError, match=says(NO_FOLDER)):
         write_table("credit", tmp_path / "no" / "x.csv")

@@ -16,12 +16,12 @@ from fairchain.datasets.prepare import (
     LINE_TOO_SHORT,
     NOT_A_WORD_COLUMN,
     NOT_COMMENTS,
-    PARQUET_NEEDS_POLARS,
     comments_file,
     words_file,
 )
 from fairchain.datasets.tables import write_table
 from fairchain.errors import DataError
+from fairchain.messages import needs
 from tests.messages import says
 
 COMMENTS = (
@@ -75,7 +75,7 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path, kept: int) -> None:
 def test_without_polars_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
     (tmp_path / "words.parquet").write_bytes(b"PAR1")
-    with pytest.raises(DataError, match=says(PARQUET_NEEDS_POLARS)):
+    with pytest.raises(DataError, match=says(needs("a Parquet file", "polars", "fairchain[parquet]"))):
         words_file(tmp_path / "words.parquet", tmp_path / "words.txt")
 
 

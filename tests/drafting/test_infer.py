@@ -18,8 +18,8 @@ from fairchain.drafting.columns import (
 )
 from fairchain.drafting.draft import MODEL_AND_PREDICTION
 from fairchain.drafting.groups import NO_PROTECTED_NAME, SINGLE_VALUE
-from fairchain.drafting.signature import NO_FILE
 from fairchain.errors import DataError, InputError, ModelError, SpecError
+from fairchain.messages import FILE_NOT_FOUND
 from fairchain.spec import IntegerFeature, RealFeature, Table, Uniform
 from fairchain.spec.groups import TOO_MANY_VALUES
 from tests.child import run_child
@@ -147,12 +147,12 @@ def test_if_no_name_tells_who_is_protected_the_candidates_are_listed() -> None:
 @pytest.mark.parametrize(
     ("wishes", "error", "words"),
     [
-        ({"label": "hird"}, DataError, 'label: there is no column "hird" (did you mean "hired"?)'),
-        ({"ignore": ("jib",)}, DataError, 'ignore: there is no column "jib"'),
-        ({"prediction": "jib"}, DataError, 'prediction: there is no column "jib"'),
+        ({"label": "hird"}, DataError, 'label: unknown column "hird"; did you mean "hired"?'),
+        ({"ignore": ("jib",)}, DataError, 'ignore: unknown column "jib"'),
+        ({"prediction": "jib"}, DataError, 'prediction: unknown column "jib"'),
         ({"label": "hours"}, DataError, "different labels, and there must be 2 to 100"),
-        ({"protected": ("sx",)}, SpecError, 'has no column "sx" (did you mean "sex"?)'),
-        ({"outcome": "Yes"}, DataError, '"Yes" is none of the labels (did you mean "yes"?)'),
+        ({"protected": ("sx",)}, SpecError, 'unknown column "sx"; did you mean "sex"?'),
+        ({"outcome": "Yes"}, DataError, 'unknown label "Yes"; did you mean "yes"?'),
         ({"threshold": 2.0}, SpecError, "property.threshold: found 2.0; write a number strictly between 0 and 1"),
     ],
 )
@@ -176,7 +176,7 @@ def test_a_table_with_nothing_to_compare_is_refused() -> None:
 
 
 def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=says(NO_FILE)):
+    with pytest.raises(ModelError, match=says(FILE_NOT_FOUND)):
         draft(numbers(), tmp_path / "nowhere.onnx")
 
 

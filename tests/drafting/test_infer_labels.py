@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from fairchain.drafting.labels import LABELS_DO_NOT_FIT_SCORES
-from fairchain.drafting.signature import NETWORK_OUTPUTS, NO_OUTPUT
+from fairchain.drafting.signature import NETWORK_OUTPUTS
 from fairchain.drafting.trials import CUT_OFF_NEEDED
 from fairchain.errors import DataError, ModelError
+from fairchain.messages import unknown
 from tests.drafting.builders import applicants, by_hours, draft, features, named, numbers, one_score
 from tests.messages import says
 from tests.networks import INT64, constant, graph, node, value
@@ -131,7 +132,7 @@ def test_several_outputs_are_chosen_from_by_name() -> None:
     with pytest.raises(ModelError, match=says(NETWORK_OUTPUTS, by_name="a, b")):
         draft(numbers(), network)
     assert draft(numbers(), network, model_output="b").spec.model.output == "b"
-    with pytest.raises(ModelError, match=says(NO_OUTPUT, output="c")):
+    with pytest.raises(ModelError, match=says(unknown("output", "c", ["a", "b"]))):
         draft(numbers(), network, model_output="c")
 
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fairchain.drafting import Draft, infer_spec, save_spec, write_spec
-from fairchain.drafting.write import EXISTS_ALREADY, TOML_NO, comment, key, value
+from fairchain.drafting.write import TOML_NO, comment, key, value
 from fairchain.errors import SpecError
+from fairchain.messages import EXISTS_ALREADY
 from fairchain.spec import Spec, load_spec
 from tests.drafting.builders import applicants, by_hours, draft, numbers, one_score, with_jobs
 from tests.messages import says

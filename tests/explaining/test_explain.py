@@ -102,7 +102,7 @@ def test_a_fair_network_is_explained_all_the_same() -> None:
         ({"units": ["layer9"]}, 'unknown feature or hidden layer "layer9"; expected features, layer1, layer2'),
         ({"units": ["layer1[7]"]}, '"layer1" has 5 units, numbered from 0'),
         ({"units": ["group"]}, "group: is protected"),
-        ({"method": "zero"}, 'method: unknown name "zero"; expected one of default, resample, mean'),
+        ({"method": "zero"}, 'method: unknown name "zero"; expected one of "default", "resample", "mean"'),
         ({"rounds": 0}, "rounds: found 0"),
         ({"data": {"income": [1]}}, "draws inputs without rows; for witnesses give --rows (rows=...)"),
     ],

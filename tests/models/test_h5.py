@@ -16,8 +16,8 @@ from fairchain.models.adapters import from_h5
 from fairchain.models.adapters.from_h5 import (
     BAD_WEIGHTS,
     NEEDS_H5PY,
-    NO_FILE,
     NOT_HDF5,
+    NOT_IN_FILE,
     WEIGHTS_WITHOUT_LAYERS,
 )
 from tests.messages import says
@@ -126,7 +126,7 @@ def test_links_to_other_files_are_not_followed(tmp_path: Path) -> None:
     path = saved(tmp_path / "model.h5", LAYERS, {"dense_1": KERNELS["dense_1"]})
     with h5py.File(path, "a") as file:
         file["model_weights"]["dense"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/model_weights/dense")
-    with pytest.raises(ModelError, match=says(NO_FILE, name="dense")):
+    with pytest.raises(ModelError, match=says(NOT_IN_FILE, name="dense")):
         load_model(path, spec(*FEATURES))
 
 

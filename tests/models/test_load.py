@@ -220,7 +220,7 @@ path = sys.argv[1] + "/network.json"
 with open(path, "w") as file:
     json.dump({"model": {"shape": "(1,2)", "layers": [layer]}}, file)
 assert load_model(path, spec()).predict(np.array([[9.0, 0], [3, 1]])).tolist() == [1, 0]
-for source, word in ((sys.argv[1] + "/m.keras", "no such file"), (as_frames(len), "pandas"), (object(), "as a model")):
+for source, word in ((sys.argv[1] + "/m.keras", "not found"), (as_frames(len), "pandas"), (object(), "as a model")):
     try:
         load_model(source, spec())
     except ModelError as error:

@@ -172,7 +172,7 @@ def test_of_several_outputs_one_is_chosen_by_name(tmp_path: Path) -> None:
     assert predict(tmp_path, two_outputs(), spec(output="y")).tolist() == OLDER.tolist()
     assert predict(tmp_path, two_outputs(), spec(output="z")).tolist() == (~OLDER).tolist()
     assert "choose one: output = " in refused(tmp_path, two_outputs(), spec())
-    assert "expected one of y, z" in refused(tmp_path, two_outputs(), spec(output="w"))
+    assert 'expected one of "y", "z"' in refused(tmp_path, two_outputs(), spec(output="w"))
 
 
 @pytest.mark.parametrize("batch", [1, 7, 20, 64])

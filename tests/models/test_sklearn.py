@@ -254,7 +254,7 @@ def test_without_skl2onnx_the_estimator_is_asked(monkeypatch: pytest.MonkeyPatch
     rows = people(question)
     model = agree(fit(LogisticRegression(max_iter=50), rows, richer(rows)), question, lambda x: x, [0, 1])
     assert not model.certifiable
-    assert "skl2onnx is not installed" in model.note
+    assert "needs the package skl2onnx" in model.note
 
 
 def test_a_frame_of_codes_is_spoken_to_in_codes() -> None:

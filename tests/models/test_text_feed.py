@@ -260,8 +260,8 @@ def test_a_network_that_mixes_texts_is_refused(asked: Spec) -> None:
         ([value("x", INT64, ("N", "T", 3))], {}, 'no vectors; give the network\'s list of words: vocabulary = "..."'),
         ([value("x", shape=BATCH), value("z", shape=BATCH)], {}, 'name it: input = "..."'),
         ([value("x", shape=BATCH), value("q", shape=(1, 1, 1, 1))], {}, '"q" .* is neither the words'),
-        ([value("x", shape=BATCH)], {"lengths": "n"}, 'lengths: unknown input "n"; expected one of x'),
-        ([value("x", shape=BATCH)], {"mask": "n"}, 'mask: unknown input "n"; expected one of x'),
+        ([value("x", shape=BATCH)], {"lengths": "n"}, 'lengths: unknown input "n"; expected one of "x"'),
+        ([value("x", shape=BATCH)], {"mask": "n"}, 'mask: unknown input "n"; expected one of "x"'),
         ([value("x", TensorProto.STRING, ("N", "T"))], {}, "which no text can fill"),
     ],
 )

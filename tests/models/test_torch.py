@@ -261,7 +261,7 @@ def test_states_that_are_none_are_refused_and_run_nothing(torch: Any, tmp_path: 
         (lambda: torch.save(module.state_dict()["0.weight"], path), "holds more than tensors"),
         (lambda: save_state(torch, path, torch.nn.Linear(3, 2)), "is not the state of Sequential"),
         (lambda: save_state(torch, path, dense(torch, 3)), "is not the state of Sequential: "),
-        (path.unlink, "no such file"),
+        (path.unlink, "file not found"),
     ]
     for write, word in contents:
         write()

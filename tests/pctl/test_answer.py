@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
+from fairchain.messages import unknown
 from fairchain.pctl import check_chain, parse
 from fairchain.pctl.answer import ANSWER_HAS_NO_TRUTH
-from fairchain.pctl.checker import NO_EVIDENCE, UNKNOWN_ENGINE, EngineName
+from fairchain.pctl.checker import NO_EVIDENCE, EngineName
 from fairchain.pctl.group_gaps import widest
 from fairchain.pctl.label_names import NO_STATE_CHAIN
 from fairchain.pctl.storm import MISSING
@@ -127,7 +128,7 @@ def test_a_state_or_an_engine_that_is_not_there_is_one_message() -> None:
     # Of names with one letter and a number all are as near as each other: they are listed, none is suggested.
     with pytest.raises(QueryError, match=says(NO_STATE_CHAIN, name='"s9"')):
         check_chain(groups(), 'P=? [ F "Y=yes" ]', start="s9")
-    with pytest.raises(QueryError, match=says(UNKNOWN_ENGINE, name="prism")):
+    with pytest.raises(QueryError, match=says(unknown("engine", "prism", ("own", "storm")))):
         check_chain(groups(), 'P=? [ F "Y=yes" ]', engine="prism")  # type: ignore[arg-type]
 
 

@@ -248,7 +248,7 @@ NODES = {
         ({"parents": ["age"], "value": "__import__('os')"}, "the functions are min, max, abs"),
         ({"parents": ["age"], "value": "max(age)"}, "max takes two numbers or more"),
         ({"parents": ["age"], "value": "age +"}, "ends where more was expected"),
-        ({"parents": ["age"], "value": "agee + 1"}, 'there is no feature "agee"; did you mean "age"?'),
+        ({"parents": ["age"], "value": "agee + 1"}, 'unknown feature "agee"; did you mean "age"?'),
         ({"parents": ["age", "sex"], "value": "age + 1"}, '"sex" is not used in value'),
         ({"parents": ["age"], "value": "age + 1", "mean": 3.0}, "remove one of the two"),
         ({"parents": ["age"], "value": "age * 1e300 * 1e10"}, "could become as large as"),

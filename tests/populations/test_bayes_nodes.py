@@ -162,7 +162,7 @@ def test_a_number_may_be_the_same_for_all_combinations() -> None:
         ),
         ("0.values", [], 'node "sex".values: found no value; list at least one'),
         ("1.values", ..., 'node "mood".values: missing, as no feature has this name; name them'),
-        ("2.parents", ["sex", "moood"], 'node "job".parents: there is no node "moood"; did you mean "mood"?'),
+        ("2.parents", ["sex", "moood"], 'node "job".parents: unknown node "moood"; did you mean "mood"?'),
         ("2.parents", ["sex", "sex"], 'node "job".parents: "sex" occurs twice; name each parent once'),
         ("2.parents", ["sex", "job"], 'node "job".parents: it depends on itself (job <- job); remove one'),
         ("3.parents", ["pay"], 'node "pay".parents: it depends on itself (pay <- age <- pay); remove one of these'),

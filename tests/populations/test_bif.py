@@ -150,7 +150,7 @@ def test_quoted_keywords_and_marks_are_names() -> None:
         ("0.5, 0.25, 0.25;", "0.5, nan, 0.5;", 'line 12: found "nan"; write a probability or ";" here'),
         ("0.5, 0.25, 0.25;", "1e999, 0, 0;", 'the probability of "north" is inf'),
         ("table 0.5, 0.25, 0.25;", "", 'line 12: the probabilities of "region" lack a row; add table'),
-        ("probability ( sex )", "probability ( sexx )", 'there is no variable "sexx" above; did you mean "sex"?'),
+        ("probability ( sex )", "probability ( sexx )", 'unknown variable "sexx"; did you mean "sex"?'),
         ("probability ( sex )", "probability ( region )", 'line 13: the probabilities of "region" occur twice'),
         ("| region, sex", "| region, region", 'line 15: "income" has a parent twice'),
         ("(north, Male) 0.5, 0.5;", "(north) 0.5, 0.5;", 'line 17: a row of "income" names 1 values for 2 parents'),

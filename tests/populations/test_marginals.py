@@ -312,7 +312,7 @@ def test_the_phrase_says_whose_frequencies_they_are() -> None:
 @pytest.mark.parametrize(
     ("frequencies", "words"),
     [
-        ({"sexx": {"Female": 1.0}}, ['population.frequencies: there is no feature "sexx"', 'did you mean "sex"']),
+        ({"sexx": {"Female": 1.0}}, ['population.frequencies: unknown feature "sexx"', 'did you mean "sex"']),
         ({"sex": {"Femal": 1.0}}, ["population.frequencies.sex", '"Femal"', 'did you mean "Female"']),
         ({"sex": {"Female": 0.5}}, ["population.frequencies.sex", "sum to 0.5", "sum to 1"]),
         ({"sex": {"Female": 0.5, "Male": 0.500003}}, ["population.frequencies.sex", "1.000003"]),

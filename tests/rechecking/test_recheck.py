@@ -20,9 +20,9 @@ from onnx import numpy_helper
 from fairchain import CertificateError, ModelError, example, load_spec, make_certificate, recheck, verify
 from fairchain.certificate_format import digest
 from fairchain.certificates import dump
+from fairchain.messages import FILE_NOT_FOUND
 from fairchain.rechecking import Recheck, arithmetic
 from fairchain.rechecking.contents import ANOTHER_VERSION, BAD_EVIDENCE
-from fairchain.rechecking.rechecker import NO_FILE as RECHECKER_NO_FILE
 from fairchain.spec import Table, revise
 from fairchain.statements import NO_PAPER_CERTIFICATE, statement
 from fairchain.text.files import NO_FILE
@@ -308,7 +308,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         recheck(tmp_path / "nowhere.json", MODEL)
     path = tmp_path / "c.json"
     path.write_text(dump(certificate_of()))
-    with pytest.raises(ModelError, match=says(RECHECKER_NO_FILE)):
+    with pytest.raises(ModelError, match=says(FILE_NOT_FOUND)):
         recheck(path, tmp_path / "nowhere.onnx")
 
 

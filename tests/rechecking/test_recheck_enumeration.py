@@ -20,10 +20,9 @@ from fairchain.spec.seeds import meaning_of
 from fairchain.verification import enumeration
 from tests.messages import says
 from tests.rechecking.builders import audit, written
-from tests.verification.exact import random_answers
+from tests.verification.exact import KINDS, POPULATIONS, random_answers
 
 Content = dict[str, Any]
-KINDS, POPULATIONS = ("difference", "ratio", "individual"), ("uniform", "marginals", "network")
 
 
 @pytest.fixture(name="folder", scope="module")
@@ -63,7 +62,7 @@ def rechained(content: Content) -> Content:
 def test_an_honest_certificate_is_confirmed(first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(first, first + 10):
         rng = np.random.default_rng(number)
-        asked = random_answers(rng, KINDS[number % 3], POPULATIONS[number // 3 % 3])
+        asked = random_answers(rng, KINDS[number % 3], POPULATIONS[number // 3 % 4])
         network, table = asked.net.save(tmp_path / "network.onnx"), None
         if asked.world.table is not None:
             table = tmp_path / "people.csv"
@@ -117,6 +116,15 @@ def exchanged_segments(content: Content) -> None:
     segments[0], segments[-1] = segments[-1], segments[0]
 
 
+def repeated_segment(content: Content) -> None:
+    content["evidence"]["segments"].append(content["evidence"]["segments"][-1].copy())
+
+
+def repeated_in_place_of_another(content: Content) -> None:
+    segments = content["evidence"]["segments"]
+    segments[1] = segments[0].copy()
+
+
 def another_order(content: Content) -> None:
     content["evidence"]["order"].append(content["evidence"]["order"][0])
 
@@ -136,6 +144,8 @@ FORGERIES: dict[str, tuple[Callable[[Content], None], set[str]]] = {
     "the labels": (other_labels, {"re-run"}),
     "points that are left out": (fewer_points, {"verdict", "intervals"}),
     "segments in another order": (exchanged_segments, {"re-run"}),
+    "a segment twice": (repeated_segment, {"layout"}),
+    "a segment in place of another": (repeated_in_place_of_another, {"re-run"}),
     "a feature twice": (another_order, {"layout"}),
     "a feature that the network does not ignore": (a_summed_feature, {"layout"}),
     "more weight than there is": (more_than_all, {"weights"}),

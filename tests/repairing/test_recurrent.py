@@ -20,7 +20,7 @@ QUICK: dict[str, Any] = {"iterations": 4, "workers": 1}
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SEARCHED", "REFINED", "TEXTS", "TEXTS_REFINED"):
-        monkeypatch.setattr(f"fairchain.repairing.repairer.{name}", 2048)
+        monkeypatch.setattr(f"fairchain.repairing.change_plan.{name}", 2048)
 
 
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])

@@ -11,22 +11,17 @@ import pytest
 
 from fairchain import Coupled
 from fairchain.errors import DataError, FairchainError, ModelError, SpecError
+from fairchain.messages import unknown
 from fairchain.models import OnnxModel
 from fairchain.prepare import NO_MODEL_PATH
 from fairchain.repairing import Repair, repair, write_repair
+from fairchain.repairing.change_plan import BAD_ACCURACY_LOSS, LOW_RANK_KEEPS_NOTHING, UNITS_CANNOT_BE_RANKED, Settings
 from fairchain.repairing.files import REPAIR_NOT_ACCEPTED
 from fairchain.repairing.judge import attempt_spec
+from fairchain.repairing.optimizers import NAMES
 from fairchain.repairing.parameters import Scales
 from fairchain.repairing.repair_data import LabelledRows
-from fairchain.repairing.repairer import (
-    BAD_ACCURACY_LOSS,
-    HELD_OUT_IS_DATA,
-    HELD_OUT_WITHOUT_LABELLED,
-    LOW_RANK_KEEPS_NOTHING,
-    RECORDED_DECISIONS,
-    UNITS_CANNOT_BE_RANKED,
-    Settings,
-)
+from fairchain.repairing.repairer import HELD_OUT_IS_DATA, HELD_OUT_WITHOUT_LABELLED, RECORDED_DECISIONS
 from fairchain.repairing.search import CandidateTrial, Score, Searcher
 from fairchain.repairing.thresholds import NO_SCORES
 from fairchain.verification import verify
@@ -236,7 +231,7 @@ def test_rows_on_both_sides_are_told_and_the_same_table_is_refused(tmp_path: Pat
 
 def test_bad_wishes_are_refused_before_the_work(tmp_path: Path) -> None:
     spec = asked(tmp_path)
-    with pytest.raises(SpecError, match="evolution, pso"):
+    with pytest.raises(SpecError, match=says(unknown("name", "annealing", NAMES))):
         repair(None, spec, optimizer="annealing")
     with pytest.raises(SpecError, match="last-layer"):
         Settings(change="everything")

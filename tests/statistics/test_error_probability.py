@@ -117,3 +117,18 @@ def test_leaving_groups_out_saves_evaluations() -> None:
             [simulate(BettingRule(10, 1, 0.1, 1e-6, narrow=narrow), probabilities, run, 10**6)[1] for run in range(10)]
         )
     assert costs[True] < 0.6 * costs[False]
+
+
+def test_of_many_tied_pairs_few_groups_are_sampled() -> None:
+    """Ten groups are equally far above ten others; all groups in all rounds would take about 28,000 evaluations."""
+    probabilities = [0.545] * 10 + [0.4] * 10
+    taken = []
+    for run in range(10):
+        rng, rule, evaluations = np.random.default_rng(run), BettingRule(20, 1, 0.1, 1e-6), 0
+        while (plan := rule.plan()) is not None:
+            labels = (rng.random(plan.rounds) < np.array(probabilities)[list(plan.groups), None]).astype(np.uint8)
+            rule.observe(plan, Tally.of_batch(plan.rounds, count_together(labels, [1]), plan.groups, 20))
+            evaluations += plan.rounds * len(plan.groups)
+        assert rule.decision is Decision.UNFAIR
+        taken.append(evaluations)
+    assert np.mean(taken) < 3.5 * 2757

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from fairchain.statistics import DIFFERENCE, RATIO, BettingRule, Decision, Payoff, Tally, count_together
+from fairchain.statistics import DIFFERENCE, RATIO, SHARE, BettingRule, Decision, Payoff, Tally, count_together
 from fairchain.statistics.e_values import log_wealth
 from fairchain.statistics.intervals import lower_bounds, upper_bounds
 from fairchain.statistics.tally import Counts
@@ -206,3 +206,29 @@ def test_verdicts_away_from_the_boundary_are_right() -> None:
         fair, _ = simulate(BettingRule(3, 1, GAP, 1e-6, payoff=RATIO), [0.5, 0.48, 0.46], run, 10**5)
         unfair, _ = simulate(BettingRule(3, 1, GAP, 1e-6, payoff=RATIO), [0.5, 0.48, 0.32], run, 10**5)
         assert (fair, unfair) == (Decision.FAIR, Decision.UNFAIR)
+
+
+@settings(deadline=None)
+@given(share=st.floats(0.001, 0.999), slack=st.floats(0, 0.999))
+def test_no_stake_on_a_share_can_win_on_average_and_larger_ones_could_go_bankrupt(share: float, slack: float) -> None:
+    """X is 0 or 1. Stakes up to 1/c are valid for a share; for a difference, where X may be -1, they are not."""
+    chances = np.array([share, 1 - share])
+    at_least, at_most = share * (1 - slack), share + slack * (1 - share)
+    for growths in (SHARE.against_at_least(at_least), SHARE.against_at_most(at_most)):
+        assert np.isfinite(growths).all()
+        assert (chances @ np.exp(growths[:2]) <= 1 + 1e-9).all()
+    largest = 1 - math.exp(float(SHARE.against_at_most(at_most)[1, 0]))
+    assert largest == pytest.approx(0.97)
+    assert 1 - largest / at_most * (1 + at_most) < 0
+
+
+def test_one_changed_decision_refutes_that_no_decision_changes() -> None:
+    assert log_wealth(np.array([1, 10**9, 0]), SHARE.against_at_most(0.0)) > math.log(1e9)
+    assert log_wealth(np.array([0, 10**9, 0]), SHARE.against_at_most(0.0)) == pytest.approx(0, abs=1e-6)
+
+
+def test_bounds_of_a_share_are_narrower_than_those_of_a_difference() -> None:
+    counts, bar = np.array([30, 270, 0]), math.log(2e6)
+    low, high = float(lower_bounds(counts, bar, SHARE)), float(upper_bounds(counts, bar, SHARE))
+    assert float(lower_bounds(counts, bar, DIFFERENCE)) < low < 0.1 < high
+    assert high == pytest.approx(float(upper_bounds(counts, bar, DIFFERENCE)))

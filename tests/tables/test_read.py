@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 from fairchain.errors import DataError
+from fairchain.messages import unknown
 from fairchain.tables import TableLimits, read_table
 from fairchain.tables.frames import CELL_TOO_LONG
 from fairchain.tables.limits import MORE_THAN_BYTES
@@ -189,14 +190,14 @@ def test_not_known_may_be_a_number() -> None:
 
 def test_an_unknown_column_is_an_error_with_a_near_one() -> None:
     table = read_table({"Education": [1], "sex": [2]})
-    with pytest.raises(DataError, match=says(NO_COLUMN, name='"education_"')):
+    with pytest.raises(DataError, match=says(NO_COLUMN, problem=unknown("column", "education_", ["Education", "sex"]))):
         table.column("education_")
-    with pytest.raises(DataError, match=says(NO_COLUMN, name='"zzz"', hint='there is "Education", "sex"')):
+    with pytest.raises(DataError, match=says(NO_COLUMN, problem=unknown("column", "zzz", ["Education", "sex"]))):
         table.texts("zzz")
 
 
 def test_a_list_of_many_columns_is_cut() -> None:
-    with pytest.raises(DataError, match=r'"c11" and 88 more\)'):
+    with pytest.raises(DataError, match='"c11" and 88 more'):
         read_table({f"c{i}": [1] for i in range(100)}).column("zzz")
 
 
@@ -247,8 +248,8 @@ def test_files_of_other_kinds_and_what_is_no_file_are_refused(tmp_path: Path) ->
     refused(written(tmp_path, "x", "people.xlsx"), '".xlsx" are not read', ".parquet")
     refused(written(tmp_path, "x", "people.gz"), '".gz" are not read')
     refused(tmp_path, "this is a folder")
-    refused(tmp_path / "none.csv", "no such file")
-    refused(tmp_path / "none.parquet", "no such file")
+    refused(tmp_path / "none.csv", "file not found")
+    refused(tmp_path / "none.parquet", "file not found")
     refused("a\0b.csv", "cannot be read")
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)

@@ -100,7 +100,7 @@ def headed(header: bytes) -> Callable[[Path], Path]:
 
 
 BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
-    "no such file": (lambda folder: folder / "none.txt", "no such file"),
+    "file not found": (lambda folder: folder / "none.txt", "file not found"),
     "other suffix": (written(b"", "v.pt"), "end in .txt or .vec"),
     "empty": (written(b"", "v.txt"), "holds no vectors"),
     "another width": (written(b"a 1 2\nb 1 2 3\n", "v.txt"), "line 2: found 3 numbers .* expected 2"),

@@ -27,6 +27,7 @@ CONDITIONS: dict[str, Callable[[Person], bool]] = {
     "race in ['r0'] or 1 <= hours": lambda person: person[3] == 0 or person[0] >= 1,
 }
 NAMES = ("hours", "job", "sex", "race")
+KINDS, POPULATIONS = ("difference", "ratio", "individual"), ("uniform", "marginals", "network", "computed")
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,18 @@ def names(feature: str, size: int) -> list[str]:
 
 
 def random_world(rng: np.random.Generator, kind: str) -> World:
-    """Uniform, marginals (half of the features from a table), or a Bayesian network in which jobs depend on sex."""
+    """Return a world with one of `POPULATIONS`.
+
+    Half of the features of marginals are from a table. In a network jobs depend on sex; a computed one also has a
+    mixture, nodes that switch at a number, and one that follows from others.
+    """
     sizes = tuple(int(size) for size in (rng.integers(2, 5), rng.integers(2, 4), rng.integers(2, 4), 2))
     everybody = list(product(*map(range, sizes)))
     if kind == "uniform":
         return World(sizes, dict.fromkeys(everybody, Fraction(1, len(everybody))), {"kind": "uniform"})
     if kind == "marginals":
         return _marginals(rng, sizes, everybody)
-    return _network(rng, sizes, everybody)
+    return _network(rng, sizes, everybody) if kind == "network" else _computed(rng, sizes)
 
 
 def _marginals(rng: np.random.Generator, sizes: tuple[int, ...], everybody: list[Person]) -> World:
@@ -100,6 +105,37 @@ def _network(rng: np.random.Generator, sizes: tuple[int, ...], everybody: list[P
     return World(sizes, shares, {"kind": "network", "nodes": nodes})
 
 
+def _computed(rng: np.random.Generator, sizes: tuple[int, ...]) -> World:
+    """A hidden kind -> hours (a mixture), hours -> job and sex (switches), (hours, job) -> race (follows)."""
+    hours, jobs, sexes, _ = sizes
+    hidden, hour = shares_of(rng, 2), [shares_of(rng, hours) for _ in range(2)]
+    cuts = {name: int(rng.integers(1, hours)) for name in ("job", "sex", "race")}
+    job, sex = ([shares_of(rng, size) for _ in range(2)] for size in (jobs, sexes))
+    shares: dict[Person, Fraction] = {}
+    for k, h, j, s in product(range(2), range(hours), range(jobs), range(sexes)):
+        race = int(not (h < cuts["race"] or j == 0))
+        share = hidden[k] * hour[k][h] * job[h >= cuts["job"]][j] * sex[h >= cuts["sex"]][s]
+        shares[h, j, s, race] = shares.get((h, j, s, race), Fraction(0)) + share
+
+    def switching(name: str, laws: list[list[Fraction]]) -> dict[str, Any]:
+        cut = cuts[name]
+        probabilities = {f"hours < {cut}": floats(laws[0]), f"hours >= {cut}": floats(laws[1])}
+        return {"name": name, "parents": ["hours"], "switches": {"hours": cut}, "probabilities": probabilities}
+
+    nodes = [
+        {"name": "kind", "values": ["a", "b"], "probabilities": floats(hidden)},
+        {"name": "hours", "parents": ["kind"], "probabilities": dict(zip("ab", map(floats, hour), strict=True))},
+        switching("job", job),
+        switching("sex", sex),
+        {
+            "name": "race",
+            "parents": ["hours", "job"],
+            "value": f"'r0' if hours < {cuts['race']} or job == 'j0' else 'r1'",
+        },
+    ]
+    return World(sizes, shares, {"kind": "network", "nodes": nodes})
+
+
 def shares_of(rng: np.random.Generator, size: int) -> list[Fraction]:
     """Twentieths that sum to 1, none of them 0."""
     cuts = sorted(rng.choice(np.arange(1, 20), size - 1, replace=False).tolist())
@@ -130,15 +166,18 @@ class Net:
         hidden = np.maximum(np.array(person) @ self.first + self.shift, 0)
         return int((hidden @ self.second).argmax())
 
-    def save(self, path: Path) -> Path:
+    def save(self, path: Path, *, softmax: bool = False) -> Path:
+        """Write the network; with `softmax` its outputs are probabilities, of scores a quarter as large."""
         width, labels = len(self.first), self.second.shape[1]
         nodes = [
             node("MatMul", ["x", "w1"], ["m1"]),
             node("Add", ["m1", "b1"], ["a1"]),
             node("Relu", ["a1"], ["h"]),
-            node("MatMul", ["h", "w2"], ["y"]),
+            node("MatMul", ["h", "w2"], ["s" if softmax else "y"]),
+            *([node("Softmax", ["s"], ["y"], axis=-1)] if softmax else []),
         ]
-        constants = [constant("w1", self.first), constant("b1", self.shift), constant("w2", self.second)]
+        second = self.second / 4 if softmax else self.second
+        constants = [constant("w1", self.first), constant("b1", self.shift), constant("w2", second)]
         return save(graph(nodes, [value("x", shape=("N", width))], [value("y", shape=("N", labels))], constants), path)
 
 
@@ -160,7 +199,10 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Answers:
-    """Every exact number of a question about a world: rates of each subgroup and outcome, and what is compared."""
+    """Every exact number of a question about a world: rates of each subgroup and outcome, and what is compared.
+
+    Labels that are drawn have `chances` for each person.
+    """
 
     world: World
     net: Net
@@ -170,10 +212,12 @@ class Answers:
     outcome: int | None = None
     given: str | None = None
     compare: str = "groups"
+    chances: dict[Person, list[Fraction]] | None = None
     decided: dict[Person, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "decided", {person: self.net.decide(person) for person in self.world.shares})
+        everybody = product(*map(range, self.world.sizes))
+        object.__setattr__(self, "decided", {person: self.net.decide(person) for person in everybody})
 
     @property
     def outcomes(self) -> list[int]:
@@ -200,8 +244,12 @@ class Answers:
         return self.concerned(person) and (group is None or tuple(person[at] for at in places) == group)
 
     def rate(self, group: tuple[int, ...] | None, label: int) -> Fraction:
-        got = self.mass(lambda person: self._in(person, group) and self.decided[person] == label)
+        inside = [person for person in self.world.shares if self._in(person, group)]
+        got = sum((self.world.shares[person] * self._chance(person, label) for person in inside), start=Fraction(0))
         return got / self.mass(lambda person: self._in(person, group))
+
+    def _chance(self, person: Person, label: int) -> Fraction:
+        return Fraction(self.decided[person] == label) if self.chances is None else self.chances[person][label]
 
     def subgroups(self, label: int) -> dict[str, Fraction]:
         """The rate of each subgroup."""
@@ -274,8 +322,9 @@ class Answers:
             asked["given"] = self.given
         if self.compare != "groups":
             asked["compare"] = self.compare
+        drawn = {} if self.chances is None else {"decision": "random"}
         return {
-            "model": {"path": str(path), "labels": labels},
+            "model": {"path": str(path), "labels": labels, **drawn},
             "feature": self.world.features,
             "population": self.world.population,
             "property": asked,

@@ -17,6 +17,7 @@ import pytest
 
 from fairchain import Decision, make_certificate, parse_spec, verify
 from fairchain.errors import CertificateError, SpecError
+from fairchain.executors import Workers
 from fairchain.models import load_model
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.prepare import Case, case_of, prepare
@@ -31,9 +32,7 @@ from tests.messages import says
 from tests.networks import graph, node, save, value
 from tests.questions import category, changed, integer, question, real
 from tests.relu import relu_net
-from tests.verification.exact import Answers, random_answers
-
-KINDS = ("difference", "ratio", "individual")
+from tests.verification.exact import KINDS, Answers, random_answers
 
 
 def small_question(number: int) -> Answers:
@@ -233,7 +232,7 @@ def test_the_number_of_threads_does_not_change_the_answer() -> None:
     alone = BoundingRun(case)
     alone.go(time.perf_counter() + 30, Event(), None)
     with ThreadPoolExecutor(3) as pool:
-        together = BoundingRun(case, pool.map)
+        together = BoundingRun(case, Workers(pool, 3))
         together.go(time.perf_counter() + 30, Event(), None)
     assert alone.answer("").gap == together.answer("").gap
     assert alone.partition.boxes == together.partition.boxes

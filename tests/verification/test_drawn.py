@@ -8,6 +8,7 @@ hundred intervals misses the truth with a chance below 1e-3; seeds are fixed.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
@@ -34,6 +35,7 @@ from fairchain.statements import NO_RANDOM_CERTIFICATE
 from tests.messages import says
 from tests.networks import constant, graph, node, save, value
 from tests.questions import category, changed, integer, question
+from tests.verification.exact import KINDS, POPULATIONS, random_answers
 
 AGES, SEXES, JOBS = 4, 2, 3
 Person = tuple[int, int, int]
@@ -151,6 +153,38 @@ def test_every_engine_agrees_with_the_sums_of_probabilities(number: int, tmp_pat
     (tmp_path / "certificate.json").write_text(json.dumps(make_certificate(verdict)))
     found = recheck(tmp_path / "certificate.json", path, data=used)
     assert found.holds, [str(claim) for claim in found.claims if not claim.holds]
+
+
+@pytest.mark.parametrize("first", range(0, 48, 12))
+def test_drawn_decisions_of_every_population_and_comparison_agree_with_brute_force(first: int, tmp_path: Path) -> None:
+    """48 questions at delta 1e-6: a sampled interval misses with a chance below 1e-4."""
+    for number in range(first, first + 12):
+        rng = np.random.default_rng(number)
+        asked = random_answers(rng, KINDS[number % 2], POPULATIONS[number // 2 % 4])
+        path = asked.net.save(tmp_path / f"{number}.onnx", softmax=True)
+        everybody = list(product(*map(range, asked.world.sizes)))
+        labels = [f"l{label}" for label in range(asked.labels)]
+        model = prepare(None, parse_spec(replace(asked, chances={}).spec(path, 0.5)), data=asked.world.table).model
+        assert model is not None
+        ends = model.ends(np.array(everybody, np.float32)).tolist()
+        chances = [[Fraction(b - a, WORDS) for a, b in zip([0, *row], row, strict=False)] for row in ends]
+        asked = replace(asked, chances=dict(zip(everybody, chances, strict=True)))
+        exact = asked.measured()
+        threshold = float(exact) if number % 3 == 0 and 0 < exact < 1 else round(float(rng.uniform(0.05, 0.6)), 3)
+        spec = parse_spec(asked.spec(path, threshold, engine="enumeration"))
+        verdict = verify(None, spec, data=asked.world.table, workers=1)
+        assert verdict.exact
+        assert verdict.gap.estimate == pytest.approx(float(exact), abs=1e-12)
+        assert (verdict.decision is Decision.FAIR) == asked.fair(threshold)
+        for group in verdict.groups:
+            rate = asked.subgroups(labels.index(group.outcome))[group.name]
+            assert group.probability.estimate == pytest.approx(float(rate), abs=1e-12)
+        budget = {"rounds": 3000}
+        spec = parse_spec(asked.spec(path, threshold, engine="sampling", delta=1e-6, seed=number, budget=budget))
+        verdict = verify(None, spec, data=asked.world.table, workers=1)
+        assert verdict.gap.low - 1e-9 <= float(exact) <= verdict.gap.high + 1e-9
+        if verdict.decision is not Decision.UNDECIDED:
+            assert (verdict.decision is Decision.FAIR) == asked.fair(threshold)
 
 
 def test_groups_of_a_round_share_the_word_that_decides(tmp_path: Path) -> None:

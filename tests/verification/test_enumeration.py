@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain import Decision, SpecError, Verdict, example, parse_spec, verify
+from fairchain import Decision, ModelError, SpecError, Verdict, example, make_certificate, parse_spec, recheck, verify
+from fairchain.executors import Workers
 from fairchain.input_space import (
     CONDITION_NEVER_HOLDS,
     GROUP_OF_SEVERAL_VALUES,
@@ -33,15 +34,12 @@ from fairchain.verification.progress import Progress
 from tests.messages import says
 from tests.networks import constant, graph, linear, node, save, value
 from tests.questions import category, changed, integer, question, real
-from tests.verification.exact import Answers, random_answers
-
-KINDS = ("difference", "ratio", "individual")
-POPULATIONS = ("uniform", "marginals", "network")
+from tests.verification.exact import KINDS, POPULATIONS, Answers, random_answers
 
 
 def asked_at(number: int) -> tuple[np.random.Generator, Answers]:
     rng = np.random.default_rng(number)
-    return rng, random_answers(rng, KINDS[number % 3], POPULATIONS[number // 3 % 3])
+    return rng, random_answers(rng, KINDS[number % 3], POPULATIONS[number // 3 % 4])
 
 
 def small_tiles(monkeypatch: pytest.MonkeyPatch, tile: int, segment: int) -> None:
@@ -88,7 +86,7 @@ def partial_answer(asked: Answers, path: Path, segments: int) -> Answer:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(enumeration, "Enumerator", Cancelling)
-        return EnumerationEngine().answer(case, workers=1, cancel=cancel, progress=None)
+        return EnumerationEngine().answer(case, workers=Workers(), cancel=cancel, progress=None)
 
 
 @pytest.mark.parametrize("number", range(60))
@@ -364,7 +362,7 @@ def test_a_witness_is_an_input_with_two_decisions(tmp_path: Path) -> None:
 
 def test_progress_has_the_evaluations_and_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_tiles(monkeypatch, 8, 1)
-    monkeypatch.setattr(enumeration, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(enumeration, "REPORT_EVERY", 0.0)
     seen: list[Progress] = []
     spec = parse_spec(near_threshold(tmp_path, engine="enumeration"))
     verdict = verify(None, spec, workers=1, progress=seen.append)
@@ -376,7 +374,7 @@ def test_progress_has_the_evaluations_and_the_gap(tmp_path: Path, monkeypatch: p
 
 def test_a_run_stops_when_the_rest_cannot_change_the_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_tiles(monkeypatch, 8, 1)
-    monkeypatch.setattr(enumeration, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(enumeration, "FIRST_LOOK", 0)
     data = changed(near_threshold(tmp_path, engine="enumeration"), "property.threshold", 0.5)
     verdict = verify(None, parse_spec(data), workers=1)
     assert (verdict.decision, verdict.stopped, verdict.exact, verdict.delta) == (Decision.FAIR, "decided", False, 0.0)
@@ -426,3 +424,49 @@ def test_a_budget_of_evaluations_is_never_exceeded(tmp_path: Path) -> None:
         assert (verdict.engine == "enumeration") == (most == whole.evaluations)
     with pytest.raises(SpecError, match=says(BUDGET_TOO_SMALL, allowed="16")):
         enumerated(asked, path, 0.3, budget={"evaluations": 16})
+
+
+def rooted(path: Path) -> Path:
+    """A network of (hours, job, sex) that answers NaN for 0 hours."""
+    nodes = [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "b"], ["s"]), node("Sqrt", ["s"], ["y"])]
+    weights = np.array([[1, 0], [0, 1], [0, 0.8]], np.float32)
+    constants = [constant("w", weights), constant("b", np.array([-1, 0.5], np.float32))]
+    return save(graph(nodes, [value("x", shape=("N", 3))], [value("y", shape=("N", 2))], constants), path)
+
+
+@pytest.mark.parametrize("kind", ["difference", "individual"])
+@pytest.mark.parametrize("tile", [2, 8192])
+def test_an_input_that_the_condition_excludes_needs_no_answer(
+    kind: str, tile: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tiles(monkeypatch, tile, 1)
+    path = rooted(tmp_path / "network.onnx")
+    data = question(integer("hours", 0, 4), category("job", "a", "b", "c"), category("sex", "F", "M"), path=str(path))
+    data["property"] |= {"kind": kind, "given": "hours >= 1"}
+    data["guarantee"] = {"engine": "enumeration"}
+    verdict = verify(None, parse_spec(data), workers=1)
+    assert verdict.exact
+    # The second score is larger for hours - 1 < job + 0.5 + 0.8 sex.
+    people = [(hours, job, sex) for hours in range(1, 5) for job in range(3) for sex in range(2)]
+    rates = [sum(h - 1 < j + 0.5 + 0.8 * s for h, j, s in people if s == sex) / 12 for sex in range(2)]
+    assert verdict.gap.estimate == pytest.approx(rates[1] - rates[0])
+    certificate = tmp_path / "certificate.json"
+    certificate.write_text(json.dumps(make_certificate(verdict)))
+    assert recheck(certificate, path).conclusion == "CONFIRMED"
+    with pytest.raises(ModelError, match="which is not a decision"):
+        verify(None, parse_spec(changed(data, "property.given", "hours >= 0")), workers=1)
+
+
+def test_a_witness_is_an_input_that_the_condition_allows(tmp_path: Path) -> None:
+    """Decisions differ for 0 hours only; jobs do not matter to the network, and the first one is excluded there."""
+    weights = np.array([[0, -1], [0, 0], [0, 0.5]], np.float32)
+    path = save(linear(weights.tolist(), [0.0, -0.2]), tmp_path / "network.onnx")
+    data = question(integer("hours", 0, 4), category("job", "a", "b", "c"), category("sex", "F", "M"), path=str(path))
+    data["guarantee"] = {"engine": "enumeration"}
+    shown = verify(None, parse_spec(data), workers=1).witnesses
+    assert [witness.input["hours"] for witness in shown] == [0]
+    for given in ("hours >= 1 or job == 'b'", "hours >= 1 or job != 'a'"):
+        data["property"]["given"] = given
+        verdict = verify(None, parse_spec(data), workers=1)
+        assert verdict.gap.estimate > 0
+        assert not [witness for witness in verdict.witnesses if witness.input["job"] == "a"]

@@ -22,9 +22,8 @@ from fairchain.statistics import BettingRule, Payoff, Tally, payoff_of
 from fairchain.statistics.payoff import MOST_RATIO
 from tests.networks import linear, save
 from tests.questions import category, changed, integer, question, real
-from tests.verification.exact import NAMES, Answers, Net, Person, World, names, random_net, random_world
+from tests.verification.exact import NAMES, POPULATIONS, Answers, Net, Person, World, names, random_net, random_world
 
-POPULATIONS = ("uniform", "marginals", "network")
 Condition = tuple[str, Callable[[Person], bool]]
 # As a formula writes them, and as Python decides them about (hours, job, sex, race).
 CONDITIONS: tuple[Condition, ...] = (
@@ -141,7 +140,7 @@ def random_reference(rng: np.random.Generator, population: str) -> Asked:
 def random_question(number: int) -> tuple[np.random.Generator, Asked]:
     rng = np.random.default_rng(number)
     make = random_reference if number % 3 == 0 else random_formula
-    return rng, make(rng, POPULATIONS[number // 3 % 3])
+    return rng, make(rng, POPULATIONS[number // 3 % 4])
 
 
 def is_right(verdict: Verdict, asked: Asked, truth: Fraction) -> None:

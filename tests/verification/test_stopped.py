@@ -12,6 +12,7 @@ import pytest
 
 import fairchain
 from fairchain.errors import CertificateError, ModelError
+from fairchain.executors import Workers
 from fairchain.models.adapters.from_function import ANSWERS_CHANGE
 from fairchain.prepare import prepare
 from fairchain.spec import parse_spec
@@ -125,7 +126,7 @@ def interrupted(reading: str, after: int, **changes: Any) -> Any:
         if progress.evaluations >= after:
             cancel.set()
 
-    answer = CountingEngine().answer(case, workers=1, cancel=cancel, progress=stop)
+    answer = CountingEngine().answer(case, workers=Workers(), cancel=cancel, progress=stop)
     return assemble(case, answer, 0.0)
 
 

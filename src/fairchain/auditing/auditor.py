@@ -11,6 +11,7 @@ import json
 import platform
 import shlex
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -24,8 +25,10 @@ from fairchain.certificates import dump, make_certificate
 from fairchain.chain import Chain, learn_chain
 from fairchain.chain.formats import chain_text, read_chain
 from fairchain.errors import AuditError, ChainError, ModelError, OutputError, SpecError
+from fairchain.executors import AnyWorkers, open_workers
 from fairchain.explaining.explainer import explain_case
 from fairchain.explaining.result import Explanation, Influence
+from fairchain.messages import FILE_NOT_FOUND
 from fairchain.models import OnnxModel
 from fairchain.models.load import PYTHON
 from fairchain.prepare import Case, group_masks, prepare
@@ -73,7 +76,6 @@ OPTIONAL = {"explain": "explanation.json", "chain": "chain.json", "repair": "rep
 UNITS_SHOWN = 2
 Tell = Callable[[str], None]
 T = TypeVar("T")
-FILE_NOT_FOUND = "{model}: file not found; give the file of a model, or {python}package.module:name"
 
 
 class NotPossible(Record, frozen=True):
@@ -124,7 +126,7 @@ class AuditRun:
     labelled, label
         Labelled rows, and their column of true labels.
     workers
-        The number of threads.
+        Who computes.
     verdict, explanation, chain
         The results so far; None for what does not exist.
     """
@@ -135,7 +137,7 @@ class AuditRun:
     source: Any = None
     labelled: RawTable | None = None
     label: str | None = None
-    workers: int | None = None
+    workers: AnyWorkers = None
     verdict: Verdict | None = None
     explanation: Explanation | None = None
     chain: Chain | None = None
@@ -175,6 +177,7 @@ def audit(
     seed: int | None = None,
     allow_constant: bool | None = None,
     workers: int | None = None,
+    executor: Executor | str | None = None,
     restart: bool = False,
     progress: Callable[[Step], None] | None = None,
 ) -> Audit:
@@ -194,7 +197,7 @@ def audit(
         their column with the true labels.
     repair
         Whether to repair an unfair model.
-    seed, allow_constant, workers
+    seed, allow_constant, workers, executor
         As for `verify`.
     restart
         Discard the stages of an earlier audit in the folder.
@@ -219,7 +222,9 @@ def audit(
     source = model
     if isinstance(model, str | Path) and not str(model).startswith(PYTHON):
         if not Path(model).is_file():
-            raise AuditError(FILE_NOT_FOUND.format(model=model, python=PYTHON))
+            raise AuditError(
+                FILE_NOT_FOUND.format(path=model, remedy=f"give the file of a model, or {PYTHON}package.module:name")
+            )
         question, source = revise(question, model__path=str(model)), None
     if label is not None and labelled is None:
         raise AuditError(f'label: "{label}" is a column of labelled rows; give the rows with --labelled')
@@ -231,11 +236,15 @@ def audit(
     case = prepare(source, question, data=data, network=True)
     if data is not None:
         question = msgspec.structs.replace(question, population=case.spec.population)
-    run = AuditRun(name, question, case, source, table, label, workers)
+    run = AuditRun(name, question, case, source, table, label)
     key, names = _key(run, rows, repair=repair), ("report.html", *ABOUT)
     done: dict[str, bytes] = {}
-    with open_checkpoints(Path(folder), key, restart=restart, names=names) as checkpoints:
+    with (
+        open_checkpoints(Path(folder), key, restart=restart, names=names) as checkpoints,
+        open_workers(workers, executor) as opened,
+    ):
         try:
+            run.workers = opened
             findings = _run(run, checkpoints, repair, progress or (lambda _: None), done)
         except OutputError as error:
             known = _record(done, "verdict.json", VerdictRecord)

@@ -100,6 +100,9 @@ class Chain:
     def _numbers(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.states)}
 
+    def __repr__(self) -> str:
+        return f"<Chain of {len(self.states):,} states and {len(self.sources):,} transitions>"
+
     def __str__(self) -> str:
         from fairchain.chain.display import chain_table
 

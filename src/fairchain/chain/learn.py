@@ -8,7 +8,7 @@ own rule is there for comparison and is not sound.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -24,10 +24,11 @@ from fairchain.chain.state_units import StateUnit
 from fairchain.chain.stopping import ROUNDS, LearningEffort, Progress, Rule
 from fairchain.chain.trace_counter import PlannedUnits, TraceCounter
 from fairchain.errors import ChainError
+from fairchain.executors import AnyWorkers, Workers, open_workers
+from fairchain.messages import unknown
 from fairchain.models import Limits
 from fairchain.prepare import Case
 from fairchain.spec import Spec
-from fairchain.verification.sampler import default_workers, thread_pool
 
 VIEWS = (*get_args(View), "last")
 NO_STATES_OVER_TIME = '{text}: has no states over time; use it without view = "folded"'
@@ -46,7 +47,8 @@ def learn_chain(
     rule: Rule = "sound",
     view: View | Literal["last"] | None = None,
     seed: int | None = None,
-    workers: int | None = None,
+    workers: AnyWorkers = None,
+    executor: Executor | str | None = None,
     limits: Limits | None = None,
     progress: Progress | None = None,
 ) -> Chain:
@@ -73,7 +75,7 @@ def learn_chain(
     view
         Of a recurrent unit: "folded" (the default), one state for each cluster, to which a trace may come back;
         "unrolled", states of their own for each step; or "last", only the state after the last step.
-    seed, workers, limits
+    seed, workers, executor, limits
         As for `verify`.
     progress
         Called with rounds done, and wanted if that is known.
@@ -91,8 +93,8 @@ def learn_chain(
     over_time = _view(context, view)
     fit = fitted(context, over_time=over_time is not None)
     plan = _plan(context, fit, chain, estimator, over_time, any_time=epsilon is not None)
-    with thread_pool(workers or default_workers()) as pool:
-        counter = TraceCounter(replace(context, apart=chain == "shared"), [(fit, plan)], pool)
+    with open_workers(workers, executor) as opened:
+        counter = TraceCounter(replace(context, apart=chain == "shared"), [(fit, plan)], opened)
         counts, done = effort.spend(lambda first, rounds: counter.counts(first, rounds)[0], plan)
         metadata = {
             "property": str(context.spec.property),
@@ -103,7 +105,7 @@ def learn_chain(
             "sound": epsilon is None or rule == "sound",
         }
         learned = build_chain(counts, plan, metadata)
-        return _with_fidelity([learned], context, [(fit, plan)], done, pool)[0]
+        return _with_fidelity([learned], context, [(fit, plan)], done, opened)[0]
 
 
 def learn_family(
@@ -116,7 +118,8 @@ def learn_family(
     rounds: int = ROUNDS,
     view: Literal["folded", "last"] = "last",
     seed: int | None = None,
-    workers: int | None = None,
+    workers: AnyWorkers = None,
+    executor: Executor | str | None = None,
     limits: Limits | None = None,
 ) -> dict[str, Chain]:
     """Learn one chain Start -> group -> unit -> label for every unit, all from the same inputs in one pass.
@@ -142,20 +145,20 @@ def learn_family(
         for unit in fitted(context, over_time=over_time is not None)
     ]
     metadata = {**context.metadata, "rounds": rounds}
-    with thread_pool(workers or default_workers()) as pool:
-        counts = TraceCounter(replace(context, apart=chain == "shared"), planned, pool).counts(0, rounds)
+    with open_workers(workers, executor) as opened:
+        counts = TraceCounter(replace(context, apart=chain == "shared"), planned, opened).counts(0, rounds)
         family = [
             build_chain(each, plan, {**metadata, "states": [text]})
             for text, (_, plan), each in zip(units, planned, counts, strict=True)
         ]
-        return dict(zip(units, _with_fidelity(family, context, planned, rounds, pool), strict=True))
+        return dict(zip(units, _with_fidelity(family, context, planned, rounds, opened), strict=True))
 
 
 def _check(kind: str, estimator: str) -> None:
     if estimator not in ESTIMATORS:
-        raise ChainError(f'unknown estimator "{estimator}"; expected one of {", ".join(ESTIMATORS)}')
+        raise ChainError(unknown("estimator", estimator, ESTIMATORS))
     if kind not in ("product", "shared"):
-        raise ChainError(f'unknown kind of chain "{kind}"; expected product or shared')
+        raise ChainError(unknown("kind of chain", kind, ("product", "shared")))
 
 
 def _view(context: ChainContext, view: str | None) -> View | None:
@@ -164,7 +167,7 @@ def _view(context: ChainContext, view: str | None) -> View | None:
     Raises a ChainError if the requested units do not make a chain of this view.
     """
     if view not in (None, *VIEWS):
-        raise ChainError(f'unknown view "{view}"; expected one of {", ".join(VIEWS)}')
+        raise ChainError(unknown("view", str(view), VIEWS))
     timed = [request.text for request in context.requests if request.tensor in context.recurrent]
     if not timed and view is not None:
         known = sorted(recurrent_layers(context.probe.model))
@@ -220,7 +223,7 @@ def _with_fidelity(
     context: ChainContext,
     planned: Sequence[PlannedUnits],
     rounds: int,
-    pool: ThreadPoolExecutor | None,
+    workers: Workers,
 ) -> list[Chain]:
     """Measure the fidelity of chains that may be wrong: those over time, and shared ones, of which labels suffice."""
     plan = planned[0][1] if planned else None
@@ -228,7 +231,7 @@ def _with_fidelity(
         return list(chains)
     context = replace(context, apart=plan.kind == "shared")
     needed = planned if plan.view is not None else [((), replace(plan, units=()))]
-    fresh = TraceCounter(context, needed, pool, moments=False).counts(FRESH, rounds)
+    fresh = TraceCounter(context, needed, workers, moments=False).counts(FRESH, rounds)
     return [
         replace(chain, metadata={**chain.metadata, "fidelity": fidelity(chain, each, fresh[place % len(fresh)])})
         for place, (chain, (_, each)) in enumerate(zip(chains, planned, strict=True))

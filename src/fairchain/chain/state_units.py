@@ -26,6 +26,7 @@ from fairchain.chain.discretize import (
     fit_number,
 )
 from fairchain.errors import ChainError
+from fairchain.messages import unknown
 from fairchain.spec import Spec
 
 Hidden = Mapping[str, NDArray[np.floating]]
@@ -85,7 +86,7 @@ def parse_request(text: str, spec: Spec) -> StateRequest:
     if found is None or found[1] not in METHODS:
         surely = name in names or re.fullmatch(r"(layer|lstm|gru|rnn)\d+(\.cell)?(\[\d+\])?", name)
         if found is not None and (surely or (get_close_matches(found[1], METHODS, n=1) and found[2] is not None)):
-            raise ChainError(f'{text}: unknown method "{found[1]}"; expected one of {", ".join(METHODS)}')
+            raise ChainError(f"{text}: {unknown('method', found[1], METHODS)}")
         # A tensor's name may have colons of its own.
         name, found = text, None
     method, parts, edges = _how(text, found)

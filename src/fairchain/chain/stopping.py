@@ -14,6 +14,7 @@ from fairchain.chain.plan import ChainPlan
 from fairchain.chain.trace_counter import CHUNK
 from fairchain.chain.traces import Link, TraceCounts
 from fairchain.errors import ChainError
+from fairchain.messages import unknown
 from fairchain.statistics.intervals import probability_any_time
 
 ROUNDS = 20_000
@@ -39,7 +40,7 @@ class LearningEffort:
         if self.rounds is not None and not 1 <= self.rounds <= MOST_ROUNDS:
             raise ChainError(f"rounds: found {self.rounds}; give at least one and at most {MOST_ROUNDS:,}")
         if self.rule not in ("sound", "paper"):
-            raise ChainError(f'unknown rule "{self.rule}"; expected "sound" or "paper"')
+            raise ChainError(unknown("rule", self.rule, ("sound", "paper")))
         if self.rule == "paper" and self.epsilon is None:
             raise ChainError('rule: the "paper"\'s says when epsilon is reached; give epsilon, or leave the rule out')
         if self.epsilon is not None and not 0 < self.epsilon < 0.5:

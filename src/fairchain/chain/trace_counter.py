@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
@@ -16,6 +15,7 @@ from fairchain.chain.plan import ChainPlan
 from fairchain.chain.probes import LastSteps, inside_of
 from fairchain.chain.state_units import StateUnit
 from fairchain.chain.traces import Passages, TraceCounts, count_columns, count_steps
+from fairchain.executors import Workers
 
 CHUNK = 4096
 # The units of a chain, in the order of the network, and its plan.
@@ -29,20 +29,26 @@ class TraceCounter:
         self,
         context: ChainContext,
         chains: Sequence[PlannedUnits],
-        pool: ThreadPoolExecutor | None,
+        workers: Workers,
         *,
         moments: bool = True,
     ) -> None:
-        self._context, self._chains, self._pool = context, chains, pool
+        self._context, self._chains, self._workers = context, chains, workers
         self._moments = moments
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy what the counts depend on."""
+        return partial(TraceCounter, moments=self._moments), (self._context, self._chains, self._workers)
 
     def counts(self, first: int, rounds: int) -> tuple[TraceCounts, ...]:
         """Return the counts for each chain of so many rounds, from chunk `first` on."""
         sizes = [min(CHUNK, rounds - start) for start in range(0, rounds, CHUNK)]
-        numbers = range(first, first + len(sizes))
-        return _sums((self._pool.map if self._pool else map)(self._chunk, numbers, sizes))
+        units = [(first + place, size) for place, size in enumerate(sizes)]
+        return _sums(self._workers.map(self.count_chunk, units, sizes=sizes))
 
-    def _chunk(self, chunk: int, count: int) -> tuple[TraceCounts, ...]:
+    def count_chunk(self, unit: tuple[int, int]) -> tuple[TraceCounts, ...]:
+        """Return the counts of one chunk, (its number, its rounds), for each chain."""
+        chunk, count = unit
         counted = self._columns if self._chains[0][1].view is None else self._steps
         return _sums(counted(group, inputs) for group, inputs in self._context.inputs(chunk, count))
 

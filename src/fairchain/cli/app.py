@@ -31,6 +31,7 @@ from fairchain.cli.options import PATH, RENAMED, write_or_print
 from fairchain.cli.output import ClosedPipeError, Output, standard_streams
 from fairchain.cli.query import export, query
 from fairchain.cli.repair import repair
+from fairchain.cli.subgroups import subgroups
 from fairchain.cli.verify import verify
 from fairchain.errors import FairchainError, OutputError
 from fairchain.system.isolation import NO_MEMORY, out_of_memory
@@ -118,7 +119,7 @@ def completion(shell: str, output: Path | None) -> None:
     write_or_print(maker(app, {}, "fairchain", COMPLETING).source() + "\n", output)
 
 
-for each in (demo, check, init, verify, explain, repair, query, export, monitor, audit, compare, card):
+for each in (demo, check, init, verify, subgroups, explain, repair, query, export, monitor, audit, compare, card):
     app.add_command(each)
 for each in (recheck, schema, completion):
     app.add_command(each)

@@ -13,18 +13,18 @@ from fairchain.cli.options import PATH
 from fairchain.cli.verify import must_all_be_writable, show_result
 
 
-@shared.command("The verdict on a model and a table.", "check people.csv --model model.onnx --protected sex")
+@shared.command("The verdict on a model and a table.", "check data.csv --model model.onnx --protected sex")
 @click.argument("data", type=PATH)
 @click.option("--model", help="Model: a file, or python:package.module:name; none for recorded decisions.")
-@click.option(
-    "--protected", multiple=True, required=True, help="Column whose groups are compared; repeat it for combinations."
-)
+@click.option("--protected", multiple=True, help="Column whose groups are compared; repeat it for combinations.")
+@shared.text
+@shared.terms
 @shared.prediction
 @click.option("--label", help="Column with the true labels.")
 @shared.choice(
     "--as",
-    ["population", "sample"],
-    "What the rows are.  [default: sample; population if ranges of a number were cut from the rows]",
+    ["population", "sample", "observed", "swapped"],
+    "What the rows are.  [default: sample; population if ranges of a number were cut from the rows; of texts observed]",
     to="rows",
 )
 @shared.kind
@@ -43,7 +43,13 @@ from fairchain.cli.verify import must_all_be_writable, show_result
 @shared.ignore
 @shared.delta
 @shared.max_evaluations
+@click.option(
+    "--depth",
+    type=click.IntRange(min=1),
+    help="One question for each protected column, and for each combination of up to so many; one delta for all.",
+)
 @shared.allow_constant
+@shared.show_texts
 @shared.seed
 @shared.workers
 @click.option("--show-spec", is_flag=True, help="Print the spec that is used, with every assumption as a comment.")
@@ -56,7 +62,9 @@ def check(
     data: Path,
     model: str | None,
     protected: tuple[str, ...],
+    depth: int | None,
     workers: int | None,
+    executor: str | None,
     show_spec: bool,
     certificate: Path | None,
     junit: Path | None,
@@ -65,15 +73,15 @@ def check(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Decide whether a model treats the groups in DATA (CSV or Parquet) alike; no spec file is needed.
+    """Decide whether a model treats the groups in DATA (CSV or Parquet; also texts) alike; no spec file is needed.
 
     What is not stated is read off the model and the table, or assumed; every assumption is printed. Exit code 0 fair,
     1 unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written.
     """
-    from fairchain.checking import prepare_check
+    from fairchain.checking import answer_check, prepare_check
     from fairchain.cli.progress import progress_of
     from fairchain.errors import SpecError
-    from fairchain.verification import verify_case
+    from fairchain.executors import open_workers
 
     if (model is None) == (options["prediction"] is None):
         raise SpecError("give either --model, or --prediction with the column of recorded decisions")
@@ -81,6 +89,6 @@ def check(
     prepared = prepare_check(model, data, protected=protected, certify=certificate is not None, **options)
     if show_spec:
         print(prepared.spec_file, file=sys.stderr if as_json else sys.stdout)
-    with progress_of("verify", quiet or as_json) as progress:
-        verdict = verify_case(prepared.case, workers=workers, progress=progress)
+    with progress_of("verify", quiet or as_json) as progress, open_workers(workers, executor) as opened:
+        verdict = answer_check(prepared, depth, workers=opened, progress=progress)
     return show_result(verdict, data, certificate, junit, summary, as_json=as_json, quiet=quiet)

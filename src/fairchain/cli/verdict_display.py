@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairchain.cli.terminal import Part, Screen
+from fairchain.number_format import bounded
 from fairchain.spec.properties import kind_of
 
 if TYPE_CHECKING:
     from fairchain.rechecking import Recheck
     from fairchain.statistics import Interval
+    from fairchain.verification import FamilyVerdict
     from fairchain.verification.record import Witness
     from fairchain.verification.verdict import Verdict
 
@@ -63,6 +65,29 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     screen.line((f"{unit}, {cost}, {verdict.seconds:.3f} s; delta {verdict.delta:g}", "dim"))
     if verdict.decision.name == "UNDECIDED":
         screen.line(_advice(verdict))
+
+
+def show_family(family: FamilyVerdict, *, brief: bool = False) -> None:
+    """Print the verdict on each question in a line, then what holds for all; if `brief`, the first line only."""
+    screen, record = Screen(), family.record
+    asked = len(record.questions) + len(record.unanswered)
+    screen.line((record.verdict, COLOURS[record.verdict]), f": {asked} questions")
+    if brief:
+        return
+    rows: list[list[Part]] = [
+        [(each.word, COLOURS[each.verdict]), bounded(each.gap), f"{each.threshold:g}", each.question]
+        for each in record.questions
+    ]
+    rows += [["not answered", "", "", question] for question in record.unanswered]
+    screen.table(["verdict", "measured", "threshold", "question"], rows)
+    screen.line()
+    screen.line((record.statement, "bold"))
+    for note in dict.fromkeys(note for each in record.questions for note in each.notes):
+        screen.line((note, "yellow"))
+    for assumption in dict.fromkeys(text for each in record.questions for text in each.assumptions):
+        screen.line((f"Assumed: {assumption}", "yellow"))
+    cost = f"{record.evaluations:,} evaluations of the network" if record.evaluations else "no evaluations"
+    screen.line((f"{cost}, {record.seconds:.3f} s; delta {record.delta:g} for all questions together", "dim"))
 
 
 def show_witness(screen: Screen, witness: Witness, title: str) -> None:
@@ -129,17 +154,21 @@ def _advice(verdict: Verdict) -> str:
 def show_recheck(result: Recheck, *, brief: bool = False) -> None:
     """Print which claims of a certificate hold."""
     screen = Screen()
+    claims = [("", claim) for claim in result.claims]
+    claims += [
+        (f"question {place}: ", claim) for place, each in enumerate(result.members, start=1) for claim in each.claims
+    ]
     if not brief:
         screen.table(
             [],
             [
-                [("holds", "green") if claim.holds else ("FAILS", "bold red"), claim.name, claim.detail]
-                for claim in result.claims
+                [("holds", "green") if claim.holds else ("FAILS", "bold red"), f"{of}{claim.name}", claim.detail]
+                for of, claim in claims
             ],
         )
         for file in result.files:
             screen.line((f"{file.role}: {file.path}, sha256 {file.sha256[:16]}...", "dim"))
-    failing = [claim.name for claim in result.claims if not claim.holds]
+    failing = [f"{of}{claim.name}" for of, claim in claims if not claim.holds]
     if failing:
         screen.line(("REJECTED", "bold red"), f": failed checks: {', '.join(failing)}")
     elif result.conclusion == "CONSISTENT":

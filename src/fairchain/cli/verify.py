@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from fairchain.errors import SpecError
 
 if TYPE_CHECKING:
     from fairchain.spec import Spec
+    from fairchain.verification import FamilyVerdict
     from fairchain.verification.verdict import Verdict
 
 # Further options that replace a key of the spec; in other commands their names mean the effort of the command itself.
@@ -68,9 +69,16 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.max_evaluations
 @shared.decision_threshold
 @shared.allow_constant
+@shared.show_texts
 @shared.seed
 @shared.workers
 @shared.certificate
+@click.option(
+    "--checkpoint",
+    type=PATH,
+    metavar="FILE",
+    help="Add every finished part of --engine enumeration or sampling to FILE; continue from there if it exists.",
+)
 @shared.junit
 @shared.summary
 @shared.as_json
@@ -81,7 +89,9 @@ def verify(
     weights: Path | None,
     population: str | None,
     workers: int | None,
+    executor: str | None,
     certificate: Path | None,
+    checkpoint: Path | None,
     junit: Path | None,
     summary: Path | None,
     as_json: bool,
@@ -90,26 +100,31 @@ def verify(
 ) -> int:
     """Decide whether the network of SPEC (.toml or .json) treats its groups alike.
 
+    A SPEC with several [[property]] tables is answered question by question, with one error probability for all; it
+    is fair if every question is, and unfair if one is.
+
     Exit code 0 fair, 1 unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written.
     """
-    from fairchain.spec import load_spec
+    from fairchain.spec import load_specs
 
     must_all_be_writable(certificate, junit, summary)
-    question = load_spec(spec)
+    questions = load_specs(spec)
     try:
-        question = _changed(question, population, changes)
+        questions = tuple(_changed(question, population, dict(changes)) for question in questions)
     except SpecError as error:
         raise SpecError(f"{spec}, as changed by the command line: {error}") from None
     with naming(spec):
-        verdict = run_verify(
-            question,
-            model,
-            weights=weights,
-            population=population,
-            workers=workers,
-            certify=certificate is not None,
-            quiet=quiet or as_json,
-        )
+        options = {"weights": weights, "population": population, "workers": workers, "quiet": quiet or as_json}
+        options |= {"certify": certificate is not None, "executor": executor}
+        verdict: Verdict | FamilyVerdict
+        if len(questions) > 1:
+            if checkpoint is not None:
+                raise SpecError(
+                    "--checkpoint keeps the work on one question, and the spec states several; leave it out"
+                )
+            verdict = _run_family(questions, model, **options)  # type: ignore[arg-type]  # typed by the parameters
+        else:
+            verdict = run_verify(questions[0], model, checkpoint=checkpoint, **options)  # type: ignore[arg-type]
     return show_result(verdict, spec, certificate, junit, summary, as_json=as_json, quiet=quiet)
 
 
@@ -121,7 +136,7 @@ def must_all_be_writable(certificate: Path | None, junit: Path | None, summary: 
 
 
 def show_result(
-    verdict: Verdict,
+    verdict: Verdict | FamilyVerdict,
     title: Path,
     certificate: Path | None,
     junit: Path | None,
@@ -134,9 +149,13 @@ def show_result(
     if as_json:
         print(json.dumps(verdict.to_dict(), indent=1))
     else:
-        from fairchain.cli.verdict_display import show_verdict
+        from fairchain.cli.verdict_display import show_family, show_verdict
+        from fairchain.verification import FamilyVerdict
 
-        show_verdict(verdict, brief=quiet)
+        if isinstance(verdict, FamilyVerdict):
+            show_family(verdict, brief=quiet)
+        else:
+            show_verdict(verdict, brief=quiet)
     show_then_write(*_files(verdict, title, certificate, junit, summary))
     if certificate is not None and not (quiet or as_json):
         print(f"Certificate: {certificate}")
@@ -144,10 +163,13 @@ def show_result(
 
 
 def _files(
-    verdict: Verdict, title: Path, certificate: Path | None, junit: Path | None, summary: Path | None
+    verdict: Verdict | FamilyVerdict, title: Path, certificate: Path | None, junit: Path | None, summary: Path | None
 ) -> list[Callable[[], None]]:
     """Return a step for each file that is requested; only these import what they need."""
+    from fairchain.verification import FamilyVerdict
+
     steps: list[Callable[[], None]] = []
+    records = [each.record for each in verdict.verdicts] if isinstance(verdict, FamilyVerdict) else [verdict.record]
     if certificate is not None:
         from fairchain.certificates import write_certificate
 
@@ -156,14 +178,16 @@ def _files(
         from fairchain.report.junit import junit as to_junit
         from fairchain.system.atomic_write import place
 
-        text = to_junit({f"{title.name}: {verdict.record.question}": verdict.record})
+        text = to_junit({f"{title.name}: {record.question}": record for record in records})
         steps.append(partial(place, {junit: text.encode()}))
     if summary is not None:
-        from fairchain.report.markdown import for_pull_request
+        from fairchain.report.markdown import family_summary, for_pull_request
         from fairchain.system.atomic_write import append
 
         name = certificate.name if certificate is not None else None
-        text = for_pull_request(verdict.record, title=title.name, certificate=name)
+        text = "\n".join(for_pull_request(record, title=title.name, certificate=name) for record in records)
+        if isinstance(verdict, FamilyVerdict):
+            text = f"{family_summary(verdict.record)}\n\n{text}"
         steps.append(partial(append, summary, f"{text}\n".encode()))
     return steps
 
@@ -187,7 +211,7 @@ def _changed(question: Spec, function: str | None, options: dict[str, Any]) -> S
     before = to_builtins(question.population)
     changes = {key: options.pop(name) for name, key in BUDGET.items()}
     population = _population(
-        before, function, *(options.pop(name) for name in ("data", "reading", "label", "prediction"))
+        before, function, *(options.pop(name) for name in ("data", "reading", "label", "prediction", "show_texts"))
     )
     return revised(question, options, population=population if population != before else None, **changes)
 
@@ -199,6 +223,7 @@ def _population(
     reading: str | None,
     label: str | None,
     prediction: str | None,
+    show_texts: bool | None,
 ) -> dict[str, Any]:
     """Return the keys of [population]: of another kind where the command line gives a function, or rows of a table."""
     population: dict[str, Any] = {"kind": "callable"} if function is not None else dict(before)
@@ -208,7 +233,9 @@ def _population(
         population["dataset"] = None
     if (reading in ROW_READINGS or (data and prediction)) and population["kind"] != "table":
         population = {"kind": "table", "as": "sample"}
-    if population["kind"] != "table" and (label or prediction):
+    if show_texts is not None and population["kind"] != "text":
+        raise SpecError("population.show_texts: --show-texts is about texts, and this population has none; drop it")
+    if population["kind"] != "table" and (prediction or (label and population["kind"] != "text")):
         raise SpecError(
             f"population.kind: {'--label' if label else '--prediction'} names a column, and there is no table; give "
             "one with --data FILE --as sample (or --as population)"
@@ -220,6 +247,7 @@ def _population(
             "are: --as population (the whole population) or --as sample (of a larger population)"
         )
     given = {"path": None if data is None else str(data), "as": reading, "label": label, "prediction": prediction}
+    given |= {"show_texts": show_texts}  # type: ignore[dict-item]
     return population | {key: value for key, value in given.items() if value is not None}
 
 
@@ -232,3 +260,16 @@ def run_verify(question: Spec, model: str | None = None, *, population: str | No
     function = None if population is None else import_named(population)
     with progress_of("verify", options.pop("quiet")) as progress:
         return run(model, question, population=function, progress=progress, **options)
+
+
+def _run_family(
+    questions: Sequence[Spec], model: str | None, *, population: str | None, **options: Any
+) -> FamilyVerdict:
+    """Verify several questions together with progress on the terminal."""
+    from fairchain.cli.progress import progress_of
+    from fairchain.models.load import import_named
+    from fairchain.verification import verify_family
+
+    function = None if population is None else import_named(population)
+    with progress_of("verify", options.pop("quiet")) as progress:
+        return verify_family(model, questions, population=function, progress=progress, **options)

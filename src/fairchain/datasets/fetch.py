@@ -28,6 +28,7 @@ from fairchain.datasets.layout import check_layout
 from fairchain.datasets.prepare import prepare
 from fairchain.datasets.sources import SOURCES, DataSource
 from fairchain.errors import DataError
+from fairchain.messages import unknown
 from fairchain.system.atomic_write import PART, place
 from fairchain.system.locks import locked
 
@@ -38,7 +39,6 @@ OWN, CURRENT = "own", "current"
 MADE_FROM = {"toxicity": ("corpora",), "glove": ("corpora", "neighbours")}
 LINK_OUT_CACHE = "{folder}: is a link out of the cache; remove it by hand"
 CHECKSUM_NOT_RECORD = "the checksum of {name} is not the one on record"
-UNKNOWN_DATA_SET = "unknown data set {name!r}; expected one of {sources}"
 DATA_SET = "data set {name!r}: {error}; set FAIRCHAIN_CACHE to a folder that works"
 COPIES_INCOMPLETE = (
     "{own}: the copies of your own files are incomplete; give the files again with --file, or delete this folder to "
@@ -208,7 +208,7 @@ class DownloadError(Exception):
 
 def _source(name: str) -> DataSource:
     if name not in SOURCES:
-        raise DataError(UNKNOWN_DATA_SET.format(name=name, sources=", ".join(SOURCES)))
+        raise DataError(unknown("data set", name, tuple(SOURCES)))
     return SOURCES[name]
 
 

@@ -23,7 +23,7 @@ _LOOKED_AT = 100
 HEADER_LACKS = "its header lacks {missing}"
 SHAPE_INSTEAD = "its shape is {shape} instead of (words, {columns})"
 LINE_NOT_WORD = "line {number} is not a word"
-DATA_SET = "data set {name!r}: no such file: {path}"
+DATA_SET = "data set {name!r}: file not found: {path}"
 
 
 @contextmanager

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from fairchain.datasets.layout import PARQUET, open_text
 from fairchain.errors import DataError
+from fairchain.messages import needs
 
 COMMENTS_HEADER = ("comment", "toxic", "split")
 LABELS = ("fine", "toxic")
 STAND_INS = ("NEWLINE_TOKEN", "TAB_TOKEN")
 NOT_A_WORD_COLUMN = "{path}: not one Parquet column of words; give a text file with a word on each line"
-PARQUET_NEEDS_POLARS = "{path}: reading a Parquet file needs polars; pip install fairchain[parquet]"
 COMMENT_NO_VOTES = "{comments}: comment {rev_id!r} has no votes"
 LINE_TOO_SHORT = "{path}: line {number} has {cells_count} cells, fewer than the header"
 NOT_COMMENTS = "{comments}, {votes}: cannot be read as comments and votes ({error})"
@@ -47,7 +47,7 @@ def words_file(path: Path, target: Path) -> None:
     try:
         import polars
     except ImportError:
-        raise DataError(PARQUET_NEEDS_POLARS.format(path=path)) from None
+        raise DataError(f"{path}: {needs('a Parquet file', 'polars', 'fairchain[parquet]')}") from None
     try:
         columns = list(polars.read_parquet(path).to_dict(as_series=False).values())
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError):

@@ -16,6 +16,7 @@ from fairchain.datasets.fetch import Progress, get
 from fairchain.datasets.layout import split_rows
 from fairchain.datasets.sources import SOURCES
 from fairchain.errors import DataError
+from fairchain.messages import EXISTS_ALREADY, NO_FOLDER, unknown
 from fairchain.system.atomic_write import place
 
 # What the field uses of compas; the file also holds names, birthdays and case numbers.
@@ -27,9 +28,6 @@ TABLES = (*TASKS, "compas", "toxicity")
 
 Cells = Sequence[object]
 DATA_SET_COLUMN = "data set {name!r}, column {column!r}: {row!r} is not a known code"
-EXISTS_ALREADY = "{path}: exists already; give another name, or --force to overwrite it"
-UNKNOWN_TABLE = "unknown table {name!r}; expected one of {known}"
-CANNOT_BE_WRITTEN = "{path}: cannot be written; name a file in a folder that exists"
 
 
 def write_table(
@@ -59,12 +57,11 @@ def write_table(
     """
     path = Path(path)
     if name not in TABLES:
-        known = ", ".join(TABLES if name in SOURCES else SOURCES)
-        raise DataError(UNKNOWN_TABLE.format(name=name, known=known))
+        raise DataError(unknown("table", name, tuple(TABLES if name in SOURCES else SOURCES)))
     if encoded and name not in TASKS:
         raise no_encoding(name)
     if path.is_dir() or not path.parent.is_dir():
-        raise DataError(CANNOT_BE_WRITTEN.format(path=path))
+        raise DataError(NO_FOLDER.format(path=path))
     if path.exists() and not force:
         raise DataError(EXISTS_ALREADY.format(path=path))
     header, rows = table_of(name, get(name, cache=cache, file=file, progress=progress), encoded=encoded)

@@ -32,7 +32,7 @@ from fairchain.drafting.signature import Signature, open_model, signature_of
 from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement, reloaded, spec_of
 from fairchain.drafting.write import TABLES
 from fairchain.errors import DataError, SpecError
-from fairchain.messages import listed, many, near, shown
+from fairchain.messages import listed, many, shown, unknown
 from fairchain.models import Limits
 from fairchain.models.load import PYTHON
 from fairchain.spec import Difference, Feature, Spec, Table, Uniform, parse_spec
@@ -88,8 +88,8 @@ def infer_spec(
 
     Examples
     --------
-    >>> people = {"hours": [20, 40] * 40, "sex": ["F", "F", "M", "M"] * 20, "hired": ["no", "yes"] * 40}
-    >>> spec = infer_spec(people, label="hired")
+    >>> applicants = {"hours": [20, 40] * 40, "sex": ["F", "F", "M", "M"] * 20, "hired": ["no", "yes"] * 40}
+    >>> spec = infer_spec(applicants, label="hired")
     >>> [feature.name for feature in spec.features], spec.property.protected, spec.property.outcome
     (['hours', 'sex'], ('sex',), 'yes')
     """
@@ -118,6 +118,8 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     options = options or DraftOptions()
     if model is not None and options.prediction is not None:
         raise SpecError(MODEL_AND_PREDICTION)
+    if options.reading in ("observed", "swapped"):
+        raise SpecError(f'rows: "{options.reading}" is about texts; name their column: text=... (--text)')
     opened = None if model is None else open_model(model, options.limits)
     taken = Signature("no model") if opened is None else signature_of(opened, options.model_output)
     raw = read_table(table)
@@ -172,6 +174,15 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     return dataclasses.replace(draft, model=loaded, rows=final)
 
 
+def draft_text_spec(data: Any, model: Any, options: DraftOptions, *, text: str, terms: Any = None) -> Draft:
+    """Draft a spec about the texts in a column of a table or in a file (see `draft_texts`)."""
+    from fairchain.drafting.texts import draft_texts
+
+    path, about = _model_path(model, options)
+    draft = draft_texts(data, model, options, text=text, terms=terms, path=path)
+    return dataclasses.replace(draft, guesses=(*about, *draft.guesses))
+
+
 def _model_path(model: Any, options: DraftOptions) -> tuple[str | None, tuple[Guess, ...]]:
     """Return the path of the model in the spec, and what to do where it has none."""
     if options.prediction is not None:
@@ -212,7 +223,7 @@ def _columns(raw: RawTable, typed: bool, taken: Signature, options: DraftOptions
     named += [(key, name) for key in ("label", "prediction") if (name := getattr(options, key)) is not None]
     for key, name in named:
         if name not in raw.names:
-            raise DataError(f"{raw.source}: {key}: there is no column {shown(name)} ({near(name, raw.names)})")
+            raise DataError(f"{raw.source}: {key}: {unknown('column', name, raw.names)}")
     left = {"", options.prediction, *options.ignore} - {options.label}
     fitted = taken.fitted.categories if taken.fitted is not None else {}
     return {

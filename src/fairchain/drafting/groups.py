@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fairchain.drafting.columns import PROTECTED_WORDS, like_protected, words_of
 from fairchain.drafting.guesses import DraftOptions, Guess
 from fairchain.errors import NoProtectedFeatureError, SpecError
-from fairchain.messages import listed, near, shown
+from fairchain.messages import listed, shown, unknown
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature
 from fairchain.spec.schema import GroupExpr
 from fairchain.tables.columns import number_text
@@ -44,7 +44,7 @@ def candidates(names: Sequence[str], others: Sequence[str], given: Sequence[str]
     every = [*names, *others]
     for name in given:
         if name not in every:
-            raise SpecError(f"protected: {source} has no column {shown(name)} ({near(name, every)})")
+            raise SpecError(f"protected: {unknown('column', name, every)}")
     likely: list[tuple[str, ...]] = (
         [tuple(dict.fromkeys(given))] if given else [(name,) for name in like_protected(every)]
     )

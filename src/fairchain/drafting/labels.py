@@ -12,7 +12,7 @@ from fairchain.drafting.columns import Columns, Profile, like_protected, match_i
 from fairchain.drafting.guesses import DraftOptions, Guess
 from fairchain.drafting.signature import Class, Signature
 from fairchain.errors import DataError, SpecError
-from fairchain.messages import listed, near, shown
+from fairchain.messages import listed, shown, unknown
 from fairchain.spec import ModelSpec
 from fairchain.spec.schema import NA_VALUES, Decision
 from fairchain.tables.columns import plain_text
@@ -205,7 +205,7 @@ def find_outcome(labels: Sequence[str], outcome: str | None) -> tuple[str | None
     """Return the outcome: the one given, a favourable one, the second of two labels, or None for every label."""
     if outcome is not None:
         if outcome not in labels:
-            raise DataError(f"outcome: {shown(outcome)} is none of the labels ({near(outcome, labels)})")
+            raise DataError(f"outcome: {unknown('label', outcome, labels)}")
         return outcome, ()
     chosen = named = favourable(labels)
     if len(labels) == 2:

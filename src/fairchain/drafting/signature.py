@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from fairchain.errors import ModelError
+from fairchain.messages import FILE_NOT_FOUND, unknown
 from fairchain.models import Limits, Model, load_model
 from fairchain.models.adapters.from_keras import is_keras
 from fairchain.models.adapters.from_torch import inner_module, is_module
+from fairchain.models.adapters.from_transformers import is_folder, is_transformer, read_folder
+from fairchain.models.adapters.from_transformers import opened as transformer_of
 from fairchain.models.adapters.torch_call import forward_parameters
 from fairchain.models.fitted import Fitted, class_name, fitted_of
 from fairchain.models.frames import FrameModel
@@ -31,9 +34,7 @@ Class = int | str
 _REALS, _STRING, _WHOLE = (1, 10, 11), 8, (2, 3, 4, 5, 6, 7, 12, 13)
 # Files that are converted for the features of a spec: whether they can be is seen when they are tried.
 NEEDS_SPEC = (".json", ".h5", ".hdf5", ".nnet")
-NO_FILE = "{path}: no such file; give the model's file, for example model.onnx"
 NETWORK_OUTPUTS = "{name}: the network has outputs {by_name}; choose one with --model-output (model_output=...)"
-NO_OUTPUT = '{name}: there is no output "{output}"; there is {by_name}'
 NETWORK_NO_INPUTS = "{name}: the network has no inputs; export it again"
 READS_SEQUENCES = (
     "{name}: reads sequences of any length, and a row of a table is not one; write a spec about texts by hand, as "
@@ -105,8 +106,12 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
             raise ModelError(NAMES_NO_MODEL.format(model=model, type=type(source).__name__))
     if isinstance(source, str | os.PathLike):
         path = Path(os.fspath(source))
+        if is_folder(path):
+            return OpenedModel(read_folder(path), None, str(path), limits)
         if not path.is_file():
-            raise ModelError(NO_FILE.format(path=path))
+            raise ModelError(
+                FILE_NOT_FOUND.format(path=path, remedy="give the file of a model, for example model.onnx")
+            )
         name = str(path)
         source, network, width = _open_file(path, checked)
     elif getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
@@ -115,7 +120,13 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
         name = "ONNX network in memory"
         network = check_bytes(Path(name), bytes(source), checked)
     opened = OpenedModel(source, network, name, limits, width)
-    runs = callable(source) or hasattr(source, "predict") or isinstance(source, FrameModel) or network is not None
+    runs = (
+        is_transformer(source)
+        or callable(source)
+        or hasattr(source, "predict")
+        or isinstance(source, FrameModel)
+        or network is not None
+    )
     if not runs and Path(name).suffix.lower() not in NEEDS_SPEC:
         # Neither a network nor code: this raises the error for such a file or object.
         placeholder = Difference(protected=("x",), threshold=0.1)
@@ -152,9 +163,9 @@ def _open_file(path: Path, limits: Limits) -> tuple[Any, Network | None, int | N
 
         return path, None, len(read_nnet(path, limits).low)
     if suffix in (".h5", ".hdf5"):
-        from fairchain.models.adapters.from_h5 import h5_width
+        from fairchain.models.adapters.from_h5 import h5_network
 
-        return path, None, h5_width(path, limits)
+        return path, check_bytes(path, h5_network(path, limits), limits), None
     return path, None, None
 
 
@@ -165,6 +176,9 @@ def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
         return _of_network(opened.network, output)
     if isinstance(model, Path):
         return Signature(opened.name, inputs=_flat(opened.width))
+    if is_transformer(model):
+        found = transformer_of(model)
+        return Signature(found.name, classes=found.labels, labels=False, answers=len(found.labels))
     if is_keras(model):
         tensors = getattr(model, "inputs", None) or ()
         if len(tensors) > 1:
@@ -243,7 +257,7 @@ def _chosen(graph: Any, name: str, output: str | None) -> Any:
     by_name = {value.name: value for value in graph.output}
     if output is not None:
         if output not in by_name:
-            raise ModelError(NO_OUTPUT.format(name=name, output=output, by_name=", ".join(by_name)))
+            raise ModelError(f"{name}: {unknown('output', output, list(by_name))}")
         return by_name[output]
     tensors = [value for value in graph.output if value.type.HasField("tensor_type")]
     labels = [value for value in tensors if value.type.tensor_type.elem_type not in _REALS]

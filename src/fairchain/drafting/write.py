@@ -16,7 +16,7 @@ import msgspec
 
 from fairchain.drafting.guesses import Draft
 from fairchain.errors import SpecError
-from fairchain.spec import Table
+from fairchain.messages import EXISTS_ALREADY, NO_FOLDER
 from fairchain.system.atomic_write import place
 
 WIDTH = 110
@@ -32,7 +32,6 @@ _READING = {
     "population": ('The rows are the whole population, and the result is exact. If they are a sample: as = "sample".',),
 }
 TOML_NO = "TOML has no {type}"
-EXISTS_ALREADY = "{path}: exists already; give another name with --output, or --force to overwrite it"
 
 
 def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
@@ -50,8 +49,10 @@ def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
     lines += comment(*draft.about(""), *(f"WARNING: {text}" for text in draft.warnings))
     lines += ["", "[model]", *_table(draft, "model", _fields(spec.model, folder))]
     order = "In the order of the inputs; low and high are the smallest and the largest number in the table."
+    if spec.text is not None:
+        order = "The text, which the model gets as it is, and what defines the groups."
     lines += ["", *comment(order, *draft.about("feature"))]
-    for feature in spec.features:
+    for feature in spec.described:
         # Name and kind first, groups last.
         first = {"name": 0, "kind": 1, "groups": 3}
         fields = dict(sorted(_fields(feature).items(), key=lambda item: first.get(item[0], 2)))
@@ -91,10 +92,10 @@ def _fields(part: Any, folder: str | Path | None = None) -> dict[str, Any]:
 
 def _table(draft: Draft, name: str, fields: dict[str, Any]) -> Iterator[str]:
     for field, entry in fields.items():
-        yield from comment(*draft.about(f"{name}.{field}"), *(_READING[entry] if field == "as" else ()))
+        yield from comment(*draft.about(f"{name}.{field}"), *(_READING.get(entry, ()) if field == "as" else ()))
         yield f"{key(field)} = {value(entry)}"
-    if name == "population" and isinstance(draft.spec.population, Table) and draft.spec.population.path is None:
-        yield from comment('path = "people.csv"   (the rows were given in Python)')
+    if name == "population" and getattr(draft.spec.population, "path", "") is None:
+        yield from comment('path = "data.csv"   (the rows were given in Python)')
     for field in ("decision", "outcome"):
         if field not in fields:
             yield from comment(*draft.about(f"{name}.{field}"))
@@ -112,7 +113,7 @@ def must_be_free(path: Path, *, force: bool = False) -> None:
     if path.suffix.lower() != ".toml":
         raise SpecError(f'{path}: the spec is written as TOML; give a name that ends in ".toml"')
     if path.is_dir() or not path.parent.is_dir():
-        raise SpecError(f"{path}: cannot be written; name a file in a folder that exists")
+        raise SpecError(NO_FOLDER.format(path=path))
     if path.exists() and not force:
         raise SpecError(EXISTS_ALREADY.format(path=path))
 

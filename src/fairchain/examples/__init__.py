@@ -1,7 +1,7 @@
 """Four networks trained on real data, with their specs (docs/networks.md says what they are).
 
-`census-people` is about the census network and real rows (docs/people.md), and the two `comments-` specs ask a network
-that reads comments about texts (docs/text.md); rows, texts and word vectors are fetched, not shipped.
+`census-rows` is about the census network and real rows (docs/populations.md), and the two `comments-` specs are about a
+network that reads comments (docs/text.md); rows, texts and word vectors are fetched, not shipped.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairchain.errors import SpecError
+from fairchain.messages import unknown
 
-NAMES = ("census", "credit", "bank", "census-people", "comments-religion", "comments-race")
+NAMES = ("census", "credit", "bank", "census-rows", "comments-religion", "comments-race")
+RENAMED = {"census-people": "census-rows"}
 
 
 def example(name: str) -> Path:
@@ -19,8 +21,10 @@ def example(name: str) -> Path:
     >>> example("census").name
     'census.toml'
     """
+    if name in RENAMED:
+        raise SpecError(f'example "{name}" is now called "{RENAMED[name]}"; use the new name')
     if name not in NAMES:
-        raise SpecError(f'unknown example "{name}"; expected one of {", ".join(NAMES)}')
+        raise SpecError(unknown("example", name, NAMES))
     return Path(__file__).parent / f"{name}.toml"
 
 
@@ -28,6 +32,6 @@ def files_of(stem: str) -> list[Path]:
     """Return the paths of the network `stem` and of every spec about it.
 
     >>> [path.name for path in files_of("census")]
-    ['census-people.toml', 'census.onnx', 'census.toml']
+    ['census-rows.toml', 'census.onnx', 'census.toml']
     """
     return sorted(Path(__file__).parent.glob(f"{stem}[.-]*"))

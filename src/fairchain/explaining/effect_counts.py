@@ -94,8 +94,9 @@ class EffectCounter:
         network = context.network
         self._cuts = {tensor: Cut(network, tensor, few) for tensor in tensors} if network is not None else {}
 
-    def count(self, chunk: int, count: int, *, all_groups: bool) -> EffectCounts:
-        """Count one chunk, intervening on all groups or on those of the pair alone."""
+    def count(self, unit: tuple[int, int, bool]) -> EffectCounts:
+        """Count one chunk: its number, its rounds, and whether to intervene on all groups or only on the pair."""
+        chunk, count, all_groups = unit
         context, pair, targets = self._context, self._pair, self._targets
         groups, compared = len(context.groups), [pair.more, pair.less]
         active = list(range(groups)) if all_groups else compared

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
+from fairchain.executors import AnyWorkers, open_workers
 from fairchain.explaining.context import PILOT, ComparedPair, EffectContext, check_explainable, context_of
 from fairchain.explaining.effect_bounds import agreement, effects, gap_of_pair, largest_gap, sensitivities
 from fairchain.explaining.effect_counts import STEPS, EffectCounter, EffectCounts, Evaluate
@@ -20,7 +23,8 @@ from fairchain.explaining.examples import examples
 from fairchain.explaining.result import Explanation, Influence, LayerTotal
 from fairchain.explaining.units import METHODS, Choice, Target, requested_units, targets_of
 from fairchain.explaining.words import word_effects
-from fairchain.models import Limits
+from fairchain.messages import unknown
+from fairchain.models import Limits, Model
 from fairchain.models.inspect.activations import HiddenLayer, Probe
 from fairchain.prepare import Case, gather, read_question
 from fairchain.spec import Individual, Marginals, Spec, Table, Texts
@@ -29,7 +33,6 @@ from fairchain.statements import scope
 from fairchain.statistics import Interval, Tally, count_together, payoff_of
 from fairchain.tables import encode_rows, read_table
 from fairchain.verification.record import Pair
-from fairchain.verification.sampler import default_workers, thread_pool
 
 ROUNDS, PILOT_ROUNDS = 20_000, 4096
 # Rounds in which every group is intervened on, for the largest gap that remains.
@@ -53,6 +56,7 @@ def explain(
     delta: float | None = None,
     seed: int | None = None,
     workers: int | None = None,
+    executor: Executor | str | None = None,
     limits: Limits | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Explanation:
@@ -60,7 +64,7 @@ def explain(
 
     Parameters
     ----------
-    model, spec, data, population, seed, workers, limits
+    model, spec, data, population, seed, workers, executor, limits
         As for `verify`. Features are intervened on at the model's inputs, so it can be any model; neurons exist only
         in a network that onnxruntime runs.
     units
@@ -95,7 +99,10 @@ def explain(
     if data is not None and not isinstance(question.population, Table | Marginals | Texts):
         raise SpecError("--data (data=...): this spec draws inputs without rows; for witnesses give --rows (rows=...)")
     case = gather(model, question, data=data, population=population, limits=limits, network=True)
-    return explain_case(case, rows=rows, units=units, rounds=rounds, method=method, workers=workers, progress=progress)
+    with open_workers(workers, executor) as opened:
+        return explain_case(
+            case, rows=rows, units=units, rounds=rounds, method=method, workers=opened, progress=progress
+        )
 
 
 def explain_case(
@@ -105,7 +112,7 @@ def explain_case(
     units: Sequence[str] | None = None,
     rounds: int = ROUNDS,
     method: Choice = "default",
-    workers: int | None = None,
+    workers: AnyWorkers = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Explanation:
     """Explain a case as `prepare` makes it.
@@ -119,7 +126,7 @@ def explain_case(
     """
     start = time.perf_counter()
     if method not in METHODS:
-        raise SpecError(f'method: unknown name "{method}"; expected one of {", ".join(METHODS)}')
+        raise SpecError(f"method: {unknown('name', method, METHODS)}")
     if not 1 <= rounds <= MOST_ROUNDS:
         raise SpecError(f"rounds: found {rounds}; give 1 to {MOST_ROUNDS:,}")
     witnesses = None
@@ -133,7 +140,7 @@ def explain_case(
     pilot = np.concatenate([inputs.copy() for inputs in context.inputs(PILOT, context.chunk)])
     targets = targets_of(context, requests, layers, method, pilot, evaluate(pilot)[1] if layers else {})
     counter = EffectCounter(context, pair, targets, evaluate)
-    counts = _count(counter, context.chunk, rounds, workers or default_workers(), progress)
+    counts = _count(counter, context.chunk, rounds, workers, progress)
     return _assemble(context, pair, targets, layers, counts, method, start)
 
 
@@ -141,7 +148,18 @@ def _evaluation(context: EffectContext, tensors: Sequence[str]) -> Evaluate:
     """Return what gives the labels of inputs and these tensors; a model without a network gives labels alone."""
     if context.network is not None:
         return Probe(context.network, context.spec, tensors)
-    return lambda inputs: (context.model.predict(inputs), {})
+    return LabelsAlone(context.model)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelsAlone:
+    """Gives the labels of inputs, and no tensors."""
+
+    model: Model
+
+    def __call__(self, inputs: NDArray[Any]) -> tuple[NDArray[np.integer], Mapping[str, NDArray[Any]]]:
+        """Return the labels."""
+        return self.model.predict(inputs), {}
 
 
 def _widest_pair(context: EffectContext) -> ComparedPair:
@@ -175,19 +193,17 @@ def _sizes(rounds: int, chunk: int) -> list[int]:
 
 
 def _count(
-    counter: EffectCounter, chunk: int, rounds: int, workers: int, progress: Callable[[int, int], None] | None
+    counter: EffectCounter, chunk: int, rounds: int, workers: AnyWorkers, progress: Callable[[int, int], None] | None
 ) -> EffectCounts:
     """Count all rounds, chunk by chunk on the workers, and add the counts in the order of the chunks."""
     # The first rounds have a chunk of their own, so that only few of them intervene on every group.
     first = min(ALL_GROUPS, chunk, rounds)
     sizes = [first, *_sizes(rounds - first, chunk)]
 
-    def work(number: int) -> EffectCounts:
-        return counter.count(number, sizes[number], all_groups=number == 0)
-
+    units = [(number, size, number == 0) for number, size in enumerate(sizes)]
     total: EffectCounts | None = None
-    with thread_pool(workers) as pool:
-        for part in (pool.map if pool else map)(work, range(len(sizes))):
+    with open_workers(workers) as opened:
+        for part in opened.map(counter.count, units, sizes=sizes):
             total = part if total is None else total + part
             if progress is not None:
                 progress(total.rounds, rounds)

@@ -165,6 +165,9 @@ class Explanation(Record, frozen=True, kw_only=True):
         chosen = [unit for unit in self.units if layer is None or unit.layer == layer]
         return tuple(sorted(chosen, key=lambda unit: -getattr(unit, by).estimate))
 
+    def __repr__(self) -> str:
+        return f"<Explanation {self}>"
+
     def __str__(self) -> str:
         first = self.units[0] if self.units else None
         return self.headline if first is None else f"{self.headline}; first {first.name}, effect {first.effect:.4f}"

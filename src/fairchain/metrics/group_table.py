@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
-from fairchain.messages import many
+from fairchain.messages import many, needs, unknown
 from fairchain.metrics.columns import Objects, check_delta, column, feature_columns, grouped, positives, same_length
 from fairchain.statistics.intervals import Interval
 from fairchain.statistics.rate_counts import fixed_sample
@@ -272,7 +272,7 @@ class GroupTable:
 
     def _metric(self, metric: str) -> str:
         if metric not in self.metrics:
-            raise DataError(f'metric: unknown name "{metric}"; this table has {", ".join(self.metrics)}')
+            raise DataError(f"metric: {unknown('name', metric, list(self.metrics))}")
         return metric
 
     def _features(self, by: str | None) -> tuple[str, ...]:
@@ -477,7 +477,7 @@ def _frame(names: Sequence[str], keys: Sequence[Key], lines: Sequence[Mapping[st
     try:
         pandas = import_module("pandas")
     except ImportError:
-        raise DataError("to_frame: needs pandas; install it: pip install pandas, or use rates") from None
+        raise DataError(f"{needs('to_frame', 'pandas')}, or use rates") from None
     index = (
         pandas.Index([key[0] for key in keys], name=names[0])
         if len(names) == 1

@@ -6,6 +6,7 @@ A model turns feature values into class numbers. A network that onnxruntime runs
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,7 +15,8 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from fairchain.errors import ModelError
+from fairchain.errors import ExecutorError, ModelError
+from fairchain.executors.tasks import own_facts, own_name
 from fairchain.models.onnx.decision import DecisionRule, Ends, Labels, NoDecisionError, labels_drawn
 from fairchain.models.onnx.text_inputs import padding_word
 from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature, domain_of
@@ -236,6 +238,25 @@ def check_deterministic(
             return
 
 
+def digest_of_labels(model: Model, inputs: NDArray[Any]) -> str:
+    """Return the hash of what a model decides about some inputs; "" where it has no decision about one of them."""
+    try:
+        found = model.ends(inputs) if model.drawn else model.predict(inputs)
+    except (ModelError, NoDecisionError):
+        # Random rows need not exist.
+        return ""
+    return hashlib.sha256(np.ascontiguousarray(found, np.int64).tobytes()).hexdigest()
+
+
+def check_digest(model: Model, inputs: NDArray[Any], digest: str) -> None:
+    """Refuse to work in this process if the model decides otherwise here than where it was copied from."""
+    if digest and digest_of_labels(model, inputs) != digest:
+        raise ExecutorError(
+            f"{model.name}: decides otherwise about the same {len(inputs):,} inputs on worker {own_name()} "
+            f"({own_facts()}) than where it was loaded; use workers with the same packages and processors"
+        )
+
+
 def same_answers(one: Answer, other: Answer) -> bool:
     """Return whether two answers to the same rows are the same but for rounding, relative to the largest of them."""
     if one.shape != other.shape:
@@ -304,7 +325,9 @@ def describe_input(features: Described, row: NDArray[Any]) -> str:
     """Describe one input in the words of the spec: `age=3, sex=Female`, or `comment="the words of a text"`."""
     text = text_of(features)
     if text is not None:
-        return f'{text.name}="{in_words(text, row)}"'
+        from fairchain.text.quoting import quoted
+
+        return f'{text.name}="{quoted(in_words(text, row))}"'
     shown = []
     for feature, value in zip(features, row, strict=True):
         word = str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:g}"

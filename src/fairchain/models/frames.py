@@ -16,18 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError, ModelError
+from fairchain.messages import needs
 from fairchain.models.onnx.feature_encoding import encode, is_plain, is_whole, words
 from fairchain.spec import CategoryFeature, Feature
 
 if TYPE_CHECKING:
     from fairchain.tables import TableRows
 
+TOO_LARGE_TO_DIFFER = (
+    'column "{column}": whole numbers beyond 2**53 cannot be told apart here; give them as texts, or leave the column '
+    "out of the model"
+)
+CELLS_ALIKE = (
+    'column "{column}": the cells {one} and {two} are one value of the spec, and the model may tell them apart; write '
+    "them alike"
+)
 # Doubles hold whole numbers up to this one exactly.
 MOST_WHOLE = 2**53
 ONE_HOT_IN_FRAME = '{name}: feature "{feature_name}".one_hot: a frame has one column for each feature; remove one_hot'
 COLUMN_TAKEN_TWICE = '{name}: two features are column "{column}" of the frame; give each a column of its own'
 NOT_A_FUNCTION = "as_frames: found {type}; give a function, for example as_frames(m.predict)"
-NEEDS_PANDAS = "a model that takes frames needs pandas; install it: pip install pandas"
+NEEDS_PANDAS = needs("a model that takes frames", "pandas")
 
 
 @dataclass(frozen=True)
@@ -169,8 +178,8 @@ class OwnFrame:
             else:
                 boxed = column.astype(object)
                 boxed[np.isnan(column)] = None
-                made[label] = self._pandas.array(boxed, dtype=numbers)
-        return self._pandas.DataFrame(made)
+                made[label] = import_module("pandas").array(boxed, dtype=numbers)
+        return import_module("pandas").DataFrame(made)
 
 
 def fits_own_frame(features: Sequence[Feature], columns: Sequence[str], frame: Any) -> bool:
@@ -195,10 +204,7 @@ def fits_own_frame(features: Sequence[Feature], columns: Sequence[str], frame: A
         if str(name).strip() not in columns or getattr(numbers.dtype, "kind", "O") not in "iu" or numbers.isna().all():
             continue
         if max(abs(int(numbers.min())), abs(int(numbers.max()))) > MOST_WHOLE:
-            raise DataError(
-                f'column "{name}": whole numbers beyond 2**53 cannot be told apart here; give them as texts, or '
-                "leave the column out of the model"
-            )
+            raise DataError(TOO_LARGE_TO_DIFFER.format(column=name))
     return True
 
 
@@ -220,10 +226,7 @@ def _cells(feature: CategoryFeature, series: Any, column: NDArray[Any], codes: N
     other = rows[(rows != first[places[rows]]) & (places[rows] < len(names))]
     if other.size:
         one, two = series.iloc[other[-1]], cells[places[other[-1]]]
-        raise DataError(
-            f'column "{feature.name}": the cells {one!r} and {two!r} are one value of the spec, and the model may tell '
-            "them apart; write them alike"
-        )
+        raise DataError(CELLS_ALIKE.format(column=feature.name, one=repr(one), two=repr(two)))
     categories = {str(each): each for each in getattr(series.dtype, "categories", ())}
     for place in np.flatnonzero(first[:-1] < 0).tolist():
         cells[place] = categories.get(str(names[place]), names[place])

@@ -6,17 +6,22 @@ columns is prepared once.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.errors import UnansweredError
 from fairchain.models.base import Model
 from fairchain.models.onnx.decision import Ends, Labels
 from fairchain.models.onnx.feature_encoding import encode, widths
 from fairchain.models.onnx.inputs import Feed
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.models.onnx.session import OnnxModel
+
+Mask = NDArray[np.bool_]
+Answers = TypeVar("Answers", bound=NDArray[np.integer])
 
 
 class Tile:
@@ -56,21 +61,40 @@ class Tile:
             assert isinstance(self._model, OnnxModel)
             fed[:, span] = encode(self._model.inputs.features[column], rows)  # type: ignore[union-attr]  # a Feed
 
-    def ends(self, number: int) -> Ends:
+    def ends(self, number: int, possible: Mask | None = None) -> Ends:
         """Return where the words of each row's labels end, if labels are drawn."""
-        ends = self._model.ends(self.values)
-        check_alone(self._model, self.values, ends, number)
-        return ends
+        return of_possible(self._model.ends, self._model, self.values, possible, number)
 
-    def predict(self, number: int) -> Labels:
-        """Return the class of each row; `number` chooses the rows that are evaluated alone too, if they must be."""
-        if self._fed:
+    def predict(self, number: int, possible: Mask | None = None) -> Labels:
+        """Return the class of each row; `number` chooses the rows that are evaluated alone too, if they must be.
+
+        Rows that are not `possible` are no inputs of the question, and need not have a class.
+        """
+        return of_possible(self._predict, self._model, self.values, possible, number)
+
+    def _predict(self, rows: NDArray[Any]) -> Labels:
+        if self._fed and rows is self.values:
             assert isinstance(self._model, OnnxModel)
-            labels = self._model.predict_fed(self.values, self._fed)
-        else:
-            labels = self._model.predict(self.values)
-        check_alone(self._model, self.values, labels, number)
-        return labels
+            return self._model.predict_fed(rows, self._fed)
+        return self._model.predict(rows)
+
+
+def of_possible(
+    ask: Callable[[NDArray[Any]], Answers], model: Model, rows: NDArray[Any], possible: Mask | None, number: int
+) -> Answers:
+    """Return a model's answers about rows; where a row is not possible, its answer means nothing.
+
+    `number` chooses the rows that are evaluated alone too.
+    """
+    try:
+        answers = ask(rows)
+    except UnansweredError:
+        if possible is None or not possible.any():
+            raise
+        rows = np.where(possible[:, None], rows, rows[possible.argmax()])
+        answers = ask(rows)
+    check_alone(model, rows, answers, number)
+    return answers
 
 
 def _flat(feed: Feed) -> bool:

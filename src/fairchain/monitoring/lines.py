@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from fairchain.errors import DataError
+from fairchain.messages import FILE_NOT_FOUND
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -65,7 +66,9 @@ class LineSource:
             self._file: BinaryIO = sys.stdin.buffer if path is None or is_stdin else path.open("rb", buffering=0)
             self.regular = not is_stdin and stat.S_ISREG(path.stat().st_mode) if path is not None else False
         except FileNotFoundError:
-            raise DataError(f"{self.name}: no such file; give a CSV or JSON Lines file, or - for stdin") from None
+            raise DataError(
+                FILE_NOT_FOUND.format(path=self.name, remedy="give a CSV or JSON Lines file, or - for stdin")
+            ) from None
         except OSError as error:
             raise DataError(f"{self.name}: cannot be read ({error.strerror})") from None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from operator import attrgetter, itemgetter
 from typing import Literal
 
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
+from fairchain.messages import unknown
 from fairchain.monitoring.bounds import MOST_GROUPS, name_problem
 from fairchain.monitoring.state import StreamSpec
 
@@ -165,10 +165,8 @@ def _place(name: str, names: list[str], delimiter: str, where: str) -> int:
         return names.index(name)
     other = next((each for each in ";\t|," if each != delimiter and len(names) == 1 and each in names[0]), None)
     if other:
-        raise DataError(f'{where}: no column "{name}"; the header has no "{delimiter}", try --delimiter {other!r}')
-    near = get_close_matches(name, names, n=1)
-    hint = f'did you mean "{near[0]}"?' if near else f"there is {', '.join(names[:12])[:300]}"
-    raise DataError(f'{where}: no column "{name}"; {hint}')
+        raise DataError(f'{where}: unknown column "{name}"; the header has no "{delimiter}", try --delimiter {other!r}')
+    raise DataError(f"{where}: {unknown('column', name, names)}")
 
 
 def _text(value: Scalar) -> str:

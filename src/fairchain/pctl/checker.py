@@ -8,6 +8,7 @@ import numpy as np
 
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
+from fairchain.messages import unknown
 from fairchain.pctl.answer import Quantity, QueryAnswer, plain
 from fairchain.pctl.formula import (
     Eventually,
@@ -29,7 +30,6 @@ from fairchain.pctl.parser import parse
 from fairchain.pctl.point_values import Points, satisfies
 
 EngineName = Literal["own", "storm"]
-UNKNOWN_ENGINE = 'unknown engine "{name}"; expected own or storm'
 NO_EVIDENCE = (
     "state {states} was never seen, so there is no evidence for an answer; sample more, or start from another state"
 )
@@ -124,7 +124,7 @@ def _engine(name: str, points: Points) -> Engine:
         from fairchain.pctl.storm import Storm
 
         return Storm(points)
-    raise QueryError(UNKNOWN_ENGINE.format(name=name))
+    raise QueryError(unknown("engine", name, ("own", "storm")))
 
 
 def _including(values: Any, between: Between) -> Between:

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairchain.errors import QueryError
+from fairchain.messages import needs
 from fairchain.pctl.evaluator import Evaluator
 from fairchain.pctl.formula import TRUE, Eventually, Formula, Measure, Path, UntilForm, Window
 from fairchain.pctl.graph import Floats, Mask
 from fairchain.pctl.label_names import DEADLOCK, INITIAL, holds_in
 from fairchain.pctl.point_values import Points
 
-MISSING = "engine storm needs the package stormpy; install it with: pip install fairchain[storm]"
+MISSING = needs("engine storm", "stormpy", "fairchain[storm]")
 MOST_CHARACTERS = 100_000
 OPPOSITE = {">=": "<=", "<=": ">=", ">": "<", "<": ">"}
 

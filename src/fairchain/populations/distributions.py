@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
-from fairchain.messages import suggest
+from fairchain.messages import near
 from fairchain.populations.base import Inputs
 from fairchain.populations.streams import Address, HalfWords, unit_reals
 from fairchain.spec import CategoryFeature, Domain, Feature, domain_of
@@ -228,7 +228,7 @@ def _value(where: str, feature: Feature, domain: Domain, key: str) -> int:
     if isinstance(feature, CategoryFeature):
         names = [str(value) for value in feature.values]
         if key not in names:
-            raise SpecError(f'{where}: "{key}" is not one of the feature\'s values; {suggest(key, names)}')
+            raise SpecError(f'{where}: "{key}" is not one of the feature\'s values; {near(key, names)}')
         return names.index(key)
     if not re.fullmatch(r"-?[0-9]{1,18}", key) or not domain.contains(int(key)):
         raise SpecError(

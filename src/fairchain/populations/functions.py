@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import DataError, SpecError
-from fairchain.messages import suggest
+from fairchain.messages import near, unknown
 from fairchain.populations.base import FeaturePopulation, Inputs, Rounds, Scratch
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.spec import CategoryFeature, Feature, ProbabilityFormula, Spec, domain_of
@@ -260,7 +260,7 @@ class FunctionPopulation(FeaturePopulation):
                 continue
             name = feature.name if feature.name in present or feature.column is None else feature.column
             if name not in present:
-                raise DataError(f'{self.name}: there is no column "{name}"; {suggest(name, present)}')
+                raise DataError(f"{self.name}: {unknown('column', name, present)}")
             column = np.asarray(answer[name])
             if column.shape != (count,):
                 raise DataError(
@@ -280,7 +280,7 @@ class FunctionPopulation(FeaturePopulation):
             if name not in index:
                 raise DataError(
                     f'{self.name}: column "{feature.name}" has "{name}", which is not one of its values; '
-                    f"{suggest(name, list(index))}"
+                    f"{near(name, list(index))}"
                 )
         found: NDArray[np.float64] = np.array([index[name] for name in names.tolist()], np.float64)[places]
         return found

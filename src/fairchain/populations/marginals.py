@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import DataError, SpecError
-from fairchain.messages import suggest
+from fairchain.messages import unknown
 from fairchain.populations.base import Inputs, Rounds, Scratch, columns_of, shown_groups
 from fairchain.populations.distributions import (
     Counted,
@@ -140,7 +140,7 @@ def distributions_of(spec: Spec, rows: TableRows | None) -> tuple[Distribution, 
     names = [feature.name for feature in spec.features]
     for name in stated:
         if name not in names:
-            raise SpecError(f'population.frequencies: there is no feature "{name}"; {suggest(name, names)}')
+            raise SpecError(f"population.frequencies: {unknown('feature', name, names)}")
     if not stated and rows is None and isinstance(spec.population, Marginals):
         raise SpecError(
             "population: marginals need frequencies; name a table with path = ..., "

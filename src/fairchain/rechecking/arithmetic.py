@@ -33,44 +33,57 @@ SHARES = [1 / (g + 2) for g in range(18)]
 TOTAL_SHARE = sum(SHARES)
 
 
-def log_evidence(cells: Triple, c: float, side: Side, relative: bool = False) -> Array:
+def log_evidence(cells: Triple, c: float, side: Side, relative: bool = False, share: bool = False) -> Array:
     """Return the log e-value against "gap >= c" (side "above") or "gap <= c" (side "below")."""
     plus, zero, minus = cells
     result = np.full(np.shape(plus), -np.inf)
-    for factors, share in log_factors(c, side, relative):
-        result = np.logaddexp(result, plus * factors[0] + zero * factors[1] + minus * factors[2] + share)
+    for factors, weight in log_factors(c, side, relative, share):
+        result = np.logaddexp(result, plus * factors[0] + zero * factors[1] + minus * factors[2] + weight)
     return result
 
 
-def log_factors(c: float, side: Side, relative: bool) -> Iterator[tuple[tuple[float, float, float], float]]:
-    """Yield for each betting fraction the logarithms of what a round in each cell multiplies it by, and of its share.
+def log_factors(
+    c: float, side: Side, relative: bool, share: bool = False
+) -> Iterator[tuple[tuple[float, float, float], float]]:
+    """Yield for each betting fraction the logarithms of what a round in each cell multiplies it by, and of its weight.
 
-    The e-value is the sum over fractions of exp(share + plus * first + zero * second + minus * third).
+    The e-value is the sum over fractions of exp(weight + plus * first + zero * second + minus * third). Of a share the
+    third cell is empty: nobody of the second group gets the outcome.
     """
-    only_second = 1.0 if relative else 1 + c
-    for fraction, share in zip(FRACTIONS, SHARES, strict=True):
+    only_second = 1.0 if relative else c if share else 1 + c
+    for fraction, weight in zip(FRACTIONS, SHARES, strict=True):
         if side == "above":
             stake = fraction / (1 - c)
             factors = (1 - stake * (1 - c), 1 + stake * c, 1 + stake * only_second)
         else:
-            stake = fraction / most_lost(c, relative)
+            stake = fraction / most_lost(c, relative, share)
             factors = (1 + stake * (1 - c), 1 - stake * c, 1 - stake * only_second)
         first, second, third = map(math.log, factors)
-        yield (first, second, third), math.log(share / TOTAL_SHARE)
+        yield (first, second, third), math.log(weight / TOTAL_SHARE)
 
 
-def most_lost(c: float, relative: bool) -> float:
-    """Return the largest loss of a bet that the gap is above c."""
+def most_lost(c: float, relative: bool, share: bool) -> float:
+    """Return the largest loss of a bet that the gap is above c; that a share is above 0 is bet without any loss."""
+    if share:
+        return max(c, 0.5**60)
     return 1.0 if relative else 1 + c
 
 
 def rounds_left(
-    evidence: Array, cells: Triple, rounds: NDArray[Any], c: float, side: Side, *, bar: float, relative: bool
+    evidence: Array,
+    cells: Triple,
+    rounds: NDArray[Any],
+    c: float,
+    side: Side,
+    *,
+    bar: float,
+    relative: bool,
+    share: bool,
 ) -> float:
     """Return the forecast that ends a batch early: rounds until the slowest of these pairs reaches the bar."""
     plus, zero, minus = cells
     best = np.full(np.shape(plus), -np.inf)
-    for factors, _ in log_factors(c, side, relative):
+    for factors, _ in log_factors(c, side, relative, share):
         best = np.maximum(best, (plus * factors[0] + zero * factors[1] + minus * factors[2]) / np.maximum(rounds, 1))
     if np.any(best <= 0):
         return math.inf

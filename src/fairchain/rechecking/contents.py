@@ -13,7 +13,16 @@ from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from fairchain.certificate_format import FORMAT, MOST_VALUES, VERSION, Certificate, digest
+from fairchain.certificate_format import (
+    FAMILY_FORMAT,
+    FORMAT,
+    MOST_VALUES,
+    VERSION,
+    Certificate,
+    FamilyCertificate,
+    digest,
+    family_digest,
+)
 from fairchain.errors import CertificateError
 from fairchain.records import Record
 from fairchain.system.untrusted_files import UnreadableError, object_once, read_plain
@@ -43,7 +52,7 @@ class Claim(Record, frozen=True):
         return cls(name, not problem, problem or detail)
 
 
-def read_certificate(path: Path) -> tuple[Raw, Certificate[Raw], bool]:
+def read_certificate(path: Path) -> tuple[Raw, Certificate[Raw] | FamilyCertificate, bool]:
     """Return the file as plain values and as a record, and whether its digest matches.
 
     Raises a CertificateError if it cannot be read, is not a certificate, or is one of another version.
@@ -52,6 +61,18 @@ def read_certificate(path: Path) -> tuple[Raw, Certificate[Raw], bool]:
         raw = json.loads(
             _read(path), object_pairs_hook=object_once, parse_int=_integer, parse_float=_real, parse_constant=_refused
         )
+        if isinstance(raw, dict) and raw.get("format") == FAMILY_FORMAT and raw.get("version") == VERSION:
+            family = msgspec.convert(raw, FamilyCertificate)
+            return raw, family, family_digest(raw) == family.digest
+        return certificate_of(path, raw)
+    except (ValueError, RecursionError) as error:
+        why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise CertificateError(f"{path}: not a fairchain certificate: {why}") from None
+
+
+def certificate_of(path: Path, raw: Any) -> tuple[Raw, Certificate[Raw], bool]:
+    """Return the certificate of one question, from plain values, and whether its digest matches."""
+    try:
         kind, version = (raw.get("format"), raw.get("version")) if isinstance(raw, dict) else (None, None)
         if kind == FORMAT and isinstance(version, int) and version != VERSION:
             raise CertificateError(ANOTHER_VERSION.format(path=path, version=version, version2=VERSION))

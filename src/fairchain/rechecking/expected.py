@@ -40,7 +40,7 @@ def expected_claims(
         decision = "FAIR" if high <= rule.threshold else "UNFAIR" if low > rule.threshold else "UNDECIDED"
     known = rule.epsilon is not None and reached(replay, rule.epsilon)
     gap = (1 - estimate, 1 - high, 1 - low) if rule.relative else (estimate, low, high)
-    evidence = arithmetic.log_evidence(replay.cells(), rule.threshold, "below", rule.relative)
+    evidence = arithmetic.log_evidence(replay.cells(), rule.threshold, "below", rule.relative, rule.share)
     violators = np.argwhere((evidence >= _union_bar(replay)) & rule.compared)
     trials, numbers = np.diag(replay.joint), _group_numbers(replay)
     each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
@@ -299,10 +299,12 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     leaders = counts if estimating else replay.lead_cells()
 
     def refuted(c: float) -> bool:
-        return bool((arithmetic.log_evidence(leaders, c, "below", question.relative) >= bar).any())
+        return bool((arithmetic.log_evidence(leaders, c, "below", question.relative, question.share) >= bar).any())
 
     one_sided = arithmetic.least_gap(off, question.relative)
     least, floor = (-1.0, 0.0) if one_sided is None else (one_sided, one_sided)
+    if question.share:
+        least, floor = 0.0, 0.0
     low = arithmetic.crossing(refuted, EDGE, least * EDGE)
     cleared = replay.cleared[off] & (not estimating)
     high = arithmetic.largest_bound(counts, bar, cleared, question.threshold, question.relative, least)

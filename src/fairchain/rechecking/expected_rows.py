@@ -427,14 +427,17 @@ class _Gaps:
             self.below = {(o, i, j): self._gap(together[o, i][0], together[o, j][1]) for o, i, j in self._pairs}
 
     def _from_both(self, count: RowCount) -> None:
-        """Set the bounds of each pair from the product of two p-values, one group each, in 256 steps.
+        """Set the bounds of each pair from a weighted product of two p-values, one group each, in 256 steps.
 
-        Within a step from level a to a' the first rate is taken at a and the second at F/a', the worst of both.
+        Within a step from level a to a' the first rate is taken at a and the second at what a' leaves, the worst of
+        both.
         """
-        alone, together = (_levels(count, alpha) for alpha in (self.delta / 2, self.delta / 2 / len(self._pairs)))
+        alone, together = (_Levels(count, alpha) for alpha in (self.delta / 2, self.delta / 2 / len(self._pairs)))
         for o, i, j in self._pairs:
-            self.above[o, i, j] = float(self._gaps(alone[o, i][1][:-1], alone[o, j][0][-2::-1], 0.0).max())
-            self.below[o, i, j] = float(self._gaps(together[o, i][0][:-1], together[o, j][1][-2::-1], -np.inf).min())
+            one, other = alone.of(o, i, j), alone.of(o, j, i)
+            self.above[o, i, j] = float(self._gaps(one[1][:-1], other[0][-2::-1], 0.0).max())
+            one, other = together.of(o, i, j), together.of(o, j, i)
+            self.below[o, i, j] = float(self._gaps(one[0][:-1], other[1][-2::-1], -np.inf).min())
 
     def _gaps(self, more: Array, less: Array, at_zero: float) -> Array:
         if not self._relative:
@@ -470,15 +473,40 @@ class _Gaps:
         return [pair for pair in self._pairs if gaps[pair] > (limit if not self.delta else float(limit))]
 
 
-def _levels(count: RowCount, alpha: float) -> dict[tuple[int, int], tuple[Array, Array]]:
-    """Return bounds of every rate at the levels F = a_0 < ... < a_256 = 1, where F (1 - ln F) = alpha."""
-    exponent = crossing(lambda x: x - math.log1p(x) >= -math.log(alpha), 0.0, 100 - 2 * math.log(alpha))
-    levels = np.exp(np.linspace(-exponent, 0.0, 257))
-    return {
-        (outcome, subgroup): bounds_at(count.successes[outcome][column], count.trials[column], levels)
-        for outcome in range(len(count.successes))
-        for subgroup, (column,) in enumerate(count.parts)
-    }
+class _Levels:
+    """Bounds of rates at the levels a_0 < ... < a_256 = 1 of a combination of p-values that fails with `alpha`.
+
+    Of two groups the smaller one's p-value has weight 1, the larger one's 1, 1/2, ... or 1/64. With c such that
+    E + weight E' > c has probability alpha for two exponential variables, -ln a_0 is c for the smaller group, and
+    c / weight for the larger one. The weight is the one with the least c (1 + (smaller / larger) / weight).
+    """
+
+    def __init__(self, count: RowCount, alpha: float) -> None:
+        self._count, self._alpha = count, alpha
+        self._reach = {weight: self._beyond(weight) for weight in (0.5**n for n in range(7))}
+        self._found: dict[tuple[int, int, float], tuple[Array, Array]] = {}
+
+    def _beyond(self, weight: float) -> float:
+        def log_tail(c: float) -> float:
+            if weight == 1:
+                return math.log1p(c) - c
+            return math.log((math.exp(-c / 2) - weight * math.exp(c / 2 - c / weight)) / (1 - weight)) - c / 2
+
+        return crossing(lambda c: log_tail(c) <= math.log(self._alpha), 1e-9, 100 - 2 * math.log(self._alpha))
+
+    def of(self, outcome: int, group: int, other: int) -> tuple[Array, Array]:
+        """Return the bounds of a group's rate where it is compared with another group."""
+        count = self._count
+        column, rows = count.parts[group][0], count.trials[count.parts[group][0]]
+        others = count.trials[count.parts[other][0]]
+        ratio = min(rows, others) / max(rows, others)
+        weight = min(self._reach, key=lambda each: self._reach[each] * (1 + ratio / each))
+        # Of two groups of the same size, which have weight 1, either is the smaller one.
+        first = self._reach[weight] / (weight if rows > others else 1.0)
+        if (outcome, group, first) not in self._found:
+            levels = np.exp(-first * np.linspace(1.0, 0.0, 257))
+            self._found[outcome, group, first] = bounds_at(count.successes[outcome][column], rows, levels)
+        return self._found[outcome, group, first]
 
 
 def _compared_rates(count: RowCount) -> list[tuple[int, int]]:

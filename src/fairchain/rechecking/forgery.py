@@ -61,9 +61,9 @@ def _needed(cells: NDArray[np.int64], question: ReplayedRule, side: Side) -> NDA
     logarithm is a sum over chunks, from which the largest terms are taken first; the fraction that needs most decides.
     """
     most = np.zeros(cells.shape[1], np.int64)
-    for factors, share in arithmetic.log_factors(question.threshold, side, question.relative):
+    for factors, weight in arithmetic.log_factors(question.threshold, side, question.relative, question.share):
         gains = cells @ np.array(factors)
-        left = gains.sum(axis=0) + share
+        left = gains.sum(axis=0) + weight
         taken = left - np.cumsum(-np.sort(-gains, axis=0), axis=0)
         enough = (taken <= 0).argmax(axis=0) + 1
         most = np.maximum(most, np.where(left <= 0, 0, enough))

@@ -6,19 +6,28 @@ of it where that is affordable, else a random sample that the forger of a certif
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from fairchain.certificate_format import STREAM, Certificate, EnumerationEvidence, RowEvidence, RunEvidence
+from fairchain.certificate_format import (
+    STREAM,
+    Certificate,
+    EnumerationEvidence,
+    FamilyCertificate,
+    RowEvidence,
+    RunEvidence,
+)
 from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.input_space import input_space
+from fairchain.messages import FILE_NOT_FOUND
 from fairchain.models import Limits, Model, load_model
 from fairchain.prepare import Case, case_of, read_question, read_rows
-from fairchain.rechecking.contents import Claim, Raw, evidence_of, read_certificate
+from fairchain.rechecking.contents import Claim, Raw, certificate_of, evidence_of, read_certificate
 from fairchain.rechecking.expected import differences, expected_claims
 from fairchain.rechecking.expected_rows import count_rows, expected_row_claims
 from fairchain.rechecking.files import UsedFile, locate_files, used_files
@@ -34,10 +43,10 @@ from fairchain.rechecking.recount import (
 from fairchain.rechecking.replay import Replay, ReplayedRule, contradiction, impossible
 from fairchain.rechecking.rerun import Cost, Counter, Rerun, Sample
 from fairchain.records import Record
-from fairchain.spec import BayesNetwork, Marginals, Spec, Table, Texts, parse_spec
+from fairchain.spec import BayesNetwork, Marginals, Spec, Table, Texts, load_specs, parse_spec
 from fairchain.spec.schema import Callable as CallablePopulation
-from fairchain.spec.seeds import Seed, meaning_of, seed_of
-from fairchain.statements import seed_phrase
+from fairchain.spec.seeds import Seed, derive_seed, family_seed, meaning_of, seed_of
+from fairchain.statements import family_conclusion, seed_phrase
 from fairchain.tables import TableRows
 
 # A re-run whose forecast is longer is replaced by a sample, unless a full one is requested.
@@ -63,7 +72,6 @@ VERDICT = ("verdict", "decision", "constant", "statement", "scope", "sound", "st
 
 Conclusion = Literal["CONFIRMED", "CONSISTENT", "REJECTED"]
 BAD_SECONDS_OR_SEED = "seconds must be a number from 0 on, and seed a whole number from 0 to 2**63 - 1"
-NO_FILE = "{model}: no such file; --model must name the network that the certificate speaks of"
 NOTHING_DRAWN = "{path}: all inputs were enumerated, so nothing is drawn; leave --fresh out"
 
 
@@ -73,7 +81,8 @@ class Recheck(Record, frozen=True, kw_only=True):
     `holds` only if every claim does; `fraction` of its evaluations were run again. `seed_origin` is "derived" or
     "chosen", None for rows, which are not drawn. `sample` says what a sample of chunks is worth, if only a sample was
     run; `fresh` is the checker's own run, if one was requested; `files` are those that were opened. `constant` is the
-    one decision that the model is claimed to give, if the certificate is about a constant model.
+    one decision that the model is claimed to give, if the certificate is about a constant model. A certificate of
+    several questions has a result for each of them in `members`.
     """
 
     verdict: str
@@ -85,11 +94,12 @@ class Recheck(Record, frozen=True, kw_only=True):
     fresh: Fresh | None = None
     files: tuple[UsedFile, ...] = ()
     claims: tuple[Claim, ...] = ()
+    members: tuple[Recheck, ...] = ()
 
     @property
     def holds(self) -> bool:
         """Whether every claim holds."""
-        return all(claim.holds for claim in self.claims)
+        return all(claim.holds for claim in self.claims) and all(member.holds for member in self.members)
 
     @property
     def conclusion(self) -> Conclusion:
@@ -100,6 +110,9 @@ class Recheck(Record, frozen=True, kw_only=True):
         """
         if not self.holds:
             return "REJECTED"
+        if self.members:
+            confirmed = all(member.conclusion == "CONFIRMED" for member in self.members)
+            return "CONFIRMED" if confirmed else "CONSISTENT"
         independent = self.fresh is not None and self.fresh.agrees is True
         whole = self.sample is None and self.seed_origin != "chosen"
         return "CONFIRMED" if independent or whole else "CONSISTENT"
@@ -109,6 +122,8 @@ class Recheck(Record, frozen=True, kw_only=True):
         """What a certificate that is only CONSISTENT leaves open, a sentence each."""
         if self.conclusion != "CONSISTENT":
             return ()
+        if self.members:
+            return tuple(dict.fromkeys(remark for member in self.members for remark in member.remarks))
         remarks = []
         if self.seed_origin == "chosen":
             remarks.append(
@@ -179,10 +194,95 @@ def recheck(
         raise CertificateError(BAD_SECONDS_OR_SEED)
     path = Path(certificate)
     _, file, intact = read_certificate(path)
+    options: dict[str, Any] = {"full": full, "fresh": fresh, "seconds": seconds, "seed": seed, "limits": limits}
+    options |= {"progress": progress, "report": report}
+    if isinstance(file, FamilyCertificate):
+        return _recheck_family(path, file, intact, model, data, spec, options)
+    own = None if spec is None else read_question(spec)
+    return _recheck_one(path, file, intact, model, data, own, None, **options)
+
+
+def _recheck_family(
+    path: Path,
+    file: FamilyCertificate,
+    intact: bool,
+    model: str | Path | None,
+    data: Any,
+    spec: Spec | str | Path | None,
+    options: dict[str, Any],
+) -> Recheck:
+    """Check each member, and what is claimed of all of them: the shares of delta, one model, one seed, the verdict."""
+    members = [certificate_of(path, raw) for raw in file.members]
+    if not members:
+        raise CertificateError(f"{path}: not a fairchain certificate: it has no members")
+    inside = [_spec_inside(path, member) for _, member, _ in members]
+    own: Sequence[Spec | None] = [None] * len(members)
+    claims = [Claim("file", intact, "digest matches" if intact else "the digest does not match: the file was changed")]
+    if spec is not None:
+        specs = [spec] if isinstance(spec, Spec) else load_specs(spec)
+        if len(specs) != len(members):
+            problem = f"{len(members)} questions, and the given spec states {len(specs)}"
+            return Recheck(verdict=file.verdict, claims=(*claims, Claim("questions", False, problem)))
+        own = [read_question(each, guarantee__delta=each.guarantee.delta / len(specs)) for each in specs]
+    spent = sum(Fraction(repr(each.guarantee.delta)) for each in inside)
+    share = f"{len(inside)} questions spend {float(spent):g} together"
+    allowed = Fraction(repr(file.delta)) * Fraction(1 + 1e-9)
+    claims.append(Claim.check("delta", "" if spent <= allowed else f"{share}, above {file.delta:g}", share))
+    hashes = {str(member.claims.get("model_sha256")) for _, member, _ in members}
+    about = {key: text for each in inside for key, text in meaning_of(each).items() if key not in ("property",)}
+    same = len(hashes) == 1 and all(
+        {key: text for key, text in meaning_of(each).items() if key != "property"} == about for each in inside
+    )
+    problem = "" if same else "the questions differ in model, features, population or guarantee"
+    claims.append(Claim.check("family", problem, "one model, one population, one guarantee"))
+    told = [str(each.property) for each in inside]
+    problem = "" if len(set(told)) == len(told) else "a question is answered twice"
+    claims.append(Claim.check("questions", problem, f"{len(told)} different questions"))
+    joint = family_seed(
+        [
+            derive_seed(each, str(member.claims.get("model_sha256")), member.claims.get("table_sha256"))
+            for each, (_, member, _) in zip(inside, members, strict=True)
+        ]
+    )
+    results = [
+        _recheck_one(path, member, whole, model, data, mine, joint if len(members) > 1 else None, **options)
+        for (_, member, whole), mine in zip(members, own, strict=True)
+    ]
+    expected = family_conclusion([result.verdict for result in results])
+    problem = "" if file.verdict == expected else f"{file.verdict}, and the verdicts of the questions give {expected}"
+    claims.append(Claim.check("verdict", problem, f"{expected}: follows from the verdicts of the questions"))
+    return Recheck(
+        verdict=file.verdict,
+        evaluations=sum(result.evaluations for result in results),
+        fraction=min(result.fraction for result in results),
+        seed_origin=results[0].seed_origin,
+        files=results[0].files,
+        claims=tuple(claims),
+        members=tuple(results),
+    )
+
+
+def _recheck_one(
+    path: Path,
+    file: Certificate[Raw],
+    intact: bool,
+    model: str | Path | None,
+    data: Any,
+    own: Spec | None,
+    joint: int | None,
+    *,
+    full: bool,
+    fresh: bool,
+    seconds: float,
+    seed: int | None,
+    limits: Limits | None,
+    progress: Callable[[int, int], None] | None,
+    report: Callable[[Cost], None] | None,
+) -> Recheck:
+    """Check the certificate of one question; `joint` is the seed of the family that it belongs to."""
     inside = _spec_inside(path, file)
     claims = [Claim("file", intact, "digest matches" if intact else "the digest does not match: the file was changed")]
     verdict = str(file.claims.get("verdict"))
-    own = None if spec is None else read_question(spec)
     if own is not None and (differs := _differing_keys(own, inside, data)):
         claims.append(Claim("question", False, f"the given spec differs in {', '.join(differs)}"))
         return Recheck(verdict=verdict, claims=tuple(claims))
@@ -208,7 +308,7 @@ def recheck(
         )
         detail = f"{len(rows.values):,} rows with sha256 {claimed[:16]}..."
         claims.append(Claim.check("table", problem if rows.sha256 != claimed else "", detail))
-    check = _Check(path, file, spec, own is not None, loaded, full, fresh, seconds, seed, progress, report)
+    check = _Check(path, file, spec, own is not None, loaded, full, fresh, seconds, seed, progress, report, joint)
     result = Recheck(verdict=verdict, files=used_files(spec, model, data))
     if (constant := file.claims.get("constant")) is not None:
         result = replace(result, constant=str(constant))
@@ -274,7 +374,9 @@ def _load(
         raise ModelError(f"{path}: speaks of a network; name its file with --model")
     model = Path(model)
     if not model.exists():
-        raise ModelError(NO_FILE.format(model=model))
+        raise ModelError(
+            FILE_NOT_FOUND.format(path=model, remedy="--model must name the network that the certificate is about")
+        )
     claimed = str(file.claims.get("model_sha256"))
     try:
         loaded = load_model(model, spec, limits)
@@ -304,6 +406,7 @@ class _Check:
     seed: int | None
     progress: Callable[[int, int], None] | None
     report: Callable[[Cost], None] | None
+    joint: int | None = None
 
     @property
     def decision(self) -> str:
@@ -317,6 +420,8 @@ class _Check:
             claims.append(self._texts_claim(case.data_sha256))
         # From the claimed hash: there is no model here if the one that was given is another.
         seed = seed_of(self.spec, str(said.get("model_sha256")), case.data_sha256)
+        if self.joint is not None and seed.origin == "derived":
+            seed = Seed(self.joint, "derived")
         claims.append(_seed_claim(seed, evidence))
         rule = ReplayedRule.of(case)
         replay, layout = _replay(evidence, rule, list(case.comparison.rows))

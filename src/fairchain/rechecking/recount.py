@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fairchain.certificate_format import EnumerationEvidence, SegmentEvidence, chain_start, chained
 from fairchain.input_space import InputSpace
 from fairchain.models import Model
-from fairchain.models.onnx.rounding import check_alone
+from fairchain.models.tiles import of_possible
 from fairchain.number_format import close_to, with_interval
 from fairchain.populations.finite import Factor
 from fairchain.prepare import Case
@@ -182,22 +182,29 @@ class Recount(Repetition[_Stretch]):
             values[:, column] = known[index.get(column, 0)]
         labels = np.arange(len(self._case.spec.model.labels))
         found, decided = [], []
+        weights = [_weigh(factors, index, len(numbers)) for factors in space.measures] if inputs.individual else []
         for shown in inputs.shown:
             values[:, list(inputs.protected)] = shown.values
             rows = values.astype(self._model.dtype)
-            own = self._model.ends(rows) if self._model.drawn else self._model.predict(rows).astype(np.int64)
-            check_alone(self._model, rows, own, batch)
-            decided.append(own)
             if not inputs.individual:
                 at = {**index, **dict(zip(inputs.protected, shown.indices, strict=True))}
                 weights = [_weigh(factors, at, len(numbers)) for factors in space.measures]
+            possible = np.asarray(weights[-1] > 0, bool)
+            if not possible.any():
+                # None of these points is an input: there is nothing to evaluate.
+                if inputs.individual:
+                    return []
+                continue
+            ask = self._model.ends if self._model.drawn else self._model.predict
+            own = of_possible(ask, self._model, rows, possible, batch).astype(np.int64)
+            decided.append(own)
+            if not inputs.individual:
                 shares = np.diff(own, axis=1, prepend=0) if own.ndim == 2 else (own[:, None] == labels).astype(np.int64)
                 successes = shares[:, list(comparison.rows)].astype(object)
                 found.append((shown.parts, 1, shares > 0, successes, weights))
         if not inputs.individual:
             return found
         seen = np.stack(decided)
-        weights = [_weigh(factors, index, len(numbers)) for factors in space.measures]
         if self._model.drawn:
             given = np.asarray((np.diff(seen, axis=2, prepend=0) > 0).any(axis=0))
             changed = [changing_words(seen[:, point], comparison.outcomes) for point in range(len(numbers))]

@@ -31,7 +31,7 @@ class ReplayedRule:
     """The stopping rule of a spec, in numbers.
 
     `compared` says which ordered pairs must be alike in which outcome; `threshold` is the largest fair gap, which for
-    a ratio (`relative`) is what may be missing to 1.
+    a ratio (`relative`) is what may be missing to 1. A `share` of changed decisions is compared with 0, one way round.
     """
 
     groups: int
@@ -42,11 +42,13 @@ class ReplayedRule:
     paper: bool
     compared: NDArray[np.bool_]
     relative: bool = False
+    share: bool = False
 
     @classmethod
     def of(cls, case: Case) -> ReplayedRule:
         """Return the rule of a case."""
         guarantee, comparison = case.spec.guarantee, case.comparison
+        share = comparison.individual and guarantee.epsilon is None and guarantee.rule != "paper"
         return cls(
             groups=len(comparison.counted),
             outcomes=len(comparison.rows),
@@ -54,8 +56,9 @@ class ReplayedRule:
             delta=guarantee.delta,
             epsilon=guarantee.epsilon,
             paper=guarantee.rule == "paper",
-            compared=comparison.compared,
+            compared=np.array([[[False, True], [False, False]]]) if share else comparison.compared,
             relative=comparison.measure == "ratio",
+            share=share,
         )
 
     @property
@@ -155,8 +158,8 @@ class Replay:
         q = self.question
         if self.decision != "UNDECIDED" or q.paper or q.epsilon is not None:
             return
-        self.cleared |= arithmetic.log_evidence(self.cells(), q.threshold, "above", q.relative) >= q.bar
-        if arithmetic.log_evidence(self.lead_cells(), q.threshold, "below", q.relative)[0] >= q.bar:
+        self.cleared |= arithmetic.log_evidence(self.cells(), q.threshold, "above", q.relative, q.share) >= q.bar
+        if arithmetic.log_evidence(self.lead_cells(), q.threshold, "below", q.relative, q.share)[0] >= q.bar:
             self.decision = "UNFAIR"
         elif self.cleared.all():
             self.decision = "FAIR"
@@ -181,41 +184,56 @@ class Replay:
         """Return leader, groups and rounds of the next batch, from the counts so far."""
         q = self.question
         all_groups = list(range(q.groups))
-        least = max(16, min(q.groups * q.groups * q.outcomes // 64, 2048))
+        least = max(16 if q.share or self.rounds < 32 else 32, min(q.groups * q.groups * q.outcomes // 64, 2048))
         if q.epsilon is not None:
-            rounds = _whole_shares(max(least, self.rounds // 10))
+            rounds = _whole_shares(max(least, self.rounds // 8))
             if not self.known:
                 rounds = min(max(rounds, 64), self.wanted - self.try_rounds)
             return NextBatch(None, all_groups, rounds, frozenset([rounds]))
         if not self.rounds:
-            return NextBatch(None, all_groups, least, frozenset([least]))
+            return NextBatch((0, 1, 0) if q.share else None, all_groups, least, frozenset([least]))
         gaps = self.gaps()
         outcome, i, j = self.widest()
         plus, zero, minus = self.cells()
         joint = np.broadcast_to(self.joint, plus.shape)
         side: arithmetic.Side
         if gaps[outcome, i, j] > q.threshold:
-            matter, side = self._maybe_largest(gaps, (outcome, i, j)), "below"
-            at = np.zeros_like(matter)
+            groups, side = self._promising(gaps, (outcome, i, j)), "below"
+            at = np.zeros(gaps.shape, bool)
             at[outcome, i, j] = True
-            evidence = arithmetic.log_evidence(self.lead_cells(), q.threshold, side, q.relative)
+            evidence = arithmetic.log_evidence(self.lead_cells(), q.threshold, side, q.relative, q.share)
         else:
-            matter, side = ~self.cleared, "above"
-            at = matter
-            evidence = arithmetic.log_evidence((plus[at], zero[at], minus[at]), q.threshold, side, q.relative)
+            at, side = ~self.cleared, "above"
+            pairs = {(int(a), int(b)) for _, a, b in np.argwhere(at & q.compared)}
+            groups = sorted({group for pair in pairs for group in pair})
+            evidence = arithmetic.log_evidence((plus[at], zero[at], minus[at]), q.threshold, side, q.relative, q.share)
         left = arithmetic.rounds_left(
-            evidence, (plus[at], zero[at], minus[at]), joint[at], q.threshold, side, bar=q.bar, relative=q.relative
+            evidence,
+            (plus[at], zero[at], minus[at]),
+            joint[at],
+            q.threshold,
+            side,
+            bar=q.bar,
+            relative=q.relative,
+            share=q.share,
         )
-        pairs = {(int(a), int(b)) for _, a, b in np.argwhere(matter & q.compared)}
-        groups = sorted({group for pair in pairs for group in pair})
         rounds, *others = [
-            _whole_shares(max(least, math.ceil(min(self.rounds // 10, left * factor))))
+            _whole_shares(
+                max(
+                    math.ceil(min(max(left * factor, least // 4), least)),
+                    math.ceil(min(self.rounds // 8, left * factor)),
+                )
+            )
             for factor in (1, 1 - ROUNDING, 1 + ROUNDING)
         ]
         return NextBatch((i, j, outcome), groups, rounds, frozenset([rounds, *others]))
 
-    def _maybe_largest(self, gaps: NDArray[np.float64], leader: tuple[int, int, int]) -> NDArray[np.bool_]:
-        """Return pairs whose gap plus half a standard error reaches the leader's."""
+    def _promising(self, gaps: NDArray[np.float64], leader: tuple[int, int, int]) -> list[int]:
+        """Return the leader's groups, and those whose gap plus a standard error promises a faster end.
+
+        Its distance from the threshold must exceed the leader's by a factor of 1.5, or of the fifth root of half the
+        number of groups that promise as much.
+        """
         plus, both, minus = self.cells()
         joint = np.maximum(self.joint, 1)
         variance = np.maximum((plus + minus) / joint - gaps**2, 0) / joint
@@ -224,8 +242,15 @@ class Replay:
             moment = (plus * (1 - c) ** 2 + both * c**2 + minus) / joint
             variance = moment / joint * (joint / np.maximum(self._base(), 1)) ** 2
         error = np.where(self.joint > 0, np.sqrt(variance), np.inf)
-        maybe: NDArray[np.bool_] = gaps + 0.5 * error >= gaps[leader]
-        return maybe
+        hopes = np.where(self.question.compared, gaps + error, -np.inf)
+        best = [float(max(hopes[:, group, :].max(), hopes[:, :, group].max())) for group in range(len(joint))]
+        above = float(gaps[leader]) - self.question.threshold
+        found = set(leader[1:])
+        for group, hope in enumerate(best):
+            rivals = sum(other >= hope for other in best)
+            if hope - self.question.threshold >= max(1.5, (rivals / 2) ** 0.2) * above:
+                found.add(group)
+        return sorted(found)
 
     def _end_of_try(self, batch: BatchEvidence) -> None:
         """Estimate mode: at the end of a try, is it enough, and if not how long is the next."""

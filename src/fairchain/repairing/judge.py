@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import UnansweredError
+from fairchain.executors import AnyWorkers
 from fairchain.models import Model, OnnxModel
 from fairchain.models.edit.candidates import ROWS_PER_CALL
 from fairchain.models.edit.weights import Array, Weights
@@ -92,7 +93,7 @@ class Judge:
     case: Case
     held_out: LabelledRows | None = None
     most_lost: float | None = None
-    workers: int | None = None
+    workers: AnyWorkers = None
 
     def all(self, candidates: Sequence[Candidate], parameters: Parameters) -> list[Judged]:
         """Judge one after another until one is accepted, or until Ctrl-C."""

@@ -5,44 +5,31 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
-from fairchain.errors import ModelError, SpecError
+from fairchain.errors import SpecError
+from fairchain.executors import AnyWorkers, open_workers
 from fairchain.explaining import Explanation
-from fairchain.explaining.explainer import explain_case
-from fairchain.explaining.result import Measure
-from fairchain.models import Limits, OnnxModel
-from fairchain.models.edit.candidates import Tunable, input_means
-from fairchain.models.edit.linear import with_dense_layers
+from fairchain.models import Limits
 from fairchain.models.edit.weights import Array, Weights
 from fairchain.prepare import Case, case_of, gather, read_question
-from fairchain.repairing.judge import CandidateEdits, Judge, Judged, WeightEdits, candidates_of
-from fairchain.repairing.optimizers import NAMES
-from fairchain.repairing.parameters import (
-    CHANGES,
-    NamedUnit,
-    Parameters,
-    Scales,
-    last_layer,
-    linear_layer,
-    low_rank,
-    protected_units,
-    ranked_units,
-    unit_biases,
+from fairchain.repairing.change_plan import (
+    Plan,
+    Settings,
+    plan_change,
 )
+from fairchain.repairing.judge import Judge, Judged, candidates_of
 from fairchain.repairing.repair_data import (
     LEAST_ROWS,
     OPTIMIZER,
     REFINE,
-    SEARCH,
     LabelledRows,
-    SearchInputs,
     halves,
     inputs_of,
     labelled_rows_of,
@@ -52,70 +39,36 @@ from fairchain.repairing.repair_data import (
 from fairchain.repairing.result import FrontPoint, GroupChange, Repair, RepairProgress, TensorChange, WeightChange
 from fairchain.repairing.search import (
     Candidate,
-    CandidateDecisions,
     CandidateTrial,
     Objective,
     Searcher,
     front_of,
     spread,
 )
-from fairchain.repairing.thresholds import (
-    ThresholdDecisions,
-    ThresholdEdits,
-    ThresholdParameters,
-    check_groups,
-    score_reader,
-    threshold_places,
-)
-from fairchain.spec import Group, Individual, Spec, Table
+from fairchain.spec import Individual, Spec, Table
 from fairchain.spec.properties import limit_of
 from fairchain.statements import NO_BOUNDS_CERTIFICATE, NO_CERTIFICATE
 from fairchain.statistics import Decision
 from fairchain.tables import encode_rows, read_table
 from fairchain.verification import verify_case
-from fairchain.verification.sampler import default_workers, thread_pool
 from fairchain.verification.verdict import Verdict
 
-# Inputs that each candidate is evaluated on in the search, about, and those on which the front is measured again.
-SEARCHED, REFINED = 32_768, 131_072
-# The same for texts, which a network reads word by word.
-TEXTS, TEXTS_REFINED = 4_096, 16_384
-# The same for a model that is evaluated in Python, whose scores are computed once.
-ASKED, ASKED_REFINED = 8_192, 32_768
-# Labelled rows that each candidate is evaluated on, at most.
-MOST_SEARCHED = 8192
 MOST_ON_FRONT = 40
 # The share of the last attempt must be a delta that a verdict can have.
 LEAST_DELTA = 1e-98
-# Rows from which the mean signal of a unit is taken.
-MEAN_ROWS = 4096
-# Rounds of the explanation that ranks units: no verdict depends on it.
-RANKING_ROUNDS = 10_000
 # The share of judging rows that may equal a labelled row of a sample by coincidence.
 MOST_COMMON = 0.25
 # Weights of a tensor that are listed.
 MOST_LISTED = 5
-THRESHOLD, GROUP_THRESHOLDS = "threshold", "group-thresholds"
 USES_GROUP = (
     "The decision now uses the group: every group of {protected} has its own threshold. This may be unlawful in some "
     "places, and the group must be known for every decision."
 )
-UNITS_CANNOT_BE_RANKED = "units cannot be ranked: {error}; do without: --max-units 0 (max_units=0 in Python)"
 HELD_OUT_IS_DATA = "held_out: the same rows as data; give others, or leave it out to hold out half of data"
-BAD_ACCURACY_LOSS = "max_accuracy_loss: found {max_accuracy_loss:g}; give a share from 0 to below 1"
-LOW_RANK_KEEPS_NOTHING = (
-    'change: "low-rank" changes only the weights of the protected features, which keep_protected leaves as they are; '
-    'take change = "scales" or "last-layer"'
-)
 HELD_OUT_WITHOUT_LABELLED = "held_out: labelled rows to judge on, and none to search on; give labelled too"
 RECORDED_DECISIONS = (
     "population.prediction: recorded decisions have no model that could be repaired; remove it and name the model: "
     "model.path"
-)
-TAKE_CHANGE = '{error}; take change = "{threshold}" or "{group_thresholds}"'
-NO_WEIGHTS_IN_PYTHON = (
-    '{name}: is evaluated in Python, and has no weights that could be changed; take change = "{threshold}" or '
-    '"{group_thresholds}"{value}'
 )
 JUDGED_ROWS_SEARCHED = (
     "labelled: {common:,} of the {total:,} rows that judge the repair equal labelled rows that are searched on, which "
@@ -123,57 +76,6 @@ JUDGED_ROWS_SEARCHED = (
     "[population]"
 )
 HELD_OUT_IS_POPULATION = "held_out: the same rows as the population; give others, or leave it out to divide the rows"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Options of a search: the optimiser, the weights that may change, and what it may cost."""
-
-    optimizer: str = "evolution"
-    change: str = "auto"
-    max_units: int = 10
-    keep_protected: bool | None = None
-    max_accuracy_loss: float | None = None
-    iterations: int = 100
-
-    def __post_init__(self) -> None:
-        if self.optimizer not in NAMES:
-            raise SpecError(f'optimizer: unknown name "{self.optimizer}"; expected one of {", ".join(NAMES)}')
-        if self.change not in CHANGES:
-            raise SpecError(f'change: unknown name "{self.change}"; expected one of {", ".join(CHANGES)}')
-        if self.change == "low-rank" and self.keep_protected:
-            raise SpecError(LOW_RANK_KEEPS_NOTHING)
-        if self.max_units < 0 or self.iterations < 0:
-            raise SpecError("max_units and iterations: a number below 0; give 0 or more")
-        if self.max_accuracy_loss is not None and not 0 <= self.max_accuracy_loss < 1:
-            raise SpecError(BAD_ACCURACY_LOSS.format(max_accuracy_loss=self.max_accuracy_loss))
-
-    @property
-    def paper(self) -> bool:
-        """Whether to follow the paper: its fitness, no protected feature, no mean kept."""
-        return self.optimizer == "pso"
-
-    @property
-    def protected_too(self) -> bool:
-        """Whether weights of the protected features may change."""
-        return not (self.paper if self.keep_protected is None else self.keep_protected)
-
-    @property
-    def thresholds(self) -> bool:
-        """Whether thresholds change, and no weights."""
-        return self.change in (THRESHOLD, GROUP_THRESHOLDS)
-
-    def change_of(self, spec: Spec, protected: Sequence[NamedUnit], weights: Weights) -> str:
-        """Return which weights may change, where "auto" depends on the network and its protected units."""
-        if self.change != "auto":
-            return self.change
-        if len(weights.blocks) == 1 and not self.paper:
-            # A linear model: all of its weights are few.
-            return "last-layer"
-        if protected and self.protected_too:
-            return "low-rank"
-        # Of a text network only the last layer can be scored without reading the texts again.
-        return "scales" if spec.text is None or self.paper else "last-layer"
 
 
 def repair(
@@ -193,6 +95,7 @@ def repair(
     population: Callable[..., Any] | None = None,
     seed: int | None = None,
     workers: int | None = None,
+    executor: Executor | str | None = None,
     limits: Limits | None = None,
     progress: Callable[[RepairProgress], None] | None = None,
     before: Verdict | None = None,
@@ -202,7 +105,7 @@ def repair(
 
     Parameters
     ----------
-    model, spec, data, population, workers, limits
+    model, spec, data, population, workers, executor, limits
         As for `verify`. Weights of networks and linear models can be changed; the decision thresholds of every model
         with a score for two labels.
     labelled
@@ -257,18 +160,19 @@ def repair(
     question = read_question(spec, guarantee__seed=seed)
     check_repairable(question)
     case = gather(model, question, data=data, population=population, limits=limits, network=True)
-    return repair_case(
-        case,
-        settings,
-        source=model,
-        labelled=labelled,
-        held_out=held_out,
-        label=label,
-        workers=workers,
-        progress=progress,
-        before=before,
-        explanation=explanation,
-    )
+    with open_workers(workers, executor) as opened:
+        return repair_case(
+            case,
+            settings,
+            source=model,
+            labelled=labelled,
+            held_out=held_out,
+            label=label,
+            workers=opened,
+            progress=progress,
+            before=before,
+            explanation=explanation,
+        )
 
 
 def repair_case(
@@ -279,7 +183,7 @@ def repair_case(
     labelled: Any = None,
     held_out: Any = None,
     label: str | None = None,
-    workers: int | None = None,
+    workers: AnyWorkers = None,
     progress: Callable[[RepairProgress], None] | None = None,
     before: Verdict | None = None,
     explanation: Explanation | None = None,
@@ -303,7 +207,9 @@ def repair_case(
     before = verify_case(case, workers=workers, certify=True) if before is None else before
     if before.stopped == "interrupted":
         raise KeyboardInterrupt
-    if (before.decision is Decision.FAIR or before.constant is not None) and before.sound:
+    # A formula can demand a difference between groups; then a constant model is UNFAIR.
+    constant = before.constant is not None and before.decision is not Decision.UNFAIR
+    if (before.decision is Decision.FAIR or constant) and before.sound:
         return Repair(
             accepted=False,
             needed=False,
@@ -314,7 +220,7 @@ def repair_case(
             stopped="not needed",
             seconds=time.perf_counter() - start,
             statement=f"Nothing to repair: {before.statement}",
-            notes=before.notes if before.constant is not None else (),
+            notes=before.notes if constant else (),
         )
     sides = _sides(case, held_out)
     rows, kept = _labelled(labelled, held_out, label, sides)
@@ -322,7 +228,7 @@ def repair_case(
         sides = _with_others(sides, rows)
     # An explanation of all rows of a sample has seen those that are judged on.
     known = explanation if sides.searched is case else None
-    plan = _plan(sides.searched, settings, source, rows, workers, known)
+    plan = plan_change(sides.searched, settings, source, rows, workers, known)
     return _repaired(sides, plan, settings, rows, kept, workers, progress, before, start)
 
 
@@ -425,168 +331,13 @@ def _with_others(sides: Sides, rows: LabelledRows | None) -> Sides:
     return dataclasses.replace(sides, note=f"{sides.note} {note}")
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What a search may change, how candidates are scored, and how their models are made.
-
-    Parameters
-    ----------
-    change, parameters, base
-        The name of what changes, the numbers of the search, and the arrays of the original that follow from them.
-    decisions, edits
-        Decide as candidates do, for scoring; make the model of a candidate, for judging.
-    inputs, refined
-        The inputs to search on, and the number of those on which the front is measured again.
-    spec
-        The spec of the candidates.
-    most_rows
-        Labelled rows that each candidate is scored on, at most; None for all.
-    weights
-        Those of the network; None where thresholds change.
-    groups
-        The groups with a threshold each.
-    """
-
-    change: str
-    parameters: Parameters
-    base: Mapping[str, Array]
-    decisions: CandidateDecisions
-    edits: CandidateEdits
-    inputs: SearchInputs
-    refined: int
-    spec: Spec
-    most_rows: int | None
-    weights: Weights | None = None
-    groups: tuple[Group, ...] = ()
-
-
-def _plan(
-    case: Case,
-    settings: Settings,
-    source: Any,
-    rows: LabelledRows | None,
-    workers: int | None,
-    explanation: Explanation | None,
-) -> Plan:
-    """Plan a change of weights or, for models that have none, of thresholds."""
-    model = case.model
-    assert model is not None
-    if settings.thresholds:
-        return _threshold_plan(case, settings.change, source)
-    if not isinstance(model, OnnxModel):
-        if settings.change == "auto":
-            return _threshold_plan(case, THRESHOLD, source)
-        raise ModelError(
-            NO_WEIGHTS_IN_PYTHON.format(
-                name=model.name,
-                threshold=THRESHOLD,
-                group_thresholds=GROUP_THRESHOLDS,
-                value=f" ({model.note})" if model.note else "",
-            )
-        )
-    dense = with_dense_layers(model)
-    try:
-        weights = Weights(dense)
-    except ModelError as error:
-        if settings.change != "auto":
-            raise ModelError(
-                TAKE_CHANGE.format(error=error, threshold=THRESHOLD, group_thresholds=GROUP_THRESHOLDS)
-            ) from None
-        return _threshold_plan(case, THRESHOLD, source)
-    return _weight_plan(case, dense, weights, settings, rows, workers, explanation)
-
-
-def _weight_plan(
-    case: Case,
-    model: OnnxModel,
-    weights: Weights,
-    settings: Settings,
-    rows: LabelledRows | None,
-    workers: int | None,
-    explanation: Explanation | None,
-) -> Plan:
-    """Plan a change of weights."""
-    spec, seed = case.spec, case.seed.value
-    protected = protected_units(spec, weights)
-    change = settings.change_of(spec, protected, weights)
-    # Texts are read anew for every candidate, unless only the last layer changes.
-    slow = spec.text is not None and change != "last-layer"
-    inputs = inputs_of(case, seed_for(seed, SEARCH), TEXTS if slow else SEARCHED)
-    shown = rows.values if rows is not None else inputs.values
-    # Rows from all over: drawn inputs come group after group.
-    some = shown[:: max(1, len(shown) // MEAN_ROWS)]
-    means = input_means(model, weights.blocks, some.astype(model.dtype))
-
-    def ranked() -> list[NamedUnit]:
-        return _ranked(case, settings, weights, explanation, workers)
-
-    parameters = _parameters(change, settings, model.name, weights, protected, means, ranked)
-    return Plan(
-        change=change,
-        parameters=parameters,
-        base=weights.values,
-        decisions=Tunable(model, weights, parameters.tensors),
-        edits=WeightEdits(weights, model),
-        inputs=inputs,
-        refined=TEXTS_REFINED if slow else REFINED,
-        spec=spec,
-        # A candidate that differs only in the last layer is cheap to score on more rows.
-        most_rows=MOST_SEARCHED * (4 if change == "last-layer" else 1),
-        weights=weights,
-    )
-
-
-def _threshold_plan(case: Case, change: str, source: Any) -> Plan:
-    """Plan a change of one decision threshold, or of one for each group."""
-    spec, model = case.spec, case.model
-    assert model is not None
-    groups = case.groups if change == GROUP_THRESHOLDS else ()
-    if groups:
-        check_groups(spec)
-    network = isinstance(model, OnnxModel)
-    sizes = (TEXTS, TEXTS_REFINED) if spec.text is not None else (ASKED, ASKED_REFINED)
-    searched, refined = (SEARCHED, REFINED) if network and spec.text is None else sizes
-    inputs = inputs_of(case, seed_for(case.seed.value, SEARCH), searched)
-    limits = model.limits if isinstance(model, OnnxModel) else None
-    reader = score_reader(case, source, inputs.values, limits)
-    scores, places = reader(inputs.values), threshold_places(spec, groups, inputs.values)
-    counted = _counted_rows(case, len(scores))
-    each = [scores[counted & (places == number)] for number in range(max(1, len(groups)))]
-    edits = ThresholdEdits(reader, tuple(groups))
-    return Plan(
-        change=change,
-        parameters=ThresholdParameters(reader.cut, each, [group.name for group in groups] or [""]),
-        base=edits.values,
-        decisions=ThresholdDecisions(reader, spec, groups),
-        edits=edits,
-        inputs=inputs,
-        refined=refined,
-        spec=edits.new_spec,
-        most_rows=None,
-        groups=tuple(groups),
-    )
-
-
-def _counted_rows(case: Case, count: int) -> NDArray[np.bool_]:
-    """Return (inputs,): those whose rates are compared; with equal opportunity the rows of one true label."""
-    rows = case.rows
-    counted = np.ones(count, bool)
-    if case.population is None and rows is not None:
-        assert case.concerned is not None
-        counted &= case.concerned
-        truths = {subgroup.truth for subgroup in case.comparison.subgroups if subgroup.truth is not None}
-        if truths and rows.truth is not None:
-            counted &= np.isin(rows.truth, list(truths))
-    return counted
-
-
 def _repaired(
     sides: Sides,
     plan: Plan,
     settings: Settings,
     rows: LabelledRows | None,
     held_out: LabelledRows | None,
-    workers: int | None,
+    workers: AnyWorkers,
     progress: Callable[[RepairProgress], None] | None,
     before: Verdict,
     start: float,
@@ -601,14 +352,14 @@ def _repaired(
     # Held-out rows will differ a little from the searched ones, so not all of the allowed loss is spent.
     lost = None if settings.max_accuracy_loss is None else 0.8 * settings.max_accuracy_loss
     objective = Objective(limit, None if lost is None else trial.score({}).accuracy - lost, settings.paper)
-    with thread_pool(workers or default_workers()) as pool:
-        searcher = Searcher(trial, parameters, plan.base, objective, pool, progress)
+    with open_workers(workers) as opened:
+        searcher = Searcher(trial, parameters, plan.base, objective, opened, progress)
         stopped = searcher.run(settings.optimizer, settings.iterations, seed_for(seed, OPTIMIZER))
         # Measured again on fresh inputs: a candidate that won by chance falls back.
         fresh = inputs_of(case, seed_for(seed, REFINE), plan.refined)
         fine = CandidateTrial(plan.decisions, fresh, rows)
         chosen = spread(front_of(searcher.tried), MOST_ON_FRONT)
-        scores = (pool.map if pool else map)(lambda each: fine.score(parameters.weights(each.point)), chosen)
+        scores = opened.map(fine.score, [parameters.weights(each.point) for each in chosen])
         front = front_of([Candidate(c.point, score, c.change) for c, score in zip(chosen, scores, strict=True)])
     original = fine.score({})
     floor = None if lost is None else original.accuracy - lost
@@ -664,59 +415,6 @@ def _group_changes(best: Judged, plan: Plan) -> tuple[GroupChange, ...]:
         return each if one is None else replace(each, threshold_before=one.before, threshold=one.after)
 
     return tuple(changed(each) for each in best.groups)
-
-
-def _parameters(
-    change: str,
-    settings: Settings,
-    name: str,
-    weights: Weights,
-    protected: list[NamedUnit],
-    means: dict[str, Array],
-    ranked: Callable[[], list[NamedUnit]],
-) -> Parameters:
-    """Return what may change; an error says why nothing can. Units are ranked only where they are needed."""
-    if change == "last-layer":
-        if len(weights.blocks) == 1:
-            return linear_layer(weights, protected, means, protected_too=settings.protected_too)
-        return last_layer(weights)
-    if change == "low-rank":
-        if not protected:
-            raise ModelError(
-                f"{name}: the weights of the protected features are unknown, so there is no low-rank change; take "
-                'change = "scales" or "last-layer"'
-            )
-        return low_rank(weights, protected, means)
-    if change == "biases":
-        shifts = unit_biases(weights, ranked())
-        if not shifts.places:
-            raise ModelError(f'{name}: has no bias to move; take change = "scales" or "last-layer"')
-        return shifts
-    units = [*(protected if settings.protected_too else ()), *ranked()]
-    if not units:
-        raise ModelError(
-            f"{name}: has no unit whose outgoing weights could be scaled; allow more with max_units, or take "
-            'change = "last-layer"'
-        )
-    return Scales(weights, units, None if settings.paper else means)
-
-
-def _ranked(
-    case: Case, settings: Settings, weights: Weights, explanation: Explanation | None, workers: int | None
-) -> list[NamedUnit]:
-    """Return the units that an explanation ranks first: the given one, or one with a seed of its own."""
-    if not settings.max_units:
-        return []
-    if explanation is None:
-        seed = seed_for(case.seed.value, SEARCH, 1)
-        spec = replace(case.spec, guarantee=replace(case.spec.guarantee, seed=seed))
-        try:
-            seeded = case_of(spec, case.model, case.rows, function=case.function)
-            explanation = explain_case(seeded, rounds=RANKING_ROUNDS, workers=workers)
-        except SpecError as error:
-            raise SpecError(UNITS_CANNOT_BE_RANKED.format(error=error)) from None
-    measure: Measure = "sensitivity" if settings.paper else "effect"
-    return ranked_units(explanation, case.spec, weights, settings.max_units, measure)
 
 
 def _changes(weights: Weights, new: Mapping[str, Array]) -> tuple[TensorChange, ...]:

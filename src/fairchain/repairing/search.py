@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
+from fairchain.executors import Workers
 from fairchain.models.edit.weights import Array
 from fairchain.repairing.optimizers import make_optimizer
 from fairchain.repairing.parameters import Parameters, Point
@@ -181,8 +181,8 @@ class Searcher:
         Scores candidates; says what may change; the arrays of the original model that candidates change.
     objective
         What is minimised.
-    pool
-        Threads that score several candidates at once; the result does not depend on them.
+    workers
+        Who scores candidates; the result does not depend on them.
     progress
         Called after each generation.
     """
@@ -193,11 +193,11 @@ class Searcher:
         parameters: Parameters,
         base: Mapping[str, Array],
         objective: Objective,
-        pool: ThreadPoolExecutor | None = None,
+        workers: Workers | None = None,
         progress: Callable[[RepairProgress], None] | None = None,
     ) -> None:
         self._trial, self._parameters, self._objective = trial, parameters, objective
-        self._pool, self._progress = pool, progress
+        self._workers, self._progress = workers or Workers(), progress
         self._base = base
         self._length = float(np.sqrt(sum(np.square(v, dtype=np.float64).sum() for v in self._base.values()))) or 1.0
         self.tried: list[Candidate] = []
@@ -255,15 +255,19 @@ class Searcher:
 
     def score(self, points: Sequence[Point]) -> list[Candidate]:
         """Score the candidates at these points."""
-
-        def one(point: Point) -> Candidate:
-            weights = self._parameters.weights(point)
-            moved = sum(np.square(v - self._base[name], dtype=np.float64).sum() for name, v in weights.items())
-            return Candidate(point, self._trial.score(weights), float(np.sqrt(moved)) / self._length)
-
-        found = list((self._pool.map if self._pool else map)(one, points))
+        weights = [self._parameters.weights(point) for point in points]
+        scores = self._workers.map(self._trial.score, weights)
+        found = [
+            Candidate(point, score, self._change(each))
+            for point, each, score in zip(points, weights, scores, strict=True)
+        ]
         self.tried += found
         return found
+
+    def _change(self, weights: Mapping[str, Array]) -> float:
+        """Return the size of a change relative to all weights."""
+        moved = sum(np.square(v - self._base[name], dtype=np.float64).sum() for name, v in weights.items())
+        return float(np.sqrt(moved)) / self._length
 
     def _best(self) -> Candidate:
         return min(self.tried, key=self._objective.fitness)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from fairchain.certificate_format import FamilyCertificate
 from fairchain.errors import CertificateError, SpecError
 from fairchain.rechecking.contents import read_certificate
 from fairchain.records import Record
@@ -38,6 +39,8 @@ def contents_of(certificate: CertificateContents | Mapping[str, Any]) -> Certifi
 def read_claims(path: Path) -> CertificateContents:
     """Read a certificate; raise a CertificateError that says why it cannot be shown."""
     raw, file, intact = read_certificate(path)
+    if isinstance(file, FamilyCertificate):
+        raise CertificateError(f"{path}: answers {len(file.members)} questions, and one is expected here")
     if not intact:
         raise CertificateError(CHANGED_AFTER_WRITTEN.format(path=path))
     try:

@@ -16,6 +16,7 @@ from fairchain.statements import CONSTANT
 
 if TYPE_CHECKING:
     from fairchain.repairing.result import Price, RepairRecord
+    from fairchain.verification.family import FamilyRecord
     from fairchain.verification.record import GroupRate, VerdictRecord
 
 MOST_ROWS = 40
@@ -105,6 +106,14 @@ def for_pull_request(verdict: VerdictRecord, *, title: str, certificate: str | N
         check,
     )
     return f"{text}\n"
+
+
+def family_summary(family: FamilyRecord) -> str:
+    """Return the verdicts on several questions as a table, for the top of a comment on a pull request."""
+    rows = [[code(each.question), f"{MARKS[each.verdict]} {each.word}", bounded(each.gap)] for each in family.questions]
+    rows += [[code(question), "not answered", ""] for question in family.unanswered]
+    told = f"{MARKS[family.verdict]} **{family.verdict}**: {len(rows)} questions"
+    return joined(told, table(["question", "verdict", "measured"], rows), f"> {escape(family.statement)}")
 
 
 def markdown(findings: Findings) -> str:

@@ -4,7 +4,7 @@ Nothing here draws, runs or decides anything.
 """
 
 from fairchain.spec.groups import Domain, Group, domain_of, groups_of
-from fairchain.spec.load import load_spec, parse_spec, revise
+from fairchain.spec.load import load_spec, load_specs, parse_spec, parse_specs, revise
 from fairchain.spec.schema import (
     BayesNetwork,
     Budget,
@@ -58,6 +58,8 @@ __all__ = [
     "groups_of",
     "json_schema",
     "load_spec",
+    "load_specs",
     "parse_spec",
+    "parse_specs",
     "revise",
 ]

@@ -23,7 +23,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Literal, NoReturn
 
@@ -99,6 +99,12 @@ class Predicate:
     text: str
     _holds: Holds
     _parts: tuple[Predicate, ...] = ()
+    # How to make it again in another process: the parsed functions cannot be copied.
+    _again: tuple[Callable[..., Predicate], tuple[Any, ...]] | None = field(default=None, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        assert self._again is not None
+        return self._again
 
     @classmethod
     def joined(cls, parts: Sequence[Predicate]) -> Predicate:
@@ -108,7 +114,7 @@ class Predicate:
         names = tuple(dict.fromkeys(name for part in parts for name in part.names))
         texts = [f"({part})" if re.search(r"\b(and|or)\b", str(part)) else str(part) for part in parts]
         holds: Holds = lambda values: reduce(operator.and_, (part.holds(values) for part in parts))  # noqa: E731
-        return cls(names, " and ".join(texts), holds, tuple(parts))
+        return cls(names, " and ".join(texts), holds, tuple(parts), (cls.joined, (tuple(parts),)))
 
     @property
     def conjuncts(self) -> tuple[Predicate, ...]:
@@ -144,6 +150,10 @@ class Expression:
     text: str
     _computes: Computes
     _reach: Reach
+    _again: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return parse_expression, self._again
 
     def __str__(self) -> str:
         return self.text
@@ -177,7 +187,7 @@ def parse_expression(
     with _messages(where, text):
         source = _Source(text, features, "expression")
         written, computes, reach = source.expression(source.tree(), category)
-        return Expression(source.names(), written, computes, reach)
+        return Expression(source.names(), written, computes, reach, (text, tuple(features), category, where))
 
 
 def parse_predicate(
@@ -207,7 +217,16 @@ def parse_predicate(
     """
     with _messages(where, text, offset):
         source = _Source(text, features, language)
-        return source.predicate(source.tree())
+        found = source.predicate(source.tree())
+    again = (text, tuple(features), language)
+    parts = tuple(
+        replace(part, _again=(_conjunct, (*again, place))) for place, part in enumerate(found.conjuncts) if found._parts
+    )
+    return replace(found, _parts=parts, _again=(parse_predicate, again))
+
+
+def _conjunct(text: str, features: Sequence[Feature], language: Language, place: int) -> Predicate:
+    return parse_predicate(text, features, language).conjuncts[place]
 
 
 class _ConditionError(Exception):
@@ -552,7 +571,7 @@ class _Source:
         return any(isinstance(each, CategoryFeature) and word.text in map(str, each.values) for each in features)
 
     def _unknown_name(self, word: _Word) -> NoReturn:
-        name, missing = word.text, f'there is no feature "{_short(word.text)}"'
+        name, missing = word.text, f'unknown feature "{_short(word.text)}"'
         for _, feature in self._features.values():
             if isinstance(feature, CategoryFeature) and name in feature.values:
                 _fail(word.column, f'{missing}; put a value of "{feature.name}" in quotes: {_written(name)}')

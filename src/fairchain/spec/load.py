@@ -8,19 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 
 from fairchain.errors import SpecError
-from fairchain.messages import suggest
+from fairchain.messages import near
 from fairchain.spec import schema
 from fairchain.spec.documents import files_of, parse_document, read_bytes
 from fairchain.spec.schema import Spec
 from fairchain.spec.validate import check
 
 MOST_BYTES = 4_000_000
+# Questions that one spec file may state.
+MOST_QUESTIONS = 1000
 MODELS = (
     *(".onnx", ".keras", ".h5", ".hdf5", ".nnet", ".skops", ".ubj", ".cbm"),
     *(".pt", ".pth", ".pkl", ".joblib"),
@@ -83,7 +86,7 @@ ELSEWHERE = {
 
 
 def load_spec(path: str | Path) -> Spec:
-    """Read and check a spec file.
+    """Read and check a spec file with one question.
 
     Parameters
     ----------
@@ -96,6 +99,17 @@ def load_spec(path: str | Path) -> Spec:
     SpecError
         One message with the file, the key, what was found and what to write instead.
     """
+    specs = load_specs(path)
+    if len(specs) > 1:
+        raise SpecError(
+            f"{path}: property: found {len(specs)} questions where one is expected; leave one [[property]] without "
+            "depth, or use what answers all of them: fairchain verify, verify_family in Python"
+        )
+    return specs[0]
+
+
+def load_specs(path: str | Path) -> tuple[Spec, ...]:
+    """Read and check a spec file with one question or several: a spec for each, which share everything else."""
     path = Path(path)
     try:
         suffix = path.suffix.lower()
@@ -106,15 +120,63 @@ def load_spec(path: str | Path) -> Spec:
         data = parse_document(content, suffix)
         if not isinstance(data, dict):
             raise SpecError("a spec is one JSON object with model, feature, property")
-        spec = parse_spec(data)
+        specs = parse_specs(data)
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from None
-    return msgspec.structs.replace(
-        spec,
-        model=_beside(path, spec.model),
-        population=_beside(path, spec.population),
-        described=tuple(_beside(path, feature) for feature in spec.described),
+    return tuple(
+        msgspec.structs.replace(
+            spec,
+            model=_beside(path, spec.model),
+            population=_beside(path, spec.population),
+            described=tuple(_beside(path, feature) for feature in spec.described),
+        )
+        for spec in specs
     )
+
+
+def parse_specs(data: Mapping[str, Any]) -> tuple[Spec, ...]:
+    """Check a spec with one property or a list of them, and return a spec for each question.
+
+    >>> question = {"kind": "difference", "protected": ["sex", "race"], "threshold": 0.1, "depth": 2}
+    >>> features = [{"name": name, "kind": "category", "values": ["a", "b"]} for name in ("sex", "race")]
+    >>> data = {"model": {"labels": ["no", "yes"]}, "feature": features, "property": question}
+    >>> [spec.protected for spec in parse_specs(data)]
+    [('sex',), ('race',), ('sex', 'race')]
+    """
+    properties = data.get("property")
+    listed = properties if isinstance(properties, list | tuple) else [properties]
+    if not listed:
+        raise SpecError("property: found an empty list; state at least one [[property]]")
+    specs: list[Spec] = []
+    for number, each in enumerate(listed, start=1):
+        try:
+            specs += [parse_spec({**data, "property": one} if "property" in data else data) for one in _expanded(each)]
+        except SpecError as error:
+            raise SpecError(f"[[property]] number {number}: {error}" if len(listed) > 1 else str(error)) from None
+    if len(specs) > MOST_QUESTIONS:
+        raise SpecError(f"property: {len(specs):,} questions, and at most {MOST_QUESTIONS:,} are answered together")
+    told = [str(spec.property) for spec in specs]
+    if twice := next((text for text in told if told.count(text) > 1), None):
+        raise SpecError(f"property: the same question is stated twice: {twice}; remove one")
+    return tuple(specs)
+
+
+def _expanded(question: Any) -> list[Any]:
+    """Return a question for each combination of up to `depth` protected features; one without a depth."""
+    if not isinstance(question, Mapping) or not isinstance(question.get("depth"), int):
+        return [question]
+    rest = {key: value for key, value in question.items() if key != "depth"}
+    protected = rest.get("protected")
+    if not isinstance(protected, list | tuple) or question["depth"] < 1 or question["depth"] > len(protected):
+        raise SpecError(
+            f"property.depth: found {question['depth']}; write a whole number from 1 to the number of protected "
+            "features, or leave it out for their combinations alone"
+        )
+    return [
+        {**rest, "protected": list(some)}
+        for size in range(1, question["depth"] + 1)
+        for some in combinations(protected, size)
+    ]
 
 
 def parse_spec(data: Mapping[str, Any]) -> Spec:
@@ -134,6 +196,10 @@ def parse_spec(data: Mapping[str, Any]) -> Spec:
         raise SpecError(_explain(str(error), data)) from None
     except UnicodeEncodeError:
         raise SpecError("spec: some text in it cannot be written as UTF-8; remove the lone surrogates") from None
+    if spec.property.depth is not None:
+        raise SpecError(
+            "property.depth: states several questions, and one is expected; use parse_specs, or leave it out"
+        )
     check(spec)
     return _canonical(spec)
 
@@ -208,7 +274,7 @@ def _explain_unknown(path: str, key: str, name: str, table: object) -> str:
         return f"{_join(key, name)}: renamed; write {RENAMED[plain, name]}"
     if (plain, name) in ELSEWHERE:
         return f"{_join(key, name)}: unknown key; {ELSEWHERE[plain, name]}"
-    return f"{_join(key, name)}: unknown key; {suggest(name, _known_keys(plain, table))}"
+    return f"{_join(key, name)}: unknown key; {near(name, _known_keys(plain, table))}"
 
 
 def _known_keys(table: str, found: object) -> list[str]:

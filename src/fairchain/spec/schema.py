@@ -322,6 +322,10 @@ class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, froze
     ] = "vectors"
     neighbours: Annotated[int, doc("Synonyms of a word that are drawn from, at most.", ge=1, le=100)] = 8
     wordnet: Annotated[Text | None, doc("Folder of WordNet 3.0: index.noun, data.noun, ...")] = None
+    show_texts: Annotated[
+        bool, doc("Quote texts in full; else offensive words and personal data are masked, and long texts shortened.")
+    ] = False
+    mask_words: Annotated[tuple[Text, ...], doc("Further words that are masked where texts are quoted.")] = ()
 
 
 class Callable(_Strict, tag_field="kind", tag="callable", frozen=True, kw_only=True):
@@ -342,6 +346,13 @@ class _Property(_Strict, frozen=True, kw_only=True):
     min_size: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         doc("Smaller groups are left out: a number of rows, or below 1 a share of the population."),
+    ] = None
+    depth: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        doc(
+            "Of several protected features: one question for each of them, and for each combination of up to so many; "
+            "without it, one question about their combinations."
+        ),
     ] = None
 
 
@@ -430,6 +441,7 @@ class ProbabilityFormula(_Strict, tag_field="kind", tag="formula", frozen=True, 
     # What other properties state in keys of their own.
     given = None
     min_size = None
+    depth = None
 
     @builtins.property
     def outcome(self) -> str:
@@ -572,4 +584,7 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a spec file, for editors that complete and check while one types."""
     schema = msgspec.json.schema(Spec)
+    keys = schema["$defs"]["Spec"]["properties"]
+    # Several questions are a list of properties.
+    keys["property"] = {"anyOf": [keys["property"], {"type": "array", "items": keys["property"], "minItems": 1}]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "fairchain spec", **schema}

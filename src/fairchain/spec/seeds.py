@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -34,7 +35,7 @@ class Seed:
 def meaning_of(spec: Spec) -> dict[str, str]:
     """Return each table of a spec as canonical JSON, without what changes no meaning.
 
-    Left out are paths, [about], seed, engine and budget.
+    Left out are paths, [about], seed, engine and budget, and how texts are quoted.
 
     Two specs ask the same question about the same files if and only if these texts are equal. Keys at their defaults
     are left out, so that a key which a later version adds changes no seed of the specs that do not use it.
@@ -47,7 +48,8 @@ def meaning_of(spec: Spec) -> dict[str, str]:
     for part in (data.get("population", {}), *data["feature"]):
         for key in FILES:
             part.pop(key, None)
-    data.get("population", {}).pop("name", None)  # what verdicts call it
+    for key in ("name", "show_texts", "mask_words"):  # what verdicts call it, and how texts are quoted
+        data.get("population", {}).pop(key, None)
     for key in ("seed", "engine", "budget"):
         data.get("guarantee", {}).pop(key, None)
     return {
@@ -79,6 +81,12 @@ def seed_of(spec: Spec, model_sha256: str, data_sha256: str | None) -> Seed:
     if spec.guarantee.seed is not None:
         return Seed(spec.guarantee.seed, "chosen")
     return Seed(derive_seed(spec, model_sha256, data_sha256), "derived")
+
+
+def family_seed(seeds: Sequence[int]) -> int:
+    """Return the one seed of several questions about a model, from the seeds that each would have by itself."""
+    text = json.dumps(["fairchain family seed 1", list(seeds)], separators=(",", ":"))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
 
 
 @cache

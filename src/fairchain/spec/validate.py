@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from fairchain.errors import SpecError
-from fairchain.messages import suggest
+from fairchain.messages import near, unknown
 from fairchain.spec.groups import check_groups, groups_of, reference_group
 from fairchain.spec.schema import (
     BayesNetwork,
@@ -202,12 +202,10 @@ def _check_property(spec: Spec) -> None:
     _unique("property.protected", spec.property.protected)
     for name in spec.property.protected:
         if name not in names:
-            raise SpecError(f'property.protected: there is no feature "{name}"; {suggest(name, names)}')
+            raise SpecError(f"property.protected: {unknown('feature', name, names)}")
     outcome = spec.property.outcome
     if outcome is not None and outcome not in spec.model.labels:
-        raise SpecError(
-            f'property.outcome: "{outcome}" is not one of model.labels; {suggest(outcome, spec.model.labels)}'
-        )
+        raise SpecError(f'property.outcome: "{outcome}" is not one of model.labels; {near(outcome, spec.model.labels)}')
     if spec.property.given is not None:
         from fairchain.spec.conditions import predicate_of
 
@@ -230,11 +228,11 @@ def _check_population(spec: Spec) -> None:
     prop, population = spec.property, spec.population
     if isinstance(population, Marginals) and population.path is None and not population.frequencies:
         raise SpecError(
-            'population: has neither path nor frequencies; name a table, path = "people.csv", or state '
+            'population: has neither path nor frequencies; name a table, path = "data.csv", or state '
             "frequencies = {sex = {Female = 0.5, Male = 0.5}}"
         )
     if isinstance(population, BayesNetwork):
-        remedy = 'name a file, path = "people.bif", or state [[population.nodes]]'
+        remedy = 'name a file, path = "population.bif", or state [[population.nodes]]'
         _either("population", population, "path", "nodes", remedy)
     table = population if isinstance(population, Table) else None
     if isinstance(prop, Individual):

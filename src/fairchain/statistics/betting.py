@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, log_wealth, reaches, rounds_to_go
 from fairchain.statistics.intervals import largest_above, lower_bounds, probability_any_time
 from fairchain.statistics.payoff import DIFFERENCE, Payoff
-from fairchain.statistics.rules import BatchPlan, Decision, Leader, TallyCounts, every_pair, next_batch
+from fairchain.statistics.rules import GROWTH, BatchPlan, Decision, Leader, TallyCounts, every_pair, next_batch
 from fairchain.statistics.tally import Counts, Tally
 
-# A pair whose gap may still be the largest within this many standard errors goes on being sampled.
-FOCUS = 0.5
+# Groups besides the leader's two are sampled while their gap, raised by this many standard errors, promises a faster
+# end: its distance from the threshold exceeds the leader's by this factor, or more if that many groups promise it.
+FOCUS = 1.0
+PROMISE = 1.5
 # With more pairs and outcomes than this a forecast is made for the widest pair only.
 MANY_PAIRS = 2**20
 
@@ -38,7 +40,7 @@ class BettingRule(TallyCounts):
     compared
         (outcomes, groups, groups): which ordered pairs must be alike. By default all.
     payoff
-        What a gap is: a difference, or a ratio; one-sided if a pair is compared in one direction only.
+        What a gap is: a difference, a ratio or a share; one-sided if a pair is compared in one direction only.
     """
 
     sound = True
@@ -78,24 +80,37 @@ class BettingRule(TallyCounts):
         if self.decision is not Decision.UNDECIDED:
             return None
         all_groups = tuple(range(self._groups))
-        to_go = self._to_go(enough=self._rounds / 10)
-        rounds = next_batch(self._rounds, self._groups, self._outcomes, to_go)
+        to_go = self._to_go(enough=self._rounds / GROWTH)
+        # A look at a share is quick.
+        few = 16 if self._payoff.share else 32
+        rounds = next_batch(self._rounds, self._groups, self._outcomes, to_go, few=few)
         if not self._rounds:
-            return BatchPlan(rounds, all_groups)
+            # Of a share there is one pair, so the past need not choose it.
+            return BatchPlan(rounds, all_groups, self.widest() if self._payoff.share else None)
         leader = self.widest()
         return BatchPlan(rounds, self._active(leader) if self._narrow else all_groups, leader)
 
     def _active(self, leader: Leader) -> tuple[int, ...]:
-        """Return groups of pairs that may be the largest, if that is above the threshold; else of those to clear."""
-        largest = self._payoff.gap(self.tally, leader)
-        matter = np.zeros((self._groups, self._groups), bool)
+        """Return the leader's groups and those that promise a faster end, if its gap is above the threshold.
+
+        Otherwise return the groups of pairs that are not cleared.
+        """
+        above = self._payoff.gap(self.tally, leader) - self._threshold
+        matter = np.zeros(self._groups, bool)
+        if above <= 0:
+            for part, _ in self.tally.parts():
+                waiting = ~self.cleared[part]
+                matter |= waiting.any(axis=(0, 1)) | waiting.any(axis=(0, 2))
+            return tuple(np.flatnonzero(matter).tolist())
+        promise = np.full(self._groups, -np.inf)
         for part, some in self.tally.parts():
-            if largest > self._threshold:
-                may = self._payoff.gaps(some) + FOCUS * self._payoff.errors(some) >= largest
-            else:
-                may = ~self.cleared[part]
-            matter |= (may & self._compared[part]).any(axis=0)
-        return tuple(np.flatnonzero(matter.any(axis=0) | matter.any(axis=1)).tolist())
+            raised = self._payoff.gaps(some) + FOCUS * self._payoff.errors(some)
+            raised = np.where(self._compared[part], raised, -np.inf)
+            promise = np.maximum(promise, np.maximum(raised.max(axis=(0, 1)), raised.max(axis=(0, 2))))
+        as_promising = (promise[:, None] <= promise).sum(axis=1)
+        matter = promise - self._threshold >= np.maximum(PROMISE, (as_promising / 2) ** 0.2) * above
+        matter[list(leader[:2])] = True
+        return tuple(np.flatnonzero(matter).tolist())
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
@@ -201,7 +216,12 @@ def pairs_above(
     """Return the compared pairs whose own wealth against "my gap is at most the threshold" reaches the bar."""
     found: list[Leader] = []
     for part, some in tally.parts():
-        may = compared[part] & payoff.open_pairs(some, threshold, log_bar, at_least=False)
+        may = compared[part]
+        if not payoff.relative:
+            # log(1 + x) <= x: a pair whose payoffs add up to no more than 0 has no wealth above 1.
+            may = may & (payoff.gaps(some) > threshold)
+        if may.any():
+            may = may & payoff.open_pairs(some, threshold, log_bar, at_least=False)
         if not may.any():
             continue
         places = np.argwhere(may)

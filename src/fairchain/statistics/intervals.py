@@ -24,7 +24,7 @@ FEW_BRACKETS = 32
 
 @dataclass(frozen=True)
 class Interval:
-    """A number with its bounds; prints as `0.055 [0.043, 0.069]`.
+    """A number with its bounds; prints as `0.055 [0.043, 0.069]`, an exact one without bounds.
 
     >>> print(Interval(0.055, 0.043, 0.069))
     0.055 [0.043, 0.069]
@@ -37,9 +37,11 @@ class Interval:
     high: float
 
     def __str__(self) -> str:
-        return f"{self:.3f}"
+        return f"{self:}"
 
     def __format__(self, form: str) -> str:
+        if self.low == self.high:
+            return f"{self.estimate:{form or '.4f'}}"
         form = form or ".3f"
         return f"{self.estimate:{form}} [{self.low:{form}}, {self.high:{form}}]"
 
@@ -170,22 +172,31 @@ def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float |
     """Return bounds of probabilities that hold at every time at once: the mixture of all bets under a uniform prior."""
     successes, trials = (np.atleast_1d(np.asarray(a, float)) for a in (successes, trials))
     failures = trials - successes
-    log_gamma = np.vectorize(math.lgamma, otypes=[float])
-    evidence = log_gamma(successes + 1) + log_gamma(failures + 1) - log_gamma(trials + 2)
-    bar = -np.log(alpha)
+    # Log likelihood at the bounds. Of equal counts, of which there are many, each is computed once.
+    each, place = np.unique(np.stack([successes.ravel(), failures.ravel()]), axis=1, return_inverse=True)
+    evidence = [
+        math.lgamma(got + 1) + math.lgamma(not_got + 1) - math.lgamma(got + not_got + 2) for got, not_got in each.T
+    ]
+    level = np.array(evidence)[place.ravel()].reshape(successes.shape) + np.log(alpha)
+    return _mixture_low(successes, failures, level), 1 - _mixture_low(failures, successes, level)
 
-    def refuted(p: Floats) -> NDArray[np.bool_]:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            likelihood = np.where(successes > 0, successes * np.log(p), 0.0) + np.where(
-                failures > 0, failures * np.log1p(-p), 0.0
-            )
-        gone: NDArray[np.bool_] = evidence - likelihood >= bar
-        return gone
 
-    middle = successes / np.maximum(trials, 1)
-    low = np.where(successes > 0, bisect(refuted, middle, np.zeros_like(middle)), 0.0)
-    high = np.where(failures > 0, bisect(refuted, middle, np.ones_like(middle)), 1.0)
-    return low, high
+def _mixture_low(successes: Floats, failures: Floats, level: Floats) -> Floats:
+    """Return the smaller p at which the log likelihood of these counts is the level; 0 without successes.
+
+    Newton's method in ln p: the log likelihood is concave, and it begins where it is below the level, so that each
+    step stays there: it errs on the safe side.
+    """
+    # Where there are no successes anything will do.
+    some, failures = np.maximum(successes, 1), np.where(successes > 0, failures, 0)
+    log_p = level / some
+    for _ in range(100):
+        p = np.exp(log_p)
+        step = (level - some * log_p - failures * np.log1p(-p)) / (some - failures * p / (1 - p))
+        log_p = log_p + step
+        if step.max(initial=0.0) < 1e-13:
+            break
+    return np.where(successes > 0, np.exp(log_p), 0.0)
 
 
 def clopper_pearson(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:

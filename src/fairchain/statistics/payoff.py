@@ -1,9 +1,10 @@
-"""What is bet on: the value of a round for a pair of subgroups, as a difference or as a ratio (docs/mathematics.md).
+"""What is bet on: the value of a round for a pair of subgroups, as a difference, a ratio or a share.
 
 Two subgroups i and j and a gap c. For a difference the payoff is X_i - X_j - c, whose mean is 0 where p_i - p_j = c;
 for a ratio it is (1 - c) X_i - X_j, whose mean is 0 where p_j / p_i = 1 - c. In both the gap is 0 when the subgroups
 are alike and more is worse, and three counts of a pair tally say everything. Where only one of the two ways round is
-compared ("one-sided"), the largest gap may be negative: the second subgroup then has the higher rate.
+compared ("one-sided"), the largest gap may be negative: the second subgroup then has the higher rate. A share is the
+rate of one subgroup; the second never gets the outcome, so X is 0 or 1 (docs/mathematics.md, "Other payoffs").
 """
 
 from __future__ import annotations
@@ -20,21 +21,27 @@ from fairchain.statistics.tally import Counts, Tally
 FEW_PAIRS = 2**12
 # One-sided ratios above this are reported as this: a rate over one that may be 0 has no upper bound.
 MOST_RATIO = 1000.0
+# The largest loss of a bet against "the share is at most 0", which never loses: one success refutes it.
+LEAST_LOSS = 2.0**-60
 
 
 @dataclass(frozen=True)
 class Payoff:
     """Counts of a tally and what each is worth at a gap c; `relative` for a ratio.
 
-    `one_sided` if some pair is compared in one direction only.
+    `one_sided` if some pair is compared in one direction only. `share` if the first subgroup of a pair is compared
+    with one that never gets the outcome; then only this direction may be bet on.
     """
 
     relative: bool = False
     one_sided: bool = False
+    share: bool = False
 
     @property
     def least(self) -> float:
         """Where the search for a gap's bounds begins."""
+        if self.share:
+            return 0.0
         return 1 - MOST_RATIO if self.relative and self.one_sided else -1.0
 
     @property
@@ -60,7 +67,8 @@ class Payoff:
     def values(self, gap: ArrayLike) -> Floats:
         """Return (..., 3): the payoff in each of the cells."""
         gap = np.asarray(gap, float)
-        last = np.full_like(gap, -1.0) if self.relative else -1 - gap
+        # The last cell of a share is empty.
+        last = np.full_like(gap, -1.0) if self.relative else -gap if self.share else -1 - gap
         return np.stack([1 - gap, -gap, last], axis=-1)
 
     def against_at_least(self, gap: ArrayLike) -> Floats:
@@ -70,7 +78,8 @@ class Payoff:
     def against_at_most(self, gap: ArrayLike) -> Floats:
         """Return growth of a bet against "the gap is at most this": evidence that a pair is unfair."""
         gap = np.asarray(gap, float)
-        return growth(self.values(gap), np.ones_like(gap) if self.relative else 1 + gap)
+        lost = np.ones_like(gap) if self.relative else np.maximum(gap, LEAST_LOSS) if self.share else 1 + gap
+        return growth(self.values(gap), lost)
 
     def gaps(self, tally: Tally) -> Floats:
         """Return (outcomes, k, k): estimates from the rounds that both subgroups were drawn in."""
@@ -150,7 +159,7 @@ class Payoff:
         return lead / max(base, 1)
 
 
-DIFFERENCE, RATIO = Payoff(), Payoff(relative=True)
+DIFFERENCE, RATIO, SHARE = Payoff(), Payoff(relative=True), Payoff(share=True)
 
 
 def payoff_of(measure: str, compared: NDArray[np.bool_]) -> Payoff:

@@ -23,6 +23,8 @@ SHARE = 4 * 8192
 # The smallest batch has no more rounds than these, however many pairs a look has to go through: a budget of seconds
 # holds only if the first look comes early.
 LEAST_ROUNDS = 2048
+# A batch is this part of the rounds before it.
+GROWTH = 8
 
 
 class Decision(Enum):
@@ -127,12 +129,14 @@ def every_pair(groups: int, outcomes: int) -> NDArray[np.bool_]:
     return np.repeat(~np.eye(groups, dtype=bool)[None], outcomes, axis=0)
 
 
-def next_batch(done: int, groups: int, outcomes: int, to_go: float = math.inf) -> int:
-    """Return rounds until the next look: a tenth of what was done, or less where the end is forecast to be nearer.
+def next_batch(done: int, groups: int, outcomes: int, to_go: float = math.inf, *, few: int = 32) -> int:
+    """Return rounds until the next look: an eighth of what was done, or less where the end is forecast to be nearer.
 
-    A look at many pairs costs more than a few rounds of the network, so the smallest batch grows with their number, up
-    to `LEAST_ROUNDS`. Long batches are whole multiples of four chunks, so that workers have equal shares.
+    A look costs more than a few rounds of the network, so a batch has at least `few` rounds (the first ones 16), and
+    more where there are many pairs, up to `LEAST_ROUNDS`; a quarter is enough where the end is forecast to be that
+    near. Long batches are whole multiples of four chunks, so that workers have equal shares.
     """
-    least = max(16, min(groups * groups * outcomes // 64, LEAST_ROUNDS))
-    rounds = max(least, math.ceil(min(done // 10, to_go)))
+    least = max(16 if done < 32 else few, min(groups * groups * outcomes // 64, LEAST_ROUNDS))
+    least = math.ceil(max(least // 4, min(least, to_go)))
+    rounds = max(least, math.ceil(min(done // GROWTH, to_go)))
     return rounds - rounds % SHARE if rounds > SHARE else rounds

@@ -1,7 +1,7 @@
 """Bounds of the gap between two groups counted apart, from both counts at once (docs/mathematics.md).
 
-Each count gives a p-value for each true rate. The two are independent, so their product refutes pairs of rates by
-Fisher's combination, and the gap lies within what it can be over the pairs that are left. Bounds found one group at
+Each count gives a p-value for each true rate. The two are independent, so a weighted product of them refutes pairs of
+rates (Fisher, Good), and the gap lies within what it can be over the pairs that are left. Bounds found one group at
 a time and then subtracted add up two errors that hardly ever come together.
 """
 
@@ -22,39 +22,70 @@ from fairchain.statistics.tally import Counts
 
 # Steps in which the product of the two p-values is divided between them.
 STEPS = 256
+# Weights of the larger group's p-value; the smaller group has weight 1.
+WEIGHTS = tuple(2.0**-n for n in range(7))
 # Pairs whose steps are held in memory at once.
 PAIRS_AT_ONCE = 4096
 
 
-def combined_level(alpha: float) -> float:
-    """Return ln F, where a product of two p-values is below F with probability alpha: F (1 - ln F) = alpha."""
-    low, high = -2.0 * math.log(alpha) + 8.0, -math.log(alpha)
+def combined_level(alpha: float, weight: float = 1.0) -> float:
+    """Return the c that E + weight E' exceeds with probability alpha, for two independent exponential variables.
+
+    These are the logarithms of two p-values, with their signs changed. With weight 1, exp(-c) (1 + c) = alpha.
+    """
+    low, high = -math.log(alpha), -2.0 * math.log(alpha) + 8.0
     for _ in range(80):
         middle = (low + high) / 2
-        # In logarithms, with x = -ln F: -x + ln(1 + x) against ln alpha.
-        if -middle + math.log1p(middle) > math.log(alpha):
-            high = middle
+        if weight == 1:
+            beyond = -middle + math.log1p(middle)
         else:
+            beyond = -middle + math.log1p(-weight * math.exp(middle - middle / weight)) - math.log1p(-weight)
+        if beyond > math.log(alpha):
             low = middle
-    return -low
+        else:
+            high = middle
+    return high
+
+
+@dataclass(frozen=True)
+class Combination:
+    """How p-values are combined at one level: for each weight, how small each group's p-value can be at all."""
+
+    levels: tuple[float, ...]
+
+    @staticmethod
+    def at(alpha: float) -> Combination:
+        """Return the combination that fails with probability alpha."""
+        return Combination(tuple(combined_level(alpha, weight) for weight in WEIGHTS))
+
+    def exponents(self, first: Counts, second: Counts) -> tuple[Floats, Floats]:
+        """Return -ln of the smallest p-value of the first and of the second group, from how many rows they have.
+
+        The weight depends on the two sizes alone: it is the best one where both counts are about normal and have the
+        same variance.
+        """
+        ratio = np.minimum(first, second) / np.maximum(first, second)
+        levels, weights = np.array(self.levels), np.array(WEIGHTS)
+        best = (levels * (1 + ratio[..., None] / weights)).argmin(axis=-1)
+        smaller, larger = levels[best], levels[best] / weights[best]
+        return np.where(first > second, larger, smaller), np.where(first > second, smaller, larger)
 
 
 @dataclass(frozen=True)
 class _Grid:
-    """Bounds of every rate at the levels of some of the steps, (outcomes, groups, levels) each."""
+    """Bounds of some rates at the levels of some of the steps, (rates, levels) each."""
 
     low: Floats
     high: Floats
 
     @classmethod
-    def of(cls, trials: Counts, successes: Counts, alpha: float, steps: int = STEPS) -> _Grid:
-        """Compute each count once, however many groups have it."""
-        levels = np.exp(np.linspace(combined_level(alpha), 0.0, STEPS + 1))[:: STEPS // steps]
-        each = np.stack([np.broadcast_to(trials, successes.shape).ravel(), successes.ravel()], axis=1)
+    def of(cls, trials: Counts, successes: Counts, exponents: Floats, steps: int = STEPS) -> _Grid:
+        """Compute each count once, however many groups have it; `exponents` are -ln of the first level of each."""
+        each = np.stack([trials, successes, exponents], axis=1)
         counts, place = np.unique(each, axis=0, return_inverse=True)
-        low, high = clopper_pearson(counts[:, 1:], counts[:, :1], 2 * np.minimum(levels, 1.0))
-        shape = (*successes.shape, len(levels))
-        return cls(low[place.ravel()].reshape(shape), high[place.ravel()].reshape(shape))
+        levels = np.exp(-counts[:, 2:] * np.linspace(1.0, 0.0, steps + 1))
+        low, high = clopper_pearson(counts[:, 1:2], counts[:, :1], 2 * np.minimum(levels, 1.0))
+        return cls(low[place.ravel()], high[place.ravel()])
 
 
 def two_sample_bounds(
@@ -72,17 +103,17 @@ def two_sample_bounds(
         "difference" for p_i - p_j, "ratio" for 1 - p_j / p_i; and how often a bound may fail.
     """
     below, above = np.empty((2, len(pairs)))
+    combination = Combination.at(alpha)
     for start in range(0, len(pairs), PAIRS_AT_ONCE):
         part = slice(start, start + PAIRS_AT_ONCE)
         outcome, i, j = pairs[part].T
-        # Only the counts of these pairs: two columns for each of them, of one outcome.
-        two = _Grid.of(
-            np.stack([trials[i], trials[j]]), np.stack([successes[outcome, i], successes[outcome, j]]), alpha
-        )
-        # A step from level a to the next gives the other rate the level F/a; taking each rate at its worst within the
-        # step errs on the safe side.
-        above[part] = _gap(two.high[0, :, :-1], two.low[1, :, -2::-1], measure, 0.0).max(axis=-1)
-        below[part] = _gap(two.low[0, :, :-1], two.high[1, :, -2::-1], measure, -np.inf).min(axis=-1)
+        own, others = combination.exponents(trials[i], trials[j])
+        one = _Grid.of(trials[i], successes[outcome, i], own)
+        two = _Grid.of(trials[j], successes[outcome, j], others)
+        # A step from one level of the first rate to the next gives the second rate what is left of the product; taking
+        # each rate at its worst within the step errs on the safe side.
+        above[part] = _gap(one.high[:, :-1], two.low[:, -2::-1], measure, 0.0).max(axis=-1)
+        below[part] = _gap(one.low[:, :-1], two.high[:, -2::-1], measure, -np.inf).min(axis=-1)
     return below, above
 
 
@@ -140,7 +171,8 @@ def lower_beyond(
             gap > limit for gap in two_sample_bounds(trials, successes, pairs[unsure], measure, alpha)[0].tolist()
         ]
         found.append(pairs[above])
-    return np.concatenate(found)
+    every = np.concatenate(found)
+    return every[np.lexsort(every.T[::-1])]
 
 
 def _looks(
@@ -160,22 +192,26 @@ def _looks(
     pair is beyond the group with the highest and the group with the lowest rate in every step.
     """
     worst, gap = np.maximum if upper else np.minimum, partial(_gap, at_zero=0.0 if upper else -np.inf)
+    own, others = Combination.at(alpha).exponents(trials[:, None], trials[None, :])
     for outcome, pairs in enumerate(compared):
-        if not pairs.any():
-            continue
-        used = np.flatnonzero(pairs.any(axis=0) | pairs.any(axis=1))
-        grid = _Grid.of(trials[used], successes[outcome : outcome + 1, used], alpha, COARSE)
-        more, less = (grid.high[0], grid.low[0]) if upper else (grid.low[0], grid.high[0])
-        last = COARSE - 1 if upper else COARSE
-        most = worst.reduce([gap(more[:, s].max(), less[:, last - s].min(), measure) for s in range(COARSE)])
-        if most < floor():
-            continue
-        # Groups by groups, one step after another.
-        outer = worst.reduce([gap(more[:, s, None], less[None, :, COARSE - s - 1], measure) for s in range(COARSE)])
-        inner = worst.reduce([gap(more[:, s, None], less[None, :, COARSE - s], measure) for s in range(COARSE)])
-        i, j = np.nonzero(pairs[np.ix_(used, used)])
-        named = np.stack([np.full(len(i), outcome), used[i], used[j]], axis=1)
-        yield named, *((inner[i, j], outer[i, j]) if upper else (outer[i, j], inner[i, j]))
+        for one, other in np.unique(np.stack([own[pairs], others[pairs]], axis=1), axis=0).tolist():
+            those = pairs & (own == one) & (others == other)
+            first, second = np.flatnonzero(those.any(axis=1)), np.flatnonzero(those.any(axis=0))
+            grid, grid_of_second = (
+                _Grid.of(trials[used], successes[outcome, used], np.full(len(used), exponent), COARSE)
+                for used, exponent in ((first, one), (second, other))
+            )
+            more, less = (grid.high, grid_of_second.low) if upper else (grid.low, grid_of_second.high)
+            last = COARSE - 1 if upper else COARSE
+            most = worst.reduce([gap(more[:, s].max(), less[:, last - s].min(), measure) for s in range(COARSE)])
+            if most < floor():
+                continue
+            # Groups by groups, one step after another.
+            outer = worst.reduce([gap(more[:, s, None], less[None, :, COARSE - s - 1], measure) for s in range(COARSE)])
+            inner = worst.reduce([gap(more[:, s, None], less[None, :, COARSE - s], measure) for s in range(COARSE)])
+            i, j = np.nonzero(those[np.ix_(first, second)])
+            named = np.stack([np.full(len(i), outcome), first[i], second[j]], axis=1)
+            yield named, *((inner[i, j], outer[i, j]) if upper else (outer[i, j], inner[i, j]))
 
 
 def _gap(more: Floats, less: Floats, measure: str, at_zero: float) -> Floats:

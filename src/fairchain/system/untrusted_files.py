@@ -37,7 +37,7 @@ def read_plain(path: Path, most: int) -> bytes:
         with open_plain(path) as file:
             content = file.read(most + 1)
     except FileNotFoundError:
-        raise UnreadableError("no such file", missing=True) from None
+        raise UnreadableError("file not found", missing=True) from None
     except (OSError, ValueError) as error:
         raise UnreadableError(f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if len(content) > most:

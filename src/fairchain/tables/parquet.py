@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 
 from fairchain.errors import DataError
-from fairchain.messages import shown
+from fairchain.messages import needs, shown
 from fairchain.system.isolation import new_interpreter
 from fairchain.tables.columns import SEPARATOR, Column, NumberCells, TextCells
 from fairchain.tables.frames import NESTED, column_of
@@ -52,9 +52,7 @@ def read_parquet(path: Path, limits: TableLimits) -> tuple[int, dict[str, Column
         if file.read(len(MAGIC)) != MAGIC:
             raise DataError(f"{path}: not a Parquet file; save it as one again, or name it by what it is")
     if find_spec("polars") is None:
-        raise DataError(
-            f"{path}: reading a Parquet file needs the package polars; install it, or save the table as .csv"
-        )
+        raise DataError(f"{path}: {needs('a Parquet file', 'polars', 'fairchain[parquet]')}, or save the table as .csv")
     try:
         child = subprocess.Popen(
             new_interpreter(_CHILD, str(path), *map(str, astuple(limits))),

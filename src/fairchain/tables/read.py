@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
-from fairchain.messages import doubled, near, shown
+from fairchain.messages import FILE_NOT_FOUND, doubled, shown, unknown
 from fairchain.spec.schema import NA_VALUES
 from fairchain.tables.columns import CodedCells, Column, NumberCells, numbers_in, parse_number
 from fairchain.tables.delimited import read_delimited
@@ -26,9 +26,8 @@ from fairchain.tables.parquet import read_parquet
 
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 READ = "a .csv, .tsv, .csv.gz or .parquet file, a pandas or polars frame, or a mapping of names to columns"
-NO_COLUMN = "{source}: there is no column {name} ({hint}){advice}"
+NO_COLUMN = "{source}: {problem}{advice}"
 HEADER_ADVICE = "; if the first row contains data, write one above it that names the columns"
-NO_FILE = "{path}: no such file; give {read}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +61,7 @@ class RawTable:
             if any(parse_number(other) is not None for other in self.names):
                 advice += HEADER_ADVICE
             raise DataError(
-                NO_COLUMN.format(source=self.source, name=shown(name), hint=near(name, self.names), advice=advice)
+                NO_COLUMN.format(source=self.source, problem=unknown("column", name, self.names), advice=advice)
             )
         return self.load(name)
 
@@ -212,7 +211,7 @@ def _read_file(path: Path, limits: TableLimits) -> RawTable:
             found = texts = read_delimited(path, limits)
             count = next(iter(texts.values())).count
     except FileNotFoundError:
-        raise DataError(NO_FILE.format(path=path, read=READ)) from None
+        raise DataError(FILE_NOT_FOUND.format(path=path, remedy=f"give {READ}")) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}); give {READ}") from None
     except ValueError as error:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError, SpecError
-from fairchain.messages import near, shown
+from fairchain.messages import shown, unknown
 from fairchain.spec import Texts
 from fairchain.tables import RawTable, read_table
 from fairchain.text.files import digest_of, keep, kept, key_of, limited_lines, stamps_of
@@ -354,7 +354,7 @@ def _present(source: str, names: Sequence[str], beside: Beside) -> list[str]:
     """Return the names of the other columns, all of which there must be."""
     for name, key in beside.items():
         if name not in names:
-            raise DataError(f"{source}: there is no column {shown(name)} ({near(name, names)}); change or remove {key}")
+            raise DataError(f"{source}: {key}: {unknown('column', name, names)}")
     return list(beside)
 
 
@@ -374,10 +374,9 @@ def _from_json(
         if isinstance(found, dict):
             if column is None:
                 raise DataError(f'{path}: holds objects; say which key has the text: column = "..." in [population]')
-            for name, remedy in ((column, ""), *((name, f"; change or remove {key}") for name, key in beside.items())):
+            for name, where in ((column, "column in [population]"), *beside.items()):
                 if name not in found:
-                    known = near(name, list(found))
-                    raise DataError(f"{path}, line {number:,}: there is no key {shown(name)} ({known}){remedy}")
+                    raise DataError(f"{path}, line {number:,}: {where}: {unknown('key', name, list(found))}")
             cells = [found[name] for name in beside]
             found = found[column]
         else:
@@ -412,7 +411,7 @@ def _from_table(
         if column is None and len(header) > 1:
             raise DataError(f'{path}: has {len(header)} columns; say which one has the texts: column = "..."')
         if column is not None and column not in header:
-            raise DataError(f"{path}: there is no column {shown(column)} ({near(column, header)})")
+            raise DataError(f"{path}: {unknown('column', column, header)}")
         place = 0 if column is None else header.index(column)
         others = [header.index(name) for name in _present(str(path), header, beside)]
         for number, row in enumerate(rows, 1):

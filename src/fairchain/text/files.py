@@ -23,7 +23,7 @@ from fairchain.system.atomic_write import place
 
 DIGEST = 32
 CANNOT_BE_READ = "{path}: cannot be read ({strerror})"
-NO_FILE = "{path}: no such file"
+NO_FILE = "{path}: file not found"
 
 
 @contextmanager

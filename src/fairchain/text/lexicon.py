@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError, SpecError
-from fairchain.messages import suggest
+from fairchain.messages import near
 from fairchain.spec import TextFeature
 from fairchain.spec.documents import is_file
 from fairchain.text.files import stamps_of
@@ -160,7 +160,7 @@ def _loaded(feature: TextFeature, _stamps: object) -> Lexicon:
     elif source in DATASETS:
         words, table, sha256 = dataset_vectors(source)
     else:
-        raise DataError(UNKNOWN_VECTORS.format(name=feature.name, source=source, hint=suggest(source, DATASETS)))
+        raise DataError(UNKNOWN_VECTORS.format(name=feature.name, source=source, hint=near(source, DATASETS)))
     if table is not None and not np.isfinite(table).all():
         raise DataError(VECTORS_NOT_FINITE.format(source=source))
     lexicon = Lexicon(words, table, sha256, source)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
-from fairchain.messages import suggest
+from fairchain.messages import near, unknown
 from fairchain.spec import CategoryFeature
 from fairchain.spec.documents import is_file, parse_document, read_bytes
 from fairchain.spec.schema import Text
@@ -114,7 +114,7 @@ def terms_of(feature: CategoryFeature, *, raw: bool = False) -> Terms:
         if value not in NONE_VALUES and value not in lists:
             known = [name for name in lists if name != NEUTRAL]
             raise SpecError(
-                f'{where}: no words for "{value}" ({suggest(value, known)}); the value of texts that mention none of '
+                f'{where}: no words for "{value}" ({near(value, known)}); the value of texts that mention none of '
                 'the others is called "none", or has an empty list'
             )
     if len(without) > 1:
@@ -153,8 +153,8 @@ def lists_of(feature: CategoryFeature) -> Lists:
         return _read(Path(stated))
     if stated not in SHIPPED:
         raise SpecError(
-            f'feature "{feature.name}".terms: there is no list "{stated}" ({suggest(stated, SHIPPED)}); a file is '
-            "named with its suffix, .toml or .json"
+            f'feature "{feature.name}".terms: a file is named with its suffix, .toml or .json; else: '
+            f"{unknown('list', stated, SHIPPED)}"
         )
     return shipped(stated)
 

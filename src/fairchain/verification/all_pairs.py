@@ -12,6 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
+from fairchain.executors import AnyWorkers, open_workers
 from fairchain.number_format import Bounded
 from fairchain.prepare import Case
 from fairchain.records import Record
@@ -20,7 +21,7 @@ from fairchain.spec.properties import outcome_names
 from fairchain.statistics import DIFFERENCE, RATIO, Interval, Tally
 from fairchain.statistics.intervals import pair_bounds, probability_any_time
 from fairchain.verification.record import GroupRate
-from fairchain.verification.sampler import Sampler, default_workers, thread_pool
+from fairchain.verification.sampler import Sampler
 from fairchain.verification.verdict import Verdict
 
 ROUNDS, BATCH = 20_000, 4096
@@ -56,7 +57,7 @@ def estimate_all_pairs(
     case: Case,
     *,
     rounds: int = ROUNDS,
-    workers: int | None = None,
+    workers: AnyWorkers = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> AllPairs | None:
     """Estimate every group and pair of a case; None where groups are not compared side by side, or rows are counted.
@@ -83,7 +84,7 @@ def estimate_all_pairs(
     spec, comparison = case.spec, case.comparison
     if case.population is None or getattr(spec.property, "compare", "") != "groups":
         return None
-    tally = _counted(case, rounds, workers or default_workers(), progress)
+    tally = _counted(case, rounds, workers, progress)
     names, outcomes, delta = comparison.counted, outcome_names(spec, comparison), spec.guarantee.delta
     trials = np.broadcast_to(tally.trials, tally.successes.shape)
     low, high = probability_any_time(tally.successes, trials, delta / tally.successes.size)
@@ -122,16 +123,14 @@ def all_pairs_of_rows(verdict: Verdict) -> AllPairs:
     return AllPairs(groups, tuple(pairs), comparison.measure, verdict.rounds, verdict.delta)
 
 
-def _counted(case: Case, rounds: int, workers: int, progress: Callable[[int, int], None] | None) -> Tally:
+def _counted(case: Case, rounds: int, workers: AnyWorkers, progress: Callable[[int, int], None] | None) -> Tally:
     comparison = case.comparison
     assert case.model is not None
     groups = tuple(range(len(comparison.counted)))
     tally = Tally.empty(len(groups), len(comparison.rows))
     done, chunk = 0, FIRST_CHUNK
-    with thread_pool(workers) as pool:
-        sampler = Sampler(
-            case.model, case.population, case.seed.value, comparison, coupled=True, pool=pool, workers=workers
-        )
+    with open_workers(workers) as opened:
+        sampler = Sampler(case.model, case.population, case.seed.value, comparison, coupled=True, workers=opened)
         while done < rounds:
             batch = sampler.run(chunk, min(BATCH, rounds - done), groups, lambda _: False)
             tally += Tally.of_batch(batch.rounds, batch.together, groups, len(groups))

@@ -11,6 +11,7 @@ from fractions import Fraction
 from threading import Event
 from typing import Protocol
 
+from fairchain.executors import Workers
 from fairchain.prepare import Case
 from fairchain.spec.properties import in_own_unit
 from fairchain.statistics import Decision, Inference, Interval
@@ -90,7 +91,7 @@ class AnswerEngine(Protocol):
     def partial(self) -> bool:
         """Whether a cancelled run still has an answer."""
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer the case; a partial engine stops soon after `cancel` is set."""
 
 

@@ -1,15 +1,16 @@
 """Bounding engine: certain bounds by branch and bound, combined with sampling of what they leave open.
 
 Two kinds of work alternate, whichever is forecast to narrow the interval more for its cost: halving boxes, and drawing
-rounds in the open ones. Costs are counted, not timed, so that a run depends on the seed and the budget only. A verdict
-that the certain bounds give alone is proved: its error probability is 0.
+rounds. Rounds are those of a plain run until so much is settled that drawing in the open boxes only, which takes
+longer, pays. Costs are counted, not timed, so that a run depends on the seed and the budget only. A verdict that the
+certain bounds give alone is proved: its error probability is 0.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Event
 from typing import Any
@@ -17,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.executors import Workers, default_workers, open_workers
+from fairchain.executors.workers import Halted
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature
@@ -30,19 +33,22 @@ from fairchain.verification.boxes import Floats, box_space
 from fairchain.verification.partition import LabelledBoxes, Partition, label_bounds
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import FreeRegion
-from fairchain.verification.sampler import labels_in, thread_pool
+from fairchain.verification.sampler import Sampler, labels_in
 from fairchain.verification.verdict import BoundsRecord
 from fairchain.verification.witnesses import WITNESSES, changed_points
 
 # Boxes that are halved at a time, at least, and the part of all work so far that one step takes.
 LEAST_BOXES, STEP = 64, 0.1
 # An answer by sampling ends the run unless a proof is forecast to need at most so many boxes in all, one for each
-# member. Before that many boxes are bounded that a forecast means something, nothing is sampled.
+# member. Before so many boxes are bounded, a forecast means nothing.
 PATIENCE, FIRST_FORECAST = 2**16, 2**9
-# A new stratum begins when the open probability has fallen to this part of that of the last one.
+# A new stratum begins when the open probability, times the cost of a round, has fallen to this part of the last one's.
 NEW_STRATUM = 0.9
-# Bounding a box costs as much as so many times its multiplications would in plain evaluations.
-OVERHEAD = 8
+# While nothing is decided, halving takes at most as long as sampling, and this part of it if it gains nothing.
+EXPLORED = 0.05
+# Measured costs in plain evaluations of the network: of a box, for each evaluation that its multiplications would make,
+# and besides; and of drawing a round in open boxes, besides its evaluations.
+OVERHEAD, PER_BOX, PER_DRAW = 16, 120, 5
 REPORT_EVERY = 0.2
 # Rounds of a chunk, and substreams of the choice of a box and of a member of a mean.
 CHUNK = 8192
@@ -65,11 +71,12 @@ class BoundingEngine:
     seconds: float | None = None
     partial: bool = True
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about a feed-forward ReLU network with independent features."""
         start = time.perf_counter()
-        with thread_pool(workers) as pool:
-            run = BoundingRun(case, pool.map if pool is not None else map, sampling=self.sampling)
+        # Boxes are halved in small steps that depend on each other: threads, whatever the executor.
+        with open_workers(default_workers() if workers.remote else workers) as opened:
+            run = BoundingRun(case, opened, sampling=self.sampling)
             budget = case.spec.guarantee.budget.seconds if self.seconds is None else self.seconds
             stopped = run.go(start + budget, cancel, progress)
         return run.answer(stopped)
@@ -82,8 +89,8 @@ class BoundingRun:
     ----------
     case
         The question.
-    apply
-        As `map`, over several threads.
+    workers
+        Threads to use.
     sampling
         Whether rounds are drawn.
 
@@ -93,12 +100,15 @@ class BoundingRun:
         If the question or the network is not one that boxes can answer.
     """
 
-    def __init__(self, case: Case, apply: Callable[..., Any] = map, *, sampling: bool = True) -> None:
+    def __init__(self, case: Case, workers: Workers | None = None, *, sampling: bool = True) -> None:
         comparison, spec, model = case.comparison, case.spec, case.model
         bounds = label_bounds(model)
         assert model is not None
         self.case, self.space = case, box_space(case)
+        apply = map if workers is None or workers.pool is None else workers.pool.map
         self.partition = Partition(self.space, bounds, model.predict, comparison, apply)
+        self._sampler = Sampler(model, case.population, case.seed.value, comparison, workers=workers)
+        self._halted: Halted = lambda _seconds: False
         groups, outcomes = len(comparison.counted), len(comparison.rows)
         relative = comparison.measure == "ratio"
         delta, limit = spec.guarantee.delta, limit_of(spec)
@@ -111,7 +121,7 @@ class BoundingRun:
         self._chunk = 0
         self._sampled: LabelledBoxes | None = None
         # Evaluations that bounding one box costs, and what each kind of work has cost so far.
-        self._cost = bounds.linear.cost * OVERHEAD
+        self._cost = bounds.linear.cost * OVERHEAD + PER_BOX
         self._halving_cost, self._sampling_cost = 0.0, 1.0
         self._gain = math.inf
         self._bound()
@@ -122,6 +132,7 @@ class BoundingRun:
         """Work until the question is decided or the budget is spent; return why it ended."""
         spec, most = self.case.spec, int(self.case.spec.guarantee.budget.rounds)
         reported = start = time.perf_counter()
+        self._halted = lambda seconds: cancel.is_set() or time.perf_counter() + seconds > deadline
         while not self._done():
             now = time.perf_counter()
             if cancel.is_set():
@@ -170,7 +181,9 @@ class BoundingRun:
         """
         if self.rule.decision is not Decision.UNDECIDED or not self._sampling or left <= 0:
             return True
-        return self.partition.boxes < FIRST_FORECAST or self._gain * self._sampling_cost >= 1
+        if self._halving_cost <= EXPLORED * self._sampling_cost:
+            return True
+        return self._halving_cost <= self._sampling_cost <= self._gain * self._sampling_cost**2
 
     def halve(self) -> bool:
         """Halve some open boxes; return whether there were any."""
@@ -181,7 +194,7 @@ class BoundingRun:
         spent = max(1, self.partition.boxes - bounded) * self._cost
         self._halving_cost += spent
         after = max(self.partition.open_mass, 1e-300)
-        self._gain = math.log(before / after) / spent if before > after else 0.5 * min(self._gain, 1 / spent)
+        self._gain = math.log(before / after) / spent if before > after else EXPLORED * min(self._gain, 1 / spent)
         self._bound()
         return True
 
@@ -198,33 +211,45 @@ class BoundingRun:
     # -- Sampling ----------------------------------------------------------------------------------------------------
 
     def sample(self, most: int) -> bool:
-        """Draw a batch of rounds in the open boxes; return whether there was anything to draw."""
+        """Draw a batch of rounds, in the open boxes if that pays; return whether there was anything to draw."""
         partition = self.partition
         if self.rule.decision is not Decision.UNDECIDED or not self._sampling:
             return False
         if most <= 0 or not len(partition.open):
             return False
-        strata = self.rule.strata
-        if not strata or partition.open_mass < NEW_STRATUM * strata[-1].mass:
+        groups = len(self.case.comparison.subgroups)
+        mass, cost = 1.0, float(groups)
+        if self._sampled is not None:
+            mass, cost = self.rule.strata[-1].mass, cost + PER_DRAW
+        if partition.open_mass * (groups + PER_DRAW) < NEW_STRATUM * mass * cost:
             self._sampled = partition.open
             slack = 8 * partition.error + len(partition.open) * 2.0**-50 + self.space.draw_error
             self.rule.begin(partition.settled(), partition.open_mass, slack)
+        elif not self.rule.strata:
+            # All inputs, as a plain run draws them.
+            self.rule.begin(np.zeros_like(self.rule.low), 1.0, 0.0)
         plan = self.rule.plan()
-        tally = self._batch(plan, min(plan.rounds, most))
-        self.rule.observe(plan, tally)
+        self.rule.observe(plan, self._batch(plan, min(plan.rounds, most)))
         return True
 
     def _batch(self, plan: BatchPlan, rounds: int) -> Tally:
         comparison = self.case.comparison
         subgroups = comparison.asks(plan.groups)
-        together = np.zeros((len(comparison.rows), len(plan.groups), len(plan.groups)), np.int64)
-        for start in range(0, rounds, CHUNK):
-            labels, places = self._labels_of(min(CHUNK, rounds - start), subgroups)
-            self._labels |= labels_in(labels)
-            self._keep_witnesses(labels, places, subgroups)
-            together += count_together(comparison.fold(labels), comparison.rows)
+        if self._sampled is None:
+            batch = self._sampler.run(self._chunk, rounds, plan.groups, self._halted)
+            self._chunk += batch.chunks
+            self._labels.update(batch.labels)
+            rounds, together, cost = batch.rounds, batch.together, len(subgroups)
+        else:
+            together = np.zeros((len(comparison.rows), len(plan.groups), len(plan.groups)), np.int64)
+            for start in range(0, rounds, CHUNK):
+                labels, places = self._labels_of(min(CHUNK, rounds - start), subgroups)
+                self._labels |= labels_in(labels)
+                self._keep_witnesses(labels, places, subgroups)
+                together += count_together(comparison.fold(labels), comparison.rows)
+            cost = len(subgroups) + PER_DRAW
         self.evaluations += rounds * len(subgroups)
-        self._sampling_cost += rounds * len(subgroups)
+        self._sampling_cost += rounds * cost
         return Tally.of_batch(rounds, together, plan.groups, len(comparison.counted))
 
     def _labels_of(self, rounds: int, subgroups: Sequence[int]) -> tuple[NDArray[np.integer], Floats]:
@@ -268,10 +293,14 @@ class BoundingRun:
         """Return what is known."""
         partition = self.partition
         seen = {label for label in range(32) if int(partition.labels) >> label & 1} | self._labels
-        if len(seen) < 2 and len(partition.open):
-            # A constant network is one whose every input has the same label, so the open part is looked at.
+        unseen = self._sampled is None and self.rule.rounds > 0 and not self.witnesses
+        if (len(seen) < 2 or unseen) and len(partition.open):
+            # A constant network is one whose every input has the same label, so the open part is looked at; inputs
+            # with different decisions are there too.
             self._sampled = partition.open
-            labels, _ = self._labels_of(1024, range(len(self.case.comparison.subgroups)))
+            subgroups = range(len(self.case.comparison.subgroups))
+            labels, places = self._labels_of(1024, subgroups)
+            self._keep_witnesses(labels, places, subgroups)
             seen |= labels_in(labels)
             self.evaluations += labels.size
         mass = partition.open_mass if len(partition.open) else 0.0

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import floor, inf, log, prod
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
 from fairchain.errors import ModelError, SpecError
+from fairchain.executors import Workers
 from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature, Feature, ProbabilityFormula, Spec, Table, domain_of, groups_of
 from fairchain.spec.properties import limit_of
@@ -27,6 +29,9 @@ from fairchain.verification.sampling import SamplingEngine
 if TYPE_CHECKING:
     from fairchain.input_space import InputSpace
 
+NOT_CONTINUED = (
+    "checkpoint: only an enumeration or sampling can be continued; choose one by --engine (engine = ... in [guarantee])"
+)
 # So many evaluations are made at once: they take a few milliseconds.
 FEW_EVALUATIONS = 2048
 # A corpus with at most so many evaluations is counted at once.
@@ -41,9 +46,17 @@ LEAST_SAMPLED, HOPELESS = 2**18, 2
 FIRST_FORECAST = 1 / 16
 
 
-def engine_for(case: Case, *, certify: bool = False) -> AnswerEngine:
-    """Return the engine that answers a case; with `certify`, one whose answers have certificates."""
+def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = None) -> AnswerEngine:
+    """Return the engine that answers a case.
+
+    With `certify` it is one whose answers have certificates, with a `checkpoint` one that continues from this file.
+    """
     guarantee = case.spec.guarantee
+    if checkpoint is not None:
+        if guarantee.engine not in ("enumeration", "sampling") or isinstance(case.spec.population, Table):
+            raise SpecError(NOT_CONTINUED)
+        if not case.model_sha256:
+            raise ModelError("checkpoint: needs a model that is a file, since a function may have changed meanwhile")
     if isinstance(case.spec.population, Table):
         from fairchain.verification.counting import CountingEngine
 
@@ -53,13 +66,13 @@ def engine_for(case: Case, *, certify: bool = False) -> AnswerEngine:
     if guarantee.engine == "enumeration":
         from fairchain.verification.enumeration import EnumerationEngine
 
-        return EnumerationEngine()
+        return EnumerationEngine(checkpoint=checkpoint)
     if guarantee.engine == "bounds":
         from fairchain.verification.bounding import BoundingEngine
 
         return BoundingEngine()
     if guarantee.engine == "sampling" or guarantee.rule == "paper":
-        return SamplingEngine()
+        return SamplingEngine(checkpoint=checkpoint)
     fewest = fewest_evaluations(case.spec)
     if fewest > MOST_SPEED * guarantee.budget.seconds:
         return SamplingEngine() if certify or not _few_axes(case.spec) else ProofEngine()
@@ -136,7 +149,7 @@ class CheapestEngine:
     _refused: bool = False
     _next_forecast: float = 0.0
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case whose inputs may be finitely many."""
         from fairchain.verification.enumeration import EnumerationEngine
 
@@ -197,7 +210,7 @@ class ProofEngine:
 
     partial: bool = True
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about a network of few features."""
         budget, groups = case.spec.guarantee.budget, len(case.comparison.subgroups)
         spent, looked = 0.0, 0
@@ -239,7 +252,7 @@ class CorpusEngine:
 
     partial: bool = True
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about finitely many texts."""
         from fairchain.verification.counting import CountingEngine, counted_evaluations
 

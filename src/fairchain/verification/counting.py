@@ -9,8 +9,7 @@ they allow.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Any, cast
@@ -20,7 +19,8 @@ from numpy.typing import NDArray
 
 from fairchain.certificate_format import RowEvidence
 from fairchain.errors import DataError
-from fairchain.models import Model, OnnxModel
+from fairchain.executors import Workers
+from fairchain.models import Model
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.base import decide
 from fairchain.models.onnx.decision import WORDS, words_that_change
@@ -37,7 +37,7 @@ from fairchain.tables import TableRows
 from fairchain.verification.answers import Answer, answer_from
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import Witness
-from fairchain.verification.sampler import labels_in, thread_pool
+from fairchain.verification.sampler import labels_in
 from fairchain.verification.witnesses import changed_rows, changed_texts
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class CountingEngine:
 
     partial: bool = True
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about the rows of a table; about those that were seen if it is cancelled."""
         comparison, rows = case.comparison, case.rows
         assert rows is not None
@@ -93,8 +93,7 @@ class CountingEngine:
             if progress is not None:
                 progress(Progress(0, done, time.perf_counter() - start, None, total))
 
-        with thread_pool(workers) as pool:
-            found = count_rows(case, pool=pool, progress=report, cancel=cancel)
+        found = count_rows(case, workers=workers, progress=report, cancel=cancel)
         if found.unseen and not len(found.rows):
             raise KeyboardInterrupt
         stopped = "" if not found.unseen else "interrupted" if cancel.is_set() else "evaluations"
@@ -197,7 +196,7 @@ def count_rows(
     case: Case,
     decisions: NDArray[np.integer] | None = None,
     *,
-    pool: ThreadPoolExecutor | None = None,
+    workers: Workers | None = None,
     progress: Callable[[int, int], None] | None = None,
     cancel: Event | None = None,
 ) -> RowCounts:
@@ -209,14 +208,14 @@ def count_rows(
         About the rows of a table.
     decisions
         (rows,): the label of each row, where it is known; by default the recorded ones, or those of the model.
-    pool, progress, cancel
-        Threads for the model, what is called with the rows done and wanted, and what ends the evaluation early.
+    workers, progress, cancel
+        Who evaluates rows, what is called with the rows done and wanted, and what ends the evaluation early.
     """
     rows, comparison = case.rows, case.comparison
     assert rows is not None
     assert case.concerned is not None
     assert case.members is not None
-    evaluation = _Evaluation(case, pool, progress, cancel)
+    evaluation = _Evaluation(case, workers or Workers(), progress, cancel)
     if _is_swapped(case):
         return _count_swapped(case, evaluation)
     if comparison.individual:
@@ -242,8 +241,16 @@ def count_rows(
     if known is not None:
         labels[:] = known
     else:
-        seen, found = evaluation(needed, lambda part: rows_at(rows.values, part))
-        labels[seen] = found[0]
+
+        def ask(some: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
+            found, each = evaluation(some, lambda part: rows_at(rows.values, part))
+            return found, each[0]
+
+        # A budget is spent on a random part of these rows, whatever other questions have seen.
+        budget = case.spec.guarantee.budget.evaluations
+        alone = case.shared is None or budget is not None or (case.model is not None and case.model.drawn)
+        seen, decided = ask(needed) if alone else case.shared.rows(case, needed, ask)
+        labels[seen] = decided
         seen = np.sort(seen)
     evaluated = np.zeros(len(labels), bool)
     evaluated[seen] = True
@@ -418,7 +425,7 @@ class _Evaluation:
     """The evaluation of rows by the model of a case, some at a time, until all are done, cancelled, or over budget."""
 
     case: Case
-    pool: ThreadPoolExecutor | None
+    workers: Workers
     progress: Callable[[int, int], None] | None
     cancel: Event | None
 
@@ -449,27 +456,42 @@ class _Evaluation:
                 f"guarantee.budget.evaluations: {int(budget or 0):,} are not enough for {len(rows) * times:,} "
                 "evaluations, and a population whose decisions are drawn must be counted whole; allow more"
             )
-        network = isinstance(model, OnnxModel)
         at_once = isinstance(model, FunctionModel) and model.local and self._size(model, times, most) == len(rows)
-        if not at_once:
+        if not at_once or self.workers.remote:
             # A part of the rows is a random part, whatever the order of the table.
-            words = np.random.Philox(self.case.seed.value).random_raw(len(rows))
-            rows = rows[np.argsort(words, kind="stable")]
-        evaluate = self._reading(model, times)
-        size = ROWS_PER_CALL
-        together = 4 if self.pool is not None and (network or getattr(model, "thread_safe", False)) else 1
+            order = np.random.Philox(self.case.seed.value).random_raw(len(rows))
+            rows = rows[np.argsort(order, kind="stable")]
+        read = RowReader(model, times, self.with_probabilities)
+        words = self._words(model)
         found: list[NDArray[np.integer]] = []
         done = 0
-        while done < most and not (self.cancel is not None and self.cancel.is_set()):
+
+        def part(start: int, size: int) -> RowPart:
+            chosen = rows[start : min(start + size, most)]
+            own = None if words is None else np.tile(words[chosen], times)
+            return RowPart(chosen, start // ROWS_PER_CALL, own, show)
+
+        def cancelled(_seconds: float = 0.0) -> bool:
+            return self.cancel is not None and self.cancel.is_set()
+
+        while done < most and not cancelled():
             if isinstance(model, FunctionModel):
                 size = self._size(model, times, most - done)
-            starts = range(done, min(most, done + size * together), size)
-            parts = [(rows[start : min(start + size, most)], start // ROWS_PER_CALL) for start in starts]
-            run = self.pool.map if self.pool is not None and len(parts) > 1 else map
-            found += run(lambda part: evaluate(part[0], show(part[0]), part[1]), parts)
-            done = min(most, starts[-1] + size)
-            if self.progress is not None:
-                self.progress(done * times, len(rows) * times)
+                together = 4 if model.thread_safe and not self.workers.remote else 1
+                # Where other processes answer, what a call takes here includes their start.
+                size = int(self.workers.batch((most - done) * times, 2 * SECONDS_PER_CALL) / times) or size
+            else:
+                size, together = ROWS_PER_CALL, -(-most // ROWS_PER_CALL)
+            parts = [part(start, size) for start in range(done, min(most, done + size * together), size)]
+            if isinstance(model, FunctionModel) and together == 1:
+                results = self._asked(model, read, parts)
+            else:
+                results = self.workers.map(read, parts, sizes=[len(each.rows) for each in parts], halted=cancelled)
+            for each, labels in zip(parts, results, strict=False):
+                found.append(labels)
+                done += len(each.rows)
+                if self.progress is not None:
+                    self.progress(done * times, len(rows) * times)
         if self.with_probabilities and done < most:
             raise KeyboardInterrupt
         if not found:
@@ -485,27 +507,67 @@ class _Evaluation:
         size = model.rows_per_call(SECONDS_PER_CALL / times, MOST_PER_CALL)
         return left if model.local and left < 2 * size else size
 
-    def _reading(self, model: Model, times: int) -> Callable[..., NDArray[np.integer]]:
-        """Return the function that evaluates some rows: of their numbers, values and the number of the batch.
+    def _asked(self, model: FunctionModel, read: RowReader, parts: Sequence[RowPart]) -> Iterator[NDArray[np.integer]]:
+        """Yield the labels of parts from a function that is asked for each distinct row once."""
+        with model.spread_over(self.workers):
+            for part in parts:
+                yield read(part)
 
-        Some rows are evaluated alone too where rounding may depend on the batch.
-        """
-        words: NDArray[np.uint32] | None = None
-        if model.drawn and not self.with_probabilities:
-            assert self.case.rows is not None
-            # Never a chosen seed: decisions about the rows of a sample must not be drawn until they suit.
-            seed = derive_seed(self.case.spec, model.sha256, self.case.data_sha256)
-            words = decision_words(seed, 0, len(self.case.rows.values))
+    def _words(self, model: Model) -> NDArray[np.uint32] | None:
+        """Return the word with which the decision about each row of the table is drawn, if it is."""
+        if not model.drawn or self.with_probabilities:
+            return None
+        assert self.case.rows is not None
+        # Never a chosen seed: decisions about the rows of a sample must not be drawn until they suit.
+        seed = derive_seed(self.case.spec, model.sha256, self.case.data_sha256)
+        return decision_words(seed, 0, len(self.case.rows.values))
 
-        def read(rows: NDArray[np.int64], values: NDArray[np.floating], batch: int) -> NDArray[np.integer]:
-            part = values.astype(getattr(model, "dtype", values.dtype), copy=False)
-            if self.with_probabilities:
-                ends = model.ends(part)
-                check_alone(model, part, ends, batch, ALONE_PER_CALL)
-                return ends.reshape(times, len(rows), -1)
-            own = None if words is None else np.tile(words[rows], times)
-            labels = decide(model, part, own)
-            check_alone(model, part, labels, batch, ALONE_PER_CALL, own)
-            return labels.reshape(times, -1)
 
-        return read
+@dataclass(frozen=True, eq=False)
+class RowPart:
+    """Some rows of a table as a unit of work: their numbers, the number of the batch, and the words of drawn decisions.
+
+    `show` makes the values that the model gets, in the worker; another process gets the values.
+    """
+
+    rows: NDArray[np.int64]
+    batch: int
+    words: NDArray[np.uint32] | None
+    show: Callable[[NDArray[np.int64]], NDArray[np.floating]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowPart, (self.rows, self.batch, self.words, _Shown(self.show(self.rows)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """Values that were made elsewhere."""
+
+    values: NDArray[np.floating]
+
+    def __call__(self, _rows: NDArray[np.int64]) -> NDArray[np.floating]:
+        return self.values
+
+
+@dataclass(frozen=True, eq=False)
+class RowReader:
+    """Evaluates parts of a table: labels, (times, rows), or the ends of labels, (times, rows, classes).
+
+    Some rows are evaluated alone too where rounding may depend on the batch.
+    """
+
+    model: Model
+    times: int
+    with_probabilities: bool
+
+    def __call__(self, part: RowPart) -> NDArray[np.integer]:
+        """Return what the model decides about some rows."""
+        values = part.show(part.rows)
+        values = values.astype(getattr(self.model, "dtype", values.dtype), copy=False)
+        if self.with_probabilities:
+            ends = self.model.ends(values)
+            check_alone(self.model, values, ends, part.batch, ALONE_PER_CALL)
+            return ends.reshape(self.times, len(part.rows), -1)
+        labels = decide(self.model, values, part.words)
+        check_alone(self.model, values, labels, part.batch, ALONE_PER_CALL, part.words)
+        return labels.reshape(self.times, -1)

@@ -2,31 +2,42 @@
 
 Points are evaluated in tiles: the inner columns of a tile are prepared once, the outer ones are set for each block. A
 segment is a run of blocks; workers take segments in any order, and their weights are whole numbers that are added in
-the order of the segments. A run that ends early bounds every probability by the weight that it has not seen.
+the order of the segments. A run that ends early bounds every probability by the weight that it has not seen. Finished
+segments may be kept in a checkpoint, from which a later run continues.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from dataclasses import replace as replace_field
+from importlib.metadata import version
 from math import prod
+from pathlib import Path
 from threading import Event
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from fairchain._version import __version__
 from fairchain.certificate_format import EnumerationEvidence, SegmentEvidence, chain_start, chained
-from fairchain.errors import SpecError
+from fairchain.errors import CheckpointError, SpecError
+from fairchain.executors import Workers
 from fairchain.input_space import TILE, InputSpace, Shown, input_space
 from fairchain.models import Model
 from fairchain.models.onnx.decision import WORDS, words_that_change
 from fairchain.models.tiles import Tile
 from fairchain.populations.finite import Factor
 from fairchain.prepare import Case
+from fairchain.spec.conditions import predicate_of
 from fairchain.spec.properties import in_own_unit, limit_of
 from fairchain.spec.seeds import meaning_of
 from fairchain.statistics import Decision, Interval
@@ -34,8 +45,9 @@ from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
 from fairchain.verification.answers import Answer, answer_from
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import Witness
-from fairchain.verification.sampler import in_order, labels_in, thread_pool
+from fairchain.verification.sampler import labels_in
 from fairchain.verification.witnesses import WITNESSES, changed_points
+from fairchain.verification.work_record import ANOTHER_WRITER, WorkRecord, work_record
 
 # A segment has at least so many evaluations, and a run at most so many segments, which a certificate lists.
 SEGMENT_EVALUATIONS, MOST_SEGMENTS = 2**18, 1024
@@ -45,8 +57,12 @@ LONGEST_SEGMENT = 2**26
 MOST_WEIGHTS = 1_000_000
 # Blocks among which witnesses are looked for.
 SEARCHED_BLOCKS = 8
-# Seconds between two looks at whether the rest can still change the verdict.
-LOOK_EVERY = 0.2
+# Looks at whether the rest can still change the verdict: at most so many in a run, so many pairs in all of them, and
+# none before so many evaluations, about half a second. They are at fixed places, so that a run that is continued stops
+# where one without an interruption does.
+LOOKS, LOOKED_PAIRS, FIRST_LOOK = 16, 2**16, 2**22
+# Seconds between two reports of progress.
+REPORT_EVERY = 0.2
 # Vectors of weights that are kept: a vector has a number for each point of a tile.
 MOST_VECTORS = 128
 # Sums of whole numbers below this are exact in double precision, in whatever order they are added.
@@ -231,6 +247,10 @@ class Enumerator:
         # Where labels are drawn every weight is counted in words: so many for a label as its probability has.
         self.unit = WORDS if model.drawn else 1
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy what the weights depend on; another process ends a segment that it has begun."""
+        return Enumerator, (self._model, replace_field(self._case, shared=None), self._inputs, bool)
+
     def rows(self, block: int) -> int:
         """Return how many points a block has."""
         return min(TILE, self._inputs.tile_points - block % self.strips * TILE)
@@ -275,17 +295,30 @@ class Enumerator:
 
     def shown(self, block: int, shown: Shown) -> tuple[NDArray[np.integer], Tile]:
         """Return the labels of a block's points with these protected values, and the rows; valid until the next."""
-        tile = self._tile(block)
-        for column, value in zip(self._inputs.protected, shown.values, strict=True):
-            tile.set(column, value)
-        return tile.predict(block), tile
+        tile = self._with(block, shown)
+        return tile.predict(block, self.possible(block, shown)), tile
 
     def _ends(self, block: int, shown: Shown) -> NDArray[np.int64]:
         """Return where the words of each label end, for a block's points with these protected values."""
+        return self._with(block, shown).ends(block, self.possible(block, shown))
+
+    def _with(self, block: int, shown: Shown) -> Tile:
         tile = self._tile(block)
         for column, value in zip(self._inputs.protected, shown.values, strict=True):
             tile.set(column, value)
-        return tile.ends(block)
+        return tile
+
+    def possible(self, block: int, shown: Shown) -> NDArray[np.bool_] | None:
+        """Return which points of a block are inputs with these protected values: their weight is not 0; None for all.
+
+        The decisions about individuals do not depend on their own protected values.
+        """
+        scale, vector = self._weights[-1].at((*self._digits(block), *shown.indices), block % self.strips)
+        return vector.possible if scale else np.zeros(self.rows(block), bool)
+
+    def segment(self, part: tuple[int, int]) -> Segment:
+        """Evaluate a unit of work: (first block, how many)."""
+        return self.run(*part)
 
     def run(self, first: int, blocks: int) -> Segment:
         """Evaluate some blocks, fewer if the run is halted meanwhile."""
@@ -367,13 +400,16 @@ class EnumerationEngine:
         The space, where it is known already.
     seconds
         Budget in place of the spec's.
+    checkpoint
+        A file of finished segments, which are not evaluated again; new ones are added to it.
     """
 
     partial: bool = True
     inputs: InputSpace | None = None
     seconds: float | None = None
+    checkpoint: Path | None = None
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case whose inputs are finitely many."""
         start = time.perf_counter()
         assert case.model is not None
@@ -388,20 +424,48 @@ class EnumerationEngine:
             return cancel.is_set() or time.perf_counter() > deadline
 
         enumerator = Enumerator(case.model, case, inputs, halted)
-        run = _Run(case, inputs, enumerator.unit, start, progress)
-        with thread_pool(workers) as pool:
-            size = _segment_blocks(enumerator.blocks, inputs, len(case.comparison.rows))
-
-            def work(place: int) -> Segment:
-                return enumerator.run(place * size, min(size, enumerator.blocks - place * size))
-
-            segments = in_order(pool, workers, work, -(-enumerator.blocks // size), lambda _waiting: halted())
-            for place, segment in enumerate(segments, 1):
-                run.add(segment)
-                if run.points < enumerator.points_before(min(place * size, enumerator.blocks)) or run.settled():
-                    break
-            segments.close()
+        size = _segment_blocks(enumerator.blocks, inputs, len(case.comparison.rows))
+        count = -(-enumerator.blocks // size)
+        run = _Run(case, inputs, enumerator.unit, count, start, progress)
+        with ExitStack() as stack:
+            record = None
+            if self.checkpoint is not None:
+                record = stack.enter_context(work_record(self.checkpoint, _question(case, inputs, size)))
+                _restore(run, record, self.checkpoint)
+            first = run.segments
+            if first < count and not run.settled:
+                blocks = range(first * size, enumerator.blocks, size)
+                parts = [(block, min(size, enumerator.blocks - block)) for block in blocks]
+                segments = workers.map(enumerator.segment, parts, halted=lambda _seconds: halted())
+                stack.callback(segments.close)
+                for place, segment in enumerate(segments, first + 1):
+                    found = run.add(segment)
+                    if run.points < enumerator.points_before(min(place * size, enumerator.blocks)):
+                        break
+                    if record is not None:
+                        record.add(msgspec.json.encode(found))
+                    if run.settled:
+                        break
         return run.answer(enumerator, "interrupted" if cancel.is_set() else "seconds")
+
+
+def _question(case: Case, inputs: InputSpace, size: int) -> str:
+    """Return the hash of all that the segments of a run depend on, the programs that compute them included."""
+    start = chain_start(case.model_sha256, case.data_sha256, meaning_of(case.spec))
+    programs = [__version__, *(version(name) for name in ("numpy", "onnxruntime"))]
+    layout = [inputs.order, [inputs.space.sizes[column] for column in inputs.order], inputs.summed, size]
+    return hashlib.sha256(json.dumps([start, programs, layout]).encode()).hexdigest()
+
+
+def _restore(run: _Run, record: WorkRecord, path: Path) -> None:
+    """Add the segments of a checkpoint to a run."""
+    try:
+        for piece in record.pieces:
+            found = msgspec.json.decode(piece, type=SegmentEvidence)
+            weights = [[[int(each) for each in own] for own in parts] for parts in found.weights]
+            run.add(Segment(found.points, found.evaluations, frozenset(found.labels), weights, found.inputs))
+    except (msgspec.DecodeError, ValueError):
+        raise CheckpointError(ANOTHER_WRITER.format(path)) from None
 
 
 def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
@@ -413,20 +477,39 @@ def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
 
 
 class _Run:
-    """The segments of a run so far, and what they come to; `points` were evaluated."""
+    """The segments of a run so far, and what they come to.
 
-    def __init__(self, case: Case, inputs: InputSpace, unit: int, start: float, progress: Report | None) -> None:
+    `segments` of them with `points` were evaluated; `settled` says whether the others cannot change the verdict.
+    """
+
+    def __init__(
+        self, case: Case, inputs: InputSpace, unit: int, count: int, start: float, progress: Report | None
+    ) -> None:
         self._case, self._inputs, self._start, self._progress = case, inputs, start, progress
-        self._segments: list[Segment] = []
-        self._looked = start
+        self._evidence: list[SegmentEvidence] = []
+        self._chain = chain_start(case.model_sha256, case.data_sha256, meaning_of(case.spec))
+        looks = min(LOOKS, count, LOOKED_PAIRS // max(1, int(case.comparison.compared.sum())))
+        self._looks = {count * look // looks for look in range(1, looks)}
+        self._reported = start
         self._totals = [[mass * unit for mass in masses] for masses in inputs.part_masses]
         self._sums: list[list[list[int]]] = []
         self.points = self._evaluations = 0
+        self.settled = False
         self._trials = [0] * len(inputs.parts)
 
-    def add(self, segment: Segment) -> None:
-        """Add a segment."""
-        self._segments.append(segment)
+    @property
+    def segments(self) -> int:
+        """How many segments there are so far."""
+        return len(self._evidence)
+
+    def add(self, segment: Segment) -> SegmentEvidence:
+        """Add a segment; return what a certificate says about it."""
+        weights = [[[str(each) for each in own] for own in parts] for parts in segment.weights]
+        labels = sorted(segment.labels)
+        found = SegmentEvidence(segment.points, segment.evaluations, segment.trials, labels, weights, "")
+        self._chain = chained(self._chain, found)
+        found = replace(found, chain=self._chain)
+        self._evidence.append(found)
         self.points += segment.points
         self._evaluations += segment.evaluations
         self._trials = [one + other for one, other in zip(self._trials, segment.trials, strict=True)]
@@ -437,19 +520,19 @@ class _Run:
                 [[a + b for a, b in zip(mine, theirs, strict=True)] for mine, theirs in zip(one, other, strict=True)]
                 for one, other in zip(self._sums, segment.weights, strict=True)
             ]
+        if len(self._evidence) in self._looks and self._evaluations >= FIRST_LOOK:
+            self.settled = self._inference().decision is not Decision.UNDECIDED
+        self._report()
+        return found
 
-    def settled(self) -> bool:
-        """Return whether the points that are left cannot change the verdict; looked at now and then."""
+    def _report(self) -> None:
+        """Report progress now and then."""
         now = time.perf_counter()
-        if now - self._looked < LOOK_EVERY or self.points == self._inputs.points:
-            return False
-        found = self._inference()
-        self._looked = time.perf_counter()
-        if self._progress is not None:
-            gap = Interval(*in_own_unit(self._case.spec, found.gap()))
-            total = self._inputs.evaluations
-            self._progress(Progress(0, self._evaluations, now - self._start, gap, total))
-        return found.decision is not Decision.UNDECIDED
+        if self._progress is None or now - self._reported < REPORT_EVERY or self.points == self._inputs.points:
+            return
+        gap = Interval(*in_own_unit(self._case.spec, self._inference().gap()))
+        self._progress(Progress(0, self._evaluations, now - self._start, gap, self._inputs.evaluations))
+        self._reported = time.perf_counter()
 
     def _inference(self) -> EnumeratedRates:
         comparison, outcomes = self._case.comparison, range(1, 1 + len(self._case.comparison.rows))
@@ -480,7 +563,7 @@ class _Run:
         return answer_from(
             case,
             found,
-            self._evidence(),
+            self._all_evidence(),
             engine="enumeration",
             delta=0.0,
             rounds=0,
@@ -492,24 +575,16 @@ class _Run:
             exact_gap=found.exact_gap if whole else None,
         )
 
-    def _evidence(self) -> EnumerationEvidence:
-        inputs, spec = self._inputs, self._case.spec
-        chain = chain_start(self._case.model_sha256, self._case.data_sha256, meaning_of(spec))
-        segments = []
-        for segment in self._segments:
-            weights = [[[str(each) for each in own] for own in parts] for parts in segment.weights]
-            labels = sorted(segment.labels)
-            found = SegmentEvidence(segment.points, segment.evaluations, segment.trials, labels, weights, "")
-            chain = chained(chain, found)
-            segments.append(replace(found, chain=chain))
-        names = [feature.name for feature in spec.features]
+    def _all_evidence(self) -> EnumerationEvidence:
+        inputs = self._inputs
+        names = [feature.name for feature in self._case.spec.features]
         return EnumerationEvidence(
             points=str(inputs.points),
             order=[names[column] for column in inputs.order],
             sizes=[inputs.space.sizes[column] for column in inputs.order],
             summed=list(inputs.summed),
             outcomes=list(self._case.comparison.rows),
-            segments=segments,
+            segments=self._evidence,
         )
 
 
@@ -533,13 +608,23 @@ def _witnesses(case: Case, inputs: InputSpace, enumerator: Enumerator, found: En
     if rates[i] == rates[j] or len(pair) < 2:
         return ()
     witnesses: list[Witness] = []
+    predicate = predicate_of(case.spec)
     for block in range(min(enumerator.blocks, SEARCHED_BLOCKS)):
-        labels, rows = [], []
+        asked = np.ones(enumerator.rows(block), bool)
         for shown, _ in pair:
+            possible = enumerator.possible(block, shown)
+            asked &= True if possible is None else possible
+        labels, rows = [], []
+        for shown, _ in pair if asked.any() else ():
             decided, tile = enumerator.shown(block, shown)
             labels.append(decided)
             rows.append(tile.values.copy())
-        witnesses += changed_points(case, [name for _, name in pair], np.stack(labels), np.stack(rows))
+            if predicate is not None:
+                # Of values that the network cannot tell apart the first is shown, and it may be excluded.
+                asked &= predicate.holds(tile.values.astype(np.float64))
+        if asked.any():
+            names = [name for _, name in pair]
+            witnesses += changed_points(case, names, np.stack(labels)[:, asked], np.stack(rows)[:, asked])
         if len(witnesses) >= WITNESSES:
             break
     return tuple(witnesses[:WITNESSES])

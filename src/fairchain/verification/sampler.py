@@ -1,27 +1,24 @@
 """Rounds through the network, counted. Chunks are the unit of work; their layout never depends on the workers.
 
 A batch is a run of chunks of one size (the last one may be shorter) that follows from its number of rounds. Workers
-are threads: drawing and the network both run outside Python's lock for most of the time. A batch that is cut short
+may be threads: drawing and the network both run outside Python's lock for most of the time. A batch that is cut short
 keeps the chunks from its beginning that are done, so what is counted is always a prefix of what was planned.
 """
 
 from __future__ import annotations
 
-import os
 import threading
-import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.certificate_format import MOST_VALUES
+from fairchain.executors import Workers
+from fairchain.executors.workers import Halted
 from fairchain.models import Model
 from fairchain.models.base import decide
 from fairchain.models.onnx.rounding import check_alone
@@ -34,9 +31,10 @@ from fairchain.statistics.tally import Counts, write_together
 ROWS_PER_CALL = 4096
 # What a worker returns for one chunk: its counts, and the labels that it saw.
 Done = tuple[NDArray[np.integer], set[int]]
-Found = TypeVar("Found")
-# Whether work that takes so many seconds more should not be begun.
-Halted = Callable[[float], bool]
+# A chunk as a unit of work: its number, its rounds, and the subgroups that are evaluated.
+ChunkUnit = tuple[int, int, tuple[int, ...]]
+# Returns the labels of a chunk, of which some may be known from other questions.
+Recall = Callable[[int, int, Sequence[int], Callable[[Sequence[int]], NDArray[np.integer]]], NDArray[np.integer]]
 
 
 @dataclass(frozen=True)
@@ -79,13 +77,6 @@ def labels_in(labels: NDArray[np.integer]) -> set[int]:
     return set(np.flatnonzero(np.bincount(labels.ravel())).tolist())
 
 
-def default_workers() -> int:
-    """Return as many threads as this process may use cores."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 class Sampler:
     """Runs batches of rounds through a network.
 
@@ -97,8 +88,11 @@ class Sampler:
         The seed of the streams; the subgroups that are evaluated, and what is counted.
     coupled
         Whether all groups share a round's random numbers.
-    pool, workers
-        Threads to use, and how many there are.
+    workers
+        Who counts chunks: of a copy of this object where that is another process.
+    recall
+        Called with chunk, rounds, groups and what evaluates groups: returns labels that are known without evaluating.
+        Another process evaluates all of them.
     """
 
     def __init__(
@@ -109,19 +103,29 @@ class Sampler:
         comparison: Comparison,
         *,
         coupled: bool = True,
-        pool: ThreadPoolExecutor | None = None,
-        workers: int = 1,
+        workers: Workers | None = None,
+        recall: Recall | None = None,
     ) -> None:
+        self._recall = recall
         self._model, self._population, self._seed = model, population, seed
         self._comparison, self._coupled = comparison, coupled
-        self._pool, self._workers = pool, workers
+        self._workers = workers or Workers()
         self._own = threading.local()
         self._kept = 0
         # What the last chunk took; the next one is at most twice as long, and mostly as long.
         self.seconds = 0.0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy what the counts depend on."""
+        return partial(Sampler, coupled=self._coupled), (self._model, self._population, self._seed, self._comparison)
+
     def labels(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
         """Return (groups, rounds): the class each group gets in each round of a chunk."""
+        if self._recall is not None:
+            return self._recall(chunk, count, groups, partial(self._evaluate, chunk, count))
+        return self._evaluate(chunk, count, groups)
+
+    def _evaluate(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
         draw = partial(self._population.rounds, self._seed, chunk, count, scratch=self._scratch())
         words = decision_words(self._seed, chunk, count) if self._model.drawn else None
         if self._coupled and count * len(groups) <= ROWS_PER_CALL:
@@ -150,31 +154,28 @@ class Sampler:
             scratch = self._own.scratch = Scratch()
         return scratch
 
+    def count(self, unit: ChunkUnit) -> Done:
+        """Return the counts of one chunk, and the labels that were given in it."""
+        chunk, rounds, subgroups = unit
+        labels = self.labels(chunk, rounds, subgroups)
+        folded, rows = self._comparison.fold(labels), self._comparison.rows
+        # The counts of many chunks are kept, and none is above the rounds of its chunk.
+        counts = np.zeros((len(rows), len(folded), len(folded)), np.min_scalar_type(rounds))
+        write_together(counts, folded, rows)
+        return counts, labels_in(labels)
+
     def run(self, first: int, rounds: int, groups: Sequence[int], halted: Halted) -> Batch:
         """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if it is `halted` meanwhile."""
         size = chunk_rounds(rounds)
         sizes = [min(size, rounds - start) for start in range(0, rounds, size)]
-        subgroups = self._comparison.asks(groups)
-
-        def work(place: int) -> Done:
-            start = time.perf_counter()
-            labels = self.labels(first + place, sizes[place], subgroups)
-            folded, rows = self._comparison.fold(labels), self._comparison.rows
-            # The counts of many chunks are kept, and none is above the rounds of its chunk.
-            counts = np.zeros((len(rows), len(folded), len(folded)), np.min_scalar_type(sizes[place]))
-            write_together(counts, folded, rows)
-            seen = labels_in(labels)
-            self.seconds = time.perf_counter() - start
-            return counts, seen
-
-        def no_time(waiting: int) -> bool:
-            return halted((1 + waiting // self._workers) * self.seconds)
-
+        subgroups = tuple(self._comparison.asks(groups))
+        units = [(first + place, count, subgroups) for place, count in enumerate(sizes)]
+        costs = [count * len(subgroups) for count in sizes]
         together: Counts | None = None
         parts: list[NDArray[np.integer]] = []
         seen: set[int] = set()
         done = 0
-        for counts, labels in in_order(self._pool, self._workers, work, len(sizes), no_time):
+        for counts, labels in self._workers.map(self.count, units, sizes=costs, halted=halted):
             together = counts.astype(np.int64) if together is None else np.add(together, counts, out=together)
             # A certificate has each pair of groups once.
             self._kept += counts.size // 2
@@ -182,54 +183,7 @@ class Sampler:
                 parts.append(counts)
             seen |= labels
             done += 1
+        self.seconds = self._workers.seconds(self.count)
         assert together is not None
         kept = tuple(parts) if len(parts) == done else ()
         return Batch(first, size, sum(sizes[:done]), done, together, kept, tuple(sorted(seen)))
-
-
-def in_order(
-    pool: ThreadPoolExecutor | None,
-    workers: int,
-    work: Callable[[int], Found],
-    count: int,
-    no_time: Callable[[int], bool],
-) -> Generator[Found, None, None]:
-    """Yield the results of `work` for 0, 1, ..., a few ahead on the workers; the first one in any case.
-
-    Parameters
-    ----------
-    pool, workers
-        Threads to use, and how many there are.
-    work, count
-        What to call, with which numbers below which.
-    no_time
-        Called with the number of calls under way: whether no further one should be begun.
-    """
-    if pool is None or count == 1:
-        for place in range(count):
-            if place and no_time(0):
-                return
-            yield work(place)
-        return
-    waiting: deque[Future[Found]] = deque()
-    place = 0
-    while place < count or waiting:
-        while place < count and len(waiting) < 2 * workers and not (place and no_time(len(waiting))):
-            waiting.append(pool.submit(work, place))
-            place += 1
-        if not waiting:
-            return
-        yield waiting.popleft().result()
-
-
-@contextmanager
-def thread_pool(workers: int) -> Iterator[ThreadPoolExecutor | None]:
-    """Open threads for the time of a run; none for one worker, and none that outlive an interruption."""
-    if workers < 2:
-        yield None
-        return
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="fairchain")
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)

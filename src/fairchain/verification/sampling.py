@@ -7,15 +7,23 @@ the counts, until the rule has its answer, the budget is spent, or the run is ca
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from threading import Event
 
+import numpy as np
+
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, Look
+from fairchain.executors import Workers
+from fairchain.executors.workers import Halted
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Spec
 from fairchain.spec.properties import in_own_unit, limit_of
 from fairchain.statistics import (
+    SHARE,
     BatchPlan,
     BettingRule,
     EstimateRule,
@@ -28,7 +36,7 @@ from fairchain.statistics import (
 from fairchain.statistics.paper import DEFAULT_EPSILON
 from fairchain.verification.answers import Answer, answer_from
 from fairchain.verification.progress import Progress, Report
-from fairchain.verification.sampler import Batch, Sampler, labels_in, thread_pool
+from fairchain.verification.sampler import Batch, Sampler, labels_in
 from fairchain.verification.verdict import RunRecord
 from fairchain.verification.witnesses import find_witnesses
 
@@ -52,26 +60,36 @@ class SamplingEngine:
     leave
         Called before each batch with the rule, the evaluations and the seconds so far: whether another engine takes
         over. The answer then has `stopped == "left"`.
+    checkpoint
+        A file in which finished batches are kept, and from which a run continues.
     """
 
     partial: bool = True
     leave: Leave | None = None
+    checkpoint: Path | None = None
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case whose inputs are drawn."""
         model, spec, comparison = case.model, case.spec, case.comparison
         assert model is not None
         rule = _rule(spec, comparison)
         start = time.perf_counter()
-        with thread_pool(workers) as pool:
-            sampler = Sampler(
-                model, case.population, case.seed.value, comparison, coupled=rule.coupled, pool=pool, workers=workers
-            )
-            entries, stopped = _sample(rule, sampler, case, start, cancel, progress, self.leave)
-            record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries))
-            if len(record.labels) == 1 and stopped != "left":
-                deadline = start + spec.guarantee.budget.seconds
-                record = replace(record, look=_second_look(sampler, spec, comparison, record, deadline, cancel))
+        # Labels of other questions are here, and not where other processes count.
+        known = case.shared is not None and rule.coupled and not workers.remote
+        recall = partial(case.shared.rounds, case) if known else None
+        common = (model, case.population, case.seed.value, comparison)
+        sampler = Sampler(*common, coupled=rule.coupled, workers=workers, recall=recall)
+        with ExitStack() as stack:
+            run = sampler.run
+            if self.checkpoint is not None:
+                from fairchain.verification.kept_batches import kept_batches
+
+                run = stack.enter_context(kept_batches(sampler, rule, case, self.checkpoint)).run
+            entries, stopped = _sample(rule, sampler, run, case, start, cancel, progress, self.leave)
+        record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries))
+        if len(record.labels) == 1 and stopped != "left":
+            deadline = start + spec.guarantee.budget.seconds
+            record = replace(record, look=_second_look(sampler, spec, comparison, record, deadline, cancel))
         evaluations = sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in entries)
         looked = record.look.rounds * len(comparison.subgroups) if record.look is not None else 0
         return answer_from(
@@ -98,12 +116,16 @@ def _rule(spec: Spec, comparison: Comparison) -> Rule:
     if guarantee.epsilon is not None:
         return EstimateRule(groups, outcomes, limit, guarantee.delta, guarantee.epsilon, compared=compared)
     payoff = payoff_of(comparison.measure, compared)
+    if comparison.individual:
+        # The second subgroup never changes: only the share of the first is bet on.
+        payoff, compared = SHARE, np.triu(compared)
     return BettingRule(groups, outcomes, limit, guarantee.delta, compared=compared, payoff=payoff)
 
 
 def _sample(
     rule: Rule,
     sampler: Sampler,
+    run: Callable[[int, int, Sequence[int], Halted], Batch],
     case: Case,
     start: float,
     cancel: Event,
@@ -118,7 +140,8 @@ def _sample(
     rounds = evaluations = chunk = bounded = 0
     reported = start
     outcomes, groups, _ = rule.tally.both.shape
-    # The budget is for the whole answer, with a look at the last batch and the bounds of the gap. Both are measured.
+    # The budget is for the whole answer, with a look at the last batch, the bounds of the gap and the pairs above the
+    # threshold. All are measured.
     look = bounds = 0.0
 
     def halted(seconds: float) -> bool:
@@ -138,7 +161,7 @@ def _sample(
         if leave is not None and entries and leave(rule, evaluations, time.perf_counter() - start):
             return entries, "left"
         left = most - rounds if budget.evaluations is None else min(most - rounds, int(allowed - evaluations) // asked)
-        batch = sampler.run(chunk, min(plan.rounds, left), plan.groups, halted)
+        batch = run(chunk, min(plan.rounds, left), plan.groups, halted)
         before = time.perf_counter()
         rule.observe(plan, Tally.of_batch(batch.rounds, batch.together, plan.groups, groups))
         look = time.perf_counter() - before
@@ -148,6 +171,7 @@ def _sample(
         if look > QUICK_LOOK and rounds >= 2 * bounded:
             before = time.perf_counter()
             rule.gap()
+            rule.violators()
             bounds, bounded = time.perf_counter() - before, rounds
         now = time.perf_counter()
         if progress is not None and now - reported > REPORT_EVERY:

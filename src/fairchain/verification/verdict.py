@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairchain.certificate_format import EnumerationEvidence, Look, RowEvidence
+from fairchain.executors import Workers
+from fairchain.messages import needs
 from fairchain.number_format import bounded, close_to
 from fairchain.prepare import Case
 from fairchain.spec import Spec, Table, Texts
@@ -129,6 +131,7 @@ class Verdict:
     texts whose decision changes. `left_out` names groups below the least size, with their rows or share.
     `constant` is the decision that every input got, if all got the same; then groups cannot differ, whatever they are.
     `assumptions` are what was assumed about model and data without being stated, and `notes` what a reader should know.
+    `workers` are the other processes that computed, with versions and processors, if an executor was used.
     `unseen` rows of a table were not evaluated, since the run was stopped or its budget was spent.
     `engine` says how it was found, `delta` the probability that it is wrong, at most, and `exact` whether the whole
     population was counted, so that every number is what it is and nothing is random.
@@ -154,6 +157,7 @@ class Verdict:
     left_out: tuple[tuple[str, float], ...] = ()
     notes: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
+    workers: tuple[str, ...] = ()
     unseen: int = 0
     certifiable: bool = True
     constant: str | None = None
@@ -163,6 +167,9 @@ class Verdict:
     exact: bool
     spec: Spec = field(repr=False)
     evidence: Evidence = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Verdict {self.record.sentence}>"
 
     def __str__(self) -> str:
         return self.record.text()
@@ -257,7 +264,7 @@ class Verdict:
         try:
             pandas = import_module("pandas")
         except ImportError:
-            raise ImportError("to_frame needs pandas; install it, or use verdict.groups") from None
+            raise ImportError(f"{needs('to_frame', 'pandas')}, or use verdict.groups") from None
         rows = [(g.name, g.outcome, g.estimate, g.low, g.high, g.evaluations) for g in self.record.groups]
         return pandas.DataFrame(rows, columns=["group", "outcome", "rate", "low", "high", "evaluations"])
 
@@ -281,8 +288,8 @@ class Verdict:
         )
 
 
-def assemble(case: Case, answer: Answer, started: float) -> Verdict:
-    """Return the verdict that an answer comes to; `started` is the time at which the work began."""
+def assemble(case: Case, answer: Answer, started: float, workers: Workers | None = None) -> Verdict:
+    """Return the verdict that an answer comes to; the work began at the time `started`, and `workers` did it."""
     spec, comparison, seen = case.spec, case.comparison, answer.record.labels
     names, outcomes = comparison.counted, outcome_names(spec, comparison)
 
@@ -310,8 +317,10 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
         table_sha256=case.data_sha256,
         left_out=case.left_out,
         assumptions=case.assumptions,
+        workers=() if workers is None else workers.described,
         unseen=answer.unseen,
         notes=case.notes
+        + ((workers.note,) if workers is not None and workers.note else ())
         + _unseen_note(answer)
         + _ignored_note(spec, answer.record)
         + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-from fairchain.errors import CertificateError, SpecError
+from fairchain.errors import CertificateError
+from fairchain.executors import AnyWorkers, open_workers
 from fairchain.messages import near
 from fairchain.models import Limits
 from fairchain.prepare import Case, gather, read_question
@@ -24,7 +26,6 @@ from fairchain.system.interrupts import first_interrupt
 from fairchain.system.isolation import isolated
 from fairchain.verification.choosing import engine_for
 from fairchain.verification.progress import Report, reporting
-from fairchain.verification.sampler import default_workers
 from fairchain.verification.verdict import Verdict, assemble
 
 # Keyword arguments of `verify` that replace a key of the spec; double underscores are dots.
@@ -41,6 +42,7 @@ OVERRIDES = {
     "label": "population__label",
     "prediction": "population__prediction",
     "rows": "population__as",
+    "show_texts": "population__show_texts",
 }
 UNEXPECTED_KEYWORD = "verify() got an unexpected keyword argument {unknown!r} ({known})"
 
@@ -55,9 +57,11 @@ def verify(
     seed: int | None = None,
     allow_constant: bool | None = None,
     workers: int | None = None,
+    executor: Executor | str | None = None,
     limits: Limits | None = None,
     progress: Report | bool | None = None,
     certify: bool = False,
+    checkpoint: str | Path | None = None,
     isolate: bool = False,
     **overrides: Any,
 ) -> Verdict:
@@ -85,7 +89,10 @@ def verify(
         Instead of the spec's: whether a model that gives one decision to every input may be called FAIR. Otherwise
         its `conclusion` is CONSTANT.
     workers
-        Threads; by default one for each core.
+        How many threads, or processes of an executor; by default one for each core.
+    executor
+        Who computes, by default threads: "processes", "dask://HOST:PORT", "ray://HOST:PORT", or an executor of
+        `concurrent.futures`, for example `client.get_executor()` of a Dask client. The counts are the same.
     limits
         Limits on an untrusted network.
     progress
@@ -93,6 +100,10 @@ def verify(
     certify
         Verify a network that a certificate can be written for: a model is converted to ONNX, and its labels are
         compared. Refuse at once what no certificate could be written for, rather than after the work.
+    checkpoint
+        A file to which every finished part of an enumeration or of sampling is added, and from which a run that was
+        stopped or killed continues; the spec's `engine` says which. It is bound to the question, the network, the
+        versions of the software and the user.
     isolate
         Work in a new Python process, so that a network that crashes the runtime raises a `ModelError` instead of
         ending the caller (see `isolated`). For models that are files.
@@ -100,7 +111,7 @@ def verify(
         Values in place of keys of the spec: `protected`, `kind`, `outcome`, `given`, `criterion`, `compare`,
         `min_size` and `threshold` of the property; `delta`, `epsilon`, `rule`, `rounds`, `seconds` and
         `max_evaluations` of the guarantee; `decision`, `decision_threshold` and `labels` of the model; `label`,
-        `prediction` and `rows` of a table.
+        `prediction` and `rows` of a table; `show_texts` of texts, to quote them in full.
 
     Returns
     -------
@@ -125,24 +136,29 @@ def verify(
     changes = spec_changes(overrides)
     if isolate:
         given = {"data": data, "population": population, "seed": seed, "workers": workers, "limits": limits}
-        given |= {"allow_constant": allow_constant, **overrides}
+        given |= {"allow_constant": allow_constant, "executor": executor, "checkpoint": checkpoint, **overrides}
         with reporting(progress) as report:
             return isolated(verify, model, spec, weights=weights, certify=certify, progress=report, **given)  # type: ignore[no-any-return]
-    if workers is not None and workers < 1:
-        raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
     question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant, **changes)
-    if certify and question.guarantee.engine == "bounds" and not isinstance(question.population, Table):
-        raise CertificateError(NO_BOUNDS_CERTIFICATE)
-    if certify and question.guarantee.rule == "paper":
-        raise CertificateError(NO_PAPER_CERTIFICATE)
+    if certify:
+        refuse_uncertifiable(question)
     sources = {"weights": weights, "data": data, "population": population, "limits": limits}
-    if certify and not question.model.deterministic:
-        raise CertificateError(NO_RANDOM_CERTIFICATE)
     case = gather(model, question, **sources, network=certify)
     if certify and not case.certifiable:
         raise CertificateError(getattr(case.model, "note", "") or NO_CERTIFICATE)
-    with reporting(progress) as report:
-        return verify_case(case, workers=workers, progress=report, certify=certify)
+    with reporting(progress) as report, open_workers(workers, executor) as opened:
+        path = None if checkpoint is None else Path(checkpoint)
+        return verify_case(case, workers=opened, progress=report, certify=certify, checkpoint=path)
+
+
+def refuse_uncertifiable(question: Spec) -> None:
+    """Raise a CertificateError for a question whose answer could have no certificate."""
+    if question.guarantee.engine == "bounds" and not isinstance(question.population, Table):
+        raise CertificateError(NO_BOUNDS_CERTIFICATE)
+    if question.guarantee.rule == "paper":
+        raise CertificateError(NO_PAPER_CERTIFICATE)
+    if not question.model.deterministic:
+        raise CertificateError(NO_RANDOM_CERTIFICATE)
 
 
 def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
@@ -158,7 +174,12 @@ def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
 
 
 def verify_case(
-    case: Case, *, workers: int | None = None, progress: Report | None = None, certify: bool = False
+    case: Case,
+    *,
+    workers: AnyWorkers = None,
+    progress: Report | None = None,
+    certify: bool = False,
+    checkpoint: Path | None = None,
 ) -> Verdict:
     """Return the verdict on a case: the engine's answer, in words.
 
@@ -170,9 +191,15 @@ def verify_case(
         As for `verify`.
     certify
         Whether only engines are chosen whose answers have certificates.
+    checkpoint
+        The file from which an enumeration continues.
     """
-    engine, cancel, start = engine_for(case, certify=certify), Event(), time.perf_counter()
+    engine, cancel = engine_for(case, certify=certify, checkpoint=checkpoint), Event()
+    start = time.perf_counter()
     # From here to the verdict: what is known when Ctrl-C comes is never lost, if the engine has a partial answer.
     with first_interrupt(cancel.set) if engine.partial else nullcontext():
-        answer = engine.answer(case, workers=workers or default_workers(), cancel=cancel, progress=progress)
-        return assemble(case, answer, start)
+        with open_workers(workers) as opened:
+            if getattr(case.model, "stateless", False) and not getattr(case.model, "thread_safe", False):
+                opened.allow_processes()
+            answer = engine.answer(case, workers=opened, cancel=cancel, progress=progress)
+        return assemble(case, answer, start, opened)

@@ -13,11 +13,11 @@ from types import MappingProxyType
 from fairchain.chain.chain import Chain
 from fairchain.chain.formats import dot, drn, explicit, json_file, prism
 from fairchain.errors import ChainError
+from fairchain.messages import unknown
 from fairchain.system.atomic_write import place
 
 __all__ = ["FORMATS", "ChainFormat", "chain_text", "read_chain", "write_chain"]
 UNKNOWN_SUFFIX = "{path}: unknown suffix; use one of {suffixes}, or name the format"
-UNKNOWN_FORMAT = 'unknown format "{value}"; expected one of {formats}'
 WRITTEN_NOT_READ = '{path}: "{name}" is written but not read; read the chain from {readable}'
 TAKES_THREE_FILES = '"{value}" takes three files ({suffixes}); write it to a path'
 FORMAT_WITHOUT_INTERVALS = '"{value}" cannot hold intervals alone; write {able}, or "json", which holds both'
@@ -128,7 +128,7 @@ def read_chain(path: str | Path, format: str | None = None, *, fix_deadlocks: bo
 def format_of(path: Path, format: str | None) -> str:
     """Return the requested format, or the one of a path's suffix."""
     if format is not None and format not in FORMATS:
-        raise ChainError(UNKNOWN_FORMAT.format(value=format, formats=", ".join(FORMATS)))
+        raise ChainError(unknown("format", format, list(FORMATS)))
     if format is not None:
         return format
     for name, entry in FORMATS.items():

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fairchain.errors import ModelError
+from fairchain.messages import needs
 from fairchain.models.adapters.estimator_inputs import category_codes
 from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
 from fairchain.models.adapters.sklearn_network import ML_OPSET, keep_one_output
@@ -63,7 +64,7 @@ def to_network(
 
 def _onnxmltools() -> Any:
     if find_spec("onnxmltools") is None:
-        raise ModelError("onnxmltools is not installed: pip install 'fairchain[boosting]'")
+        raise ModelError(needs("the conversion", "onnxmltools", "fairchain[boosting]"))
     return import_module("onnxmltools")
 
 

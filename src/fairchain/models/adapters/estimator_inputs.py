@@ -6,7 +6,8 @@ categories is shown with the categories that it was fitted on, since their order
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
+from fairchain.executors.tasks import Remade
 from fairchain.messages import listed
 from fairchain.models.adapters.from_function import show_frame
 from fairchain.models.fitted import Fitted
@@ -55,15 +57,23 @@ def show_columns(
     """Return a function from feature values to the frame with these columns that the model takes."""
     show = show_frame(spec, columns, rows)
     coded = {
-        column: (place, category_codes(feature, known), known)
+        column: (place, Remade(category_codes, feature, known), known)
         for column, place, feature, known in _category_columns(fitted, columns, spec)
     }
-    if not coded:
-        return show
+    return WithCategories(show, coded) if coded else show
 
-    def with_categories(values: Values) -> Any:
-        pandas, frame = import_module("pandas"), show(values)
-        for column, (place, codes, known) in coded.items():
+
+@dataclass(frozen=True)
+class WithCategories:
+    """From feature values to a frame in which some columns are categories: their places, codes and known values."""
+
+    show: Callable[[Values], Any]
+    coded: Mapping[str, tuple[int, Callable[[Values], NDArray[np.int64]], Any]]
+
+    def __call__(self, values: Values) -> Any:
+        """Return the frame."""
+        pandas, frame = import_module("pandas"), self.show(values)
+        for column, (place, codes, known) in self.coded.items():
             if str(frame[column].dtype) != "category":  # the caller's own categories stay as they are
                 index = values[:, place]
                 taken = codes(index[~np.isnan(index)])
@@ -71,8 +81,6 @@ def show_columns(
                 made[~np.isnan(index)] = taken
                 frame[column] = pandas.Categorical.from_codes(made, categories=list(known))
         return frame
-
-    return with_categories
 
 
 def category_codes(feature: Feature, known: Sequence[Any]) -> Callable[[Values], NDArray[np.int64]]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairchain.errors import ModelError
+from fairchain.executors.tasks import Remade
 from fairchain.models.adapters.boosting_network import to_network
 from fairchain.models.adapters.converting import converted_or_asked, quiet
 from fairchain.models.adapters.estimator_inputs import (
@@ -72,6 +73,7 @@ def from_boosting(
         maker="Sigmoid" if reads == "probabilities" else "",
         rows=values_of(rows),
     )
+    original.stateless = True
 
     def convert() -> bytes:
         with quiet():
@@ -112,8 +114,7 @@ def _asked(model: Any, fitted: Fitted, reads: str) -> Callable[[Any], Any]:
         kinds = {"label": "Class", "probabilities": "Probability", "raw": "RawFormulaVal", "value": "RawFormulaVal"}
         return partial(model.predict, prediction_type=kinds[reads])
     if fitted.package == "XGBoost" and fitted.native:
-        matrix = import_module("xgboost").DMatrix
-        return lambda shown: model.predict(matrix(shown, enable_categorical=True), output_margin=reads == "raw")
+        return partial(_asked_matrix, model, reads == "raw")
     if fitted.package == "LightGBM" and fitted.native:
         return partial(model.predict, raw_score=reads == "raw")
     if reads == "probabilities":
@@ -122,9 +123,14 @@ def _asked(model: Any, fitted: Fitted, reads: str) -> Callable[[Any], Any]:
     return partial(model.predict, **{raw: True}) if reads == "raw" else model.predict
 
 
+def _asked_matrix(model: Any, raw: bool, shown: Any) -> Any:
+    matrix = import_module("xgboost").DMatrix(shown, enable_categorical=True)
+    return model.predict(matrix, output_margin=raw)
+
+
 def _positional(fitted: Fitted, spec: Spec, name: str) -> Callable[[Any], Any]:
     """Return what a model without names of columns gets: an array, as doubles, in the order of the features."""
-    flat = flat_array(spec, name)
+    flat = Remade(flat_array, spec, name)
     if fitted.package == "CatBoost" and fitted.takes_missing is False:
         raise ModelError(
             f"{name}: was fitted on an array with categories, whose columns have no names; fit it on a frame, or give "

@@ -8,12 +8,13 @@ service that costs money: about rows of a table it is asked for each distinct in
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from copy import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dis import get_instructions
 from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,17 +22,22 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError, UnansweredError
+from fairchain.executors import Workers
+from fairchain.executors.tasks import Remade
 from fairchain.models.base import (
     BATCHES,
     Answer,
     check_deterministic,
+    check_digest,
     check_rows_apart,
     check_shape,
     describe_input,
+    digest_of_labels,
     must_fit,
     random_inputs,
     same_answers,
 )
+from fairchain.models.fitted import is_predictor
 from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name, fits_own_frame, make_frame
 from fairchain.models.onnx.decision import ONE_COLUMN, DecisionRule, Ends, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.inputs import plan_feed
@@ -271,6 +277,8 @@ class FunctionModel:
     """
 
     sha256 = ""
+    # Whether copies in other processes decide alike as far as can be seen: code without a state of its own.
+    stateless = False
     later: Callable[..., OnnxModel | FunctionModel] | None = None
 
     def __init__(
@@ -293,8 +301,10 @@ class FunctionModel:
         # Where the features of `show` are in the values, if the spec has others too.
         self._places: list[int] | None = None
         self._function, self._spec = function, spec
+        self._workers: Workers | None = None
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else object if spec.text.raw else np.int32)
-        self._show = show or (flat_array(spec, name) if spec.text is None else texts_of(spec.text, name))
+        made = Remade(flat_array, spec, name) if spec.text is None else Remade(texts_of, spec.text, name)
+        self._show = show or made
         self._lock: AbstractContextManager[Any] = threading.Lock()
         self.thread_safe = bool(getattr(function, "thread_safe", False))
         if self.thread_safe:
@@ -307,6 +317,8 @@ class FunctionModel:
             inputs = rows[chosen]
         else:
             inputs = random_inputs(spec.described, 3)
+        # About these a copy in another process must decide alike; random inputs are enough of them.
+        self._tried: Values | None = inputs if self._memo is not None else random_inputs(spec.described, REPEATED)
         first = self._answers(inputs)
         if self._memo is not None and rows is not None:
             self._memo.tried(rows, chosen, first)
@@ -324,6 +336,22 @@ class FunctionModel:
         elif rows is not None and len(rows) <= REPEATED:
             # All rows are known now, so that none would be asked for again in a later batch.
             self._memo.repeat(self._call, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy everything but locks and answers so far into another process, which checks that it decides alike."""
+        left_out = dict.fromkeys(("_lock", "_memo", "_workers", "later"))
+        digest = ""
+        if self._tried is not None and self._spec.model.deterministic:
+            digest = digest_of_labels(self, self._tried)
+        return {**self.__dict__, **left_out, "agreed": digest, "kept": self._memo is not None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        digest, kept = state.pop("agreed"), state.pop("kept")
+        self.__dict__.update(state)
+        self._memo = AnswerMemo() if kept else None
+        self._lock = nullcontext() if self.thread_safe else threading.Lock()
+        if self._tried is not None:
+            check_digest(self, self._tried, digest)
 
     @property
     def certifiable(self) -> bool:
@@ -364,6 +392,25 @@ class FunctionModel:
         if self._memo is not None:
             self._memo.sparing = True
 
+    @contextmanager
+    def spread_over(self, workers: Workers) -> Iterator[None]:
+        """Let workers ask the function for new rows, if they are other processes or may become such."""
+        if workers.remote or (self.stateless and not self.thread_safe):
+            self._workers = workers
+        try:
+            yield
+        finally:
+            self._workers = None
+
+    def _spread(self, values: Values) -> Answer:
+        """Return the answers to some rows, from several workers."""
+        workers = self._workers
+        if workers is None:
+            return self._call(values)
+        size = min(BATCHES[-1], max(1, -(-len(values) // (4 * workers.count))))
+        parts = [values[start : start + size] for start in range(0, len(values), size)]
+        return np.concatenate(list(workers.map(self._call, parts, sizes=[len(part) for part in parts])))
+
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this function was loaded for the same features and the same meaning of answers."""
         must_fit(self.name, self._spec, spec)
@@ -381,8 +428,9 @@ class FunctionModel:
         one_column = {spec.model.decision, self._spec.model.decision} <= set(ONE_COLUMN)
         if inputs != asked or (spec.model.decision != self._spec.model.decision and not one_column):
             raise ModelError(f"{self.name}: was loaded for a spec with other inputs; load it with this one")
-        other = copy(self)
-        other._spec = spec
+        other = FunctionModel.__new__(FunctionModel)
+        other.__dict__.update(self.__dict__)
+        other._spec, other._tried = spec, None
         places = [names.index(feature.name) for feature in self._spec.features]
         if self._places is not None:
             places = [places[place] for place in self._places]
@@ -452,7 +500,7 @@ class FunctionModel:
         if self._places is not None:
             values = values[:, self._places]
         if self._memo is not None:
-            return self._memo(values.astype(self.dtype, copy=False), self._call, self.name)
+            return self._memo(values.astype(self.dtype, copy=False), self._spread, self.name)
         parts = [self._call(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -512,12 +560,37 @@ def from_function(
     inner = function.function if isinstance(function, FrameModel) else function
     name = f"function {getattr(inner, '__qualname__', type(inner).__name__)}"
     if not isinstance(function, FrameModel):
-        return FunctionModel(inner, spec, name, rows=values)
+        return _marked(FunctionModel(inner, spec, name, rows=values), inner)
     if spec.text is not None:
         raise ModelError(NO_FRAMES_OF_TEXTS.format(name=name))
     check_columns(name, spec.features)
     columns = [column_name(feature) for feature in spec.features if feature.model_input]
-    return FunctionModel(inner, spec, name, show=show_frame(spec, columns, rows), rows=values)
+    return _marked(FunctionModel(inner, spec, name, show=show_frame(spec, columns, rows), rows=values), inner)
+
+
+def _marked(model: FunctionModel, function: Any) -> FunctionModel:
+    model.stateless = is_stateless(function)
+    return model
+
+
+def is_stateless(function: Any) -> bool:
+    """Return whether a function is plain code of a module: it keeps nothing, and reads nothing that may change.
+
+    The names that it uses are modules, classes, functions, constants and fitted models.
+
+    >>> import base64
+    >>> is_stateless(base64.b64encode), is_stateless(lambda values: values)
+    (True, False)
+    """
+    if not isinstance(function, FunctionType) or function.__closure__ or function.__module__ == "__main__":
+        return False
+    if "<" in function.__qualname__:  # made inside another function
+        return False
+    used = [function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__]
+    plain = (ModuleType, type, FunctionType, BuiltinFunctionType, str, bytes, int, float, bool, type(None), np.ufunc)
+    return not any(each.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for each in get_instructions(function)) and all(
+        isinstance(each, plain) or is_predictor(each) for each in used
+    )
 
 
 def values_of(rows: TableRows | None) -> Values | None:

@@ -1,23 +1,27 @@
 """Keras 2 models in HDF5 files (.h5): dense layers, read from the file's description and weights without Keras.
 
 Nothing of the file is executed: the description is JSON, layers come from a short list, and weights are arrays of
-limited size in this file alone. Other layers need Keras, which `from_keras` uses for its newer files.
+limited size in this file alone. h5py runs in a process of its own (`native_reader`), since a damaged file can crash it
+or keep it busy. Other layers need Keras, which `from_keras` uses for its newer files.
 """
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
+from fairchain.messages import needs
+from fairchain.models.adapters import native_reader
 from fairchain.models.adapters.onnx_graph import OnnxGraph
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
@@ -35,16 +39,14 @@ REMEDY = (
     'keras.models.load_model("model.h5", compile=False).save("model.keras")'
 )
 Weights = Sequence[NDArray[np.float32]]
-NEEDS_H5PY = "{path}: a .h5 file needs h5py; install it: pip install 'fairchain[h5]'"
+NEEDS_H5PY = f"{{path}}: {needs('a .h5 file', 'h5py', 'fairchain[h5]')}"
 NOT_HDF5 = "{path}: not an HDF5 file; save the model again with model.save(...)"
 WEIGHTS_WITHOUT_LAYERS = (
     "{path}: holds weights without the layers they belong to; build the model in Keras, load the weights there with "
     "model.load_weights(...), and give the model to fairchain.verify"
 )
-NO_FILE = '{path}: no "{name}" in the file; {remedy}'
+NOT_IN_FILE = '{path}: no "{name}" in the file; {remedy}'
 BAD_WEIGHTS = "{path}: weights that are not numbers of this file, or too many of them; {remedy}"
-
-Found = TypeVar("Found")
 
 
 def from_h5(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel:
@@ -55,64 +57,56 @@ def from_h5(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel:
     limits = limits or Limits()
     if spec.text is not None:
         raise ModelError(f"{path}: dense layers take numbers, not texts; {REMEDY}")
-    width = sum(widths(spec.features))
-    network = _read(path, limits, lambda file: _converted(path, file, width, limits))
-    return OnnxModel.from_bytes(network, str(path), spec, limits)
+    return OnnxModel.from_bytes(h5_network(path, limits, sum(widths(spec.features))), str(path), spec, limits)
 
 
-def h5_width(path: Path, limits: Limits) -> int | None:
-    """Return how many values the network of a Keras 2 file takes: those of its first weights."""
-
-    def first(file: Any) -> int | None:
-        group = _child(path, file, "model_weights")
-        for layer in _chain(path, _description(path, file)):
-            weights = _weights_of(path, group, str(layer.get("config", {}).get("name")), limits.file_bytes)
-            if weights:
-                return len(weights[0])
-        return None
-
-    return _read(path, limits, first)
-
-
-def _read(path: Path, limits: Limits, use: Callable[[Any], Found]) -> Found:
-    """Return what is made of an open file; a damaged one ends in a ModelError."""
+def h5_network(path: Path, limits: Limits, width: int | None = None) -> bytes:
+    """Return the ONNX bytes of the network, which takes `width` values; by default as many as its first weights."""
     content = read_file(path, limits.file_bytes, "a .h5 file")
     if not content.startswith(b"\x89HDF\r\n\x1a\n"):
         raise ModelError(NOT_HDF5.format(path=path))
     if find_spec("h5py") is None:
         raise ModelError(NEEDS_H5PY.format(path=path))
+    options = {"path": str(path), "width": width, "file_bytes": limits.file_bytes}
+    return native_reader.read_in_new_process(".h5", content, options, partial(_damaged, path))
+
+
+def read_in_child(content: bytes, options: dict[str, Any]) -> bytes:
+    """Return the ONNX bytes of the network; for the process of `native_reader`."""
+    path = Path(options["path"])
     try:
         with import_module("h5py").File(io.BytesIO(content), "r") as file:
-            return use(file)
+            return _converted(path, file, options["width"], options["file_bytes"])
     except ModelError:
         raise
     except Exception as error:  # a damaged file ends in anything
-        raise ModelError(f"{path}: not a Keras model, or a damaged one ({first_line(error)}); {REMEDY}") from None
+        raise _damaged(path, first_line(error)) from None
 
 
-def _description(path: Path, file: Any) -> Any:
-    """Return the description of the layers."""
+def _damaged(path: Path, why: str) -> ModelError:
+    return ModelError(f"{path}: not a Keras model, or a damaged one ({why}); {REMEDY}")
+
+
+def _converted(path: Path, file: Any, width: int | None, most: int) -> bytes:
+    """Return the ONNX bytes of an open file whose network takes `width` values and whose weights take `most` bytes."""
     if "model_config" not in file.attrs:
         raise ModelError(WEIGHTS_WITHOUT_LAYERS.format(path=path))
     text = _text(file.attrs["model_config"])
     if len(text) > MOST_DESCRIPTION:
         raise ModelError(f"{path}: a huge description of layers; {REMEDY}")
-    return json.loads(text, object_pairs_hook=object_once)
-
-
-def _converted(path: Path, file: Any, width: int, limits: Limits) -> bytes:
-    """Return the ONNX bytes of an open file whose network takes so many values."""
-    description = _description(path, file)
-    graph, flow, units, left = OnnxGraph(), "input", width, limits.file_bytes
+    description = json.loads(text, object_pairs_hook=object_once)
+    graph, flow, units, left = OnnxGraph(), "input", width or 0, most
     group = _child(path, file, "model_weights")
     for layer in _chain(path, description):
         kind, config = str(layer.get("class_name")), layer.get("config", {})
         weights = _weights_of(path, group, str(config.get("name")), left)
         left -= sum(each.nbytes for each in weights)
+        if width is None and weights and weights[0].ndim:
+            units = width = len(weights[0])
         flow, units = _written(path, graph, kind, config, weights, flow, units)
     if flow == "input":
         raise ModelError(f"{path}: no layer that computes something; {REMEDY}")
-    return graph.to_bytes([("input", np.float32, ["batch", width])], units, flow)
+    return graph.to_bytes([("input", np.float32, ["batch", width or units])], units, flow)
 
 
 def _chain(path: Path, description: Any) -> Iterator[dict[str, Any]]:
@@ -222,7 +216,7 @@ def _child(path: Path, group: Any, name: str) -> Any:
     """Return a member of a group that is in this file: links to others are not followed."""
     h5py = import_module("h5py")
     if not isinstance(group, h5py.Group) or not isinstance(group.get(name, getlink=True), h5py.HardLink):
-        raise ModelError(NO_FILE.format(path=path, name=ascii(name)[1:-1][:80], remedy=REMEDY))
+        raise ModelError(NOT_IN_FILE.format(path=path, name=ascii(name)[1:-1][:80], remedy=REMEDY))
     return group[name]
 
 

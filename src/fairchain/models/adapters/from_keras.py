@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
+from fairchain.messages import needs
 from fairchain.models.adapters import from_torch
 from fairchain.models.adapters.converting import converted_or_asked, quiet, same_scores, unpacked
 from fairchain.models.adapters.from_function import FunctionModel, flat_array, values_of
@@ -288,7 +289,7 @@ def _objects(description: Any) -> Iterator[dict[str, Any]]:
 def _keras(path: Path) -> Any:
     """Return Keras, on the back end that the user chose, or else on one that is installed."""
     if find_spec("keras") is None:
-        raise ModelError(f"{path}: a .keras file needs Keras; install it: pip install 'fairchain[keras]' torch")
+        raise ModelError(f"{path}: {needs('a .keras file', 'keras', 'fairchain[keras]')} torch")
     chosen = "keras" in sys.modules or "KERAS_BACKEND" in os.environ or find_spec("tensorflow") is not None
     installed = next((name for name in ("torch", "jax") if find_spec(name) is not None), None)
     named = installed is not None and not chosen

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fairchain.errors import ModelError
+from fairchain.messages import needs
 from fairchain.models.adapters.converting import converted_or_asked, quiet
 from fairchain.models.adapters.estimator_inputs import (
     check_words,
@@ -30,7 +31,7 @@ from fairchain.models.base import random_inputs
 from fairchain.models.fitted import fitted_of
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
-from fairchain.spec import Spec
+from fairchain.spec import ModelSpec, Spec
 from fairchain.tables import TableRows
 
 # Rows about which a network must decide exactly as the estimator does.
@@ -66,6 +67,7 @@ def from_sklearn(
     original = FunctionModel(
         function, spec, name, show=show, output=output, note=note, rows=values_of(rows), local=local
     )
+    original.stateless = True
     if spec.text is not None:
         original.note = f"{name} is evaluated in Python, without a certificate: pipelines of texts are not converted"
         return original
@@ -74,7 +76,7 @@ def from_sklearn(
         if fitted.package is None:
             raise ModelError("there is no converter for models of its kind")
         if find_spec("skl2onnx") is None:
-            raise ModelError("skl2onnx is not installed: pip install 'fairchain[sklearn]'")
+            raise ModelError(needs("the conversion", "skl2onnx", "fairchain[sklearn]"))
         with quiet():
             return to_network(import_module("skl2onnx"), estimator, columns, spec, kind, order)
 
@@ -109,15 +111,19 @@ def _function(estimator: Any, spec: Spec, name: str, order: Sequence[int]) -> tu
             "to take what predict says"
         )
     call = getattr(estimator, method)
-
-    def whole(inputs: Any) -> Any:
-        """Return classes such as 0.0 and 1.0 as whole numbers: they are labels, not scores."""
-        labels = call(inputs)
-        numbers = np.asarray(labels).astype(np.int64)
-        return numbers if np.array_equal(numbers, labels) else labels
-
     if method == "predict_proba":
-        return lambda inputs: in_label_order(call(inputs), spec.model, order), method
+        return partial(_ordered, call, spec.model, order), method
     if method == "predict" and classes is not None and np.asarray(classes).dtype.kind == "f":
-        return whole, method
+        return partial(_whole, call), method
     return call, method
+
+
+def _ordered(call: Callable[[Any], Any], model: ModelSpec, order: Sequence[int], inputs: Any) -> Any:
+    return in_label_order(call(inputs), model, order)
+
+
+def _whole(call: Callable[[Any], Any], inputs: Any) -> Any:
+    """Return classes such as 0.0 and 1.0 as whole numbers: they are labels, not scores."""
+    labels = call(inputs)
+    numbers = np.asarray(labels).astype(np.int64)
+    return numbers if np.array_equal(numbers, labels) else labels

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairchain.errors import ModelError
+from fairchain.messages import needs
 from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
 from fairchain.models.base import random_inputs
 from fairchain.models.fitted import package_of
@@ -63,7 +64,7 @@ def _register(skl2onnx: Any, last: Any) -> None:
     if package not in ("XGBoost", "LightGBM"):
         return
     if find_spec("onnxmltools") is None:
-        raise ModelError("onnxmltools is not installed: pip install 'fairchain[boosting]'")
+        raise ModelError(needs("the conversion", "onnxmltools", "fairchain[boosting]"))
     file = {"XGBoost": "XGBoost", "LightGBM": "LightGbm"}[package]
     converters = import_module(f"onnxmltools.convert.{package.lower()}.operator_converters.{file}")
     convert = getattr(converters, f"convert_{package.lower()}")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
+from fairchain.messages import unknown
 from fairchain.spec import ModelSpec
 
 Labels = NDArray[np.unsignedinteger]
@@ -185,9 +186,7 @@ def _choose_output(path: Path, spec: ModelSpec, outputs: Sequence[Any]) -> Any:
     names = [node.name for node in outputs]
     if spec.output is not None:
         if spec.output not in names:
-            raise ModelError(
-                f'{path}: model.output: unknown output "{spec.output}"; expected one of {", ".join(names)}'
-            )
+            raise ModelError(f"{path}: model.output: {unknown('output', spec.output, names)}")
         return outputs[names.index(spec.output)]
     if len(outputs) == 1:
         return outputs[0]

@@ -111,6 +111,10 @@ class Network:
     sha256: str
     model: ModelProto
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy the bytes into another process, which parses them again."""
+        return _parsed, (self.path, self.content, self.sha256)
+
     @cached_property
     def makers(self) -> dict[str, NodeProto]:
         """The operator that makes each tensor."""
@@ -134,6 +138,10 @@ class Network:
     def copy(self) -> ModelProto:
         """Return the parsed network as a message of its own, which may be changed."""
         return parse(self.path, self.content)
+
+
+def _parsed(path: Path, content: bytes, sha256: str) -> Network:
+    return Network(path, content, sha256, parse(path, content))
 
 
 def read_network(path: Path, limits: Limits) -> Network:

@@ -6,8 +6,10 @@ pool of bounded size, and one thread looks at all running calls now and then and
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     from onnxruntime import RunOptions
 
 _memory_cap = threading.Lock()
+# The networks that were copied into this process and opened here last: the stages of a run share a network.
+MOST_KEPT = 16
+_opened: OrderedDict[tuple[str, Limits], Runtime] = OrderedDict()
+_opening = threading.Lock()
 CALL_NETWORK_TOOK = "{path}: one call of the network took more than {seconds:g} seconds"
 
 
@@ -41,6 +47,7 @@ class Runtime:
     def __init__(self, network: Network, limits: Limits) -> None:
         import onnxruntime as ort
 
+        self._network, self._limits = network, limits
         self._path, self._seconds = network.path, limits.seconds
         self._new_options, self._watchdog = ort.RunOptions, Watchdog(limits.seconds)
         options = ort.SessionOptions()
@@ -72,6 +79,10 @@ class Runtime:
                 f"{self._path}: a name of an input, output or dimension is not valid text; export the network again"
             ) from None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy the bytes into another process, which opens each network once."""
+        return open_once, (self._network, self._limits)
+
     def run(self, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str]) -> list[NDArray[Any]]:
         """Return these outputs, or raise a ModelError if the network fails or takes too long."""
         options = self._new_options()
@@ -85,6 +96,18 @@ class Runtime:
             raise ModelError(f"{self._path}: the network cannot be run: {first_line(error)}") from None
         finally:
             self._watchdog.end(call)
+
+
+def open_once(network: Network, limits: Limits) -> Runtime:
+    """Return the runtime of a network, the one that is open already where the bytes are the same."""
+    key = (hashlib.sha256(network.content).hexdigest(), limits)
+    with _opening:
+        if key not in _opened:
+            _opened[key] = Runtime(network, limits)
+            if len(_opened) > MOST_KEPT:
+                _opened.popitem(last=False)
+        _opened.move_to_end(key)
+        return _opened[key]
 
 
 class Watchdog:

@@ -16,9 +16,11 @@ from fairchain.models.base import (
     PROVEN,
     Answer,
     MisfitError,
+    check_digest,
     check_rows_apart,
     check_shape,
     describe_input,
+    digest_of_labels,
     must_fit,
     random_inputs,
 )
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 Hidden = NDArray[np.floating]
+# Inputs about which a network must decide alike in every process.
+COMPARED = 512
 BATCH_DIMENSION_OUTSIDE = (
     "{path}: the batch dimension is {batch}, outside of 1 to {limits_batch:,}; export the network with a free one"
 )
@@ -117,6 +121,17 @@ class OnnxModel:
         check_rows_apart(self.name, spec.described, self._answer, self.dtype, sizes=(batch,) if batch else PROVEN)
         self._shapes = self.inputs.shapes(self._runtime.inputs)
         check_row_independence(network, self._shapes, self.decision.output, batch)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy everything into another process, which checks that it decides alike."""
+        inputs = random_inputs(self._spec.described, COMPARED, seed=3).astype(self.dtype)
+        return {**self.__dict__, "agreed": digest_of_labels(self, inputs)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        digest = state.pop("agreed")
+        self.__dict__.update(state)
+        at_work_on(self.name)
+        check_digest(self, random_inputs(self._spec.described, COMPARED, seed=3).astype(self.dtype), digest)
 
     def _chosen(self, feeds: Sequence[Feed | TextFeed]) -> Feed | TextFeed:
         """Return the way to fill the inputs to which the network answers with one row for each row."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
+from fairchain.messages import unknown
 from fairchain.models.onnx.inputs import TYPES, chunks
 from fairchain.spec import TextFeature
 
@@ -216,9 +217,7 @@ def _words_input(path: Path, feature: TextFeature, inputs: Sequence[Any]) -> Any
     for key in ("input", "lengths", "mask"):
         name = getattr(feature, key)
         if name is not None and name not in names:
-            raise ModelError(
-                f'{path}: feature "{feature.name}".{key}: unknown input "{name}"; expected one of {", ".join(names)}'
-            )
+            raise ModelError(f'{path}: feature "{feature.name}".{key}: {unknown("input", name, names)}')
     if feature.input is not None:
         return inputs[names.index(feature.input)]
     rest = [node for node in inputs if node.name not in (feature.lengths, feature.mask)]

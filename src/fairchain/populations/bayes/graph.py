@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
-from fairchain.messages import doubled, near
+from fairchain.messages import doubled, near, unknown
 from fairchain.populations.bayes.nodes import (
     MOST_CELLS,
     MOST_NODES,
@@ -152,8 +152,7 @@ def _named(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> d
             raise Site(source, node.name).error("parents", f'"{twice}" occurs twice; name each parent once')
         for parent in node.parents:
             if parent not in by_name:
-                there = near(parent, list(by_name))
-                raise Site(source, node.name).error("parents", f'there is no node "{parent}"; {there}')
+                raise Site(source, node.name).error("parents", unknown("node", parent, list(by_name)))
     return by_name
 
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from fairchain.errors import SpecError
-from fairchain.messages import doubled, near, shown
+from fairchain.messages import doubled, near, shown, unknown
 from fairchain.populations.bayes.nodes import MOST_CELLS, MOST_NODES, keys_of, row_problem, some
 from fairchain.spec.documents import decode_text, parse_document, read_bytes
 from fairchain.spec.schema import BayesNetwork, Node
@@ -202,7 +202,7 @@ class _BifParser:
             raise self._error("probability of nothing; write probability ( child | parent, parent )", start)
         for name in names:
             if name not in self._values:
-                raise self._error(f'there is no variable "{name}" above; {near(name, list(self._values))}', start)
+                raise self._error(unknown("variable", name, list(self._values)), start)
         child, *parents = names
         if child in self._nodes:
             raise self._error(f'the probabilities of "{child}" occur twice; remove one block', start)

@@ -1,0 +1,186 @@
+"""Writes the notebooks of docs/notebooks/ from their cells below, with the outputs of a real run.
+
+`python docs/make_notebooks.py [NAME ...]` runs each notebook in a new kernel and saves what a reader sees; it needs
+nbclient, ipykernel and, for `tabular`, LightGBM and the census data. A test runs the same cells.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent / "notebooks"
+
+AUDIT = [
+    """
+# Does this network treat groups alike?
+
+This notebook uses a small network that ships with fairchain: it decides about credit, and was trained on real data.
+Everything runs offline, in a few seconds. With your own model and table, begin with
+`fairchain.check(model, frame, ...)`.
+""",
+    """
+import fairchain
+
+spec = fairchain.load_spec(fairchain.example("credit"))
+print(spec.property)
+""",
+    """
+## The verdict
+
+`verify` evaluates the network until the evidence is strong enough. The sentence below the verdict is the guarantee;
+every number has an interval.
+""",
+    """
+verdict = fairchain.verify(None, spec, certify=True)
+verdict
+""",
+    """
+The network is unfair by age. A third party can check this with the certificate and the network:
+""",
+    """
+fairchain.write_certificate(verdict, "certificate.json")
+network = fairchain.example("credit").with_suffix(".onnx")
+fairchain.recheck("certificate.json", network).holds
+""",
+    """
+## Why
+
+The effect of a unit is the decrease of the gap if its information about the group is removed. The intervals hold
+simultaneously for all units.
+""",
+    """
+explanation = fairchain.explain(None, spec, units=["features", "layer5"], rounds=2000)
+explanation
+""",
+    """
+A Markov chain describes the network's decisions for each group, and can be queried in PCTL:
+""",
+    """
+best = explanation.ranked(layer="layer5")[0]
+chain = fairchain.learn_chain(None, spec, units=[best.name], rounds=2000)
+print(fairchain.check_chain(chain, 'P=? [ F "Y=good" ]', start=f"age={verdict.widest.more.removeprefix('age=')}"))
+chain
+""",
+    """
+## A repair
+
+`repair` changes a few weights until the gap is below the threshold. The result is accepted only if a new verification,
+on fresh inputs, finds it FAIR.
+""",
+    """
+repaired = fairchain.repair(None, spec, iterations=2)
+print(repaired)
+""",
+    """
+## A gate
+
+In a test suite or a training script, `assert_fair` raises an `AssertionError` unless the verdict is FAIR.
+""",
+    """
+try:
+    fairchain.assert_fair(None, spec)
+except AssertionError as error:
+    print(str(error)[:300])
+""",
+]
+
+TABULAR = [
+    """
+# Your own model: boosted trees on a table
+
+A LightGBM model with category columns and missing values, trained on the census data (UCI Adult), as it is: no spec
+file, no conversion by hand. Does it grant ">50K" to women and men alike?
+""",
+    """
+import lightgbm
+import pandas as pd
+
+from fairchain.datasets.tables import write_table
+
+write_table("census", "census.csv", force=True)
+frame = pd.read_csv("census.csv", na_values="?")
+label = frame.columns[-1]
+for column in frame.select_dtypes(exclude="number").columns.drop(label):
+    frame[column] = frame[column].astype("category")
+train, test = frame.iloc[:32561], frame.iloc[32561:]
+inputs = frame.columns.drop(label)
+model = lightgbm.LGBMClassifier(n_estimators=60, n_jobs=1, random_state=0, verbose=-1)
+model.fit(train[inputs], train[label])
+print(f"{len(inputs)} columns, accuracy {model.score(test[inputs], test[label]):.3f} on {len(test):,} rows")
+""",
+    """
+## One call
+
+The rows were not used in training, so they can be read as a random sample: the verdict is then about the population
+that they come from. Everything that was assumed is part of the answer.
+""",
+    """
+import fairchain
+
+verdict = fairchain.check(model, test, protected=["sex"], label=label, outcome=">50K", rows="sample")
+verdict
+""",
+    """
+## The same numbers by hand
+
+With `rows="population"` the rows themselves are the population, and the answer is exact: it equals a count of the
+model's own predictions.
+""",
+    """
+exact = fairchain.check(model, test, protected=["sex"], label=label, outcome=">50K", rows="population")
+predicted = pd.Series(model.predict(test[inputs]) == ">50K", index=test.index)
+rates = predicted.groupby(test["sex"], observed=True).mean()
+print(exact.gap, float(rates.max() - rates.min()))
+""",
+    """
+## Four-fifths rule and other metrics
+
+The ratio of selection rates, with its own verdict, and a table of metrics by group with simultaneous intervals:
+""",
+    """
+ratio = fairchain.check(
+    model, test, protected=["sex"], label=label, outcome=">50K", kind="ratio", threshold=0.8, rows="sample"
+)
+print(ratio.decision.name, ratio.headline)
+""",
+    """
+from fairchain.metrics import by_group
+
+by_group(test[label] == ">50K", predicted, sensitive_features=test["sex"], delta=0.05)
+""",
+]
+
+NOTEBOOKS = {"audit": AUDIT, "tabular": TABULAR}
+
+
+def is_text(cell: str) -> bool:
+    """Return whether a cell is Markdown: it starts with a heading or a sentence."""
+    first = cell.strip().splitlines()[0]
+    return first.startswith("#") or (first[0].isupper() and " " in first and "=" not in first.partition("`")[0])
+
+
+def main() -> None:
+    """Run the named notebooks, or all of them, and write them with their outputs."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    # The kernel finds fairchain as this interpreter does, whatever folder it runs in.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    for name in sys.argv[1:] or NOTEBOOKS:
+        book = nbformat.v4.new_notebook()
+        book.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+        for place, cell in enumerate(NOTEBOOKS[name]):
+            make = nbformat.v4.new_markdown_cell if is_text(cell) else nbformat.v4.new_code_cell
+            book.cells.append(make(cell.strip(), id=f"{name}-{place}"))
+        with tempfile.TemporaryDirectory() as folder:
+            NotebookClient(book, timeout=600, resources={"metadata": {"path": folder}}).execute()
+        for cell in book.cells:
+            cell.metadata = {}
+        (HERE / f"{name}.ipynb").write_text(nbformat.writes(book) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""The command `subgroups`: the intersections of protected features whose rates differ most from those of all others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairchain.cli import options as shared
+from fairchain.cli.exit_codes import VERDICTS
+from fairchain.cli.options import PATH, naming
+
+if TYPE_CHECKING:
+    from fairchain.cli.terminal import Part
+    from fairchain.subgroup_search import SubgroupSearch
+
+
+@shared.command("The worst subgroups of a spec.", "subgroups audit.toml --protected sex --protected race --depth 2")
+@click.argument("spec", type=PATH)
+@shared.model
+@shared.data
+@click.option(
+    "--protected", multiple=True, help="Feature whose intersections are searched; repeatable.  [default: the spec's]"
+)
+@click.option("--depth", type=click.IntRange(min=1), default=2, show_default=True, help="Features of an intersection.")
+@click.option(
+    "--min-size",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="Smallest subgroup that is listed: a number of inputs, or below 1 a share.",
+)
+@shared.outcome
+@click.option("--threshold", type=float, help="Largest difference to all other inputs that is fair.")
+@shared.delta
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Subgroups that are listed.")
+@click.option(
+    "--inputs",
+    type=click.IntRange(min=2),
+    default=100_000,
+    show_default=True,
+    help="Inputs that are drawn; rows of a table are all used.",
+)
+@shared.seed
+@shared.as_json
+@shared.quiet
+def subgroups(
+    spec: Path, model: str | None, protected: tuple[str, ...], as_json: bool, quiet: bool, **options: Any
+) -> int:
+    """Find the subgroups of SPEC whose rate of the outcome differs most from that of all other inputs.
+
+    All intersections of the protected features up to a depth are searched; the intervals hold together. Exit code 0 if
+    every subgroup is within the threshold, 1 if one is beyond it, 3 if that is open, 2 bad input.
+    """
+    from fairchain.cli.progress import progress_of
+    from fairchain.subgroup_search import find_subgroups
+
+    with naming(spec), progress_of("recheck", quiet or as_json) as progress:
+        found = find_subgroups(model, spec, protected=protected or None, progress=progress, **options)
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=1))
+    else:
+        _show(found, brief=quiet)
+    return VERDICTS[found.verdict]
+
+
+def _show(found: SubgroupSearch, *, brief: bool) -> None:
+    from fairchain.cli.terminal import Screen
+    from fairchain.cli.verdict_display import COLOURS
+    from fairchain.number_format import bounded
+
+    screen = Screen()
+    beyond = sum(each.certified for each in found.subgroups)
+    told = f"{beyond} of the listed subgroups are beyond the threshold {found.threshold:g}"
+    screen.line((found.verdict, COLOURS[found.verdict]), f": {found.candidates:,} subgroups searched; {told}")
+    if brief:
+        return
+    rows: list[list[Part]] = [
+        [
+            (each.name, "bold red" if each.certified else ""),
+            f"{each.share:.1%}",
+            f"{each.rate:.4f}",
+            f"{each.other_rate:.4f}",
+            bounded(each),
+        ]
+        for each in found.subgroups
+    ]
+    screen.table(["subgroup", "share", f"P({found.outcome})", "others", "gap"], rows)
+    screen.line()
+    screen.line((found.statement, "bold"))
+    screen.line((f"{found.population}; {found.inputs:,} inputs, {found.seconds:.3f} s; delta {found.delta:g}", "dim"))

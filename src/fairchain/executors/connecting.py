@@ -1,0 +1,149 @@
+"""From what a user names to an executor: processes of this machine, a Dask or Ray cluster, or the caller's own.
+
+Dask has an executor for `concurrent.futures`; Ray gets a thin one here. Both packages are the user's own, and are
+imported only for their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+from fairchain.errors import ExecutorError
+from fairchain.executors.processes import Processes
+
+NAMES = '"processes", "dask://HOST:PORT" or "ray://HOST:PORT"'
+
+
+@contextmanager
+def connected(executor: Executor | str, workers: int | None) -> Iterator[tuple[Executor, int]]:
+    """Open an executor by its name, or take the caller's own, with the number of units that it computes at once."""
+    from fairchain.executors.workers import default_workers
+
+    if isinstance(executor, Executor):
+        yield executor, workers or _size(executor) or default_workers()
+        return
+    if not isinstance(executor, str):
+        raise ExecutorError(
+            f"executor: cannot use an object of type {type(executor).__name__}; give {NAMES}, or an executor of "
+            "concurrent.futures (of a Dask client: client.get_executor())"
+        )
+    if executor == "processes":
+        count = workers or default_workers()
+        pool = Processes(count)
+        try:
+            yield pool, count
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+        return
+    scheme, address = _address(executor)
+    opened = {"dask": _dask, "ray": _ray}[scheme]
+    with opened(address) as (cluster, size):
+        yield cluster, workers or size
+
+
+def _address(executor: str) -> tuple[str, str]:
+    """Return the kind of a cluster and its HOST:PORT."""
+    try:
+        parts = urlsplit(executor)
+        valid = parts.scheme in ("dask", "ray") and parts.hostname and parts.port and not parts.path.strip("/")
+    except ValueError:  # a port that is not a number
+        valid = False
+    if not valid:
+        raise ExecutorError(f"executor: unknown name {executor!r}; expected {NAMES}")
+    return parts.scheme, parts.netloc
+
+
+def _size(executor: Executor) -> int | None:
+    """Return how many calls an executor makes at once, where it says so."""
+    client = getattr(executor, "_client", None)
+    if client is not None and hasattr(client, "nthreads"):
+        return sum(client.nthreads().values()) or None
+    count = getattr(executor, "_max_workers", None)
+    return count if isinstance(count, int) and count > 0 else None
+
+
+def _imported(name: str, extra: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ExecutorError(f"executor: {name} is not installed: pip install 'fairchain[{extra}]'") from None
+
+
+@contextmanager
+def _dask(address: str) -> Iterator[tuple[Executor, int]]:
+    distributed = _imported("distributed", "dask")
+    try:
+        client = distributed.Client(f"tcp://{address}", timeout=10)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ExecutorError(f"executor: no Dask scheduler answers at {address} ({_first(error)})") from None
+    try:
+        count = sum(client.nthreads().values())
+        if not count:
+            raise ExecutorError(f"executor: the Dask scheduler at {address} has no workers; start some: dask worker")
+        # Units are pure, but a unit that is sent twice must be computed twice.
+        executor: Executor = client.get_executor(pure=False)
+        yield executor, count
+    finally:
+        client.close()
+
+
+@contextmanager
+def _ray(address: str) -> Iterator[tuple[Executor, int]]:
+    ray = _imported("ray", "ray")
+    try:
+        ray.init(address=f"ray://{address}", logging_level="ERROR", log_to_driver=False)
+    except (ConnectionError, OSError, TimeoutError, ValueError, RuntimeError) as error:
+        raise ExecutorError(f"executor: no Ray cluster answers at {address} ({_first(error)})") from None
+    try:
+        executor = RayExecutor()
+        yield executor, executor.count
+    finally:
+        ray.shutdown()
+
+
+def _first(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+class RayExecutor(Executor):
+    """An executor of `concurrent.futures` on the Ray cluster that this process is connected to.
+
+    A call is a task of Ray with one core. It is not repeated by Ray: whoever submits it does that.
+
+    Examples
+    --------
+    With a cluster of your own: `ray.init(...)`, then `fairchain.verify(..., executor=RayExecutor())`.
+    """
+
+    def __init__(self) -> None:
+        self._ray = _imported("ray", "ray")
+        if not self._ray.is_initialized():
+            raise ExecutorError("executor: this process is not connected to Ray; call ray.init() first")
+        self._task = self._ray.remote(num_cpus=1, max_retries=0)(_call)
+        self._refs: dict[Future[Any], Any] = {}
+
+    @property
+    def count(self) -> int:
+        """The cores of the cluster."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    # The name under which pools of the standard library say it.
+    _max_workers = count
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Call a function in a process of the cluster."""
+        ref = self._task.remote(fn, args, kwargs)
+        future: Future[Any] = ref.future()
+        # Ray forgets a result that nobody refers to.
+        self._refs[future] = ref
+        future.add_done_callback(lambda done: self._refs.pop(done, None))
+        return future
+
+
+def _call(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    return function(*args, **kwargs)

@@ -1,0 +1,188 @@
+"""What another process does for a run: load the work once, compute units of it, and describe itself.
+
+A job is a pickled function, named by its SHA-256. The coordinator sends the bytes only to processes that do not have
+them: whoever gets a name without bytes and does not know it says so. Pickles pass between processes of one user, over
+connections that the user opened; none is ever read from a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fairchain._version import __version__
+from fairchain.errors import ExecutorError
+from fairchain.system.isolation import out_of_memory
+
+# Jobs that a process keeps: the stages of an audit, and a few runs at the same time.
+MOST_JOBS = 8
+# Extensions of the processor with which sums are rounded in another order.
+CPU_FEATURES = ("fma", "avx", "avx2", "avx512f", "avx512_bf16", "amx_tile", "neon", "asimd", "sve")
+
+_jobs: OrderedDict[str, Callable[[Any], Any]] = OrderedDict()
+_loading = threading.Lock()
+
+
+@dataclass(frozen=True)
+class WorkerFacts:
+    """What may make one worker's arithmetic different from another's: versions of packages, and the processor."""
+
+    fairchain: str
+    python: str
+    numpy: str
+    onnxruntime: str
+    machine: str
+    features: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"fairchain {self.fairchain}, Python {self.python}, numpy {self.numpy}, onnxruntime {self.onnxruntime}, "
+            f"{' '.join((self.machine, *self.features))}"
+        )
+
+
+@cache
+def own_facts() -> WorkerFacts:
+    """Return the facts of this process."""
+    import platform
+    from importlib.metadata import version
+
+    flags: set[str] = set()
+    if (info := Path("/proc/cpuinfo")).exists():
+        lines = (line.partition(":") for line in info.read_text(errors="replace").splitlines())
+        flags = next((set(value.split()) for name, _, value in lines if name.strip() in ("flags", "Features")), flags)
+    return WorkerFacts(
+        __version__,
+        platform.python_version(),
+        version("numpy"),
+        version("onnxruntime"),
+        platform.machine(),
+        tuple(each for each in CPU_FEATURES if each in flags),
+    )
+
+
+def own_name() -> str:
+    """Return the host and number of this process."""
+    import platform
+
+    return f"{platform.node()}:{os.getpid()}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A function of one unit, pickled, with the SHA-256 by which workers know it and the version that made it."""
+
+    content: bytes
+    sha256: str
+    fairchain: str = __version__
+
+    @classmethod
+    def of(cls, function: Callable[[Any], Any]) -> Job:
+        """Pickle a function, or raise an ExecutorError that says why it cannot be copied."""
+        try:
+            content = pickle.dumps(function, protocol=5)
+        except Exception as error:  # pickle raises what the objects raise
+            raise ExecutorError(
+                f"the work cannot be copied into other processes ({type(error).__name__}: {error}); give the model as "
+                "a file or as python:package.module:name, or leave the executor out to use threads"
+            ) from None
+        return cls(content, hashlib.sha256(content).hexdigest())
+
+
+class Remade:
+    """A function that another function makes: it is copied into other processes as its maker and the arguments.
+
+    >>> Remade(int.__add__.__get__, 2)(3)
+    5
+    """
+
+    def __init__(self, maker: Callable[..., Callable[..., Any]], *arguments: Any) -> None:
+        self._made_by, self._call = (maker, *arguments), maker(*arguments)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function."""
+        return self._call(*arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Remade, self._made_by
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a worker answers: results in the order of the units with the seconds they took, or what went wrong.
+
+    `missing`: the job is not known here, and its bytes were not sent along. `memory`: there was not enough. `error`:
+    the work itself raised it, and would raise it anywhere.
+    """
+
+    facts: WorkerFacts
+    process: str
+    results: Sequence[Any] = ()
+    seconds: float = 0.0
+    missing: bool = False
+    memory: bool = False
+    error: Exception | None = None
+
+
+def run_units(sha256: str, job: Job | None, units: Sequence[Any]) -> Reply:
+    """Compute some units of a job; runs in a worker."""
+    facts, process = own_facts(), own_name()
+    try:
+        function = _loaded(sha256, job, facts, process)
+        if function is None:
+            return Reply(facts, process, missing=True)
+        start = time.perf_counter()
+        results = [function(unit) for unit in units]
+        return Reply(facts, process, results, time.perf_counter() - start)
+    except Exception as error:  # the coordinator raises it
+        if out_of_memory(error):
+            return Reply(facts, process, memory=True)
+        return Reply(facts, process, error=_copyable(error))
+
+
+def _loaded(sha256: str, job: Job | None, facts: WorkerFacts, process: str) -> Callable[[Any], Any] | None:
+    """Return the function of a job, loaded now if need be; None if it is not known."""
+    with _loading:
+        if sha256 not in _jobs:
+            if job is None:
+                return None
+            if job.fairchain != facts.fairchain:
+                raise ExecutorError(
+                    f"worker {process} has fairchain {facts.fairchain} and the coordinator {job.fairchain}; install "
+                    "the same version on both"
+                )
+            try:
+                # Our own coordinator wrote it, with no more rights than this process has.
+                _jobs[sha256] = pickle.loads(job.content)
+            except ImportError as error:
+                raise ExecutorError(
+                    f"worker {process} lacks what the model needs ({error}); install the same packages there, and "
+                    "give Python code as an installed module"
+                ) from None
+            except AttributeError as error:
+                raise ExecutorError(
+                    f"worker {process} cannot find the model's own code ({error}); put it into a module that workers "
+                    "can import"
+                ) from None
+            if len(_jobs) > MOST_JOBS:
+                _jobs.popitem(last=False)
+        _jobs.move_to_end(sha256)
+        return _jobs[sha256]
+
+
+def _copyable(error: Exception) -> Exception:
+    """Return the exception, or one with the same message if it cannot be copied."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever its class does
+        return ExecutorError(f"{type(error).__name__}: {error}")
+    return error

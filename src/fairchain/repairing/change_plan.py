@@ -1,0 +1,343 @@
+"""Plan of a repair: which weights or thresholds may change, on which inputs candidates are scored, and the options.
+
+The search itself is in `search`, and the verdict on its candidates in `judge`; `repairer` calls all three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError, SpecError
+from fairchain.executors import AnyWorkers
+from fairchain.explaining import Explanation
+from fairchain.explaining.explainer import explain_case
+from fairchain.explaining.result import Measure
+from fairchain.messages import unknown
+from fairchain.models import OnnxModel
+from fairchain.models.edit.candidates import Tunable, input_means
+from fairchain.models.edit.linear import with_dense_layers
+from fairchain.models.edit.weights import Array, Weights
+from fairchain.prepare import Case, case_of
+from fairchain.repairing.judge import CandidateEdits, WeightEdits
+from fairchain.repairing.optimizers import NAMES
+from fairchain.repairing.parameters import (
+    CHANGES,
+    NamedUnit,
+    Parameters,
+    Scales,
+    last_layer,
+    linear_layer,
+    low_rank,
+    protected_units,
+    ranked_units,
+    unit_biases,
+)
+from fairchain.repairing.repair_data import (
+    SEARCH,
+    LabelledRows,
+    SearchInputs,
+    inputs_of,
+    seed_for,
+)
+from fairchain.repairing.search import (
+    CandidateDecisions,
+)
+from fairchain.repairing.thresholds import (
+    ThresholdDecisions,
+    ThresholdEdits,
+    ThresholdParameters,
+    check_groups,
+    score_reader,
+    threshold_places,
+)
+from fairchain.spec import Group, Spec
+
+# Inputs that each candidate is evaluated on in the search, about, and those on which the front is measured again.
+SEARCHED, REFINED = 32_768, 131_072
+# The same for texts, which a network reads word by word.
+TEXTS, TEXTS_REFINED = 4_096, 16_384
+# The same for a model that is evaluated in Python, whose scores are computed once.
+ASKED, ASKED_REFINED = 8_192, 32_768
+# Labelled rows that each candidate is evaluated on, at most.
+MOST_SEARCHED = 8192
+# Rows from which the mean signal of a unit is taken.
+MEAN_ROWS = 4096
+# Rounds of the explanation that ranks units: no verdict depends on it.
+RANKING_ROUNDS = 10_000
+THRESHOLD, GROUP_THRESHOLDS = "threshold", "group-thresholds"
+UNITS_CANNOT_BE_RANKED = "units cannot be ranked: {error}; do without: --max-units 0 (max_units=0 in Python)"
+BAD_ACCURACY_LOSS = "max_accuracy_loss: found {max_accuracy_loss:g}; give a share from 0 to below 1"
+LOW_RANK_KEEPS_NOTHING = (
+    'change: "low-rank" changes only the weights of the protected features, which keep_protected leaves as they are; '
+    'take change = "scales" or "last-layer"'
+)
+TAKE_CHANGE = '{error}; take change = "{threshold}" or "{group_thresholds}"'
+NO_WEIGHTS_IN_PYTHON = (
+    '{name}: is evaluated in Python, and has no weights that could be changed; take change = "{threshold}" or '
+    '"{group_thresholds}"{value}'
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of a search: the optimiser, the weights that may change, and what it may cost."""
+
+    optimizer: str = "evolution"
+    change: str = "auto"
+    max_units: int = 10
+    keep_protected: bool | None = None
+    max_accuracy_loss: float | None = None
+    iterations: int = 100
+
+    def __post_init__(self) -> None:
+        if self.optimizer not in NAMES:
+            raise SpecError(f"optimizer: {unknown('name', self.optimizer, NAMES)}")
+        if self.change not in CHANGES:
+            raise SpecError(f"change: {unknown('name', self.change, CHANGES)}")
+        if self.change == "low-rank" and self.keep_protected:
+            raise SpecError(LOW_RANK_KEEPS_NOTHING)
+        if self.max_units < 0 or self.iterations < 0:
+            raise SpecError("max_units and iterations: a number below 0; give 0 or more")
+        if self.max_accuracy_loss is not None and not 0 <= self.max_accuracy_loss < 1:
+            raise SpecError(BAD_ACCURACY_LOSS.format(max_accuracy_loss=self.max_accuracy_loss))
+
+    @property
+    def paper(self) -> bool:
+        """Whether to follow the paper: its fitness, no protected feature, no mean kept."""
+        return self.optimizer == "pso"
+
+    @property
+    def protected_too(self) -> bool:
+        """Whether weights of the protected features may change."""
+        return not (self.paper if self.keep_protected is None else self.keep_protected)
+
+    @property
+    def thresholds(self) -> bool:
+        """Whether thresholds change, and no weights."""
+        return self.change in (THRESHOLD, GROUP_THRESHOLDS)
+
+    def change_of(self, spec: Spec, protected: Sequence[NamedUnit], weights: Weights) -> str:
+        """Return which weights may change, where "auto" depends on the network and its protected units."""
+        if self.change != "auto":
+            return self.change
+        if len(weights.blocks) == 1 and not self.paper:
+            # A linear model: all of its weights are few.
+            return "last-layer"
+        if protected and self.protected_too:
+            return "low-rank"
+        # Of a text network only the last layer can be scored without reading the texts again.
+        return "scales" if spec.text is None or self.paper else "last-layer"
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a search may change, how candidates are scored, and how their models are made.
+
+    Parameters
+    ----------
+    change, parameters, base
+        The name of what changes, the numbers of the search, and the arrays of the original that follow from them.
+    decisions, edits
+        Decide as candidates do, for scoring; make the model of a candidate, for judging.
+    inputs, refined
+        The inputs to search on, and the number of those on which the front is measured again.
+    spec
+        The spec of the candidates.
+    most_rows
+        Labelled rows that each candidate is scored on, at most; None for all.
+    weights
+        Those of the network; None where thresholds change.
+    groups
+        The groups with a threshold each.
+    """
+
+    change: str
+    parameters: Parameters
+    base: Mapping[str, Array]
+    decisions: CandidateDecisions
+    edits: CandidateEdits
+    inputs: SearchInputs
+    refined: int
+    spec: Spec
+    most_rows: int | None
+    weights: Weights | None = None
+    groups: tuple[Group, ...] = ()
+
+
+def plan_change(
+    case: Case,
+    settings: Settings,
+    source: Any,
+    rows: LabelledRows | None,
+    workers: AnyWorkers,
+    explanation: Explanation | None,
+) -> Plan:
+    """Plan a change of weights or, for models that have none, of thresholds."""
+    model = case.model
+    assert model is not None
+    if settings.thresholds:
+        return _threshold_plan(case, settings.change, source)
+    if not isinstance(model, OnnxModel):
+        if settings.change == "auto":
+            return _threshold_plan(case, THRESHOLD, source)
+        raise ModelError(
+            NO_WEIGHTS_IN_PYTHON.format(
+                name=model.name,
+                threshold=THRESHOLD,
+                group_thresholds=GROUP_THRESHOLDS,
+                value=f" ({model.note})" if model.note else "",
+            )
+        )
+    dense = with_dense_layers(model)
+    try:
+        weights = Weights(dense)
+    except ModelError as error:
+        if settings.change != "auto":
+            raise ModelError(
+                TAKE_CHANGE.format(error=error, threshold=THRESHOLD, group_thresholds=GROUP_THRESHOLDS)
+            ) from None
+        return _threshold_plan(case, THRESHOLD, source)
+    return _weight_plan(case, dense, weights, settings, rows, workers, explanation)
+
+
+def _weight_plan(
+    case: Case,
+    model: OnnxModel,
+    weights: Weights,
+    settings: Settings,
+    rows: LabelledRows | None,
+    workers: AnyWorkers,
+    explanation: Explanation | None,
+) -> Plan:
+    """Plan a change of weights."""
+    spec, seed = case.spec, case.seed.value
+    protected = protected_units(spec, weights)
+    change = settings.change_of(spec, protected, weights)
+    # Texts are read anew for every candidate, unless only the last layer changes.
+    slow = spec.text is not None and change != "last-layer"
+    inputs = inputs_of(case, seed_for(seed, SEARCH), TEXTS if slow else SEARCHED)
+    shown = rows.values if rows is not None else inputs.values
+    # Rows from all over: drawn inputs come group after group.
+    some = shown[:: max(1, len(shown) // MEAN_ROWS)]
+    means = input_means(model, weights.blocks, some.astype(model.dtype))
+
+    def ranked() -> list[NamedUnit]:
+        return _ranked(case, settings, weights, explanation, workers)
+
+    parameters = _parameters(change, settings, model.name, weights, protected, means, ranked)
+    return Plan(
+        change=change,
+        parameters=parameters,
+        base=weights.values,
+        decisions=Tunable(model, weights, parameters.tensors),
+        edits=WeightEdits(weights, model),
+        inputs=inputs,
+        refined=TEXTS_REFINED if slow else REFINED,
+        spec=spec,
+        # A candidate that differs only in the last layer is cheap to score on more rows.
+        most_rows=MOST_SEARCHED * (4 if change == "last-layer" else 1),
+        weights=weights,
+    )
+
+
+def _threshold_plan(case: Case, change: str, source: Any) -> Plan:
+    """Plan a change of one decision threshold, or of one for each group."""
+    spec, model = case.spec, case.model
+    assert model is not None
+    groups = case.groups if change == GROUP_THRESHOLDS else ()
+    if groups:
+        check_groups(spec)
+    network = isinstance(model, OnnxModel)
+    sizes = (TEXTS, TEXTS_REFINED) if spec.text is not None else (ASKED, ASKED_REFINED)
+    searched, refined = (SEARCHED, REFINED) if network and spec.text is None else sizes
+    inputs = inputs_of(case, seed_for(case.seed.value, SEARCH), searched)
+    limits = model.limits if isinstance(model, OnnxModel) else None
+    reader = score_reader(case, source, inputs.values, limits)
+    scores, places = reader(inputs.values), threshold_places(spec, groups, inputs.values)
+    counted = _counted_rows(case, len(scores))
+    each = [scores[counted & (places == number)] for number in range(max(1, len(groups)))]
+    edits = ThresholdEdits(reader, tuple(groups))
+    return Plan(
+        change=change,
+        parameters=ThresholdParameters(reader.cut, each, [group.name for group in groups] or [""]),
+        base=edits.values,
+        decisions=ThresholdDecisions(reader, spec, groups),
+        edits=edits,
+        inputs=inputs,
+        refined=refined,
+        spec=edits.new_spec,
+        most_rows=None,
+        groups=tuple(groups),
+    )
+
+
+def _counted_rows(case: Case, count: int) -> NDArray[np.bool_]:
+    """Return (inputs,): those whose rates are compared; with equal opportunity the rows of one true label."""
+    rows = case.rows
+    counted = np.ones(count, bool)
+    if case.population is None and rows is not None:
+        assert case.concerned is not None
+        counted &= case.concerned
+        truths = {subgroup.truth for subgroup in case.comparison.subgroups if subgroup.truth is not None}
+        if truths and rows.truth is not None:
+            counted &= np.isin(rows.truth, list(truths))
+    return counted
+
+
+def _parameters(
+    change: str,
+    settings: Settings,
+    name: str,
+    weights: Weights,
+    protected: list[NamedUnit],
+    means: dict[str, Array],
+    ranked: Callable[[], list[NamedUnit]],
+) -> Parameters:
+    """Return what may change; an error says why nothing can. Units are ranked only where they are needed."""
+    if change == "last-layer":
+        if len(weights.blocks) == 1:
+            return linear_layer(weights, protected, means, protected_too=settings.protected_too)
+        return last_layer(weights)
+    if change == "low-rank":
+        if not protected:
+            raise ModelError(
+                f"{name}: the weights of the protected features are unknown, so there is no low-rank change; take "
+                'change = "scales" or "last-layer"'
+            )
+        return low_rank(weights, protected, means)
+    if change == "biases":
+        shifts = unit_biases(weights, ranked())
+        if not shifts.places:
+            raise ModelError(f'{name}: has no bias to move; take change = "scales" or "last-layer"')
+        return shifts
+    units = [*(protected if settings.protected_too else ()), *ranked()]
+    if not units:
+        raise ModelError(
+            f"{name}: has no unit whose outgoing weights could be scaled; allow more with max_units, or take "
+            'change = "last-layer"'
+        )
+    return Scales(weights, units, None if settings.paper else means)
+
+
+def _ranked(
+    case: Case, settings: Settings, weights: Weights, explanation: Explanation | None, workers: AnyWorkers
+) -> list[NamedUnit]:
+    """Return the units that an explanation ranks first: the given one, or one with a seed of its own."""
+    if not settings.max_units:
+        return []
+    if explanation is None:
+        seed = seed_for(case.seed.value, SEARCH, 1)
+        spec = replace(case.spec, guarantee=replace(case.spec.guarantee, seed=seed))
+        try:
+            seeded = case_of(spec, case.model, case.rows, function=case.function)
+            explanation = explain_case(seeded, rounds=RANKING_ROUNDS, workers=workers)
+        except SpecError as error:
+            raise SpecError(UNITS_CANNOT_BE_RANKED.format(error=error)) from None
+    measure: Measure = "sensitivity" if settings.paper else "effect"
+    return ranked_units(explanation, case.spec, weights, settings.max_units, measure)

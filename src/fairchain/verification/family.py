@@ -1,0 +1,308 @@
+"""Several questions about one model: one stream of inputs, one error probability, a verdict for each and for all.
+
+Each of m questions has delta/m, so that all verdicts are right together with probability 1 - delta
+(docs/mathematics.md, "Several questions"). All draw from one seed, so that questions about the same groups see the
+same inputs; labels that one of them asked for are not asked for again. Every verdict is the one that its question would
+get by itself with this seed and delta/m.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.certificate_format import LOOK_CHUNK
+from fairchain.errors import CertificateError, SpecError
+from fairchain.executors import AnyWorkers, open_workers
+from fairchain.models import Limits
+from fairchain.populations.uniform import IndependentPopulation
+from fairchain.prepare import Case, case_of, gather, read_question, read_rows
+from fairchain.records import Record
+from fairchain.spec import Spec, Table, load_specs
+from fairchain.spec.seeds import Seed, family_seed
+from fairchain.statements import NO_CERTIFICATE, family_conclusion, family_statement
+from fairchain.verification.progress import Report, reporting
+from fairchain.verification.record import VerdictRecord
+from fairchain.verification.verdict import Verdict
+from fairchain.verification.verifier import refuse_uncertifiable, spec_changes, verify_case
+
+# Bytes of labels that are kept for other questions.
+MOST_KEPT = 2**26
+Labels = NDArray[np.integer]
+
+
+@dataclass(eq=False)
+class SharedLabels:
+    """Labels that questions of a family asked for: of rounds by chunk, and of the rows of a table.
+
+    `saved` counts the evaluations that were not made again.
+    """
+
+    saved: int = 0
+    _rounds: dict[tuple[Any, ...], dict[int, Labels]] = field(default_factory=dict)
+    _rows: dict[str, Labels] = field(default_factory=dict)
+    _kept: int = 0
+    _lock: Lock = field(default_factory=Lock)
+
+    def rounds(
+        self, case: Case, chunk: int, count: int, groups: Sequence[int], ask: Callable[[Sequence[int]], Labels]
+    ) -> Labels:
+        """Return (groups, rounds): the labels of a chunk, of which `ask` gives those that are not known."""
+        key = _inputs_of(case)
+        # Inputs that are only looked at, in search of a second label, are not counted as evaluations.
+        if key is None or chunk >= LOOK_CHUNK:
+            return ask(groups)
+        with self._lock:
+            known = self._rounds.setdefault((*key, chunk, count), {})
+            missing = [group for group in groups if group not in known]
+        if missing and not isinstance(case.population, IndependentPopulation):
+            # Which candidates are drawn may depend on the groups that are shown.
+            missing = list(groups)
+        if missing:
+            found = ask(missing)
+            with self._lock:
+                if self._kept + found.nbytes > MOST_KEPT:
+                    known = known | dict(zip(missing, found, strict=True))
+                else:
+                    known.update(zip(missing, found, strict=True))
+                    self._kept += found.nbytes
+        with self._lock:
+            self.saved += count * (len(groups) - len(missing))
+        return np.stack([known[group] for group in groups])
+
+    def rows(
+        self,
+        case: Case,
+        needed: NDArray[np.int64],
+        ask: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], Labels]],
+    ) -> tuple[NDArray[np.int64], Labels]:
+        """Return the rows with a label and their labels, (rows,), of which `ask` gives those that are not known."""
+        assert case.rows is not None
+        labels = self._rows.setdefault(case.rows.sha256, np.full(len(case.rows.values), -1, np.int64))
+        unknown = needed[labels[needed] < 0]
+        self.saved += len(needed) - len(unknown)
+        if len(unknown):
+            seen, found = ask(unknown)
+            labels[seen] = found
+        known = needed[labels[needed] >= 0]
+        return known, labels[known]
+
+
+def _inputs_of(case: Case) -> tuple[Any, ...] | None:
+    """Return what decides, with chunk and group, which inputs are shown; None if that is not known."""
+    spec, subgroups = case.spec, case.comparison.subgroups
+    if any(each.group is not None and each.group.condition is not None for each in subgroups):
+        return None
+    shown = tuple((each.name, None if each.group is None else each.group.domains, each.truth) for each in subgroups)
+    own = case.comparison.individual and not isinstance(case.population, IndependentPopulation)
+    return spec.protected, spec.property.given, shown, own, type(case.population).__name__
+
+
+class FamilyRecord(Record, frozen=True, kw_only=True):
+    """The verdicts on several questions as JSON has them.
+
+    `delta` is for all of them together. `evaluations` counts those that were made: an input that several questions
+    are about is evaluated once. `unanswered` are questions that were not reached, since the run was stopped.
+    """
+
+    verdict: Literal["FAIR", "UNFAIR", "UNDECIDED", "CONSTANT"]
+    delta: float
+    evaluations: int
+    seconds: float
+    statement: str
+    questions: tuple[VerdictRecord, ...]
+    unanswered: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """Return the verdict on each question in a line, and the statement about all of them."""
+        lines = [f"{self.verdict}: {len(self.questions) + len(self.unanswered)} questions"]
+        lines += [f"  {each.sentence} ({each.question})" for each in self.questions]
+        lines += [f"  not answered: {question}" for question in self.unanswered]
+        return "\n".join([*lines, self.statement])
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilyVerdict:
+    """The verdicts on several questions about one model, which are right together with probability 1 - delta.
+
+    The `conclusion` is FAIR if every verdict is FAIR, UNFAIR if one is UNFAIR, else UNDECIDED (or CONSTANT).
+    """
+
+    verdicts: tuple[Verdict, ...]
+    delta: float
+    evaluations: int
+    seconds: float
+    unanswered: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.record.text()
+
+    def __bool__(self) -> bool:
+        raise TypeError("a family is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare family.conclusion")
+
+    @property
+    def conclusion(self) -> str:
+        """What a gate acts on."""
+        return family_conclusion([each.conclusion for each in self.verdicts], unanswered=len(self.unanswered))
+
+    @property
+    def fair(self) -> bool:
+        """Whether every question is answered FAIR."""
+        return self.conclusion == "FAIR"
+
+    @cached_property
+    def record(self) -> FamilyRecord:
+        """The family as a typed record: what is written as JSON."""
+        return FamilyRecord(
+            verdict=self.conclusion,  # type: ignore[arg-type]  # one of the four words
+            delta=self.delta,
+            evaluations=self.evaluations,
+            seconds=self.seconds,
+            statement=family_statement(len(self.verdicts) + len(self.unanswered), self.delta),
+            questions=tuple(each.record for each in self.verdicts),
+            unanswered=self.unanswered,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as plain JSON values."""
+        return self.record.to_dict()
+
+
+def verify_family(
+    model: Any,
+    spec: Spec | str | Path | Sequence[Spec],
+    *,
+    weights: str | Path | None = None,
+    data: Any = None,
+    population: Callable[..., Any] | None = None,
+    seed: int | None = None,
+    allow_constant: bool | None = None,
+    workers: int | None = None,
+    executor: Executor | str | None = None,
+    limits: Limits | None = None,
+    progress: Report | bool | None = None,
+    certify: bool = False,
+    **overrides: Any,
+) -> FamilyVerdict:
+    """Answer several questions about one model, with one error probability for all verdicts together.
+
+    Parameters
+    ----------
+    model
+        As for `verify`.
+    spec
+        The path of a spec file with one or more [[property]] tables, or with `depth`; or specs that differ in their
+        property alone.
+    weights, data, population, seed, allow_constant, workers, executor, limits, progress, certify
+        As for `verify`.
+    overrides
+        As for `verify`, for every question. `delta` is for all questions together; a budget is for each of them, that
+        of evaluations is divided among them.
+
+    Returns
+    -------
+    FamilyVerdict
+        A verdict for each question, in order. After Ctrl-C the questions that were not reached are `unanswered`.
+
+    Examples
+    --------
+    >>> from fairchain.examples import example
+    >>> from fairchain.spec import load_spec, revise
+    >>> census = load_spec(example("census"))
+    >>> family = verify_family(None, [census, revise(census, property__protected=["sex"])])
+    >>> family.conclusion, [verdict.delta for verdict in family.verdicts]
+    ('FAIR', [5e-07, 5e-07])
+    """
+    specs = load_specs(spec) if isinstance(spec, str | Path) else (spec,) if isinstance(spec, Spec) else tuple(spec)
+    changes = spec_changes(overrides) | {"guarantee__seed": seed, "guarantee__allow_constant": allow_constant}
+    questions = divided([read_question(each, **changes) for each in specs])
+    if certify:
+        for question in questions:
+            refuse_uncertifiable(question)
+    sources = {"weights": weights, "data": data, "population": population, "limits": limits}
+    first = gather(model, questions[0], **sources, network=certify)
+    if certify and not first.certifiable:
+        raise CertificateError(getattr(first.model, "note", "") or NO_CERTIFICATE)
+    cases = [first]
+    for question in questions[1:]:
+        kept = getattr(question.population, "keep_missing", False)
+        rows = read_rows(question, data) if kept else first.rows
+        population_of_first = first.spec.population if not kept else question.population
+        again = _with_population(question, population_of_first)
+        cases.append(case_of(again, first.model, rows, function=population))
+    with reporting(progress) as report, open_workers(workers, executor) as opened:
+        return verify_cases(cases, workers=opened, progress=report, certify=certify)
+
+
+def divided(questions: Sequence[Spec]) -> list[Spec]:
+    """Return the questions with their shares of delta and of a budget of evaluations.
+
+    Raises a SpecError if they differ in more than their property.
+    """
+    first, count = questions[0], len(questions)
+    for each in questions[1:]:
+        if _with_property(each, first) != first:
+            raise SpecError(
+                "property: the questions of a family share model, features, population and guarantee; these differ"
+            )
+    budget = first.guarantee.budget.evaluations
+    changes: dict[str, Any] = {"guarantee__delta": first.guarantee.delta / count}
+    if budget is not None:
+        changes["guarantee__budget__evaluations"] = max(1.0, budget // count)
+    return [read_question(each, **changes) for each in questions] if count > 1 else list(questions)
+
+
+def _with_property(spec: Spec, other: Spec) -> Spec:
+    from msgspec.structs import replace as changed
+
+    return changed(spec, property=other.property)
+
+
+def _with_population(spec: Spec, population: Any) -> Spec:
+    from msgspec.structs import replace as changed
+
+    return changed(spec, population=population)
+
+
+def verify_cases(
+    cases: Sequence[Case], *, workers: AnyWorkers = None, progress: Report | None = None, certify: bool = False
+) -> FamilyVerdict:
+    """Answer prepared cases that share model, population and data; their deltas add up to the family's."""
+    start = time.perf_counter()
+    shared = SharedLabels()
+    ready = [replace(case, shared=shared) for case in with_one_seed(cases)]
+    verdicts: list[Verdict] = []
+    for case in ready:
+        verdicts.append(verify_case(case, workers=workers, progress=progress, certify=certify))
+        if verdicts[-1].stopped == "interrupted":
+            break
+    return FamilyVerdict(
+        verdicts=tuple(verdicts),
+        delta=_sum(case.spec.guarantee.delta for case in cases),
+        evaluations=sum(verdict.evaluations for verdict in verdicts) - shared.saved,
+        seconds=time.perf_counter() - start,
+        unanswered=tuple(str(case.spec.property) for case in ready[len(verdicts) :]),
+    )
+
+
+def _sum(deltas: Iterable[float]) -> float:
+    """Return the sum of equal shares as it was stated: 1e-6 and not 9.99e-7."""
+    deltas = list(deltas)
+    return float(f"{deltas[0] * len(deltas):.12g}")
+
+
+def with_one_seed(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases with the seed of the family; a chosen seed is that of every question already."""
+    if len(cases) == 1 or cases[0].seed.origin == "chosen" or isinstance(cases[0].spec.population, Table):
+        return list(cases)
+    seed = Seed(family_seed([case.seed.value for case in cases]), "derived")
+    return [replace(case, seed=seed) for case in cases]

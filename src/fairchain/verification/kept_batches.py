@@ -1,0 +1,77 @@
+"""Batches of a sampling run in a checkpoint, from which a run that was stopped or killed continues.
+
+Only whole batches are kept: the plan of the next one follows from the counts of all before it, so that a run that
+continues has the same batches, and the same certificate, as one that never stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+from fairchain._version import __version__
+from fairchain.certificate_format import BatchEvidence, chain_start, upper_triangle
+from fairchain.errors import CheckpointError
+from fairchain.executors.workers import Halted
+from fairchain.prepare import Case
+from fairchain.spec.seeds import meaning_of
+from fairchain.statistics import Rule
+from fairchain.verification.sampler import Batch, Sampler
+from fairchain.verification.work_record import ANOTHER_WRITER, WorkRecord, work_record
+
+
+class KeptBatches:
+    """Batches of a sampler, the first of which may be known from an earlier run of the same question."""
+
+    def __init__(self, sampler: Sampler, record: WorkRecord, path: Path) -> None:
+        self._sampler = sampler
+        self._record: WorkRecord | None = record
+        try:
+            self._known = [msgspec.json.decode(piece, type=BatchEvidence) for piece in reversed(record.pieces)]
+        except (msgspec.DecodeError, ValueError):
+            raise CheckpointError(ANOTHER_WRITER.format(path)) from None
+
+    def run(self, first: int, rounds: int, groups: Sequence[int], halted: Halted) -> Batch:
+        """Return a batch as `Sampler.run` does: the known one, or a new one."""
+        if self._known:
+            known = self._known.pop()
+            if (known.chunk, known.rounds, known.groups) == (first, rounds, list(groups)):
+                parts = tuple(known.tables(place) for place in range(known.chunks))
+                counted = known.totals(), parts, tuple(known.labels)
+                return Batch(first, known.chunk_rounds, rounds, known.chunks, *counted)
+            # Under a smaller budget the last batch was shorter: what follows is sampled again, and not kept.
+            self._known.clear()
+            self._record = None
+        batch = self._sampler.run(first, rounds, groups, halted)
+        if self._record is not None and batch.rounds == rounds and batch.parts:
+            self._record.add(msgspec.json.encode(_evidence(batch, groups)))
+        return batch
+
+
+def _evidence(batch: Batch, groups: Sequence[int]) -> BatchEvidence:
+    return BatchEvidence(
+        chunk=batch.first,
+        chunk_rounds=batch.size,
+        rounds=batch.rounds,
+        groups=list(groups),
+        leader=None,
+        phase=0,
+        labels=list(batch.labels),
+        together=[[upper_triangle(table) for table in part] for part in batch.parts],
+    )
+
+
+@contextmanager
+def kept_batches(sampler: Sampler, rule: Rule, case: Case, path: Path) -> Iterator[KeptBatches]:
+    """Open the checkpoint of a run for this process alone."""
+    start = chain_start(case.model_sha256, case.data_sha256, meaning_of(case.spec))
+    programs = [__version__, *(version(name) for name in ("numpy", "onnxruntime"))]
+    asked = [start, programs, case.seed.value, type(rule).__name__, rule.coupled]
+    with work_record(path, hashlib.sha256(json.dumps(["sampling", *asked]).encode()).hexdigest()) as record:
+        yield KeptBatches(sampler, record, path)

@@ -1,0 +1,138 @@
+"""Dask and Ray clusters of this machine give the results of threads, also if their workers are killed."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairchain import ExecutorError
+from fairchain.executors import Workers, open_workers, workers
+from tests.executors.stages import STAGES, Always, Once
+
+ROOT = str(Path(__file__).parents[2])
+SQUARES = [unit * unit for unit in range(300)]
+DASK, RAY = pytest.mark.dask, pytest.mark.ray
+CLUSTERS = [pytest.param("dask", marks=DASK), pytest.param("ray", marks=RAY)]
+
+
+@pytest.fixture(scope="module")
+def dask() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed")
+    paths = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = ROOT
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        yield cluster
+    if paths is None:
+        del os.environ["PYTHONPATH"]
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Executor]:
+    package = pytest.importorskip("ray")
+    from fairchain.executors.connecting import RayExecutor
+
+    package.init(
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+        object_store_memory=80 * 2**20,
+        runtime_env={"env_vars": {"PYTHONPATH": ROOT}},
+    )
+    yield RayExecutor()
+    package.shutdown()
+
+
+@pytest.fixture
+def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Executor | str:
+    """The cluster by its kind; everything is sent there, however small."""
+    monkeypatch.setattr(workers, "SMALL_SECONDS", 0.0)
+    cluster = request.getfixturevalue(request.param)
+    return cluster if isinstance(cluster, Executor) else cluster.scheduler_address.replace("tcp://", "dask://")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("executor", CLUSTERS, indirect=True)
+class TestCluster:
+    def test_every_stage_has_the_same_result_as_on_threads(self, executor: Executor | str) -> None:
+        for name, stage in STAGES.items():
+            assert stage(executor) == stage(None), name
+
+    def test_a_killed_worker_and_one_short_of_memory_change_nothing(
+        self, executor: Executor | str, tmp_path: Path
+    ) -> None:
+        with open_workers(None, executor) as crew:
+            for accident in ("kill", "memory"):
+                assert list(crew.map(Once(tmp_path, accident, 120), range(300))) == SQUARES
+                assert (tmp_path / f"{accident}-120").exists()
+            assert crew.facts
+
+    def test_a_worker_that_hangs_does_not_hold_up_the_run(
+        self, executor: Executor | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(workers, "LATE_SECONDS", 0.5)
+        with open_workers(None, executor) as crew:
+            assert list(crew.map(Once(tmp_path, "stop", 290), range(300))) == SQUARES
+
+    def test_workers_that_are_killed_in_the_middle_of_a_run_change_no_certificate(
+        self, executor: Executor | str, tmp_path: Path
+    ) -> None:
+        """The processes of the cluster are killed from outside, as a node that fails would end them."""
+        done = threading.Event()
+
+        def kill() -> None:
+            with open_workers(None, executor) as crew:
+                time.sleep(0.5)
+                for _ in range(2):
+                    if not done.wait(1.0):
+                        list(crew.map(Once(tmp_path, "kill", time.monotonic_ns() % 7), range(8)))
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            found = STAGES["learned"](executor), STAGES["sampled"](executor)
+        finally:
+            done.set()
+            killer.join()
+        assert found == (STAGES["learned"](None), STAGES["sampled"](None))
+
+    def test_work_that_kills_every_worker_ends_with_one_message(self, executor: Executor | str, tmp_path: Path) -> None:
+        with (
+            open_workers(None, executor) as crew,
+            pytest.raises(ExecutorError, match=r"lost the same work \d+ times"),
+        ):
+            list(crew.map(Always(tmp_path, "kill", 5), range(20)))
+
+
+@DASK
+@pytest.mark.filterwarnings("ignore")
+def test_a_scheduler_that_is_gone_ends_the_run_with_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "LATE_SECONDS", 0.5)
+    distributed = pytest.importorskip("distributed")
+    cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, processes=False)
+    client = distributed.Client(cluster, set_as_default=False)
+    squares = Workers(client.get_executor(pure=False), 1).map(Once(tmp_path, "none", -1), range(5000))
+    found = [next(squares) for _ in range(1000)]
+    assert found == [unit * unit for unit in range(1000)]
+    cluster.close()
+    with pytest.raises(ExecutorError, match="lost the same work"):
+        list(squares)
+    client.close()
+
+
+@DASK
+def test_an_address_without_a_scheduler_is_one_message() -> None:
+    with (
+        pytest.raises(ExecutorError, match=r"no Dask scheduler answers at 127\.0\.0\.1:9"),
+        open_workers(None, "dask://127.0.0.1:9"),
+    ):
+        pass

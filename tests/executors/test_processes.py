@@ -1,0 +1,258 @@
+"""Other processes give the results of this one, also if some of them are killed, late or short of memory."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairchain import ExecutorError, SpecError, check, example, load_spec, make_certificate, verify
+from fairchain.executors import Workers, open_workers, tasks, workers
+from fairchain.executors.processes import LostWorkerError, Processes
+from fairchain.executors.tasks import Job, own_facts, run_units
+from fairchain.models.adapters.from_function import is_stateless
+from tests.executors.stages import STAGES, Always, Once, decides_by_process, square
+
+SQUARES = [unit * unit for unit in range(300)]
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    with Processes(2) as pool:
+        yield pool
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is sent, however small."""
+    monkeypatch.setattr(workers, "SMALL_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("sent")
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_stage_has_the_same_result_on_processes(stage: str, processes: Processes) -> None:
+    assert STAGES[stage](processes) == STAGES[stage](None)
+
+
+def test_results_come_in_the_order_of_the_units(processes: Processes) -> None:
+    crew = Workers(processes, 2)
+    assert list(crew.map(square, range(300))) == SQUARES
+    assert set(crew.facts) == {own_facts()}
+    assert sum(crew.facts.values()) <= 2
+
+
+@pytest.mark.usefixtures("sent")
+def test_a_certificate_names_the_processes_that_computed_it(processes: Processes) -> None:
+    verdict = verify(None, example("credit"), epsilon=0.02, executor=processes)
+    (told,) = make_certificate(verdict)["times"]["workers"]
+    assert told.endswith(f"processes with {own_facts()}")
+    assert "workers" not in make_certificate(verify(None, example("credit"), epsilon=0.02))["times"]
+
+
+@pytest.mark.parametrize("accident", ["kill", "memory"])
+def test_what_a_lost_worker_had_is_computed_again(accident: str, processes: Processes, tmp_path: Path) -> None:
+    crew = Workers(processes, 2)
+    assert list(crew.map(Once(tmp_path, accident, 120), range(300))) == SQUARES
+    assert (tmp_path / f"{accident}-120").exists()
+
+
+def test_a_worker_that_hangs_does_not_hold_up_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "LATE_SECONDS", 0.3)
+    with Processes(2) as pool:
+        assert list(Workers(pool, 2).map(Once(tmp_path, "stop", 290), range(300))) == SQUARES
+    # Leaving the block ended the process that still hangs.
+    assert pool.pids == ()
+
+
+@pytest.mark.parametrize(("accident", "named"), [("kill", "LostWorkerError"), ("memory", "memory")])
+def test_work_that_is_lost_every_time_ends_with_one_message(
+    accident: str, named: str, processes: Processes, tmp_path: Path
+) -> None:
+    with pytest.raises(ExecutorError, match=rf"lost the same work \d+ times.*{named}"):
+        list(Workers(processes, 2).map(Always(tmp_path, accident, 5), range(20)))
+
+
+def test_an_error_of_the_work_is_raised_and_not_tried_again(processes: Processes, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the work itself is wrong"):
+        list(Workers(processes, 2).map(Once(tmp_path, "error", 5), range(20)))
+
+
+def test_a_run_that_is_halted_yields_the_first_units(processes: Processes) -> None:
+    left = iter([False] * 10)
+    found = list(Workers(processes, 2).map(square, range(10_000), halted=lambda _: next(left, True)))
+    assert 0 < len(found) < 10_000
+    assert found == [unit * unit for unit in range(len(found))]
+
+
+def test_a_run_that_is_halted_at_once_has_its_first_unit_all_the_same(processes: Processes) -> None:
+    assert list(Workers(processes, 2).map(square, range(100), halted=lambda _: True)) == [0]
+
+
+class Recording(Executor):
+    """Runs in threads what it is sent, as bytes, like another process would."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.pool = ThreadPoolExecutor(2)
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        content = pickle.dumps((fn, args, kwargs))
+        self.sizes.append(len(content))
+        return self.pool.submit(_unpickled, content)
+
+
+def _unpickled(content: bytes) -> Any:
+    function, args, kwargs = pickle.loads(content)
+    return pickle.loads(pickle.dumps(function(*args, **kwargs)))
+
+
+def test_a_large_job_is_sent_once_for_each_worker_and_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "SMALL_JOB", 0)
+    executor = Recording()
+    crew = Workers(executor, 2)
+    assert list(crew.map(square, range(300))) == SQUARES
+    with_job = [size for size in executor.sizes if size > min(executor.sizes) + 50]
+    assert len(with_job) <= 4 < len(executor.sizes)
+    # A worker that forgot the job asks for it.
+    tasks._jobs.clear()
+    assert list(crew.map(square, range(300))) == SQUARES
+
+
+def test_a_worker_keeps_few_jobs() -> None:
+    for number in range(tasks.MOST_JOBS + 3):
+        job = Job.of(Once(Path(str(number)), "kill", -1))
+        assert list(run_units(job.sha256, job, [2]).results) == [4]
+    assert len(tasks._jobs) == tasks.MOST_JOBS
+
+
+def test_a_worker_with_another_version_is_refused() -> None:
+    job = Job(pickle.dumps(square), "another", fairchain="0.0.1")
+    reply = run_units(job.sha256, job, [1])
+    assert isinstance(reply.error, ExecutorError)
+    assert "install the same version on both" in str(reply.error)
+
+
+@pytest.mark.usefixtures("sent")
+def test_a_worker_that_decides_otherwise_is_an_error(monkeypatch: pytest.MonkeyPatch, processes: Processes) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    spec = load_spec(example("credit"))
+    with pytest.raises(ExecutorError, match=r"decides otherwise about the same .* inputs on worker .*numpy"):
+        verify(decides_by_process, spec, decision="label", epsilon=0.02, executor=processes)
+
+
+@pytest.mark.usefixtures("sent")
+def test_a_model_that_cannot_be_copied_is_refused_with_a_remedy(processes: Processes) -> None:
+    def model(values: Any) -> Any:
+        return (values[:, 0] > 1).astype(int)
+
+    with pytest.raises(ExecutorError, match=r"cannot be copied into other processes.*leave the executor out"):
+        verify(model, load_spec(example("credit")), decision="label", epsilon=0.02, executor=processes)
+
+
+def test_a_process_finds_modules_of_the_working_directory_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_module_of_the_user.py").write_text("def double(x):\n    return 2 * x\n")
+    (tmp_path / "numpy.py").write_text("raise SystemExit('taken for numpy')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, ""])
+    import own_module_of_the_user  # type: ignore[import-not-found]
+
+    with Processes(1) as pool:
+        assert pool.submit(own_module_of_the_user.double, 4).result() == 8
+        assert pool.submit(own_facts).result() == own_facts()
+
+
+def test_a_process_does_not_run_the_main_module_again_and_ends_with_its_parent(tmp_path: Path) -> None:
+    with Processes(1) as pool:
+        assert pool.submit(os.getenv, "OMP_NUM_THREADS").result() is not None
+        (pid,) = pool.pids
+        with pytest.raises(LostWorkerError, match="exit code 3"):
+            pool.submit(os._exit, 3).result()
+        assert pool.submit(os.getpid).result() != pid
+    deadline = time.monotonic() + 30
+    while pool.pids and time.monotonic() < deadline:
+        threading.Event().wait(0.01)
+    assert pool.pids == ()
+
+
+@pytest.mark.parametrize("name", ["dask", "dask://", "dask://host", "ray://host:x", "spark://h:1", "dask://h:1/x"])
+def test_an_unknown_name_is_refused(name: str) -> None:
+    with (
+        pytest.raises(ExecutorError, match=r'unknown name .*; expected "processes", "dask://HOST:PORT"'),
+        open_workers(None, name),
+    ):
+        pass
+
+
+def test_something_else_than_an_executor_is_refused() -> None:
+    with pytest.raises(ExecutorError, match="type int"), open_workers(None, 3):  # type: ignore[arg-type]
+        pass
+    with pytest.raises(SpecError, match="workers: found 0"), open_workers(0):
+        pass
+
+
+def test_threads_of_the_caller_are_used_as_they_are() -> None:
+    with ThreadPoolExecutor(3) as pool, open_workers(None, pool) as opened:
+        assert (opened.count, opened.remote) == (3, False)
+        assert list(opened.map(lambda unit: unit + 1, range(5))) == [1, 2, 3, 4, 5]
+
+
+# -- Python models use processes by themselves -----------------------------------------------------------------------
+
+
+def test_a_fitted_model_is_tried_in_processes_and_the_trial_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock on which evaluating takes long: the same rates, from other processes."""
+    monkeypatch.setattr(workers, "TRIAL_SECONDS", 1e-6)
+    monkeypatch.setattr(workers, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "LEAST_GAIN", 0.0)
+    tree = pytest.importorskip("sklearn.tree")
+    random = np.random.default_rng(3)
+    rows = {"age": random.normal(40, 9, 3000), "sex": random.integers(0, 2, 3000)}
+    inputs = np.column_stack(list(rows.values()))
+    model = tree.DecisionTreeClassifier(max_depth=4, random_state=0).fit(inputs, inputs.sum(axis=1) > 40)
+    found = [check(model, rows, protected="sex", labels=("no", "yes"), workers=count) for count in (1, 2)]
+    assert found[0].groups == found[1].groups
+    assert found[0].workers == ()
+    assert any("The model is evaluated in 2 processes: in a trial" in note for note in found[1].notes)
+    assert found[1].workers
+
+
+def test_processes_that_are_not_faster_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "TRIAL_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "LEAST_GAIN", 1e9)
+    with open_workers(2) as crew:
+        crew.allow_processes()
+        assert list(crew.map(square, range(300))) == SQUARES
+        assert not crew.remote
+        assert "evaluated in 1 process: in a trial 2 processes" in crew.note
+
+
+def test_work_that_cannot_be_copied_stays_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "TRIAL_SECONDS", 0.0)
+    with open_workers(2) as crew:
+        crew.allow_processes()
+        assert list(crew.map(lambda unit: unit * unit, range(300))) == SQUARES
+        assert "evaluated in one process: the work cannot be copied" in crew.note
+
+
+STATE = {"calls": 0}
+
+
+def keeps_state(values: Any) -> Any:
+    STATE["calls"] += 1
+    return values[:, 0] > 1
+
+
+def test_only_code_without_a_state_is_tried_in_processes() -> None:
+    assert is_stateless(decides_by_process)
+    assert not is_stateless(keeps_state)
+    assert not is_stateless(Once(Path(), "none", 0))
+    assert not is_stateless(lambda values: values[:, 0] > 1)
