@@ -50,6 +50,8 @@ SECONDS_PER_RATE = 2e-5
 
 # Seconds for narrow intervals after the decision; those of an evaluation beside its weights, and of each weight.
 CHEAP_SECONDS, SECONDS_PER_EVALUATION, SECONDS_PER_WEIGHT = 0.2, 4e-7, 1e-10
+# Words of a text whose length the spec does not state.
+LONG_TEXT = 512
 
 # Whether to leave the sampling after so many evaluations and seconds.
 Leave = Callable[[Rule, int, float], bool]
@@ -229,7 +231,7 @@ def cheap_evaluations(case: Case) -> int:
     """
     if not isinstance(case.model, OnnxModel):
         return 0
-    words = 1 if case.spec.text is None else case.spec.text.length
+    words = 1 if case.spec.text is None else case.spec.text.length or LONG_TEXT
     weights = len(case.model.content) / 4 * words
     return int(CHEAP_SECONDS / (SECONDS_PER_EVALUATION + weights * SECONDS_PER_WEIGHT))
 
