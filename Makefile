@@ -13,7 +13,7 @@ CACHE := $${FAIRCHAIN_CACHE:-$(CURDIR)/.cache}
 help:
 	@echo "make demo      the main job, offline, on embedded networks; leaves a page to read in demo-report/"
 	@echo "make test      tests, checks, and the wheel tried out in a clean environment"
-	@echo "make test-all  what needs torch, Keras, XGBoost and others, mlflow, Dask, Ray or a browser, or fetches data, and make bench"
+	@echo "make test-all  what needs torch, transformers, Keras, XGBoost and others, mlflow, Dask, Ray or a browser, or fetches data, and make bench"
 	@echo "make test-lowest  the core's tests with the lowest supported version of every package"
 	@echo "make fuzz      100,000 damaged files over all formats, with a table of how they ended (about 20 minutes)"
 	@echo "make check     formatting, lint, types, import contracts"
@@ -50,6 +50,10 @@ $(VENV)/browser: $(VENV)/dev
 	@test -n "$$(fc-list 'DejaVu Sans')" && test -n "$$(fc-list 'Liberation Sans')" || (apt-get update -qq && apt-get install -y -qq --no-install-recommends fonts-dejavu-core fonts-liberation > /dev/null)
 	@touch $@
 
+$(VENV)/transformers: $(VENV)/torch
+	$(BIN)/python -m pip install --quiet "transformers>=5.0" "safetensors>=0.5"
+	@touch $@
+
 # Boosted trees and the files of other packages, one after another; XGBoost without its GPU libraries.
 $(VENV)/boosting: $(VENV)/dev
 	for name in xgboost-cpu lightgbm catboost onnxmltools skops h5py; do $(BIN)/python -m pip install --quiet $$name || exit 1; done
@@ -75,12 +79,12 @@ demo: $(VENV)/core
 
 # Lines that run in child processes are not counted; below the floor in pyproject.toml this fails.
 test: $(VENV)/dev
-	$(PYTEST) --cov --cov-report= -m "not network and not torch and not keras and not browser and not mlflow and not boosting and not dask and not ray and not fuzz"
+	$(PYTEST) --cov --cov-report= -m "not network and not torch and not transformers and not keras and not browser and not mlflow and not boosting and not dask and not ray and not fuzz"
 	$(MAKE) --no-print-directory check
 	$(MAKE) --no-print-directory wheel-test
 
-test-all: $(VENV)/torch $(VENV)/browser $(VENV)/mlflow $(VENV)/boosting $(VENV)/clusters
-	FAIRCHAIN_CACHE=$(CACHE) FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or keras or browser or mlflow or boosting or dask or ray or fuzz"
+test-all: $(VENV)/torch $(VENV)/transformers $(VENV)/browser $(VENV)/mlflow $(VENV)/boosting $(VENV)/clusters
+	FAIRCHAIN_CACHE=$(CACHE) FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or transformers or keras or browser or mlflow or boosting or dask or ray or fuzz"
 	FAIRCHAIN_CACHE=$(CACHE) $(MAKE) --no-print-directory bench
 	$(MAKE) --no-print-directory test-lowest
 	$(MAKE) --no-print-directory docs
@@ -98,7 +102,7 @@ $(VENV)-lowest/done: pyproject.toml tests/lowest.txt
 	@touch $@
 
 test-lowest: $(VENV)-lowest/done
-	PYTHONDONTWRITEBYTECODE= $(VENV)-lowest/bin/python -m pytest -n auto --dist worksteal -p no:cacheprovider -m "not network and not torch and not keras and not browser and not mlflow and not boosting and not dask and not ray" tests/spec tests/statistics tests/populations tests/tables tests/models tests/verification tests/chain
+	PYTHONDONTWRITEBYTECODE= $(VENV)-lowest/bin/python -m pytest -n auto --dist worksteal -p no:cacheprovider -m "not network and not torch and not transformers and not keras and not browser and not mlflow and not boosting and not dask and not ray" tests/spec tests/statistics tests/populations tests/tables tests/models tests/verification tests/chain
 
 # SEED chooses other mutants; what fails is printed with the command that repeats it.
 fuzz: $(VENV)/torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from fairchain.checking import RANGES_CUT_FROM_ROWS
 from fairchain.drafting.trials import CUT_OFF_NEEDED, DIRECTION_NEEDED
 from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.models import as_frames
+from fairchain.models.frames import CELLS_ALIKE, TOO_LARGE_TO_DIFFER
 from fairchain.prepare import MISSING_VALUES_NOT_TAKEN
+from fairchain.tables.cell_values import TYPES_MERGED
 from tests.messages import says
 from tests.networks import linear
 from tests.tables.builders import write_csv
@@ -312,6 +315,61 @@ def test_the_model_gets_the_cells_and_types_of_the_frame() -> None:
     fairchain.check(as_frames(decide), frame, protected="sex", label="loan", rows="population")
     inputs = frame.drop(columns="loan")
     assert all(types == inputs.dtypes.to_dict() for types in seen)
+
+
+def even_and_odd(even: Any, odd: Any, count: int = 200) -> Any:
+    """A frame in which x is one thing for F and another for M."""
+    cells = np.empty(count, object)
+    cells[0::2], cells[1::2] = [even] * (count // 2), [odd] * (count // 2)
+    return pd.DataFrame({"sex": ["F", "M"] * (count // 2), "x": cells})
+
+
+@pytest.mark.parametrize(("even", "odd"), [("a", "a "), (1, "1"), (True, "true"), (True, 1)])
+def test_cells_that_a_model_can_tell_apart_are_never_shown_to_it_as_one(even: Any, odd: Any) -> None:
+    """The gap is 1; with one cell for both the model would seem constant."""
+    model = as_frames(lambda rows: np.array([repr(cell) == repr(odd) for cell in rows["x"]]).astype(int))
+    try:
+        found = fairchain.check(model, even_and_odd(even, odd), protected="sex", rows="population").gap.estimate
+    except DataError as error:
+        found = float(any(re.search(says(message), str(error)) for message in (CELLS_ALIKE, TYPES_MERGED)))
+    assert found == 1
+
+
+def test_a_number_and_a_text_in_one_column_are_not_merged() -> None:
+    columns = even_and_odd(1, "1").to_dict("list")
+    model = as_frames(lambda rows: np.array([isinstance(cell, str) for cell in rows["x"]]).astype(int))
+    with pytest.raises(DataError, match=says(TYPES_MERGED, cells="1 and '1'")):
+        fairchain.check(model, columns, protected="sex")
+
+
+def test_whole_numbers_that_doubles_cannot_tell_apart_are_refused() -> None:
+    frame = even_and_odd(2**53, 2**53 + 1).astype({"x": np.int64})
+    model = as_frames(lambda rows: (rows["x"].to_numpy() % 2).astype(int))
+    with pytest.raises(DataError, match=says(TOO_LARGE_TO_DIFFER, column="x")):
+        fairchain.check(model, frame, protected="sex")
+
+
+@pytest.mark.parametrize("kind", ["frame", "columns", "file"])
+def test_zeros_keep_their_sign(kind: str, tmp_path: Path) -> None:
+    """A model that divides by a number, or takes its angle, tells 0.0 and -0.0 apart."""
+    frame = even_and_odd(-0.0, 0.0).astype({"x": float})
+    write_csv(tmp_path / "rows.csv", frame.to_dict("list"))
+    data = {"frame": frame, "columns": frame.to_dict("list"), "file": tmp_path / "rows.csv"}[kind]
+    model = as_frames(lambda rows: np.signbit(rows["x"].to_numpy(float)).astype(int))
+    verdict = fairchain.check(model, data, protected="sex", rows="population")
+    assert (verdict.constant, verdict.gap.estimate) == (None, 1)
+
+
+def test_no_more_inputs_are_asked_for_than_a_budget_of_evaluations_allows() -> None:
+    """Fast functions are asked for 1 of 16 inputs twice, where no budget is stated."""
+    seen = []
+
+    def decide(rows: Any) -> Any:
+        seen.append(len(rows))
+        return np.where(rows["score"] > 600, "approved", "refused")
+
+    fairchain.check(as_frames(decide), people(30_000), protected="sex", label="loan", max_evaluations=20_000)
+    assert 15_000 < sum(seen) <= 20_000
 
 
 def test_individuals_are_shown_as_the_other_group_with_their_own_cells() -> None:

@@ -105,20 +105,22 @@ def test_a_budget_of_seconds_ends_a_run_that_would_go_on() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_budget_of_seconds_holds_while_bounds_are_computed(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock on which only chunks, looks and bounds take time: 0.5, 1 and 6 seconds of a budget of 30."""
+    """By a clock on which chunks, looks, bounds and pairs above take 0.5, 1, 4 and 5 seconds of a budget of 30."""
     now = 0.0
     observe, gap, count = BettingRule.observe, BettingRule.gap, sampler.write_together
+    violators = BettingRule.violators
 
     def after(seconds: float) -> None:
         nonlocal now
         now += seconds
 
     def slow_gap(rule: BettingRule) -> tuple[float, float, float]:
-        after(6.0 if rule._bounds is None else 0.0)
+        after(4.0 if rule._bounds is None else 0.0)
         return gap(rule)
 
     monkeypatch.setattr(BettingRule, "observe", lambda *given: (after(1.0), observe(*given)))
     monkeypatch.setattr(BettingRule, "gap", slow_gap)
+    monkeypatch.setattr(BettingRule, "violators", lambda rule: (after(5.0), violators(rule))[1])
     monkeypatch.setattr(sampler, "write_together", lambda *given: (after(0.5), count(*given))[1])
     for module in (workers_module, sampling):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now))

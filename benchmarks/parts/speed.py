@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Literal
@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from benchmarks.baselines.bare import BareNetwork, fairchain_command, run_command
 from benchmarks.cases import Case, embedded, feed_forward
-from benchmarks.measuring import Spent, in_turns, median_ratio, spent
+from benchmarks.measuring import Spent, in_turns, median_ratio
 from benchmarks.probe import Measured, measured
 from benchmarks.results import Cell, Check, Column, PartResult, Ratio, Table, ratio_checks, ratio_tables
 from benchmarks.sizes import Sizes
 from fairchain import OnnxModel, Spec, example, verify
 from fairchain.spec import revise
+from fairchain.verification.verdict import RunRecord
 
 TIME_LIMITS = {"sex": 1.5, "race": 1.3, "age": 1.3}
 # The limits of time are for long runs: in shorter ones looking at the counts weighs more.
@@ -90,8 +91,9 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:
     timed = list(against_bare_network(sizes))
     ratios = [*_workers(timed), _start(sizes), _memory(sizes)]
     with feed_forward(models) as cases:
-        warm: list[list[Cell]] = [[case.owner, case.name, _warm_verdict(case, sizes.turns)] for case in cases]
-    columns = [Column("network"), Column("case"), Column("ms, median", ".1f")]
+        warm: list[list[Cell]] = [[case.owner, case.name, *_warm_verdict(case, sizes.turns)] for case in cases]
+    columns = [Column("network"), Column("case"), Column("CPU ms, median", ".1f")]
+    columns += [Column("network alone, ms", ".1f"), Column("beyond the network, ms", ".1f")]
     return PartResult(
         text=TEXT,
         tables=[time_table(timed), *ratio_tables(ratios, TITLES), Table("Warm verdict at delta 1e-6", columns, warm)],
@@ -210,7 +212,23 @@ def peak_memory(protected: str, evaluations: int, workers: int) -> Measured:
     return measured({"kind": "verify", "spec": spec, "workers": workers}, timeout=3600)
 
 
-def _warm_verdict(case: Case, repetitions: int) -> float:
-    """Return the milliseconds until a verdict once the network is loaded."""
+def _warm_verdict(case: Case, repetitions: int) -> list[Cell]:
+    """Return the CPU milliseconds of a verdict once the network is loaded, and of evaluating the same batches alone."""
     case.verdict(0)
-    return 1e3 * median(spent(partial(case.verdict, seed)).wall for seed in range(repetitions))
+    whole, network = [], []
+    for seed in range(repetitions):
+        start = time.process_time()
+        verdict = verify(case.model, case.spec, seed=seed, workers=1)
+        whole.append(time.process_time() - start)
+        assert isinstance(verdict.evidence, RunRecord)
+        entries = verdict.evidence.entries
+        inputs = [
+            case.population.rounds(seed, batch.first, batch.rounds).inputs(plan.groups).copy()
+            for plan, batch in entries
+        ]
+        start = time.process_time()
+        for values in inputs:
+            case.model.predict(values)
+        network.append(time.process_time() - start)
+    beyond = [1e3 * (each - bare) for each, bare in zip(whole, network, strict=True)]
+    return [1e3 * median(whole), 1e3 * median(network), median(beyond)]

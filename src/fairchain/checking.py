@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
-from fairchain.drafting import Draft, DraftOptions, draft_spec, write_spec
+from fairchain.drafting import Draft, DraftOptions, draft_spec, draft_text_spec, write_spec
 from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.executors import AnyWorkers, open_workers
 from fairchain.models import Limits
@@ -26,7 +26,7 @@ from fairchain.verification.progress import Report, reporting
 from fairchain.verification.verdict import Verdict
 
 Kind = Literal["difference", "ratio", "individual"]
-RowsMean = Literal["sample", "population"]
+RowsMean = Literal["sample", "population", "observed", "swapped"]
 SAMPLE_BY_DEFAULT = (
     "population.as: The rows are taken for a random sample that the model was not fitted on, and the verdict is about "
     'the population they come from. For a verdict about these rows alone: rows="population" (--as population).'
@@ -44,7 +44,9 @@ def check(
     model: Any,
     data: Any,
     *,
-    protected: str | Sequence[str],
+    protected: str | Sequence[str] | None = None,
+    text: str | None = None,
+    terms: str | Mapping[str, Sequence[str]] | None = None,
     label: str | None = None,
     prediction: str | None = None,
     outcome: str | None = None,
@@ -61,6 +63,7 @@ def check(
     labels: Sequence[str] = (),
     model_output: str | None = None,
     ignore: Sequence[str] = (),
+    show_texts: bool | None = None,
     delta: float | None = None,
     max_evaluations: int | None = None,
     depth: int | None = None,
@@ -72,16 +75,23 @@ def check(
     progress: Report | bool | None = None,
     certify: bool = False,
 ) -> Verdict | FamilyVerdict:
-    """Decide whether a model treats the groups in a table alike.
+    """Decide whether a model treats the groups in a table, or those that texts mention, alike.
 
     Parameters
     ----------
     model
         Any model that `verify` takes, or None if the decisions are recorded in the table.
     data
-        A pandas or polars frame, a mapping of names to columns, or a CSV or Parquet file.
+        A pandas or polars frame, a mapping of names to columns, or a CSV or Parquet file; of texts also a .txt file
+        with a text on each line, or a .jsonl file.
     protected
-        The columns whose groups are compared; several: their combinations. The model need not take them.
+        The columns whose groups are compared; several: their combinations. The model need not take them. Of texts with
+        `terms` it may be left out.
+    text
+        The column of texts, for a model that reads a text: it gets each text as it is.
+    terms
+        The terms by which a text mentions a group: `"religion"`, `"race"`, `"gender"`, a .toml or .json file, or a
+        mapping of groups to lists of words.
     label
         The column with the true labels. They are needed by criteria other than demographic parity, and show in which
         order the model has its labels where it does not say so.
@@ -97,7 +107,8 @@ def check(
     rows
         `"sample"`: the verdict is about the population that the rows are a random sample of; the model must not have
         been fitted on them. `"population"`: the rows are all there are, and the answer is exact. By default a sample;
-        the population if ranges of a protected number had to be cut from these rows.
+        the population if ranges of a protected number had to be cut from these rows. Of texts `"observed"`, the
+        default: each group's own texts, or `"swapped"`: the same texts with the terms of each group.
     groups
         Groups of a column by its name, as in a spec: `{"age": {"young": [18, 39], "old": [40, 99]}}`.
     given, criterion, compare, min_size
@@ -111,6 +122,8 @@ def check(
         Names of the labels in the model's order; of a score the one below the cut-off first.
     ignore
         Columns that the model does not take.
+    show_texts
+        Quote texts in full; otherwise offensive words and personal data are masked, and long texts shortened.
     delta
         Probability of a wrong verdict, at most; 1e-6 by default.
     max_evaluations
@@ -144,6 +157,8 @@ def check(
         model,
         data,
         protected=protected,
+        text=text,
+        terms=terms,
         label=label,
         prediction=prediction,
         outcome=outcome,
@@ -160,6 +175,7 @@ def check(
         labels=labels,
         model_output=model_output,
         ignore=ignore,
+        show_texts=show_texts,
         delta=delta,
         max_evaluations=max_evaluations,
         seed=seed,
@@ -203,11 +219,22 @@ class PreparedCheck:
         return write_spec(replace(self.draft, spec=self.case.spec))
 
 
-def prepare_check(model: Any, data: Any, *, protected: str | Sequence[str], **options: Any) -> PreparedCheck:
+def prepare_check(
+    model: Any,
+    data: Any,
+    *,
+    protected: str | Sequence[str] | None = None,
+    text: str | None = None,
+    terms: str | Mapping[str, Sequence[str]] | None = None,
+    **options: Any,
+) -> PreparedCheck:
     """Return the case of `check`, with the options of `check`, and the draft of its spec."""
-    names = (protected,) if isinstance(protected, str) else tuple(protected)
-    if not names:
-        raise SpecError("protected: missing; name the columns whose groups are compared")
+    names = (protected,) if isinstance(protected, str) else tuple(protected or ())
+    if terms is not None and text is None:
+        raise SpecError("terms: are looked for in texts; name the column of the texts: text=... (--text)")
+    if not names and terms is None:
+        remedy = ', or the terms by which texts mention them: terms="religion" (--terms)' if text is not None else ""
+        raise SpecError(f"protected: missing; name the columns whose groups are compared{remedy}")
     kind = options.get("kind") or "difference"
     threshold = options.get("threshold")
     if threshold is None:
@@ -215,31 +242,31 @@ def prepare_check(model: Any, data: Any, *, protected: str | Sequence[str], **op
     stated = {key: options.get(key) for key in ("given", "criterion", "compare", "min_size")}
     guarantee = {key: options.get(key) for key in ("delta", "seed", "allow_constant")}
     budget, certify = options.get("max_evaluations"), options.get("certify", False)
-    draft = draft_spec(
-        data,
-        model,
-        DraftOptions(
-            label=options.get("label"),
-            protected=names,
-            outcome=options.get("outcome"),
-            threshold=threshold,
-            reading=options.get("rows"),
-            ignore=tuple(options.get("ignore") or ()),
-            decision=options.get("decision"),
-            decision_threshold=options.get("decision_threshold"),
-            labels=tuple(options.get("labels") or ()),
-            model_output=options.get("model_output"),
-            prediction=options.get("prediction"),
-            groups=options.get("groups") or {},
-            property={"kind": kind, **{key: value for key, value in stated.items() if value is not None}},
-            guarantee={
-                **{key: value for key, value in guarantee.items() if value is not None},
-                **({} if budget is None else {"budget": {"evaluations": budget}}),
-            },
-            every_group=False,
-            limits=options.get("limits"),
-        ),
+    requested = DraftOptions(
+        label=options.get("label"),
+        protected=names,
+        outcome=options.get("outcome"),
+        threshold=threshold,
+        reading=options.get("rows"),
+        ignore=tuple(options.get("ignore") or ()),
+        decision=options.get("decision"),
+        decision_threshold=options.get("decision_threshold"),
+        labels=tuple(options.get("labels") or ()),
+        model_output=options.get("model_output"),
+        prediction=options.get("prediction"),
+        groups=options.get("groups") or {},
+        property={"kind": kind, **{key: value for key, value in stated.items() if value is not None}},
+        guarantee={
+            **{key: value for key, value in guarantee.items() if value is not None},
+            **({} if budget is None else {"budget": {"evaluations": budget}}),
+        },
+        every_group=False,
+        limits=options.get("limits"),
     )
+    if text is None:
+        draft = draft_spec(data, model, requested)
+    else:
+        draft = draft_text_spec(data, model, requested, text=text, terms=terms)
     spec, loaded = draft.spec, draft.model
     if options.get("rows") == "sample" and any(guess.loud and guess.key == "population.as" for guess in draft.guesses):
         raise SpecError(RANGES_CUT_FROM_ROWS)
@@ -258,5 +285,7 @@ def prepare_check(model: Any, data: Any, *, protected: str | Sequence[str], **op
         loaded.spare()
         spec = revise(spec, guarantee__budget__evaluations=max(1, int(budget) - asked - REPEATS))
         told += (f"guarantee.budget: {asked + REPEATS:,} of {int(budget):,} evaluations are for trials of the model.",)
+    if options.get("show_texts"):
+        spec = revise(spec, population__show_texts=True)
     case = case_of(spec, loaded, draft.rows, assumptions=told, remarks=remarks)
     return PreparedCheck(case, draft)

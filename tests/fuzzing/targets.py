@@ -60,8 +60,6 @@ class Target:
         Whether the product reads such files in a child process, so that a crash of the reader is a refusal.
     generate
         Makes a new file for each number, in place of a damaged one.
-    many
-        How many mutants `make test-all` tries: fewer where each one takes a process.
     """
 
     kind: str
@@ -72,7 +70,6 @@ class Target:
     share: float = 4.0
     isolated: bool = False
     generate: Callable[[Random], bytes] | None = None
-    many: int = 2_000
 
     @property
     def available(self) -> bool:
@@ -255,10 +252,23 @@ def _h5_files() -> list[bytes]:
     return [made(lambda path: saved(path, layers, weights), ".h5")]
 
 
+@cache
+def _reader(suffix: str) -> Any:
+    from tests.fuzzing.forked import ForkingReader
+
+    return ForkingReader(suffix)
+
+
+def _forking(suffix: str) -> Any:
+    """The product starts a process for each file; here all forks have one parent."""
+    return patch("fairchain.models.adapters.native_reader.read_in_new_process", _reader(suffix))
+
+
 def _ask_h5(path: Path) -> object:
     from fairchain.models.adapters.from_h5 import from_h5
 
-    return from_h5(path, spec(), _limits()).predict(np.ones((2, 2), np.float32))
+    with _forking(".h5"):
+        return from_h5(path, spec(), _limits()).predict(np.ones((2, 2), np.float32))
 
 
 def _boosted(suffix: str) -> list[bytes]:
@@ -288,7 +298,9 @@ def _ask_boosted(path: Path) -> object:
     from fairchain.models.adapters.model_files import read_object
 
     question = spec(decision="score", decision_threshold=0.5)
-    return load_model(read_object(path, _limits()), question).predict(np.ones((2, 2)))
+    with _forking(path.suffix):
+        model = read_object(path, _limits())
+    return load_model(model, question).predict(np.ones((2, 2)))
 
 
 # ---- specs and conditions ----
@@ -786,19 +798,13 @@ TARGETS: dict[str, Target] = {
     "socrates": Target("json", ".json", _socrates, _ask_socrates),
     "socrates weights": Target("text", ".txt", lambda: [b"[[0.5, -1.0], [2.0, .5]]"], _ask_socrates_weights),
     "nnet": Target("text", ".nnet", _nnet_files, _ask_nnet),
-    "h5": Target("bytes", ".h5", _h5_files, _ask_h5, needs=("h5py",), share=1, isolated=True, many=400),
+    "h5": Target("bytes", ".h5", _h5_files, _ask_h5, needs=("h5py",), share=2),
     "xgboost": Target(
         "json", ".json", partial(_boosted, ".json"), _ask_boosted, needs=("xgboost",), share=1, isolated=True
     ),
-    "xgboost ubj": Target(
-        "bytes", ".ubj", partial(_boosted, ".ubj"), _ask_boosted, needs=("xgboost",), share=0.02, many=30
-    ),
-    "lightgbm": Target(
-        "text", ".txt", partial(_boosted, ".txt"), _ask_boosted, needs=("lightgbm",), share=0.02, many=30
-    ),
-    "catboost": Target(
-        "bytes", ".cbm", partial(_boosted, ".cbm"), _ask_boosted, needs=("catboost",), share=0.02, many=30
-    ),
+    "xgboost ubj": Target("bytes", ".ubj", partial(_boosted, ".ubj"), _ask_boosted, needs=("xgboost",)),
+    "lightgbm": Target("text", ".txt", partial(_boosted, ".txt"), _ask_boosted, needs=("lightgbm",)),
+    "catboost": Target("bytes", ".cbm", partial(_boosted, ".cbm"), _ask_boosted, needs=("catboost",)),
     "torch": Target("zip", ".pt", _states, _load_state, needs=("torch",), share=3),
     "keras": Target("zip", ".keras", _keras_files, _load_keras, needs=("keras", "torch"), share=1),
     "keras archive": Target("zip", ".keras", _keras_descriptions, _check_keras),

@@ -13,6 +13,7 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import Model, as_frames, load_model, to_onnx
+from fairchain.models.adapters.from_function import AnswerMemo
 from fairchain.models.base import (
     DEPENDS_ON_BATCH,
     LOADED_FOR_ANOTHER_SPEC,
@@ -362,3 +363,24 @@ def test_one_thread_at_a_time_unless_a_function_says_otherwise(thread_safe: bool
         slow.thread_safe = True  # type: ignore[attr-defined]
     most = most_at_once(load_model(slow, spec()), gauge)
     assert (most > 1) is thread_safe
+
+
+def test_inputs_with_one_hash_keep_their_own_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairchain.models.adapters.from_function._hashes", lambda bits: np.zeros(len(bits), np.uint64))
+    memo = AnswerMemo()
+    for rows in ([3, 1, 4, 1], [5, 9, 2, 6, 3], [1, 5, 7, 7, 4]):
+        values = np.array(rows, float)[:, None]
+        assert memo(values, lambda asked: 10 * asked[:, 0], "f").tolist() == [10 * row for row in rows]
+
+
+def test_a_call_of_another_thread_in_the_meantime_is_not_taken_for_another_answer() -> None:
+    """What is repeated, and what it is compared with, come from one batch."""
+    memo, others = AnswerMemo(), [np.arange(100.0, 140.0)[:, None]]
+
+    def ask(values: Any) -> Any:
+        if others:
+            memo(others.pop(), ask, "f")
+        return values[:, 0] % 7
+
+    memo(np.arange(40.0)[:, None], lambda values: values[:, 0] % 7, "f")
+    assert memo(np.arange(50.0, 90.0)[:, None], ask, "f").tolist() == [value % 7 for value in range(50, 90)]

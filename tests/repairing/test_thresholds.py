@@ -24,6 +24,7 @@ from fairchain.repairing.repair_data import halves
 from fairchain.repairing.repairer import HELD_OUT_IS_POPULATION, JUDGED_ROWS_SEARCHED
 from fairchain.repairing.thresholds import (
     DECIDES_BETWEEN_LABELS,
+    GROUPS_OVERLAP,
     NO_SCORES,
     ThresholdModel,
     ThresholdParameters,
@@ -268,3 +269,47 @@ def test_thresholds_lie_between_scores_and_move_the_selection_rate_as_asked() ->
         threshold = parameters.weights(parameters.point_of([rate]))["thresholds"][0]
         assert np.mean(scores > threshold) == pytest.approx(rate)
         assert threshold not in scores
+
+
+def formula_spec(limit: str, decision: str = "probability") -> Any:
+    return parse_spec(
+        {
+            "model": {"labels": ["no", "yes"], "decision": decision},
+            "feature": [
+                {"name": "sex", "kind": "category", "values": ["F", "M"]},
+                {"name": "x", "kind": "real", "low": 0, "high": 1},
+            ],
+            "property": {"kind": "formula", "formula": f"P(yes | sex=M) - P(yes | sex=F) <= {limit}"},
+            "population": {"kind": "table", "as": "population"},
+        }
+    )
+
+
+FORMULA_ROWS = {"sex": ["F", "M"] * 200, "x": np.linspace(0, 1, 400).tolist()}
+
+
+def test_groups_of_a_formula_may_overlap_and_get_no_thresholds_of_their_own() -> None:
+    with pytest.raises(SpecError, match=says(GROUPS_OVERLAP)):
+        repair(
+            lambda values: values[:, 1],
+            formula_spec("-0.2"),
+            data=FORMULA_ROWS,
+            change="group-thresholds",
+            iterations=2,
+            workers=1,
+        )
+
+
+def test_a_constant_model_that_a_formula_calls_unfair_needs_a_repair() -> None:
+    """The formula demands a difference of 0.1, and 0.2 + 0.2 x is never above 1/2."""
+    result = repair(
+        lambda values: 0.2 + 0.2 * values[:, 1],
+        formula_spec("-0.1"),
+        data=FORMULA_ROWS,
+        change="threshold",
+        iterations=2,
+        workers=1,
+    )
+    assert result.before.constant == "no"
+    assert (result.before.decision.name, result.needed, result.accepted) == ("UNFAIR", True, False)
+    assert "Nothing to repair" not in result.statement

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
+from functools import cached_property
 from html import escape as html_escape
 from html.parser import HTMLParser
 from unittest.mock import patch
@@ -292,6 +293,19 @@ def test_the_band_is_left_out_where_not_all_groups_are_compared() -> None:
     everybody = changed(whole.verdict, groups=(changed(first, name="overall"), *others))
     overall = replace(whole, all_pairs=None, repair=None, verdict=everybody)
     assert "no estimate is further from the overall one than is allowed" in page(overall)
+
+
+def test_the_widest_pair_is_looked_up_a_few_times_however_many_pairs_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes through all pairs; once for each pair, the page of 300 groups did not finish."""
+    seen: list[Findings] = []
+    look_up = Findings.__dict__["widest"].func
+    counted = cached_property(lambda self: seen.append(self) or look_up(self))
+    counted.__set_name__(Findings, "widest")
+    monkeypatch.setattr(Findings, "widest", counted)
+    for count in (4, 40):
+        seen.clear()
+        page(replace(findings(count, 10), repair=None))
+        assert 0 < len(seen) < 20
 
 
 def test_a_layer_of_hundreds_of_units_is_drawn_in_several_rows_and_the_page_stays_small() -> None:

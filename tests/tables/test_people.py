@@ -98,8 +98,10 @@ def test_the_hash_tells_people_apart() -> None:
     assert len(set(hashes)) == len(hashes)
 
 
-def test_zero_has_no_sign() -> None:
-    assert people({"x": [-0.0]}, real("x")).sha256 == people({"x": ["0"]}, real("x")).sha256
+def test_zeros_with_and_without_a_sign_are_two_values() -> None:
+    # A model may tell them apart, so they are two values.
+    assert people({"x": [-0.0]}, real("x")).sha256 != people({"x": ["0"]}, real("x")).sha256
+    assert people({"x": [-0.0]}, real("x")).sha256 == people({"x": ["-0.0"]}, real("x")).sha256
 
 
 def test_people_cannot_be_changed_by_accident() -> None:

@@ -16,15 +16,15 @@ from fairchain.cli.verify import must_all_be_writable, show_result
 @shared.command("The verdict on a model and a table.", "check data.csv --model model.onnx --protected sex")
 @click.argument("data", type=PATH)
 @click.option("--model", help="Model: a file, or python:package.module:name; none for recorded decisions.")
-@click.option(
-    "--protected", multiple=True, required=True, help="Column whose groups are compared; repeat it for combinations."
-)
+@click.option("--protected", multiple=True, help="Column whose groups are compared; repeat it for combinations.")
+@shared.text
+@shared.terms
 @shared.prediction
 @click.option("--label", help="Column with the true labels.")
 @shared.choice(
     "--as",
-    ["population", "sample"],
-    "What the rows are.  [default: sample; population if ranges of a number were cut from the rows]",
+    ["population", "sample", "observed", "swapped"],
+    "What the rows are.  [default: sample; population if ranges of a number were cut from the rows; of texts observed]",
     to="rows",
 )
 @shared.kind
@@ -49,6 +49,7 @@ from fairchain.cli.verify import must_all_be_writable, show_result
     help="One question for each protected column, and for each combination of up to so many; one delta for all.",
 )
 @shared.allow_constant
+@shared.show_texts
 @shared.seed
 @shared.workers
 @click.option("--show-spec", is_flag=True, help="Print the spec that is used, with every assumption as a comment.")
@@ -72,7 +73,7 @@ def check(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Decide whether a model treats the groups in DATA (CSV or Parquet) alike; no spec file is needed.
+    """Decide whether a model treats the groups in DATA (CSV or Parquet; also texts) alike; no spec file is needed.
 
     What is not stated is read off the model and the table, or assumed; every assumption is printed. Exit code 0 fair,
     1 unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written.

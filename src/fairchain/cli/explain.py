@@ -42,6 +42,7 @@ BAR, WITNESSES = 25, 3
 @shared.protected
 @shared.outcome
 @shared.delta
+@shared.show_texts
 @shared.seed
 @shared.workers
 @shared.as_json

@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 @shared.output("Spec to write (.toml).", default=Path("spec.toml"), show_default=True)
 @shared.label
 @shared.protected
+@shared.text
+@shared.terms
 @shared.outcome
 @click.option("--threshold", type=float, default=0.1, show_default=True, help="Largest difference that is fair.")
 @shared.choice(
     "--as",
-    ["population", "sample", "uniform"],
+    ["population", "sample", "uniform", "observed", "swapped"],
     "What the rows are; uniform: the table gives ranges and names only.  "
-    "[default: sample; population if ranges of a number were cut from the rows]",
+    "[default: sample; population if ranges of a number were cut from the rows; of texts observed]",
     to="reading",
 )
 @shared.ignore
@@ -49,6 +51,8 @@ def init(
     output: Path,
     reading: RowsAre | None,
     model_output: str | None,
+    text: str | None,
+    terms: str | None,
     force: bool,
     as_json: bool,
     quiet: bool,
@@ -58,11 +62,14 @@ def init(
 
     Guesses are comments beside their keys. Exit code 0 written, 2 bad input.
     """
-    from fairchain.drafting import DraftOptions, must_be_free, save_spec
+    from fairchain.drafting import DraftOptions, draft_text_spec, must_be_free, save_spec
 
     must_be_free(output, force=force)
     requested = DraftOptions(reading=reading, model_output=model_output, **known)
-    draft = _drafted(model, table, requested, ask=sys.stdin.isatty() and not as_json)
+    if text is not None:
+        draft = draft_text_spec(table, model, requested, text=text, terms=terms)
+    else:
+        draft = _drafted(model, table, requested, ask=sys.stdin.isatty() and not as_json)
     save_spec(draft, output, force=force)
     _show(draft, model, output, as_json=as_json, quiet=quiet)
 

@@ -33,6 +33,7 @@ KEYS = {
         "formula",
     ),
     "guarantee": ("delta", "seed", "allow_constant"),
+    "population": ("show_texts",),
 }
 PATH = click.Path(path_type=Path)
 Command = Callable[..., Any]
@@ -45,6 +46,14 @@ labelled = click.option(
 )
 protected = click.option(
     "--protected", multiple=True, help="Feature whose groups are compared; repeat it for combinations."
+)
+text = click.option("--text", help="Column of the texts, for a model that reads a text.")
+terms = click.option("--terms", help="Terms by which texts mention groups: religion, race, gender, or a file.")
+show_texts = click.option(
+    "--show-texts",
+    is_flag=True,
+    default=None,
+    help="Quote texts in full; else offensive words and personal data are masked.",
 )
 outcome = click.option("--outcome", help="Label whose probability is compared.")
 threshold = click.option("--threshold", type=float, help="Largest difference, or smallest ratio, that is fair.")

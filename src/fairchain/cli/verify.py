@@ -69,6 +69,7 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.max_evaluations
 @shared.decision_threshold
 @shared.allow_constant
+@shared.show_texts
 @shared.seed
 @shared.workers
 @shared.certificate
@@ -210,7 +211,7 @@ def _changed(question: Spec, function: str | None, options: dict[str, Any]) -> S
     before = to_builtins(question.population)
     changes = {key: options.pop(name) for name, key in BUDGET.items()}
     population = _population(
-        before, function, *(options.pop(name) for name in ("data", "reading", "label", "prediction"))
+        before, function, *(options.pop(name) for name in ("data", "reading", "label", "prediction", "show_texts"))
     )
     return revised(question, options, population=population if population != before else None, **changes)
 
@@ -222,6 +223,7 @@ def _population(
     reading: str | None,
     label: str | None,
     prediction: str | None,
+    show_texts: bool | None,
 ) -> dict[str, Any]:
     """Return the keys of [population]: of another kind where the command line gives a function, or rows of a table."""
     population: dict[str, Any] = {"kind": "callable"} if function is not None else dict(before)
@@ -231,7 +233,9 @@ def _population(
         population["dataset"] = None
     if (reading in ROW_READINGS or (data and prediction)) and population["kind"] != "table":
         population = {"kind": "table", "as": "sample"}
-    if population["kind"] != "table" and (label or prediction):
+    if show_texts is not None and population["kind"] != "text":
+        raise SpecError("population.show_texts: --show-texts is about texts, and this population has none; drop it")
+    if population["kind"] != "table" and (prediction or (label and population["kind"] != "text")):
         raise SpecError(
             f"population.kind: {'--label' if label else '--prediction'} names a column, and there is no table; give "
             "one with --data FILE --as sample (or --as population)"
@@ -243,6 +247,7 @@ def _population(
             "are: --as population (the whole population) or --as sample (of a larger population)"
         )
     given = {"path": None if data is None else str(data), "as": reading, "label": label, "prediction": prediction}
+    given |= {"show_texts": show_texts}  # type: ignore[dict-item]
     return population | {key: value for key, value in given.items() if value is not None}
 
 

@@ -4,7 +4,7 @@
 wherever it is read.
 """
 
-from fairchain.drafting.draft import draft_spec, infer_spec
+from fairchain.drafting.draft import draft_spec, draft_text_spec, infer_spec
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess
 from fairchain.drafting.write import must_be_free, save_spec, write_spec
 from fairchain.errors import NoProtectedFeatureError
@@ -15,6 +15,7 @@ __all__ = [
     "Guess",
     "NoProtectedFeatureError",
     "draft_spec",
+    "draft_text_spec",
     "infer_spec",
     "must_be_free",
     "save_spec",

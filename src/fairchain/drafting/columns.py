@@ -144,8 +144,11 @@ class Profile:
 
     @cached_property
     def whole(self) -> bool:
-        """Whether all cells are whole numbers."""
-        return self.numbers is not None and not (self.numbers % 1 > 0).any()
+        """Whether all cells are whole numbers; -0.0 is none, since it would lose its sign."""
+        if self.numbers is None:
+            return False
+        known = self.numbers[~np.isnan(self.numbers)]
+        return not (known % 1 > 0).any() and not bool(((known == 0) & np.signbit(known)).any())
 
     @property
     def identifies_rows(self) -> bool:
@@ -301,6 +304,9 @@ def feature_of(
     low, high = float(np.nanmin(profile.numbers)), float(np.nanmax(profile.numbers))
     if profile.whole and high - low < MOST_VALUES and max(abs(low), abs(high)) <= MOST_EXACT:
         return IntegerFeature(name=profile.name, low=int(low), high=int(high), input=filled)
+    if low == high == 0 and not profile.whole:
+        # 0.0 and -0.0, which are two values.
+        low, high = -1.0, 1.0
     if low == high:
         # A real number needs a range; one value with its code is exact.
         made = category(profile, keep_markers=False, filled=filled)

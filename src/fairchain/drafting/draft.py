@@ -118,6 +118,8 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     options = options or DraftOptions()
     if model is not None and options.prediction is not None:
         raise SpecError(MODEL_AND_PREDICTION)
+    if options.reading in ("observed", "swapped"):
+        raise SpecError(f'rows: "{options.reading}" is about texts; name their column: text=... (--text)')
     opened = None if model is None else open_model(model, options.limits)
     taken = Signature("no model") if opened is None else signature_of(opened, options.model_output)
     raw = read_table(table)
@@ -170,6 +172,15 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     final = found if same else encode_rows(raw, spec)
     loaded = trial.model if opened is None or trial.model is None else reloaded(opened, trial.model, spec, final)
     return dataclasses.replace(draft, model=loaded, rows=final)
+
+
+def draft_text_spec(data: Any, model: Any, options: DraftOptions, *, text: str, terms: Any = None) -> Draft:
+    """Draft a spec about the texts in a column of a table or in a file (see `draft_texts`)."""
+    from fairchain.drafting.texts import draft_texts
+
+    path, about = _model_path(model, options)
+    draft = draft_texts(data, model, options, text=text, terms=terms, path=path)
+    return dataclasses.replace(draft, guesses=(*about, *draft.guesses))
 
 
 def _model_path(model: Any, options: DraftOptions) -> tuple[str | None, tuple[Guess, ...]]:

@@ -11,7 +11,7 @@ from fairchain.spec import Spec
 from fairchain.spec.schema import Decision, GroupExpr
 from fairchain.tables import TableRows
 
-RowsAre = Literal["sample", "population", "uniform"]
+RowsAre = Literal["sample", "population", "uniform", "observed", "swapped"]
 
 
 @dataclass(frozen=True, kw_only=True)

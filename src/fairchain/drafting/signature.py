@@ -17,6 +17,8 @@ from fairchain.messages import FILE_NOT_FOUND, unknown
 from fairchain.models import Limits, Model, load_model
 from fairchain.models.adapters.from_keras import is_keras
 from fairchain.models.adapters.from_torch import is_module
+from fairchain.models.adapters.from_transformers import is_folder, is_transformer, read_folder
+from fairchain.models.adapters.from_transformers import opened as transformer_of
 from fairchain.models.fitted import Fitted, class_name, fitted_of
 from fairchain.models.frames import FrameModel
 from fairchain.models.load import PYTHON, import_named
@@ -95,6 +97,8 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
             raise ModelError(NAMES_NO_MODEL.format(model=model, type=type(source).__name__))
     if isinstance(source, str | os.PathLike):
         path = Path(os.fspath(source))
+        if is_folder(path):
+            return OpenedModel(read_folder(path), None, str(path), limits)
         if not path.is_file():
             raise ModelError(
                 FILE_NOT_FOUND.format(path=path, remedy="give the file of a model, for example model.onnx")
@@ -107,7 +111,13 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
         name = "ONNX network in memory"
         network = check_bytes(Path(name), bytes(source), checked)
     opened = OpenedModel(source, network, name, limits)
-    runs = callable(source) or hasattr(source, "predict") or isinstance(source, FrameModel) or network is not None
+    runs = (
+        is_transformer(source)
+        or callable(source)
+        or hasattr(source, "predict")
+        or isinstance(source, FrameModel)
+        or network is not None
+    )
     if not runs and Path(name).suffix.lower() not in NEEDS_SPEC:
         # Neither a network nor code: this raises the error for such a file or object.
         placeholder = Difference(protected=("x",), threshold=0.1)
@@ -150,6 +160,9 @@ def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
         return _of_network(opened.network, output)
     if isinstance(model, Path):
         return Signature(opened.name)
+    if is_transformer(model):
+        found = transformer_of(model)
+        return Signature(found.name, classes=found.labels, labels=False, answers=len(found.labels))
     if is_keras(model):
         shape = getattr(model, "input_shape", None)
         sizes = shape[1:] if isinstance(shape, tuple) else ()

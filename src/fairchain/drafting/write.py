@@ -17,7 +17,6 @@ import msgspec
 from fairchain.drafting.guesses import Draft
 from fairchain.errors import SpecError
 from fairchain.messages import EXISTS_ALREADY, NO_FOLDER
-from fairchain.spec import Table
 from fairchain.system.atomic_write import place
 
 WIDTH = 110
@@ -50,8 +49,10 @@ def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
     lines += comment(*draft.about(""), *(f"WARNING: {text}" for text in draft.warnings))
     lines += ["", "[model]", *_table(draft, "model", _fields(spec.model, folder))]
     order = "In the order of the inputs; low and high are the smallest and the largest number in the table."
+    if spec.text is not None:
+        order = "The text, which the model gets as it is, and what defines the groups."
     lines += ["", *comment(order, *draft.about("feature"))]
-    for feature in spec.features:
+    for feature in spec.described:
         # Name and kind first, groups last.
         first = {"name": 0, "kind": 1, "groups": 3}
         fields = dict(sorted(_fields(feature).items(), key=lambda item: first.get(item[0], 2)))
@@ -91,9 +92,9 @@ def _fields(part: Any, folder: str | Path | None = None) -> dict[str, Any]:
 
 def _table(draft: Draft, name: str, fields: dict[str, Any]) -> Iterator[str]:
     for field, entry in fields.items():
-        yield from comment(*draft.about(f"{name}.{field}"), *(_READING[entry] if field == "as" else ()))
+        yield from comment(*draft.about(f"{name}.{field}"), *(_READING.get(entry, ()) if field == "as" else ()))
         yield f"{key(field)} = {value(entry)}"
-    if name == "population" and isinstance(draft.spec.population, Table) and draft.spec.population.path is None:
+    if name == "population" and getattr(draft.spec.population, "path", "") is None:
         yield from comment('path = "data.csv"   (the rows were given in Python)')
     for field in ("decision", "outcome"):
         if field not in fields:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from fairchain.explaining.context import INPUTS, ComparedPair, EffectContext
 from fairchain.explaining.result import Example, Flips
 from fairchain.spec import CategoryFeature, Group, domain_of
-from fairchain.text import lexicon_of
 from fairchain.verification.witnesses import unprotected
 
 Values = NDArray[np.floating]
@@ -111,11 +110,11 @@ def _example(
     distance: float | None = None,
 ) -> Example:
     """Return a witness: the input besides its protected features, or a text as the first group has it."""
-    spec, text = context.spec, context.spec.text
+    spec = context.spec
     return Example(
         (context.groups[pair.more].name, context.groups[pair.less].name),
         (spec.model.labels[int(labels[0])], spec.model.labels[int(labels[1])]),
-        unprotected(spec, one) if text is None else {text.name: lexicon_of(text).text(one.tolist())},
+        unprotected(spec, one),
         row,
         distance,
     )

@@ -16,6 +16,7 @@ from fairchain.explaining.effect_bounds import SIGNS, mean_bounds
 from fairchain.explaining.result import WordEffect
 from fairchain.statistics import Interval
 from fairchain.text import lexicon_of
+from fairchain.verification.witnesses import quote
 
 Ids = NDArray[np.int32]
 MOST_WORDS, ROUNDS = 30, 4096
@@ -47,7 +48,9 @@ def word_effects(context: EffectContext, pair: ComparedPair, rounds: int) -> tup
     estimate = cells @ SIGNS / np.maximum(cells.sum(axis=1), 1)
     lexicon = lexicon_of(feature)
     found = [
-        WordEffect(lexicon.word(int(word)), int(texts.sum()), Interval(float(e), float(a), float(b)))
+        WordEffect(
+            quote(context.spec, lexicon.word(int(word))), int(texts.sum()), Interval(float(e), float(a), float(b))
+        )
         for word, texts, e, a, b in zip(words, cells, estimate, low, high, strict=True)
         if texts.sum()
     ]

@@ -325,7 +325,9 @@ def describe_input(features: Described, row: NDArray[Any]) -> str:
     """Describe one input in the words of the spec: `age=3, sex=Female`, or `comment="the words of a text"`."""
     text = text_of(features)
     if text is not None:
-        return f'{text.name}="{in_words(text, row)}"'
+        from fairchain.text.quoting import quoted
+
+        return f'{text.name}="{quoted(in_words(text, row))}"'
     shown = []
     for feature, value in zip(features, row, strict=True):
         word = str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:g}"

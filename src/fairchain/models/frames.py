@@ -20,6 +20,14 @@ from fairchain.messages import needs
 from fairchain.models.onnx.feature_encoding import encode, is_plain, is_whole, words
 from fairchain.spec import CategoryFeature, Feature
 
+TOO_LARGE_TO_DIFFER = (
+    'column "{column}": whole numbers beyond 2**53 cannot be told apart here; give them as texts, or leave the column '
+    "out of the model"
+)
+CELLS_ALIKE = (
+    'column "{column}": the cells {one} and {two} are one value of the spec, and the model may tell them apart; write '
+    "them alike"
+)
 # Doubles hold whole numbers up to this one exactly.
 MOST_WHOLE = 2**53
 ONE_HOT_IN_FRAME = '{name}: feature "{feature_name}".one_hot: a frame has one column for each feature; remove one_hot'
@@ -176,10 +184,7 @@ def fits_own_frame(features: Sequence[Feature], columns: Sequence[str], frame: A
         if str(name).strip() in columns and getattr(dtype, "kind", "O") in "iu" and len(frame):
             cells = frame[name].dropna()
             if len(cells) and max(abs(int(cells.min())), abs(int(cells.max()))) > MOST_WHOLE:
-                raise DataError(
-                    f'column "{name}": whole numbers beyond 2**53 cannot be told apart here; give them as texts, or '
-                    "leave the column out of the model"
-                )
+                raise DataError(TOO_LARGE_TO_DIFFER.format(column=name))
     return True
 
 
@@ -191,13 +196,13 @@ def _cells(feature: CategoryFeature, series: Any, column: NDArray[Any]) -> Any:
     first[places[::-1]] = np.arange(len(places))[::-1]
     cells = series.array.take(np.maximum(first, 0)).astype(object)
     own = np.asarray(series.array, dtype=object)
-    other = np.flatnonzero(~lacking & (own != np.asarray(cells, dtype=object)[places]))
+    shown = np.asarray(cells, dtype=object)[places]
+    # 1, 1.0 and True are equal, and a model may tell them apart by their types.
+    alike = [one == two and type(one) is type(two) for one, two in zip(own, shown, strict=True)]
+    other = np.flatnonzero(~lacking & ~np.array(alike, bool))
     if other.size:
         one, two = own[other[0]], cells[places[other[0]]]
-        raise DataError(
-            f'column "{feature.name}": the cells {one!r} and {two!r} are one value of the spec, and the model may tell '
-            "them apart; write them alike"
-        )
+        raise DataError(CELLS_ALIKE.format(column=feature.name, one=repr(one), two=repr(two)))
     categories = {str(each): each for each in getattr(series.dtype, "categories", ())}
     for place in np.flatnonzero(first[:-1] < 0).tolist():
         cells[place] = categories.get(str(names[place]), names[place])

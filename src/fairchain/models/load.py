@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PYTHON = "python:"
 READ = (
     ".onnx (ONNX), .keras and .h5 (Keras), .nnet, .skops (scikit-learn), .json and .ubj (XGBoost), .txt (LightGBM), "
-    ".cbm (CatBoost), .json (SOCRATES)"
+    ".cbm (CatBoost), .json (SOCRATES), a folder of save_pretrained (transformers)"
 )
 # Why files with these suffixes are not read.
 NOT_READ = {
@@ -155,6 +155,10 @@ def _from_file(path: Path, spec: Spec, limits: Limits | None, rows: TableRows | 
     suffix = path.suffix.lower()
     if suffix == ".onnx":
         return OnnxModel(path, spec, limits)
+    from fairchain.models.adapters.from_transformers import from_transformers, is_folder, read_folder
+
+    if is_folder(path):
+        return from_transformers(read_folder(path), spec, rows)
     from fairchain.models.adapters.model_files import holds_object, read_object
 
     if holds_object(path):
@@ -246,7 +250,10 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows
     from fairchain.models.adapters.from_keras import from_keras, is_keras
     from fairchain.models.adapters.from_sklearn import from_sklearn, is_estimator
     from fairchain.models.adapters.from_torch import from_torch, is_module
+    from fairchain.models.adapters.from_transformers import from_transformers, is_transformer
 
+    if is_transformer(source):  # which may be a torch module too
+        return from_transformers(source, spec, rows)
     if is_keras(source):  # which may be a torch module too
         return from_keras(source, spec, limits, rows=rows, direct=direct)
     if is_module(source):

@@ -209,7 +209,9 @@ def repair_case(
     before = verify_case(case, workers=workers, certify=True) if before is None else before
     if before.stopped == "interrupted":
         raise KeyboardInterrupt
-    if (before.decision is Decision.FAIR or before.constant is not None) and before.sound:
+    # A formula can demand a difference between groups; then a constant model is UNFAIR.
+    constant = before.constant is not None and before.decision is not Decision.UNFAIR
+    if (before.decision is Decision.FAIR or constant) and before.sound:
         return Repair(
             accepted=False,
             needed=False,
@@ -220,7 +222,7 @@ def repair_case(
             stopped="not needed",
             seconds=time.perf_counter() - start,
             statement=f"Nothing to repair: {before.statement}",
-            notes=before.notes if before.constant is not None else (),
+            notes=before.notes if constant else (),
         )
     sides = _sides(case, held_out)
     rows, kept = _labelled(labelled, held_out, label, sides)

@@ -40,6 +40,10 @@ THRESHOLDS = "thresholds"
 TARGETS, STEPS = 41, (1.0, 0.75, 0.5)
 # Rows that go through a model in one call, and the share of labels that its scores must explain.
 ROWS_PER_CALL, AGREEMENT = 4096, 0.99
+GROUPS_OVERLAP = (
+    'change: "group-thresholds" needs groups of which every input has one at most, and decisions that follow from '
+    'scores; take change = "threshold", or another property'
+)
 NO_SCORES = (
     "{name}: returns labels and has no scores, so no threshold can be moved; give a model that returns scores, and say "
     'so: decision = "probability" or "logit" in [model]'
@@ -371,7 +375,4 @@ def check_groups(spec: Spec) -> None:
             'take change = "threshold"'
         )
     if isinstance(spec.property, ProbabilityFormula) or spec.model.decision == "random":
-        raise SpecError(
-            'change: "group-thresholds" needs groups of which every input has one at most, and decisions that follow '
-            'from scores; take change = "threshold", or another property'
-        )
+        raise SpecError(GROUPS_OVERLAP)

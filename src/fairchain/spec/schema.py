@@ -322,6 +322,10 @@ class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, froze
     ] = "vectors"
     neighbours: Annotated[int, doc("Synonyms of a word that are drawn from, at most.", ge=1, le=100)] = 8
     wordnet: Annotated[Text | None, doc("Folder of WordNet 3.0: index.noun, data.noun, ...")] = None
+    show_texts: Annotated[
+        bool, doc("Quote texts in full; else offensive words and personal data are masked, and long texts shortened.")
+    ] = False
+    mask_words: Annotated[tuple[Text, ...], doc("Further words that are masked where texts are quoted.")] = ()
 
 
 class Callable(_Strict, tag_field="kind", tag="callable", frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ class Seed:
 def meaning_of(spec: Spec) -> dict[str, str]:
     """Return each table of a spec as canonical JSON, without what changes no meaning.
 
-    Left out are paths, [about], seed, engine and budget.
+    Left out are paths, [about], seed, engine and budget, and how texts are quoted.
 
     Two specs ask the same question about the same files if and only if these texts are equal. Keys at their defaults
     are left out, so that a key which a later version adds changes no seed of the specs that do not use it.
@@ -48,7 +48,8 @@ def meaning_of(spec: Spec) -> dict[str, str]:
     for part in (data.get("population", {}), *data["feature"]):
         for key in FILES:
             part.pop(key, None)
-    data.get("population", {}).pop("name", None)  # what verdicts call it
+    for key in ("name", "show_texts", "mask_words"):  # what verdicts call it, and how texts are quoted
+        data.get("population", {}).pop(key, None)
     for key in ("seed", "engine", "budget"):
         data.get("guarantee", {}).pop(key, None)
     return {

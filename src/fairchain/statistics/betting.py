@@ -216,7 +216,12 @@ def pairs_above(
     """Return the compared pairs whose own wealth against "my gap is at most the threshold" reaches the bar."""
     found: list[Leader] = []
     for part, some in tally.parts():
-        may = compared[part] & payoff.open_pairs(some, threshold, log_bar, at_least=False)
+        may = compared[part]
+        if not payoff.relative:
+            # log(1 + x) <= x: a pair whose payoffs add up to no more than 0 has no wealth above 1.
+            may = may & (payoff.gaps(some) > threshold)
+        if may.any():
+            may = may & payoff.open_pairs(some, threshold, log_bar, at_least=False)
         if not may.any():
             continue
         places = np.argwhere(may)

@@ -15,10 +15,14 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import many, near, shown
 from fairchain.spec.schema import CategoryFeature, Feature, IntegerFeature, ModelSpec, RealFeature
-from fairchain.tables.columns import Column, number_text, numbers_in, plain_text
+from fairchain.tables.columns import Column, TextCells, number_text, numbers_in, plain_text
 from fairchain.tables.read import RawTable
 
 MISSING, UNSEEN, UNCLEAR = -1, -2, -3
+TYPES_MERGED = (
+    "the cells {cells} are of different types and one value of the spec, and the model may tell them apart; write them "
+    "alike"
+)
 CODES_NEEDED = "state what the table calls each label, in the order of labels: codes = [...] in [model]"
 NOT_MODEL = "{found} not one of model.labels{value} {known}; {remedy}"
 LABEL_CODE_ANOTHER = (
@@ -51,6 +55,14 @@ def feature_values(table: RawTable, feature: Feature, na_values: Sequence[str]) 
     if substitute is not None:
         values[np.isnan(values)] = substitute
     return values
+
+
+def must_not_merge(table: RawTable, feature: Feature) -> None:
+    """Raise a DataError if a model could tell cells apart that are one value of a category here."""
+    name = feature.column or feature.name
+    cells = table.cells(name, "")
+    if isinstance(feature, CategoryFeature) and isinstance(cells, TextCells) and cells.merged:
+        raise _Place(table.source, name).error(TYPES_MERGED.format(cells=cells.merged))
 
 
 def label_values(table: RawTable, key: str, name: str, model: ModelSpec, na_values: Sequence[str]) -> NDArray[np.int16]:

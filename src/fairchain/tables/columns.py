@@ -40,10 +40,14 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class TextCells:
-    """A column of texts. Each part packs up to `PART` cells in one string, a tenth of the memory of as many strings."""
+    """A column of texts. Each part packs up to `PART` cells in one string, a tenth of the memory of as many strings.
+
+    `merged` names two cells of different types that have one text, such as 1 and "1", if there are any.
+    """
 
     parts: tuple[str, ...]
     count: int
+    merged: str = ""
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the column piece by piece, without the blanks around its cells."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, time
 from decimal import Decimal
 from numbers import Integral, Real
@@ -97,7 +98,22 @@ def _object_column(cells: list[Any], where: str) -> Column:
     values = _numbers(cells, kinds - {type(None)})
     if values is not None:
         return NumberCells(values)
-    return _texts([_text(cell, where, row) for row, cell in enumerate(cells, 1)], where)
+    texts = [_text(cell, where, row) for row, cell in enumerate(cells, 1)]
+    return replace(_texts(texts, where), merged=_merged(cells, texts))
+
+
+def _merged(cells: list[Any], texts: list[str]) -> str:
+    """Return two cells of different types that have one text, "" if there are none; 1 and 1.0 are one number."""
+    known: dict[str, Any] = {}
+    for cell, text in zip(cells, texts, strict=True):
+        other = known.setdefault(text, cell)
+        if text and _family(other) is not _family(cell):
+            return f"{other!r} and {cell!r}"
+    return ""
+
+
+def _family(cell: Any) -> type:
+    return bool if isinstance(cell, bool | np.bool_) else Real if isinstance(cell, Real | Decimal) else type(cell)
 
 
 def _numbers(cells: list[Any], kinds: set[type]) -> NDArray[np.float64] | None:

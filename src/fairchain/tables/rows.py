@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import many
 from fairchain.spec.schema import Marginals, Spec, Table
-from fairchain.tables.cell_values import feature_values, label_values, missing_cells
+from fairchain.tables.cell_values import feature_values, label_values, missing_cells, must_not_merge
 from fairchain.tables.read import RawTable
 
 POPULATION_IS_NO_TABLE = 'population.kind: a table is given, but the population is another one; write kind = "table"'
@@ -43,8 +43,8 @@ class TableRows:
     sha256
         Of everything above that decides a verdict, equal for equal rows whatever file or frame they came from:
         the ASCII text `fairchain people 1`, the numbers of rows and features as unsigned 64-bit integers, a byte
-        each that says whether there are truth and recorded, then values row by row as 64-bit floats (zero without a
-        sign), truth and recorded as signed 16-bit integers; all little-endian.
+        each that says whether there are truth and recorded, then values row by row as 64-bit floats (-0.0 is not
+        0.0), truth and recorded as signed 16-bit integers; all little-endian.
     frame
         The frame that the rows were read from, as it was given: row i of the arrays is its row `numbers[i] - 1`.
     repeats
@@ -109,6 +109,8 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
             values[:, place] = np.nan
             continue
         values[:, place] = column = feature_values(table, feature, population.na_values)
+        if feature.model_input and not (isinstance(population, Table) and population.prediction):
+            must_not_merge(table, feature)
         missing = np.isnan(column)
         if feature.name in kept_missing:
             continue
@@ -127,7 +129,6 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
         values = values[kept]
         truth = None if truth is None else truth[kept]
         recorded = None if recorded is None else recorded[kept]
-    values += 0.0  # -0.0 is the same value as 0.0, and must have the same hash
     if repeats is not None:
         dropped, repeats = int(repeats[gone].sum()), repeats[kept]
     numbers = kept + 1

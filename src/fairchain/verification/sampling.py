@@ -140,7 +140,8 @@ def _sample(
     rounds = evaluations = chunk = bounded = 0
     reported = start
     outcomes, groups, _ = rule.tally.both.shape
-    # The budget is for the whole answer, with a look at the last batch and the bounds of the gap. Both are measured.
+    # The budget is for the whole answer, with a look at the last batch, the bounds of the gap and the pairs above the
+    # threshold. All are measured.
     look = bounds = 0.0
 
     def halted(seconds: float) -> bool:
@@ -170,6 +171,7 @@ def _sample(
         if look > QUICK_LOOK and rounds >= 2 * bounded:
             before = time.perf_counter()
             rule.gap()
+            rule.violators()
             bounds, bounded = time.perf_counter() - before, rounds
         now = time.perf_counter()
         if progress is not None and now - reported > REPORT_EVERY:

@@ -43,6 +43,7 @@ OVERRIDES = {
     "label": "population__label",
     "prediction": "population__prediction",
     "rows": "population__as",
+    "show_texts": "population__show_texts",
 }
 UNEXPECTED_KEYWORD = "verify() got an unexpected keyword argument {unknown!r} ({known})"
 
@@ -111,7 +112,7 @@ def verify(
         Values in place of keys of the spec: `protected`, `kind`, `outcome`, `given`, `criterion`, `compare`,
         `min_size` and `threshold` of the property; `delta`, `epsilon`, `rule`, `rounds`, `seconds` and
         `max_evaluations` of the guarantee; `decision`, `decision_threshold` and `labels` of the model; `label`,
-        `prediction` and `rows` of a table.
+        `prediction` and `rows` of a table; `show_texts` of texts, to quote them in full.
 
     Returns
     -------

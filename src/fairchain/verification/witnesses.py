@@ -111,9 +111,11 @@ def _flips(
         other = int((seen[:, row] != seen[0, row]).argmax())
         if spec.text is not None or np.array_equal(inputs[0, row, columns], inputs[other, row, columns]):
             classes = spec.model.labels[int(labels[0, row])], spec.model.labels[int(labels[other, row])]
-            shown = unprotected(spec, inputs[0, row])
-            if spec.text is not None:
-                shown[f"{spec.text.name} as {names[other]}"] = in_words(spec.text, inputs[other, row])
+            shown = (
+                unprotected(spec, inputs[0, row])
+                if spec.text is None
+                else text_pair(spec, names[other], inputs[0, row], inputs[other, row])
+            )
             found.append(Witness((names[0], names[other]), classes, shown))
         if len(found) == WITNESSES:
             break
@@ -134,12 +136,34 @@ def _first_rounds(record: RunRecord, comparison: Comparison) -> Iterator[tuple[i
 def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]:
     """Return the features of an input that are not protected, in the words of the spec; of a text its words."""
     if spec.text is not None:
-        return {spec.text.name: in_words(spec.text, row)}
+        return {spec.text.name: quote(spec, in_words(spec.text, row))}
     return {
         feature.name: _in_words(feature, float(value))
         for feature, value in zip(spec.features, row, strict=True)
         if feature.name not in spec.protected
     }
+
+
+def quote(spec: Spec, text: str) -> str:
+    """Return a text as it is shown: in full only if the spec says so."""
+    from fairchain.text.quoting import quoted
+
+    population = spec.population
+    assert isinstance(population, Texts)
+    return text if population.show_texts else quoted(text, population.mask_words)
+
+
+def text_pair(spec: Spec, name: str, one: NDArray[Any], other: NDArray[Any]) -> dict[str, str | float]:
+    """Return a text, and the same as another group, as they are shown."""
+    from fairchain.text.quoting import quoted_pair
+
+    text, population = spec.text, spec.population
+    assert text is not None
+    assert isinstance(population, Texts)
+    both = in_words(text, one), in_words(text, other)
+    if not population.show_texts:
+        both = quoted_pair(*both, population.mask_words)
+    return {text.name: both[0], f"{text.name} as {name}": both[1]}
 
 
 def _in_words(feature: Feature, value: float) -> str | float:

@@ -1,7 +1,8 @@
 """Keras 2 models in HDF5 files (.h5): dense layers, read from the file's description and weights without Keras.
 
 Nothing of the file is executed: the description is JSON, layers come from a short list, and weights are arrays of
-limited size in this file alone. Other layers need Keras, which `from_keras` uses for its newer files.
+limited size in this file alone. h5py runs in a process of its own (`native_reader`), since a damaged file can crash it
+or keep it busy. Other layers need Keras, which `from_keras` uses for its newer files.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.messages import needs
+from fairchain.models.adapters import native_reader
 from fairchain.models.adapters.onnx_graph import OnnxGraph
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
@@ -59,25 +62,36 @@ def from_h5(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel:
         raise ModelError(NOT_HDF5.format(path=path))
     if find_spec("h5py") is None:
         raise ModelError(NEEDS_H5PY.format(path=path))
-    try:
-        with import_module("h5py").File(io.BytesIO(content), "r") as file:
-            network = _converted(path, file, sum(widths(spec.features)), limits)
-    except ModelError:
-        raise
-    except Exception as error:  # a damaged file ends in anything
-        raise ModelError(f"{path}: not a Keras model, or a damaged one ({first_line(error)}); {REMEDY}") from None
+    options = {"path": str(path), "width": sum(widths(spec.features)), "file_bytes": limits.file_bytes}
+    network = native_reader.read_in_new_process(".h5", content, options, partial(_damaged, path))
     return OnnxModel.from_bytes(network, str(path), spec, limits)
 
 
-def _converted(path: Path, file: Any, width: int, limits: Limits) -> bytes:
-    """Return the ONNX bytes of an open file whose network takes so many values."""
+def read_in_child(content: bytes, options: dict[str, Any]) -> bytes:
+    """Return the ONNX bytes of the network; for the process of `native_reader`."""
+    path = Path(options["path"])
+    try:
+        with import_module("h5py").File(io.BytesIO(content), "r") as file:
+            return _converted(path, file, options["width"], options["file_bytes"])
+    except ModelError:
+        raise
+    except Exception as error:  # a damaged file ends in anything
+        raise _damaged(path, first_line(error)) from None
+
+
+def _damaged(path: Path, why: str) -> ModelError:
+    return ModelError(f"{path}: not a Keras model, or a damaged one ({why}); {REMEDY}")
+
+
+def _converted(path: Path, file: Any, width: int, most: int) -> bytes:
+    """Return the ONNX bytes of an open file whose network takes `width` values and whose weights take `most` bytes."""
     if "model_config" not in file.attrs:
         raise ModelError(WEIGHTS_WITHOUT_LAYERS.format(path=path))
     text = _text(file.attrs["model_config"])
     if len(text) > MOST_DESCRIPTION:
         raise ModelError(f"{path}: a huge description of layers; {REMEDY}")
     description = json.loads(text, object_pairs_hook=object_once)
-    graph, flow, units, left = OnnxGraph(), "input", width, limits.file_bytes
+    graph, flow, units, left = OnnxGraph(), "input", width, most
     group = _child(path, file, "model_weights")
     for layer in _chain(path, description):
         kind, config = str(layer.get("class_name")), layer.get("config", {})

@@ -9,8 +9,9 @@ it can be checked is read in a new process first, with a limit of time: a crash 
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,9 +22,9 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.messages import listed
+from fairchain.models.adapters import native_reader
 from fairchain.models.adapters.converting import quiet, unpacked
 from fairchain.models.onnx.file_checks import Limits, read_file
-from fairchain.system.isolation import new_interpreter
 from fairchain.system.untrusted_files import object_once, open_plain
 from fairchain.system.user_code import first_line
 
@@ -40,9 +41,11 @@ HEAD = 4096
 # Older versions load types that are not trusted (CVE-2025-54413, CVE-2025-54886).
 SAFE_SKOPS = (0, 13)
 MOST_TREES = 100_000
-# Formats that only native code reads, or cuts as it likes, and the seconds that it may take.
+# Formats that only native code reads, or cuts as it likes.
 TRIED_FIRST = (".ubj", ".txt", ".cbm")
-MOST_SECONDS = 60
+# How many outputs a model of XGBoost states, and lists of a tree with one entry for each node.
+OUTPUTS = ("num_class", "num_target")
+XGBOOST_LISTS = ("base_weights", "default_left", "loss_changes", "parents", "split_type", "sum_hessian")
 # Lists of a tree of LightGBM, and by how much they are longer than it has leaves.
 LIGHTGBM_LISTS = {
     **dict.fromkeys(("leaf_weight", "leaf_count"), 0),
@@ -87,7 +90,9 @@ def read_object(path: Path, limits: Limits | None = None) -> Any:
         raise ModelError(FILE_NEEDS.format(path=path, suffix=suffix, package=package, install=install))
     read = {".json": _xgboost, ".ubj": _xgboost, ".txt": _lightgbm, ".cbm": _catboost, ".skops": _skops}[suffix]
     if suffix in TRIED_FIRST:
-        _try_in_new_process(path, package)
+        options = {"suffix": suffix, "path": str(path)}
+        converted = native_reader.read_in_new_process(suffix, content, options, partial(_damaged, path, package))
+        content = converted or content
     try:
         with quiet():
             return read(path, content, limits)
@@ -97,37 +102,27 @@ def read_object(path: Path, limits: Limits | None = None) -> Any:
         raise _damaged(path, package, first_line(error)) from None
 
 
-def try_to_read(path: str) -> None:
-    """Read a file and evaluate its model once; for the process that `read_object` starts."""
-    file = Path(path)
-    package, _ = PACKAGES[file.suffix.lower()]
-    read = {"xgboost": _xgboost, "lightgbm": _lightgbm, "catboost": _catboost}[package]
+def read_in_child(content: bytes, options: dict[str, Any]) -> bytes:
+    """Read a file and evaluate its model once; for the process of `native_reader`.
+
+    UBJSON is returned as JSON, whose trees can be checked before native code reads them again.
+    """
+    path = Path(options["path"])
+    package, _ = PACKAGES[options["suffix"]]
     try:
         with quiet():
-            model = read(file, file.read_bytes(), Limits())
-            if package == "catboost":
-                # Only numbers: whatever it makes of texts or categories, it must come to an end.
-                model.predict(np.zeros((1, len(model.feature_names_))))
-    except Exception:  # the caller reads the file again, and says what is wrong with it
-        return
-
-
-def _try_in_new_process(path: Path, package: str) -> None:
-    """Raise a ModelError if the package crashes on a file, or takes too long."""
-    code = "import sys; from fairchain.models.adapters.model_files import try_to_read; try_to_read(sys.argv[-1])"
-    try:
-        ended = subprocess.run(  # our own code
-            new_interpreter(code, str(path.resolve())),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=MOST_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise _damaged(path, package, f"reading it takes longer than {MOST_SECONDS} seconds") from None
-    if ended.returncode:
-        raise _damaged(path, package, f"{package} crashes on it")
+            if package == "xgboost":
+                return bytes(_booster(path, content).save_raw(raw_format="json"))
+            model = {"lightgbm": _lightgbm, "catboost": _catboost}[package](path, content, Limits())
+    except ModelError:
+        raise
+    except Exception as error:  # a damaged file ends in anything
+        raise _damaged(path, package, first_line(error)) from None
+    # Only numbers: whatever it makes of texts or categories, it must come to an end.
+    with suppress(Exception), quiet():
+        width = model.num_feature() if package == "lightgbm" else len(model.feature_names_)
+        model.predict(np.zeros((1, width)))
+    return b""
 
 
 def _damaged(path: Path, package: str, why: str) -> ModelError:
@@ -138,24 +133,25 @@ def _damaged(path: Path, package: str, why: str) -> ModelError:
 
 
 def _xgboost(path: Path, content: bytes, _: Limits) -> Any:
-    """Read XGBoost's JSON or UBJSON: as an estimator if one was saved, else as a booster."""
-    if not content.startswith(b"{") or b"learner" not in content[:HEAD]:
-        raise _damaged(path, "xgboost", "it does not begin as one")
-    text = path.suffix.lower() == ".json"
-    if text:
-        _check_xgboost(path, _parsed(path, content))
-    xgboost = import_module("xgboost")
-    booster = xgboost.Booster({"nthread": 1})
-    booster.load_model(bytearray(content))
-    if not text:
-        _check_xgboost(path, json.loads(bytes(booster.save_raw(raw_format="json"))))
+    """Read XGBoost's JSON: as an estimator if one was saved, else as a booster."""
+    _check_xgboost(path, _parsed(path, content))
+    booster = _booster(path, content)
     saved = json.loads(booster.attr("scikit_learn") or "{}")
+    xgboost = import_module("xgboost")
     kinds = {"classifier": xgboost.XGBClassifier, "regressor": xgboost.XGBRegressor}
     if not isinstance(saved, dict) or saved.get("_estimator_type") not in kinds:
         return booster
     estimator = kinds[saved["_estimator_type"]]()
     estimator.load_model(bytearray(content))
     return estimator
+
+
+def _booster(path: Path, content: bytes) -> Any:
+    if not content.startswith(b"{") or b"learner" not in content[:HEAD]:
+        raise _damaged(path, "xgboost", "it does not begin as one")
+    booster = import_module("xgboost").Booster({"nthread": 1})
+    booster.load_model(bytearray(content))
+    return booster
 
 
 def _parsed(path: Path, content: bytes) -> Any:
@@ -175,13 +171,21 @@ def _check_xgboost(path: Path, content: Any) -> None:
         trees = part["model"]["trees"] if "model" in part else part["gbtree"]["model"]["trees"]
         if len(trees) > MOST_TREES:
             raise ModelError(f"{path}: {len(trees):,} trees, which is more than the limit of {MOST_TREES:,}")
+        outputs = max(1, *(int(content["learner"]["learner_model_param"].get(key, 1)) for key in OUTPUTS))
+        owners = _whole((part.get("model") or part["gbtree"]["model"])["tree_info"])
+        if len(owners) != len(trees) or (owners < 0).any() or (owners >= outputs).any():
+            raise ValueError("trees for outputs that it does not have")
         for tree in trees:
             left, right, split = (_whole(tree[key]) for key in ("left_children", "right_children", "split_indices"))
             conditions = np.asarray(tree["split_conditions"], np.float64)
             nodes = len(left)
             if not nodes == len(right) == len(split) == len(conditions) == int(tree["tree_param"]["num_nodes"]):
                 raise ValueError("lists of different lengths in a tree")
+            if any(len(tree[key]) != nodes for key in XGBOOST_LISTS if key in tree):
+                raise ValueError("lists of different lengths in a tree")
             inner = left >= 0
+            if (left[~inner] != -1).any() or not np.array_equal(left == -1, right == -1):
+                raise ValueError("a tree with a leaf that is not marked as one")
             if not np.array_equal(inner, right >= 0) or (split[inner] >= max(width, 1)).any() or (split < 0).any():
                 raise ValueError("a tree with an index out of its bounds")
             _must_be_tree(np.concatenate([left[inner], right[inner]]), nodes)

@@ -1,0 +1,151 @@
+"""Trains a small transformer that reads comments, and saves it as `save_pretrained` does.
+
+    python -m benchmarks.train_transformer FOLDER [--epochs N]
+
+Two layers of attention over a WordPiece vocabulary of its own, 1.4 MB. Needs the `torch` and `transformers` extras and
+the data set toxicity, which it fetches. Takes some minutes on one core. The model is not shipped, since its vocabulary
+holds the offensive words of the comments; it exists to be examined.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.train_text import Answers
+from fairchain.datasets import get_all
+
+SEED = 0
+WORDS, TOKENS = 4000, 64
+WIDTH, LAYERS, HEADS = 64, 2, 4
+BATCH, RATE = 64, 2e-3
+LABELS = ("fine", "toxic")
+# The tokens of each comment, by its row.
+Ids = dict[int, list[int]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where to save the model")
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--comments", type=int, default=None, help="train on so many; by default on all of the split")
+    options = parser.parse_args()
+    texts, labels, splits = read()
+    fitted = np.random.default_rng(SEED).permutation(np.flatnonzero(splits == "train"))[: options.comments]
+    held_out = np.flatnonzero(splits == "test")
+    tokenizer = tokenizer_of([texts[row] for row in fitted])
+    used = [*fitted, *held_out]
+    ids = dict(zip(used, (each.ids for each in tokenizer.encode_batch([texts[row] for row in used])), strict=True))
+    model = train(ids, labels, fitted, options.epochs)
+    save(model, tokenizer, options.folder)
+    score = Answers(logits_of(model, ids, held_out), labels[held_out]).score
+    print(
+        f"test: accuracy {score.accuracy:.4f}, area under the curve {score.auc:.4f}, toxic comments found "
+        f"{score.caught:.4f}, of {score.rows:,}"
+    )
+
+
+def read() -> tuple[list[str], NDArray[np.int64], NDArray[np.str_]]:
+    """Return the comments, whether each is toxic, and the split of each."""
+    (table,) = get_all(["toxicity"], progress=print)["toxicity"]
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    labels = np.array([row["toxic"] == "toxic" for row in rows], np.int64)
+    return [row["comment"] for row in rows], labels, np.array([row["split"] for row in rows])
+
+
+def tokenizer_of(texts: list[str]) -> Any:
+    """Return a WordPiece tokenizer, trained on these texts, that ends after `TOKENS` tokens."""
+    tokenizer = import_module("tokenizers").BertWordPieceTokenizer(lowercase=True)
+    tokenizer.train_from_iterator(texts, vocab_size=WORDS, min_frequency=5, show_progress=False)
+    tokenizer.enable_truncation(TOKENS)
+    return tokenizer
+
+
+def batches(ids: Ids, rows: NDArray[np.int64], size: int) -> Iterator[tuple[NDArray[np.int64], Any, Any]]:
+    """Yield rows of like length with their tokens and masks."""
+    order = rows[np.argsort([len(ids[row]) for row in rows], kind="stable")]
+    for start in range(0, len(order), size):
+        part = order[start : start + size]
+        longest = max(len(ids[row]) for row in part)
+        tokens = torch.zeros((len(part), longest), dtype=torch.long)
+        mask = torch.zeros_like(tokens)
+        for place, row in enumerate(part):
+            tokens[place, : len(ids[row])] = torch.tensor(ids[row])
+            mask[place, : len(ids[row])] = 1
+        yield part, tokens, mask
+
+
+def train(ids: Ids, labels: NDArray[np.int64], rows: NDArray[np.int64], epochs: int) -> Any:
+    """Fit on these rows, for a fixed number of epochs."""
+    library = import_module("transformers")
+    torch.manual_seed(SEED)
+    rng = np.random.default_rng(SEED)
+    config = library.BertConfig(
+        vocab_size=WORDS,
+        hidden_size=WIDTH,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        intermediate_size=2 * WIDTH,
+        max_position_embeddings=TOKENS,
+        id2label=dict(enumerate(LABELS)),
+        label2id={label: place for place, label in enumerate(LABELS)},
+    )
+    model = library.BertForSequenceClassification(config)
+    model.train()
+    parts = list(batches(ids, rows, BATCH))
+    steps = epochs * len(parts)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps, pct_start=0.1)
+    for epoch in range(epochs):
+        losses = []
+        for place in rng.permutation(len(parts)):
+            part, tokens, mask = parts[place]
+            target = torch.from_numpy(labels[part])
+            loss = model(input_ids=tokens, attention_mask=mask, labels=target).loss
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            losses.append(loss.item())
+        print(f"epoch {epoch + 1}: loss {np.mean(losses):.4f}", flush=True)
+    model.eval()
+    return model
+
+
+def logits_of(model: Any, ids: Ids, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return the logits of these rows."""
+    found: dict[int, NDArray[np.float32]] = {}
+    with torch.inference_mode():
+        for part, tokens, mask in batches(ids, rows, 256):
+            logits = model(input_ids=tokens, attention_mask=mask).logits.numpy()
+            found |= dict(zip(part.tolist(), logits, strict=True))
+    return np.array([found[row] for row in rows.tolist()])
+
+
+def save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Save the model and its tokenizer so that transformers loads both."""
+    library = import_module("transformers")
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(folder)
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    fast = library.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer._tokenizer, model_max_length=TOKENS, mask_token="[MASK]", **special
+    )
+    fast.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    print(f"{folder}: {config['model_type']}, {sum(file.stat().st_size for file in folder.iterdir()):,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""Drafting a spec about texts: a column of texts, a list of terms, and a model that gets the texts as they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from fairchain.drafting.columns import Profile, frame_feature
+from fairchain.drafting.guesses import Draft, DraftOptions, Guess
+from fairchain.drafting.labels import OutputReading, find_outcome, output_readings
+from fairchain.drafting.signature import open_model, signature_of
+from fairchain.drafting.write import TABLES
+from fairchain.errors import DataError, ModelError, SpecError
+from fairchain.messages import listed, near, shown
+from fairchain.models import Model
+from fairchain.populations.texts import TextRows, read_texts
+from fairchain.spec import CategoryFeature, Difference, Feature, ModelSpec, Spec, TextFeature, Texts, parse_spec
+from fairchain.tables import RawTable, read_table
+from fairchain.text.corpus import texts_in
+from fairchain.text.terms import NEUTRAL, SHIPPED, lists_of
+
+TermLists = str | Mapping[str, Sequence[str]]
+# Name of the value that a text has which mentions none of the others.
+NONE = "none"
+# Texts on which the two orders of labels are compared with the true labels.
+COMPARED = 512
+OBSERVED = (
+    "The rate of a group is that of the texts that mention it, and the texts may differ in other respects. For the "
+    'same texts with the terms of each group: rows="swapped" (--as swapped).'
+)
+
+
+def draft_texts(
+    data: Any, model: Any, options: DraftOptions, *, text: str, terms: TermLists | None, path: str | None
+) -> Draft:
+    """Return a spec about texts with a note for each guess, the loaded model and the texts.
+
+    Parameters
+    ----------
+    data, model, options
+        As for `draft_spec`; `data` may also be a .txt or .jsonl file.
+    text
+        The column with the texts; of a .txt file what the texts are called.
+    terms
+        A list that ships with fairchain, a file, or the terms of each value; None if the groups are columns.
+    path
+        The model's path in the spec, None if it has none.
+    """
+    if options.prediction is not None:
+        raise SpecError("prediction: decisions about texts are not read from a column; give the model")
+    if model is None:
+        raise SpecError("model: missing; give the model that reads the texts")
+    mentioned = [] if terms is None else [_mentioned(terms)]
+    names = [feature.name for feature in mentioned]
+    protected = options.protected or tuple(names)
+    table, column = _columns(data, text)
+    given = str(options.property.get("given") or "")
+    beside = [name for name in protected if name not in names]
+    beside += [name for name in table.names if name in given and name not in (*beside, *names, text)]
+    for key, name in [("label", options.label), *(("protected", name) for name in beside)]:
+        if name is not None and name not in table.names:
+            raise DataError(f"{table.source}: {key}: there is no column {shown(name)} ({near(name, table.names)})")
+    columns: list[Feature] = [
+        replace(frame_feature(Profile(table, name, typed=not isinstance(data, str | Path))), model_input=False)
+        for name in beside
+    ]
+    kind = options.property.get("kind", "difference")
+    reading = options.reading or ("swapped" if kind == "individual" else "observed")
+    if reading not in ("observed", "swapped"):
+        raise SpecError(f'rows: "{reading}" is for tables; texts are "observed" or "swapped" (--as)')
+    told: tuple[Guess, ...] = () if options.reading or reading == "swapped" else (Guess("population.as", OBSERVED),)
+    opened = open_model(model, options.limits)
+    truth = Profile(table, options.label) if options.label is not None else None
+    readings = output_readings(signature_of(opened, options.model_output), truth, options)
+    population = Texts(
+        path=str(data) if isinstance(data, str | Path) else None,
+        column=column,
+        label=options.label,
+        reading=reading,
+        drop_missing=truth is not None and bool(truth.missing),
+    )
+    question: dict[str, Any] = {"protected": protected, "threshold": options.threshold, "kind": kind}
+    question |= {"min_size": 1.0} if reading == "observed" else {}
+    question |= options.property
+    frame = None if isinstance(data, str | Path) else data
+    described = (TextFeature(name=text), *_grouped((*mentioned, *columns), options))
+    problem: ModelError | None = None
+    for candidate in readings:
+        try:
+            found = _tried(candidate, described, population, question, frame, opened)
+        except ModelError as error:
+            problem = problem or error
+            continue
+        spec, rows, loaded, about = found
+        outcome, about_outcome = find_outcome(spec.model.labels, options.outcome)
+        content = msgspec.to_builtins(replace(spec, model=replace(spec.model, path=path)))
+        content["property"] = {**content["property"], "outcome": outcome}
+        content["guarantee"] |= options.guarantee
+        final = parse_spec(content)
+        told += (*candidate.guesses, *about, *about_outcome)
+        order = sorted(told, key=lambda guess: TABLES.index(guess.key.partition(".")[0]))
+        rows = dataclasses.replace(rows, spec=final)
+        return Draft(final, tuple(order), protected, loaded, rows)
+    assert problem is not None
+    raise problem
+
+
+def _mentioned(terms: TermLists) -> CategoryFeature:
+    """Return the feature of a list of terms: its values, and one for texts that mention none of them."""
+    name = "mentioned"
+    if isinstance(terms, str):
+        name = terms if terms in SHIPPED else Path(terms).stem
+        stub = CategoryFeature(name=name, values=(NONE,), terms=terms)
+        values = [value for value in lists_of(stub) if value != NEUTRAL]
+        stated: str | dict[str, tuple[str, ...]] = terms
+    else:
+        stated = {value: (words,) if isinstance(words, str) else tuple(words) for value, words in terms.items()}
+        values = [value for value in stated if value != NEUTRAL]
+    return CategoryFeature(name=name, values=tuple(dict.fromkeys([*values, NONE])), terms=stated)
+
+
+def _columns(data: Any, text: str) -> tuple[RawTable, str | None]:
+    """Return the columns beside the texts, and the name of the column of texts; none of a .txt file."""
+    if not isinstance(data, str | Path):
+        return read_table(data), text
+    path = Path(data)
+    if path.suffix.lower() == ".txt":
+        return RawTable(str(path), (), 0, lambda _: _no_column(path)), None
+    if path.suffix.lower() != ".jsonl":
+        return read_table(path), text
+    first = next(texts_in(path, None, {}, len), None) if not _holds_objects(path) else None
+    if first is not None:
+        return RawTable(str(path), (), 0, lambda _: _no_column(path)), None
+    names = _keys(path)
+    rows = list(texts_in(path, text, dict.fromkeys([name for name in names if name != text], "it"), len))
+    columns = {name: [cells[place] for _, cells in rows] for place, name in enumerate(n for n in names if n != text)}
+    return dataclasses.replace(read_table({**columns, text: [each for each, _ in rows]}), source=str(path)), text
+
+
+def _no_column(path: Path) -> Any:
+    raise DataError(f"{path}: has no columns beside its texts")
+
+
+def _holds_objects(path: Path) -> bool:
+    return bool(_keys(path))
+
+
+def _keys(path: Path) -> list[str]:
+    """Return the keys of the first object of a .jsonl file; none if it holds bare texts."""
+    try:
+        with path.open("rb") as file:
+            found = json.loads(file.readline(16_000_000))
+    except (OSError, ValueError, RecursionError):
+        return []
+    return (
+        [key for key, value in found.items() if not isinstance(value, list | dict)] if isinstance(found, dict) else []
+    )
+
+
+def _grouped(features: Sequence[Feature], options: DraftOptions) -> tuple[Feature, ...]:
+    """Return the features with the groups that are stated."""
+    return tuple(
+        replace(feature, groups=dict(options.groups[feature.name])) if feature.name in options.groups else feature
+        for feature in features
+    )
+
+
+def _tried(
+    candidate: OutputReading,
+    described: Sequence[Feature | TextFeature],
+    population: Texts,
+    question: Mapping[str, Any],
+    frame: Any,
+    opened: Any,
+) -> tuple[Spec, TextRows, Model, tuple[Guess, ...]]:
+    """Return the spec of one reading of the output, its texts and the loaded model; raise a ModelError if it fails."""
+    protected = tuple(question["protected"])
+    draft = Spec(
+        model=candidate.model,
+        described=tuple(described),
+        property=Difference(protected=protected, threshold=0.1),
+        population=population,
+    )
+    content = msgspec.to_builtins(draft)
+    content["property"] = {key: value for key, value in question.items() if value is not None}
+    spec = parse_spec(content)
+    rows = read_texts(spec, frame)
+    model = opened.load(spec, rows=rows)
+    if not candidate.free or rows.truth is None or len(spec.model.labels) != 2:
+        return spec, rows, model, ()
+    return _oriented(spec, rows, model, opened, frame)
+
+
+def _oriented(
+    spec: Spec, rows: TextRows, model: Model, opened: Any, frame: Any
+) -> tuple[Spec, TextRows, Model, tuple[Guess, ...]]:
+    """Return the order of two labels that agrees with the true labels of more texts."""
+    assert rows.truth is not None
+    chosen = np.unique(np.linspace(0, len(rows.values) - 1, min(len(rows.values), COMPARED)).astype(np.intp))
+    agrees = float(np.mean(model.predict(rows.values[chosen]) == rows.truth[chosen]))
+    labels: ModelSpec = spec.model
+    if agrees < 1 - agrees:
+        codes = None if labels.codes is None else labels.codes[::-1]
+        spec = replace(spec, model=replace(labels, labels=labels.labels[::-1], codes=codes))
+        rows = read_texts(spec, frame)
+        model, agrees = opened.load(spec, rows=rows), 1 - agrees
+    text = (
+        f"The order {listed(spec.model.labels)} agrees with the true labels of {agrees:.0%} of {len(chosen):,} texts; "
+        f"the other order with {1 - agrees:.0%}."
+    )
+    return spec, rows, model, (Guess("model.labels", text, loud=agrees < 0.6),)

@@ -1,0 +1,102 @@
+"""A new process that reads a model file whose format only native code understands.
+
+h5py, XGBoost, LightGBM and CatBoost trust their input: a damaged file can crash them or keep them busy for ever. In a
+process of its own that is an error message and not the end of the caller. A .h5 file is converted there, so h5py never
+runs in the caller; files of boosted trees are tried there before the caller reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+from fairchain.errors import ModelError
+from fairchain.system.isolation import new_interpreter
+
+# The module of each format; its function `read_in_child(content, options)` returns bytes or raises a ModelError.
+READERS = {
+    ".h5": "fairchain.models.adapters.from_h5",
+    **dict.fromkeys((".ubj", ".txt", ".cbm"), "fairchain.models.adapters.model_files"),
+}
+# Seconds of processor time, and of the clock where the machine is busy or has no such limit.
+MOST_SECONDS, MOST_WAITED = 60, 600
+# Memory of the process: for the packages, and for each byte of the file.
+MOST_BYTES, MOST_PER_BYTE = 2**30, 64
+# The signal of a process that used up its processor time.
+XCPU = 24
+TOO_SLOW, CRASHES = "reading it takes longer than {seconds} seconds", "the package that reads it crashes"
+_CODE = "from fairchain.models.adapters.native_reader import main; main()"
+# How an answer begins: what was read, or the message of a ModelError.
+_DONE, _REFUSED = b"+", b"-"
+
+
+def read_in_new_process(
+    suffix: str, content: bytes, options: Mapping[str, Any], damaged: Callable[[str], ModelError]
+) -> bytes:
+    """Return what the reader of this format makes of the content of a file.
+
+    Raises
+    ------
+    ModelError
+        What the reader raises; or what `damaged` makes of the reason if the process dies or takes too long.
+    """
+    try:
+        ended = subprocess.run(  # our own code
+            new_interpreter(_CODE, suffix, json.dumps(options)),
+            input=content,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=MOST_WAITED,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise damaged(TOO_SLOW.format(seconds=MOST_WAITED)) from None
+    if ended.returncode == -XCPU:
+        raise damaged(TOO_SLOW.format(seconds=MOST_SECONDS))
+    if ended.returncode or not ended.stdout:
+        raise damaged(CRASHES)
+    return unpack(ended.stdout)
+
+
+def answer(suffix: str, content: bytes, options: dict[str, Any]) -> bytes:
+    """Read a file in this process; return what `unpack` takes apart."""
+    try:
+        read: bytes = import_module(READERS[suffix]).read_in_child(content, options)
+        return _DONE + read
+    except ModelError as error:
+        return _REFUSED + str(error).encode(errors="surrogatepass")
+
+
+def unpack(answered: bytes) -> bytes:
+    """Return what was read, or raise the ModelError that the reader raised."""
+    if answered.startswith(_REFUSED):
+        raise ModelError(answered[1:].decode(errors="surrogatepass"))
+    return answered[1:]
+
+
+def main() -> None:
+    """Read the file on standard input; runs in the new process."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what native code prints must not come between
+    suffix, options = sys.argv[1:]
+    content = sys.stdin.buffer.read()
+    limit_this_process(len(content), MOST_SECONDS)
+    out.write(answer(suffix, content, json.loads(options)))
+    out.flush()
+
+
+def limit_this_process(size: int, seconds: int) -> None:
+    """Bound memory and processor time for a file of so many bytes, where the system can do that."""
+    with suppress(ImportError, AttributeError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        most = MOST_BYTES + MOST_PER_BYTE * size
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
