@@ -129,6 +129,7 @@ AUDIT = {
     "threshold": "threshold of the property",
     "delta": "largest probability of a wrong verdict",
     "sound": "whether the guarantee holds",
+    "questions": "of several questions, the verdict on each",
     "statement": "the guarantee in a sentence",
     "notes": "remarks, as for `verify`",
     "repaired": "whether a repaired network was accepted",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 from pathlib import Path
@@ -53,6 +54,34 @@ def test_an_unfair_network_goes_the_whole_way_and_its_certificates_hold(tmp_path
     claims = json.loads((found.folder / "repaired-certificate.json").read_text(encoding="utf-8"))
     assert (claims["claims"]["verdict"], claims["spec"]["model"]["path"]) == ("FAIR", "repaired.onnx")
     assert str(tmp_path) not in found.report.read_text(encoding="utf-8")
+
+
+def test_of_several_questions_all_get_a_verdict_and_the_worst_is_explained_and_repaired(tmp_path: Path) -> None:
+    """The worst question is the second one; after its repair all of them are asked again."""
+    from fairchain import recheck
+
+    spec = write_question(tmp_path)
+    data = json.loads(spec.read_text(encoding="utf-8"))
+    worst = data["property"]
+    data["property"] = [worst | {"threshold": 0.9}, worst, worst | {"kind": "ratio", "threshold": 0.01}]
+    data["about"] = {"auditor": "Ada"}
+    spec.write_text(json.dumps(data), encoding="utf-8")
+    found, ran = run(spec, tmp_path / "out")
+    assert (found.decision, found.repaired) == ("UNFAIR", True)
+    assert list(ran) == ["verify", "all pairs", "explain", "chain", "repair", "verify repaired", "report"]
+    assert [each.verdict for each in found.findings.questions] == ["FAIR", "UNFAIR", "FAIR"]
+    assert [each.verdict for each in found.findings.questions_after] == ["FAIR", "FAIR", "FAIR"]
+    assert found.findings.verdict == found.findings.questions[1]
+    assert sum(each.delta for each in found.findings.questions) == pytest.approx(1e-3)
+    assert recheck(found.folder / "certificate.json", found.folder / "network.onnx").holds
+    html = found.report.read_text(encoding="utf-8")
+    assert "3 questions" in html
+    assert html.index('id="questions"') < html.index('id="groups"')
+    rates = list(csv.DictReader((found.folder / "selection-rates.csv").read_text(encoding="utf-8").splitlines()))
+    assert [row["question"] for row in rates] == [each.question for each in found.findings.questions for _ in range(2)]
+    again, reran = run(spec, tmp_path / "out")
+    assert all(kept for stage, kept in reran.items() if stage not in ("verify", "report"))
+    assert contents(again.folder) == contents(found.folder)
 
 
 def test_a_fair_network_needs_no_reason_and_no_repair(tmp_path: Path) -> None:
@@ -138,12 +167,14 @@ def test_a_verdict_or_a_repair_that_was_cut_short_is_not_kept(tmp_path: Path, mo
     """Ctrl-C lets verify and repair answer with what they know; another run would not answer the same."""
     import dataclasses
 
-    verify = auditor.verify_case
+    verify = auditor.verify_cases
 
     def cut_short(*arguments: Any, **options: Any) -> Any:
-        return dataclasses.replace(verify(*arguments, **options), stopped="interrupted")
+        family = verify(*arguments, **options)
+        verdicts = tuple(dataclasses.replace(each, stopped="interrupted") for each in family.verdicts)
+        return dataclasses.replace(family, verdicts=verdicts)
 
-    monkeypatch.setattr(auditor, "verify_case", cut_short)
+    monkeypatch.setattr(auditor, "verify_cases", cut_short)
     with pytest.raises(KeyboardInterrupt):
         run(write_question(tmp_path), tmp_path / "out")
     assert set(contents(tmp_path / "out")) == {".audit.json"}

@@ -72,7 +72,7 @@ def test_a_score_needs_a_cut_off(cli: Cli) -> None:
     [
         (("--protected", "sex"), "give either --model, or --prediction"),
         (("--protected", "sex", "--model", "network.onnx", "--prediction", "hired"), "give either"),
-        (("--prediction", "hired"), "Missing option '--protected'"),
+        (("--prediction", "hired"), "protected: missing; name the columns"),
         (("--protected", "sex", "--model", "absent.onnx"), "absent.onnx: file not found"),
         (("--protected", "gender", "--prediction", "hired"), 'unknown column "gender"'),
     ],

@@ -89,10 +89,10 @@ def test_csv_has_every_group_and_those_left_out_and_no_cell_is_a_formula() -> No
     text = selection_csv([table(*groups, left_out=(SmallGroup("-small", 3.0), SmallGroup("few", 0.01)))])
     head, first, second, small, few = list(csv.reader(io.StringIO(text)))
     assert len({len(row) for row in (head, first, second, small, few)}) == 1
-    assert (first[0], first[2:5]) == ("'=1+1", ["100", "50", "0.500000"])
-    assert second[0].startswith("'@sum")
-    assert "\n" not in second[0]
-    assert (small[0], small[-1]) == ("'-small", "left out as too small: 3 rows")
+    assert (first[1], first[3:6]) == ("'=1+1", ["100", "50", "0.500000"])
+    assert second[1].startswith("'@sum")
+    assert "\n" not in second[1]
+    assert (small[1], small[-1]) == ("'-small", "left out as too small: 3 rows")
     assert few[-1] == "left out as too small: a share of 0.01"
 
 

@@ -77,7 +77,7 @@ MISTAKES: dict[str, tuple[str, Any, list[str]]] = {
         {"kind": "individual", "protected": ["religion"], "threshold": 0.1},
         ["property.kind", 'as = "swapped"'],
     ),
-    "a protected text": ("property.protected", ["comment"], ["property.protected", 'no feature "comment"']),
+    "a protected text": ("property.protected", ["comment"], ["property.protected", 'unknown feature "comment"']),
 }
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import platform
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -21,7 +21,7 @@ import msgspec
 
 from fairchain._version import __version__
 from fairchain.auditing.checkpoints import Checkpoints, Files, open_checkpoints
-from fairchain.certificates import dump, make_certificate
+from fairchain.certificates import dump, make_certificate, make_family_certificate
 from fairchain.chain import Chain, learn_chain
 from fairchain.chain.formats import chain_text, read_chain
 from fairchain.errors import AuditError, ChainError, ModelError, OutputError, SpecError
@@ -31,7 +31,7 @@ from fairchain.explaining.result import Explanation, Influence
 from fairchain.messages import FILE_NOT_FOUND
 from fairchain.models import OnnxModel
 from fairchain.models.load import PYTHON
-from fairchain.prepare import Case, group_masks, prepare
+from fairchain.prepare import Case, case_of, group_masks, prepare, read_question
 from fairchain.records import Record
 from fairchain.repairing.files import certificate_of, thresholds_text
 from fairchain.repairing.repair_data import LabelledRows, read_labelled_rows
@@ -41,20 +41,29 @@ from fairchain.report.findings import Findings
 from fairchain.report.markdown import markdown
 from fairchain.report.page import page
 from fairchain.report.selection_table import SelectionTable, selection_csv
-from fairchain.spec import Marginals, Spec, Table, load_spec, revise
+from fairchain.spec import Marginals, Spec, Table, load_specs, revise
 from fairchain.spec.documents import files_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.schema import Texts
 from fairchain.tables import read_table
 from fairchain.tables.read import RawTable
-from fairchain.verification import verify_case
 from fairchain.verification.all_pairs import AllPairs, all_pairs_of_rows, estimate_all_pairs
+from fairchain.verification.family import (
+    FamilyRecord,
+    FamilyVerdict,
+    divided,
+    family_cases,
+    verify_cases,
+    with_one_seed,
+)
 from fairchain.verification.record import VerdictRecord
 from fairchain.verification.verdict import Verdict
 
 ABOUT = {
     "certificate.json": "the verdict with every count behind it",
     "verdict.json": "the verdict, with counterfactual pairs",
+    "questions.json": "the verdicts on all questions",
+    "questions-repaired.json": "the verdicts on all questions for the repaired network",
     "all-pairs.json": "estimates for every group and pair",
     "explanation.json": "every feature and neuron with its effect",
     "chain.json": "the learned Markov chain, complete",
@@ -119,28 +128,42 @@ class AuditRun:
 
     Parameters
     ----------
-    name, spec, case
-        The name of the spec file, the spec with its file names, and the case prepared from it, for all stages.
+    name, specs, cases
+        The name of the spec file, the spec of each question with its file names, and the cases prepared from them.
     source
         The model that was given in place of the spec's, an object or the name of one; None for a file.
     labelled, label
         Labelled rows, and their column of true labels.
     workers
         Who computes.
+    worst
+        The place of the question that later stages are about: the one that is furthest from being met.
     verdict, explanation, chain
-        The results so far; None for what does not exist.
+        The results so far; None for what does not exist. Of several questions, `family` has all verdicts.
     """
 
     name: str
-    spec: Spec
-    case: Case
+    specs: Sequence[Spec]
+    cases: Sequence[Case]
     source: Any = None
     labelled: RawTable | None = None
     label: str | None = None
     workers: AnyWorkers = None
+    worst: int = 0
+    family: FamilyVerdict | None = None
     verdict: Verdict | None = None
     explanation: Explanation | None = None
     chain: Chain | None = None
+
+    @property
+    def spec(self) -> Spec:
+        """The spec of the worst question."""
+        return self.specs[self.worst]
+
+    @property
+    def case(self) -> Case:
+        """The case of the worst question, for all stages after the verdict."""
+        return self.cases[self.worst]
 
     @property
     def identified(self) -> bool:
@@ -186,7 +209,8 @@ def audit(
     Parameters
     ----------
     spec
-        A `Spec`, or the path of a spec file.
+        A `Spec`, or the path of a spec file. Of several questions all get a verdict, with one error probability, and
+        the one that is furthest from being met is explained and repaired.
     folder
         Where to write. An audit of the same question that was stopped there continues; the stages of a Python function
         are run again, since nothing tells whether it is still the same.
@@ -214,10 +238,10 @@ def audit(
     AuditError
         If the folder cannot be used, or contains something else.
     """
-    loaded = spec if isinstance(spec, Spec) else load_spec(spec)
-    question = revise(loaded, guarantee__seed=seed, guarantee__allow_constant=allow_constant)
+    changes = {"guarantee__seed": seed, "guarantee__allow_constant": allow_constant}
+    questions = [revise(each, **changes) for each in ([spec] if isinstance(spec, Spec) else load_specs(spec))]
     name = "the question" if isinstance(spec, Spec) else Path(spec).name
-    if isinstance(question.population, CallablePopulation):
+    if isinstance(questions[0].population, CallablePopulation):
         raise AuditError(f"{name}: population.kind: an audit needs a population that the spec defines, not a function")
     source = model
     if isinstance(model, str | Path) and not str(model).startswith(PYTHON):
@@ -225,18 +249,22 @@ def audit(
             raise AuditError(
                 FILE_NOT_FOUND.format(path=model, remedy=f"give the file of a model, or {PYTHON}package.module:name")
             )
-        question, source = revise(question, model__path=str(model)), None
+        questions, source = [revise(each, model__path=str(model)) for each in questions], None
     if label is not None and labelled is None:
         raise AuditError(f'label: "{label}" is a column of labelled rows; give the rows with --labelled')
     table = read_table(labelled) if labelled is not None else None
     rows = None
     if table is not None:
         # Rows that cannot be used are reported before the work.
-        rows = read_labelled_rows(table, question, label)
-    case = prepare(source, question, data=data, network=True)
+        rows = read_labelled_rows(table, questions[0], label)
+    if len(questions) > 1:
+        questions = divided([read_question(each) for each in questions])
+        cases = family_cases(source, questions, data=data, network=True)
+    else:
+        cases = [prepare(source, questions[0], data=data, network=True)]
     if data is not None:
-        question = msgspec.structs.replace(question, population=case.spec.population)
-    run = AuditRun(name, question, case, source, table, label)
+        questions = [msgspec.structs.replace(each, population=cases[0].spec.population) for each in questions]
+    run = AuditRun(name, questions, cases, source, table, label)
     key, names = _key(run, rows, repair=repair), ("report.html", *ABOUT)
     done: dict[str, bytes] = {}
     with (
@@ -251,7 +279,8 @@ def audit(
             raise OutputError(f"{error}{f'; the verdict was {known.sentence}' if known else ''}") from None
     commands = _commands(run, done, Path(folder))
     repaired = "repaired.onnx" in done or "thresholds.json" in done
-    return Audit(findings.verdict.verdict, repaired, Path(folder), commands, findings)
+    decision = findings.verdict.verdict if run.family is None else run.family.conclusion
+    return Audit(decision, repaired, Path(folder), commands, findings)
 
 
 def _run(
@@ -286,13 +315,15 @@ def _run(
     stage("chain", chain_files)
     if decision == "UNFAIR" and repair:
         stage("repair", repair_files)
+        if run.family is not None and "repaired.onnx" in done:
+            stage("verify repaired", lambda run, tell: repaired_questions_files(run, done["repaired.onnx"], tell))
     findings = _findings(run, done, checkpoints.folder)
 
     def report_files(_run: AuditRun, _tell: Tell) -> Files:
         files = {"report.html": page(findings).encode(), "report.md": markdown(findings).encode()}
-        for filename, table in _selection_files(findings).items():
-            if table is not None:
-                files[filename] = selection_csv([table]).encode()
+        for filename, tables in _selection_files(findings).items():
+            if tables:
+                files[filename] = selection_csv(tables).encode()
         return files
 
     stage("report", report_files, again=True)
@@ -300,24 +331,52 @@ def _run(
 
 
 def verify_files(run: AuditRun, tell: Tell) -> Files:
-    """Verify; for rows the estimates of all pairs follow from the verdict."""
-
-    def progress(at: Any) -> None:
-        done = f"{at.evaluations:,} of {at.total:,} rows" if at.gap is None else f"{at.gap}"
-        tell(f"{done} so far")
-
-    verdict = verify_case(run.case, workers=run.workers, progress=progress, certify=True)
-    if verdict.stopped == "interrupted":
+    """Verify all questions; for rows the estimates of all pairs follow from the verdict."""
+    family = verify_cases(run.cases, workers=run.workers, progress=_measured(tell), certify=True)
+    if any(verdict.stopped == "interrupted" for verdict in family.verdicts):
         raise KeyboardInterrupt
-    run.verdict = verdict
+    run.worst = max(range(len(family.verdicts)), key=lambda place: _severity(family.verdicts[place]))
+    run.verdict = verdict = family.verdicts[run.worst]
     files = {"verdict.json": to_json(verdict)}
-    if verdict.certifiable:
-        files["certificate.json"] = dump(make_certificate(verdict, timed=False)).encode()
+    if len(family.verdicts) > 1:
+        run.family = family
+        files["questions.json"] = to_json(family.record)
+    if all(each.certifiable for each in family.verdicts):
+        certificate = make_certificate(verdict, timed=False)
+        if run.family is not None:
+            certificate = make_family_certificate(run.family, timed=False)
+        files["certificate.json"] = dump(certificate).encode()
         if run.network is not None:
             files["network.onnx"] = run.network
     if isinstance(run.spec.population, Table):
         files["all-pairs.json"] = to_json(all_pairs_of_rows(verdict))
     return files
+
+
+def _measured(tell: Tell) -> Callable[[Any], None]:
+    def progress(at: Any) -> None:
+        done = f"{at.evaluations:,} of {at.total:,} rows" if at.gap is None else f"{at.gap}"
+        tell(f"{done} so far")
+
+    return progress
+
+
+def _severity(verdict: Verdict) -> tuple[int, float]:
+    """Return how far a question is from being met: UNFAIR before UNDECIDED before the others, then by the gap."""
+    order = ("FAIR", "CONSTANT", "UNDECIDED", "UNFAIR").index(verdict.conclusion)
+    beyond = verdict.gap.estimate - verdict.spec.property.threshold
+    return order, -beyond if verdict.record.kind == "ratio" else beyond
+
+
+def repaired_questions_files(run: AuditRun, content: bytes, tell: Tell) -> Files:
+    """Verify all questions about the repaired network: it was accepted for the worst one alone."""
+    cases = [
+        case_of(case.spec, OnnxModel.from_bytes(content, "repaired.onnx", case.spec), case.rows) for case in run.cases
+    ]
+    family = verify_cases(with_one_seed(cases), workers=run.workers, progress=_measured(tell), certify=True)
+    if any(verdict.stopped == "interrupted" for verdict in family.verdicts):
+        raise KeyboardInterrupt
+    return {"questions-repaired.json": to_json(family.record)}
 
 
 def all_pairs_files(run: AuditRun, tell: Tell) -> Files:
@@ -394,7 +453,7 @@ def chain_units(explanation: Explanation) -> tuple[list[str], Literal["last"] | 
 def to_json(result: Verdict | Record) -> bytes:
     """Return a result as JSON without the seconds it took, which differ from run to run."""
     values = result.to_dict()
-    for record in (values, values.get("before"), values.get("after")):
+    for record in (values, values.get("before"), values.get("after"), *values.get("questions", ())):
         if record is not None:
             record.pop("seconds", None)
     return (json.dumps(values, indent=1, allow_nan=False) + "\n").encode()
@@ -407,6 +466,7 @@ def _rounds(tell: Tell) -> Callable[[int, int], None]:
 def _key(run: AuditRun, labelled: LabelledRows | None, **options: bool) -> str:
     """Return a hash of everything that the results depend on: the contents and names of files, not their folders."""
     spec = msgspec.to_builtins(run.spec)
+    questions = [msgspec.to_builtins(each.property) for each in run.specs]
     contents = []
     named = [(run.spec.model, spec["model"]), (run.spec.population, spec["population"])]
     for part, values in [*named, *zip(run.spec.described, spec["feature"], strict=True)]:
@@ -416,6 +476,7 @@ def _key(run: AuditRun, labelled: LabelledRows | None, **options: bool) -> str:
                 contents.append(_checksums(Path(path)))
     parts = {
         "spec": spec,
+        "questions": questions,
         "network": run.case.model.sha256 if run.case.model is not None else None,
         "files": contents,
         "rows": run.case.data_sha256,
@@ -478,19 +539,26 @@ def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Finding
         files={filename: about for filename, about in ABOUT.items() if filename in done and filename not in reasons},
         versions=_versions(),
         left_out={Path(filename).stem: reason for filename, reason in reasons.items()},
+        questions=_questions(done, "questions.json"),
+        questions_after=_questions(done, "questions-repaired.json"),
         about=run.spec.about,
         support=run.support,
     )
-    made = [filename for filename, table in _selection_files(findings).items() if table is not None]
+    made = [filename for filename, tables in _selection_files(findings).items() if tables]
     return replace(
         findings, files={**findings.files, **{filename: ABOUT[filename] for filename in [*made, "report.md"]}}
     )
 
 
-def _selection_files(findings: Findings) -> dict[str, SelectionTable | None]:
+def _questions(done: Mapping[str, bytes], filename: str) -> tuple[VerdictRecord, ...]:
+    family = _record(done, filename, FamilyRecord)
+    return () if family is None else family.questions
+
+
+def _selection_files(findings: Findings) -> dict[str, Sequence[SelectionTable]]:
     return {
-        "selection-rates.csv": findings.selection,
-        "selection-rates-repaired.csv": findings.selection_after,
+        "selection-rates.csv": findings.all_selections,
+        "selection-rates-repaired.csv": findings.all_selections_after,
     }
 
 

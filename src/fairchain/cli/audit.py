@@ -29,6 +29,7 @@ STAGES = {
     "explain": "looking for what carries the gap",
     "chain": "learning the chain",
     "repair": "repairing",
+    "verify repaired": "verifying all questions of the repaired network",
     "report": "writing the report",
 }
 MOST_UNITS = 3
@@ -102,6 +103,7 @@ def audit_values(found: Audit) -> dict[str, object]:
         "threshold": verdict.threshold,
         "delta": verdict.delta,
         "sound": verdict.sound,
+        "questions": [each.to_dict() for each in findings.questions],
         "statement": verdict.statement,
         "notes": verdict.notes,
         "repaired": found.repaired,
@@ -121,7 +123,8 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
 
     screen, findings, folder = Screen(), found.findings, found.folder
     verdict, repair = findings.verdict, findings.repair
-    screen.line((verdict.word, COLOURS[found.decision]), f": {verdict.headline}")
+    _show_questions(screen, found)
+    screen.line((verdict.word, COLOURS[verdict.verdict]), f": {verdict.headline}")
     if brief:
         screen.line(f"Report: {found.report}")
         return
@@ -148,11 +151,23 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
         certificates = [str(folder / name) for name in ("certificate.json", "repaired-certificate.json")]
         repaired = next(name for name in ("repaired.onnx", "thresholds.json") if name in findings.files)
         steps.append(["use", str(folder / repaired)])
-        if "repaired-certificate.json" in findings.files:
+        if "repaired-certificate.json" in findings.files and not findings.questions:
             steps.append(["compare", shlex.join(["fairchain", "compare", *certificates])])
     elif found.decision == "UNDECIDED":
         steps.append(["decide", f"with a larger budget in [guarantee] of {spec}, and --restart or another folder"])
     screen.table([], [*steps, *(["check", command] for command in found.recheck)])
+
+
+def _show_questions(screen: Screen, found: Audit) -> None:
+    """Print the verdict on every question, where there are several."""
+    from fairchain.cli.verdict_display import COLOURS
+
+    questions = found.findings.questions
+    if questions:
+        screen.line((found.decision, COLOURS[found.decision]), f": {len(questions)} questions")
+        for each in questions:
+            screen.line((f"  {each.word}", COLOURS[each.verdict]), f": {each.headline} ({each.question})")
+        screen.line("The question that is furthest from being met:")
 
 
 def _show_groups(screen: Screen, findings: Findings) -> None:

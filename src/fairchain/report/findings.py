@@ -5,6 +5,7 @@ What several sections use is computed once: with hundreds of groups there are te
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -45,6 +46,9 @@ class Findings:
         Versions of the software.
     left_out
         Reasons why there is no explanation, chain or repair, where a reader expects one.
+    questions, questions_after
+        The verdicts on all questions, where there are several, and those on the repaired network; `verdict` is the one
+        that is furthest from being met.
     about
         Who audited what, when and why, as the spec states it.
     support
@@ -61,6 +65,8 @@ class Findings:
     files: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    questions: tuple[VerdictRecord, ...] = ()
+    questions_after: tuple[VerdictRecord, ...] = ()
     about: About | None = None
     support: dict[str, int] = field(default_factory=dict)
 
@@ -118,10 +124,30 @@ class Findings:
         groups = [group for group in after.groups if group.outcome == self.verdict.gap.outcome]
         return selection_table(groups, after)
 
+    @property
+    def all_selections(self) -> list[SelectionTable]:
+        """The selection rates of every question."""
+        return _selections(self.questions) if self.questions else [self.selection] if self.selection else []
+
+    @property
+    def all_selections_after(self) -> list[SelectionTable]:
+        """The same for the repaired model."""
+        if self.questions_after:
+            return _selections(self.questions_after)
+        return [self.selection_after] if self.selection_after else []
+
     def missing(self, part: str, key: str, title: str) -> Markup | None:
         """Return a section with the reason why a part is missing; None where no part is expected."""
         reason = self.left_out.get(part)
         return None if reason is None else section(key, title, el("p", f"Not possible here: {reason}."))
+
+
+def _selections(questions: Sequence[VerdictRecord]) -> list[SelectionTable]:
+    found = (
+        selection_table([group for group in each.groups if group.outcome == each.gap.outcome], each)
+        for each in questions
+    )
+    return [table for table in found if table is not None]
 
 
 def unit_name(unit: Influence) -> str:

@@ -110,10 +110,17 @@ def for_pull_request(verdict: VerdictRecord, *, title: str, certificate: str | N
 
 def family_summary(family: FamilyRecord) -> str:
     """Return the verdicts on several questions as a table, for the top of a comment on a pull request."""
-    rows = [[code(each.question), f"{MARKS[each.verdict]} {each.word}", bounded(each.gap)] for each in family.questions]
-    rows += [[code(question), "not answered", ""] for question in family.unanswered]
-    told = f"{MARKS[family.verdict]} **{family.verdict}**: {len(rows)} questions"
-    return joined(told, table(["question", "verdict", "measured"], rows), f"> {escape(family.statement)}")
+    told = f"{MARKS[family.verdict]} **{family.verdict}**: {len(family.questions) + len(family.unanswered)} questions"
+    return joined(told, questions_table(family.questions, family.unanswered), f"> {escape(family.statement)}")
+
+
+def questions_table(questions: Sequence[VerdictRecord], unanswered: Sequence[str] = ()) -> str:
+    """Return the verdict on each question; nothing without questions."""
+    if not questions:
+        return ""
+    rows = [[code(each.question), f"{MARKS[each.verdict]} {each.word}", bounded(each.gap)] for each in questions]
+    rows += [[code(question), "not answered", ""] for question in unanswered]
+    return table(["question", "verdict", "measured"], rows)
 
 
 def markdown(findings: Findings) -> str:
@@ -135,6 +142,7 @@ def markdown(findings: Findings) -> str:
     fence = fence_for(commands, least=3)
     text = joined(
         f"# Fairness audit: {escape(findings.title)}",
+        questions_table(findings.questions),
         summary(verdict),
         escape(verdict.scope),
         *map(escape, verdict.notes),

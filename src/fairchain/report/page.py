@@ -9,7 +9,7 @@ from fairchain.report.explanation_section import annex_explanation, why_section,
 from fairchain.report.findings import Findings
 from fairchain.report.markup import Child, Markup, el, join, name, section, table
 from fairchain.report.repair_section import annex_repair, repair_section
-from fairchain.report.verdict_section import first_screen, groups_section, pairs_section
+from fairchain.report.verdict_section import first_screen, groups_section, pairs_section, questions_section
 from fairchain.spec.schema import About
 from fairchain.statements import error_in_words
 
@@ -45,6 +45,7 @@ HOW_TO_READ = {
 def page(findings: Findings) -> str:
     """Return the report as one HTML document."""
     parts = {
+        "questions": ("Questions", questions_section(findings)),
         "groups": ("Groups", groups_section(findings)),
         "pairs": ("Pairs", pairs_section(findings)),
         "why": ("Why", why_section(findings)),

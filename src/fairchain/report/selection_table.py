@@ -22,6 +22,7 @@ from fairchain.verification.record import EvaluatedGroup, GroupRate, VerdictReco
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 FOUR_FIFTHS = 0.8
 HEADERS = (
+    "question",
     "group",
     "outcome",
     "assessed",
@@ -52,6 +53,7 @@ class SelectionRow:
 class SelectionTable:
     """The groups of one question and outcome; `left_out` were too small to be compared, with their size."""
 
+    question: str
     outcome: str
     rows: tuple[SelectionRow, ...]
     left_out: tuple[tuple[str, float], ...] = ()
@@ -113,7 +115,7 @@ def selection_table(
             )
         )
     small = tuple((group.name, group.size) for group in verdict.left_out)
-    return SelectionTable(compared[0].outcome, tuple(rows), small)
+    return SelectionTable(verdict.question, compared[0].outcome, tuple(rows), small)
 
 
 def _ratio(group: GroupRate, most: GroupRate, top_low: float, top_high: float) -> Interval | None:
@@ -130,8 +132,8 @@ def selection_csv(tables: Sequence[SelectionTable]) -> str:
 
     >>> from fairchain.statistics import Interval
     >>> row = SelectionRow("sex=Female", 40, 10, Interval(0.25, 0.2, 0.3), Interval(0.5, 0.4, 0.6))
-    >>> print(selection_csv([SelectionTable("hired", (row,))]).splitlines()[1])
-    sex=Female,hired,40,10,0.250000,0.200000,0.300000,0.500000,0.400000,0.600000,
+    >>> print(selection_csv([SelectionTable("by sex", "hired", (row,))]).splitlines()[1])
+    by sex,sex=Female,hired,40,10,0.250000,0.200000,0.300000,0.500000,0.400000,0.600000,
     """
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
@@ -140,11 +142,27 @@ def selection_csv(tables: Sequence[SelectionTable]) -> str:
         for row in table.rows:
             ratio = ["", "", ""] if row.ratio is None else _numbers(row.ratio)
             counts = ["" if count is None else count for count in (row.assessed, row.selected)]
-            cells = [_cell(row.group), _cell(table.outcome), *counts, *_numbers(row.rate), *ratio, row.remark]
+            cells = [
+                _cell(table.question),
+                _cell(row.group),
+                _cell(table.outcome),
+                *counts,
+                *_numbers(row.rate),
+                *ratio,
+                row.remark,
+            ]
             writer.writerow(cells)
         for name, size in table.left_out:
             counted = f"{size:g} rows" if size >= 1 else f"a share of {size:g}"
-            writer.writerow([_cell(name), _cell(table.outcome), *[""] * 8, f"left out as too small: {counted}"])
+            writer.writerow(
+                [
+                    _cell(table.question),
+                    _cell(name),
+                    _cell(table.outcome),
+                    *[""] * 8,
+                    f"left out as too small: {counted}",
+                ]
+            )
     return written.getvalue()
 
 

@@ -39,6 +39,43 @@ def first_screen(findings: Findings) -> Markup:
     return verdict_panel(findings.verdict, _extremes(findings), el("p", _tested_on(findings), class_="badge"))
 
 
+def questions_section(findings: Findings) -> Markup | None:
+    """Return the verdicts on all questions of an audit, before and after a repair; None for a single question."""
+    if not findings.questions:
+        return None
+    after = {each.question: each for each in findings.questions_after}
+    rows: list[list[Child]] = []
+    for each in findings.questions:
+        cells: list[Child] = [el("code", each.question), el("b", each.word, class_=f"tone {each.verdict}")]
+        cells += [bounded(each.gap, threshold=each.threshold), f"{each.threshold:g}", _pair(each)]
+        if after:
+            then = after.get(each.question)
+            cells += [f"{then.word}: {bounded(then.gap, threshold=each.threshold)}" if then is not None else "–"]
+        rows.append(cells)
+    heads = ["question", "verdict", "measured", "threshold", "widest pair", *(["after the repair"] if after else [])]
+    delta = sum(each.delta for each in findings.questions)
+    together = "All answers are exact." if not delta else (
+        f"All verdicts are right together with probability at least {confidence(delta)}."
+    )  # fmt: skip
+    tables = [table for table in findings.all_selections if table.question != findings.verdict.question]
+    return section(
+        "questions",
+        f"{len(rows)} questions",
+        el("p", f"{together} The sections below are about the question that is furthest from being met."),
+        table("Every question with its verdict", heads, rows, words=(0, 1, 4, 5), tools=True),
+        *(
+            el("details", el("summary", f"Selection rates: {each.question}"), selection_part(findings, each))
+            for each in tables
+        ),
+    )
+
+
+def _pair(verdict: VerdictRecord) -> Markup | str:
+    if verdict.kind == "individual":
+        return "–"
+    return join(name(verdict.gap.more), " and ", name(verdict.gap.less))
+
+
 def _extremes(findings: Findings) -> Markup | None:
     """Return the rates of the two groups that differ most, in percent."""
     rates = {group.name: group.estimate for group in findings.groups}
@@ -61,12 +98,12 @@ def _tested_on(findings: Findings) -> str:
     """Return what was tested, in the words of a reader who knows no populations."""
     verdict, texts = findings.verdict, findings.inputs == "texts"
     if verdict.rows is not None:
-        rows = f"{verdict.rows:,} rows of a table"
+        rows = f"{verdict.rows:,} {'texts of a corpus' if texts else 'rows of a table'}"
         if not verdict.model_sha256 and not verdict.evaluations:
             rows = f"the recorded decisions in {rows}"
         return f"Tested on {rows}" + (", all of them counted." if verdict.delta == 0 else ", taken as a random sample.")
     if texts:
-        return "Tested on the texts of a corpus."
+        return "Tested on texts drawn from a corpus."
     return "Tested on synthetic profiles, not on real individuals."
 
 
@@ -130,18 +167,18 @@ def selection_part(findings: Findings, selection: SelectionTable | None, title: 
     content = join(
         table(f"{title}: {selection.outcome}", heads, rows, tools=True),
         el("p", " ".join(filter(None, told)), class_="note"),
-        _left_out(findings),
+        _left_out(selection),
     )
     if len(rows) <= MOST_UNFOLDED:
         return content
     return el("details", el("summary", f"Table of all {len(rows)} groups"), content)
 
 
-def _left_out(findings: Findings) -> Markup | None:
-    small = findings.verdict.left_out
+def _left_out(selection: SelectionTable) -> Markup | None:
+    small = selection.left_out
     if not small:
         return None
-    named = ", ".join(f"{each.name} ({each.size:,g}{' rows' if each.size >= 1 else ' of all'})" for each in small[:40])
+    named = ", ".join(f"{group} ({size:,g}{' rows' if size >= 1 else ' of all'})" for group, size in small[:40])
     more = f" and {len(small) - 40} more" if len(small) > 40 else ""
     return el("p", f"Left out as smaller than the spec's min_size: {named}{more}.", class_="note")
 

@@ -45,8 +45,8 @@ class TableRows:
         the ASCII text `fairchain people 1`, the numbers of rows and features as unsigned 64-bit integers, a byte
         each that says whether there are truth and recorded, then values row by row as 64-bit floats (-0.0 is not
         0.0), truth and recorded as signed 16-bit integers; all little-endian.
-    frame
-        The frame that the rows were read from, as it was given: row i of the arrays is its row `numbers[i] - 1`.
+    table
+        The frame that the rows were read from, None for other tables: row i of the arrays is its row `numbers[i] - 1`.
     repeats
         How often each row occurs, where the arrays contain distinct rows only; then the hash begins with
         `fairchain counted people 1` and ends with these numbers as 64-bit integers.
@@ -59,7 +59,7 @@ class TableRows:
     dropped: int
     source: str
     sha256: str
-    frame: Any = field(default=None, repr=False)
+    table: RawTable | None = field(default=None, repr=False)
     repeats: NDArray[np.int64] | None = field(default=None, repr=False)
 
     @property
@@ -136,7 +136,8 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
         if array is not None:
             array.flags.writeable = False
     sha256 = _digest(values, truth, recorded, repeats)
-    return TableRows(values, truth, recorded, numbers, dropped, table.source, sha256, table.frame, repeats)
+    kept_table = None if table.frame is None else table
+    return TableRows(values, truth, recorded, numbers, dropped, table.source, sha256, kept_table, repeats)
 
 
 def _digest(

@@ -117,7 +117,7 @@ class FamilyRecord(Record, frozen=True, kw_only=True):
     verdict: Literal["FAIR", "UNFAIR", "UNDECIDED", "CONSTANT"]
     delta: float
     evaluations: int
-    seconds: float
+    seconds: float = 0.0
     statement: str
     questions: tuple[VerdictRecord, ...]
     unanswered: tuple[str, ...] = ()
@@ -229,9 +229,24 @@ def verify_family(
         for question in questions:
             refuse_uncertifiable(question)
     sources = {"weights": weights, "data": data, "population": population, "limits": limits}
-    first = gather(model, questions[0], **sources, network=certify)
-    if certify and not first.certifiable:
-        raise CertificateError(getattr(first.model, "note", "") or NO_CERTIFICATE)
+    cases = family_cases(model, questions, network=certify, **sources)
+    if certify and not cases[0].certifiable:
+        raise CertificateError(getattr(cases[0].model, "note", "") or NO_CERTIFICATE)
+    with reporting(progress) as report, open_workers(workers, executor) as opened:
+        return verify_cases(cases, workers=opened, progress=report, certify=certify)
+
+
+def family_cases(
+    model: Any,
+    questions: Sequence[Spec],
+    *,
+    network: bool = False,
+    data: Any = None,
+    population: Callable[..., Any] | None = None,
+    **sources: Any,
+) -> list[Case]:
+    """Return a case for each question, with one seed for all; the model is loaded and the rows are read once."""
+    first = gather(model, questions[0], data=data, population=population, network=network, **sources)
     cases = [first]
     for question in questions[1:]:
         kept = getattr(question.population, "keep_missing", False)
@@ -239,8 +254,7 @@ def verify_family(
         population_of_first = first.spec.population if not kept else question.population
         again = _with_population(question, population_of_first)
         cases.append(case_of(again, first.model, rows, function=population))
-    with reporting(progress) as report, open_workers(workers, executor) as opened:
-        return verify_cases(cases, workers=opened, progress=report, certify=certify)
+    return with_one_seed(cases)
 
 
 def divided(questions: Sequence[Spec]) -> list[Spec]:
@@ -276,10 +290,10 @@ def _with_population(spec: Spec, population: Any) -> Spec:
 def verify_cases(
     cases: Sequence[Case], *, workers: AnyWorkers = None, progress: Report | None = None, certify: bool = False
 ) -> FamilyVerdict:
-    """Answer prepared cases that share model, population and data; their deltas add up to the family's."""
+    """Answer prepared cases that share model, population, data and seed; their deltas add up to the family's."""
     start = time.perf_counter()
     shared = SharedLabels()
-    ready = [replace(case, shared=shared) for case in with_one_seed(cases)]
+    ready = [replace(case, shared=shared) for case in cases]
     verdicts: list[Verdict] = []
     for case in ready:
         verdicts.append(verify_case(case, workers=workers, progress=progress, certify=certify))
