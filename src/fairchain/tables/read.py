@@ -134,7 +134,7 @@ def read_table(source: Any, limits: TableLimits | None = None) -> RawTable:
         return _read_file(Path(source), limits)
     package = package_of(source, "DataFrame")
     if package == "pandas":
-        series = [partial(source.iloc.__getitem__, (slice(None), place)) for place in range(source.shape[1])]
+        series = [partial(_itself, each) for _, each in source.items()]
         return replace(_from_series("the pandas frame", source.columns, len(source), series, limits), frame=source)
     if package == "polars":
         series = [partial(source.get_column, name) for name in source.columns]
@@ -159,6 +159,10 @@ def read_table(source: Any, limits: TableLimits | None = None) -> RawTable:
         )
     series = [partial(source.__getitem__, name) for name in source]
     return _from_series("the table", list(source), counts[short] if counts else 0, series, limits)
+
+
+def _itself(series: Any) -> Any:
+    return series
 
 
 def _from_series(

@@ -45,8 +45,8 @@ class TableRows:
         the ASCII text `fairchain people 1`, the numbers of rows and features as unsigned 64-bit integers, a byte
         each that says whether there are truth and recorded, then values row by row as 64-bit floats (-0.0 is not
         0.0), truth and recorded as signed 16-bit integers; all little-endian.
-    frame
-        The frame that the rows were read from, as it was given: row i of the arrays is its row `numbers[i] - 1`.
+    table
+        The frame that the rows were read from, None for other tables: row i of the arrays is its row `numbers[i] - 1`.
     """
 
     values: NDArray[Any]
@@ -56,7 +56,7 @@ class TableRows:
     dropped: int
     source: str
     sha256: str
-    frame: Any = field(default=None, repr=False)
+    table: RawTable | None = field(default=None, repr=False)
 
 
 def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None) -> TableRows:
@@ -123,7 +123,8 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
     for array in (values, truth, recorded, numbers):
         if array is not None:
             array.flags.writeable = False
-    return TableRows(values, truth, recorded, numbers, dropped, table.source, digest.hexdigest(), table.frame)
+    kept_table = None if table.frame is None else table
+    return TableRows(values, truth, recorded, numbers, dropped, table.source, digest.hexdigest(), kept_table)
 
 
 def _given_to_the_model(spec: Spec) -> set[str]:
