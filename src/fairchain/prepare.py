@@ -259,8 +259,8 @@ def case_of(
         )
     predicate = _predicate(spec)
     drawn = concerned = members = None
-    if isinstance(spec.population, Texts) and rows is None:
-        rows = read_rows(spec)
+    if isinstance(spec.population, Texts):
+        rows = read_rows(spec) if rows is None else cast("TextRows", rows).for_spec(spec)
     left_out: tuple[tuple[str, float], ...]
     if isinstance(spec.population, Table):
         assert rows is not None

@@ -130,7 +130,9 @@ def context_of(case: Case, witnesses: TableRows | None = None) -> EffectContext:
     known = population.shares()
     total = float(sum(known)) if known is not None else 0.0
     shares = np.array(known, float) / total if total else np.full(len(groups), 1 / len(groups))
-    return EffectContext(case, model, population, groups, shares, case.rows if witnesses is None else witnesses)
+    # No text is another one with other columns: pairs of texts are drawn.
+    own = None if case.spec.text is not None else case.rows
+    return EffectContext(case, model, population, groups, shares, own if witnesses is None else witnesses)
 
 
 def check_explainable(spec: Spec) -> None:
