@@ -159,3 +159,62 @@ def test_a_network_that_wants_other_columns_is_refused_with_what_to_do() -> None
 def test_ignored_columns_are_no_inputs() -> None:
     made = draft(applicants(), by_hours(2), ignore=("job", "sex"), protected=("age",))
     assert list(features(made)) == ["age", "hours"]
+
+
+# Several inputs that share the columns
+
+
+def shared(*inputs: tuple[str, int, int]) -> bytes:
+    """A network of several inputs, (name, type, width), that hires by the sum of the values of the last one."""
+    from tests.networks import FLOAT, constant, graph, node, value
+
+    last, (_, kind, width) = inputs[-1][0], inputs[-1]
+    nodes = [
+        node("Cast", [last], ["real"], to=FLOAT),
+        node("MatMul", ["real", "w"], ["sum"]),
+        node("Add", ["sum", "b"], ["y"]),
+    ]
+    table = [[0.0, 1.0 if place == width - 1 else 0.0] for place in range(width)]
+    given = [value(name, each, ("N", size)) for name, each, size in inputs]
+    made = graph(nodes, given, [value("y", shape=("N", 2))], [constant("w", table), constant("b", [0, -30])])
+    assert kind
+    return bytes(made.SerializeToString())
+
+
+@pytest.mark.parametrize("names", [("words", "numbers"), ("first", "second")])
+def test_columns_share_inputs_by_kind_and_number(names: tuple[str, str]) -> None:
+    made = draft(applicants(1000), shared((names[0], 7, 2), (names[1], 1, 2)))
+    filled = {name: feature.input for name, feature in features(made).items()}
+    assert filled == {"age": names[1], "hours": names[1], "sex": names[0], "job": names[0]}
+    (guess, *_) = [text for text in made.about("feature") if "share inputs" in text]
+    assert f'"sex", "job" fill "{names[0]}"; "age", "hours" fill "{names[1]}"' in guess
+
+
+def test_the_number_of_columns_decides_over_the_names() -> None:
+    people = applicants(1000)
+    people["more"] = people["age"]
+    made = draft(people, shared(("numbers", 1, 2), ("words", 1, 3)))
+    assert {name: feature.input for name, feature in features(made).items()} == {
+        "age": "words", "hours": "words", "more": "words", "sex": "numbers", "job": "numbers",
+    }  # fmt: skip
+
+
+def test_a_protected_column_may_be_outside_all_inputs() -> None:
+    made = draft(applicants(1000), shared(("words", 7, 1), ("numbers", 1, 2)))
+    assert {name: feature.input for name, feature in features(made).items() if feature.model_input} == {
+        "age": "numbers", "hours": "numbers", "job": "words",
+    }  # fmt: skip
+    assert not features(made)["sex"].model_input
+
+
+def test_an_input_with_the_name_of_a_column_gets_that_column() -> None:
+    made = draft(applicants(1000), shared(("job", 7, 1), ("rest", 1, 3)))
+    filled = {name: feature.input for name, feature in features(made).items()}
+    assert filled == {"age": "rest", "hours": "rest", "sex": "rest", "job": None}
+
+
+def test_inputs_that_no_columns_fit_are_refused() -> None:
+    with pytest.raises(ModelError, match=says(NO_COLUMN_FOR_INPUT, lost='"words", "numbers"')):
+        draft(applicants(1000), shared(("words", 7, 5), ("numbers", 1, 2)))
+    with pytest.raises(ModelError, match=says(NO_COLUMN_FOR_INPUT, lost='"one", "two", "three"')):
+        draft(applicants(1000), shared(("one", 7, 1), ("two", 7, 1), ("three", 1, 2)))

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.models import census_networks as networks
+
 LABEL, PROTECTED, FAVOURABLE = "income", "sex", ">50K"
 NUMBERS = ["age", "education-num", "capital-gain", "capital-loss", "hours-per-week"]
 WORDS = ["workclass", "marital-status", "occupation", "relationship"]
@@ -171,6 +173,79 @@ def wrapper(frame: Any, folder: Path) -> Trained:
     return Trained(as_frames(trained.model.predict), trained.chosen, {})
 
 
+def linear_svc(frame: Any, _: Path) -> Trained:
+    from sklearn.svm import LinearSVC
+
+    model = _pipeline(frame, LinearSVC(max_iter=200))
+    return Trained(model, model.predict(frame.drop(columns=LABEL)) == FAVOURABLE, {})
+
+
+def network(make: Callable[[Any, Any, Path], tuple[Any, Any]]) -> Callable[[Any, Path], Trained]:
+    """Return how to train a network of one flat input: `make` gets its layers, the inputs and a folder."""
+
+    def train(frame: Any, folder: Path) -> Trained:
+        inputs = networks.coded(_no_missing(frame), [*NUMBERS, *WORDS])
+        made, chosen = make(networks.layers_of(inputs, _labels(frame)), inputs, folder)
+        return Trained(made, chosen, {})
+
+    return train
+
+
+def _torch(wrap: str) -> Callable[[Any, Any, Path], tuple[Any, Any]]:
+    def make(layers: Any, inputs: Any, _: Path) -> tuple[Any, Any]:
+        import torch
+
+        module = networks.torch_module(layers)
+        chosen = networks.torch_decides(module, np.float32(inputs))
+        wrapped = {"compiled": torch.compile, "scripted": torch.jit.script}.get(wrap, lambda each: each)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch.jit is deprecated
+            return wrapped(module), chosen
+
+    return make
+
+
+def _keras(layers: Any, inputs: Any, _: Path) -> tuple[Any, Any]:
+    model = networks.keras_model(layers)
+    return model, networks.keras_decides(model, np.float32(inputs))
+
+
+def _keras_file(layers: Any, inputs: Any, folder: Path) -> tuple[Any, Any]:
+    model, chosen = _keras(layers, inputs, folder)
+    model.save(folder / "model.keras")
+    return folder / "model.keras", chosen
+
+
+def torch_several(frame: Any, _: Path) -> Trained:
+    made, chosen = networks.torch_with_embeddings(_no_missing(frame), WORDS, NUMBERS, _labels(frame))
+    return Trained(made, chosen, {})
+
+
+def onnx_several(frame: Any, folder: Path) -> Trained:
+    import torch
+
+    module, chosen = networks.torch_with_embeddings(_no_missing(frame), WORDS, NUMBERS, _labels(frame))
+    example = torch.zeros(2, len(WORDS), dtype=torch.int64), torch.zeros(2, len(NUMBERS))
+    names = ["words", "numbers"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the older exporter
+        torch.onnx.export(
+            module,
+            example,
+            folder / "model.onnx",
+            dynamo=False,
+            input_names=names,
+            dynamic_axes={name: {0: "N"} for name in [*names, "output"]},
+            output_names=["output"],
+        )
+    return Trained(folder / "model.onnx", chosen, {})
+
+
+def keras_several(frame: Any, _: Path) -> Trained:
+    made, chosen = networks.keras_with_embeddings(_no_missing(frame), WORDS, NUMBERS, _labels(frame))
+    return Trained(made, chosen, {})
+
+
 KINDS: dict[str, Callable[[Any, Path], Trained]] = {
     "scikit-learn pipeline (logistic regression)": logistic,
     "scikit-learn pipeline (random forest)": forest,
@@ -186,7 +261,36 @@ KINDS: dict[str, Callable[[Any, Path], Trained]] = {
     "CatBoost estimator": catboost_estimator,
     "CatBoost file `.cbm`": catboost_file,
     "function of frames": wrapper,
+    "scikit-learn pipeline (LinearSVC)": linear_svc,
+    "torch module": network(_torch("")),
+    "torch module, compiled": network(_torch("compiled")),
+    "torch module, scripted": network(_torch("scripted")),
+    "torch module, two inputs": torch_several,
+    "Keras model": network(_keras),
+    "Keras model, two inputs": keras_several,
+    "Keras file `.keras`": network(_keras_file),
+    "Keras 2 file `.h5`": network(
+        lambda layers, inputs, folder: (
+            networks.h5_file(folder / "model.h5", layers),
+            networks.chosen_by(layers, inputs),
+        )
+    ),
+    "`.nnet` file": network(
+        lambda layers, inputs, folder: (
+            networks.nnet_file(folder / "model.nnet", layers, inputs),
+            networks.chosen_by(layers, inputs),
+        )
+    ),
+    "ONNX file": network(
+        lambda layers, inputs, folder: (
+            networks.onnx_file(folder / "model.onnx", layers),
+            networks.chosen_by(layers, inputs),
+        )
+    ),
+    "ONNX file, two inputs": onnx_several,
 }
+# Those that take no missing values: these are a category of their own then.
+COMPLETE = ("CatBoost", "torch", "Keras", "`.nnet`", "ONNX")
 
 
 def check_kind(kind: str, frame: Any, folder: Path) -> tuple[Any, Any, float]:
@@ -194,7 +298,7 @@ def check_kind(kind: str, frame: Any, folder: Path) -> tuple[Any, Any, float]:
     import fairchain
 
     trained = KINDS[kind](frame, folder)
-    data = _no_missing(frame) if kind.startswith("CatBoost") else frame
+    data = _no_missing(frame) if kind.startswith(COMPLETE) else frame
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -10,7 +10,12 @@ import pytest
 
 from tests.models.census_models import KINDS, PROTECTED, census, check_kind
 
-pytestmark = [pytest.mark.network, pytest.mark.boosting]
+pytestmark = [
+    pytest.mark.network,
+    pytest.mark.boosting,
+    # Keras on torch warns about numpy in its own code.
+    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
+]
 pytest.importorskip("sklearn")
 pytest.importorskip("pandas")
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from fairchain.errors import ModelError
 from fairchain.models import Limits, OnnxModel, load_model, to_onnx
 from fairchain.models.adapters.from_keras import (
     KERAS_TOO_OLD,
     LAYER_NOT_ALLOWED,
-    SEVERAL_INPUTS,
     WEIGHTS_DAMAGED,
     check_keras_file,
 )
@@ -125,11 +125,23 @@ def test_what_cannot_be_exported_is_asked_in_python(keras: Any) -> None:
 
 
 @needs_keras
+def test_several_inputs_are_filled_by_the_features_that_name_them(keras: Any) -> None:
+    codes, numbers = keras.Input((2,), dtype="int32", name="codes"), keras.Input((2,), name="numbers")
+    embedded = keras.layers.Flatten()(keras.layers.Embedding(10, 3)(codes))
+    model = keras.Model([codes, numbers], keras.layers.Dense(3)(keras.layers.Concatenate()([embedded, numbers])))
+    filled = {"age": "codes", "score": "numbers", "hours": "codes", "sex": "numbers"}
+    features = [replace(each, input=filled[each.name]) for each in QUESTION.features]
+    loaded = load_model(model, replace(QUESTION, described=tuple(features)))
+    assert loaded.certifiable, loaded.note
+    expected = np.asarray(model.predict_on_batch([rows()[:, [0, 2]].astype(np.int32), rows()[:, [1, 3]]])).argmax(
+        axis=1
+    )
+    assert loaded.predict(rows()).tolist() == expected.tolist()
+    assert len(set(expected.tolist())) > 1
+
+
+@needs_keras
 def test_models_that_do_not_fit_are_refused(keras: Any, tmp_path: Path) -> None:
-    one, other = keras.Input((2,)), keras.Input((2,))
-    model = keras.Model([one, other], keras.layers.Dense(3)(keras.layers.Concatenate()([one, other])))
-    with pytest.raises(ModelError, match=says(SEVERAL_INPUTS, inputs_count="2")):
-        load_model(model, QUESTION)
     with pytest.raises(ModelError, match=says(COLUMNS_AND_LABELS_DIFFER, columns="3", count="2")):
         load_model(made(keras, "dense"), spec(*FEATURES))
     wide = keras.Sequential([keras.Input((7,)), keras.layers.Dense(3)])

@@ -36,6 +36,11 @@ PROTECTED_WORDS = (
     *("birthplace", "marital", "married", "pregnant", "pregnancy", "orientation", "caste", "veteran"),
 )
 MOST_CATEGORIES = 5000
+# How words in the name of an input begin that takes categories, and of one that takes numbers.
+WORD_INPUTS, NUMBER_INPUTS = (
+    ("cat", "word", "code", "emb", "ids", "token", "discrete"),
+    ("num", "cont", "real", "dense"),
+)
 CODES_GUESSED = (
     "The order of the values of {} is a guess, and no row shows whether the network was trained with it. State that "
     "order, or codes = [...], in each [[feature]], or give a table whose columns have a category type."
@@ -56,8 +61,8 @@ TOO_MANY_CATEGORIES = (
     "--ignore (ignore=[...]), or put its values into groups"
 )
 NO_COLUMN_FOR_INPUT = (
-    "{name}: no column of the table is called like {lost}, and the network has one input for each column; the columns "
-    "are {columns}: rename those that are meant"
+    "{name}: no column of the table is called like {lost}, and the columns do not fit by their kind and number; the "
+    'columns are {columns}: rename those that are meant, or write a spec with input = "..." in each [[feature]]'
 )
 
 
@@ -196,6 +201,14 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
         names = [filled_by[name] for name in taken.columns] or list(columns)
         features = [frame_feature(columns[name]) for name in names]
     elif (matched := match_inputs(columns, taken)) is not None:
+        if len(matched) < len(taken.inputs):
+            found = list(_shared_layouts(columns, taken.inputs, matched, protected))
+            if not found:
+                lost = [each.name for each in taken.inputs if each not in matched.values()]
+                raise ModelError(
+                    NO_COLUMN_FOR_INPUT.format(name=taken.name, lost=listed(lost), columns=listed(list(columns)))
+                )
+            return found
         names = list(matched)
         features = [
             (category if each.text else feature_of)(columns[name], filled=each.name if each.name != name else None)
@@ -216,34 +229,89 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
 
 
 def match_inputs(columns: Columns, taken: Signature) -> dict[str, Input] | None:
-    """Return the input that each column fills, in the order of the inputs; None if there is no input per column.
+    """Return the input that each column fills by its name, in the order of the inputs; None if there is one input.
 
     Exporters change `hours-per-week` into `hours_per_week`, so names may differ in spelling.
     """
     found: dict[str, Input] = {}
-    lost = []
     for each in taken.inputs:
         similar = [each.name] if each.name in columns else [name for name in columns if plain(name) == plain(each.name)]
         if len(similar) == 1 and similar[0] not in found:
             found[similar[0]] = each
-        else:
-            lost.append(each.name)
-    if len(taken.inputs) < 2 and not (found and taken.inputs[0].width == 1):
-        return None
-    if lost:
-        raise ModelError(NO_COLUMN_FOR_INPUT.format(name=taken.name, lost=listed(lost), columns=listed(list(columns))))
-    return found
+    return None if len(taken.inputs) < 2 and not (found and taken.inputs[0].width == 1) else found
+
+
+def _shared_layouts(
+    columns: Columns, inputs: Sequence[Input], matched: Mapping[str, Input], protected: Sequence[str]
+) -> Iterator[InputLayout]:
+    """Yield the layouts in which the inputs that are not called like a column share the other columns.
+
+    One input takes the categories and another one the numbers, each as many as it has values; which is which follows
+    from its name and its number type, or is tried. A single one takes them all, or those of one kind.
+    """
+    free = [each for each in inputs if each not in matched.values()]
+    if len(free) > 2 or any(each.text for each in free):
+        return
+    seen = []
+    for names in _kept_columns(columns, protected):
+        others = [name for name in names if name not in matched]
+        words = [name for name in others if columns[name].numbers is None]
+        numbers = [name for name in others if name not in words]
+        shares: list[tuple[list[str], ...]] = [(words, numbers), (numbers, words)]
+        if len(free) == 1:
+            shares = [(others,), (numbers,), (words,)]
+        for share in sorted(shares, key=lambda each: -_likeness(free, each, words)):
+            filled = {name: each.name for each, part in zip(free, share, strict=True) for name in part}
+            taken = {
+                name: filled.get(name) or _if_other(matched, name) for name in names if name in {**filled, **matched}
+            }
+            features = tuple(feature_of(columns[name], filled=each) for name, each in taken.items())
+            sizes = [sum(widths([each for each in features if each.name in part])) for part in share]
+            fits = all(each.width in (None, size) for each, size in zip(free, sizes, strict=True))
+            # A single column in place of one that is not there is no guess but a mistake.
+            alone = bool(matched) and any(len(part) < 2 for part in share)
+            if not fits or alone or not all(share) or features in seen:
+                continue
+            seen.append(features)
+            told = "; ".join(f"{listed(part)} fill {shown(each.name)}" for each, part in zip(free, share, strict=True))
+            about = [f"Guess: columns share inputs by their kind and number: {told}."]
+            if left := [name for name in columns if name not in taken]:
+                about.append(f"Guess: not inputs of the model: {listed(left)}.")
+            codes, guessed = _about_codes(columns, features)
+            yield InputLayout(features, (*(Guess("feature", text) for text in about), *codes), guessed)
+
+
+def _if_other(matched: Mapping[str, Input], name: str) -> str | None:
+    """Return the name of the input that a column fills, if it is spelt in another way."""
+    return matched[name].name if matched[name].name != name else None
+
+
+def _likeness(inputs: Sequence[Input], share: Sequence[Sequence[str]], words: Sequence[str]) -> int:
+    """Return how many inputs are said to take the kind of columns that they get here: by their type or their name."""
+    likeness = 0
+    for each, part in zip(inputs, share, strict=True):
+        categories = bool(part) and all(name in words for name in part)
+        named = words_of(each.name)
+        says_words = each.whole or any(word.startswith(WORD_INPUTS) for word in named)
+        says_numbers = any(word.startswith(NUMBER_INPUTS) for word in named)
+        likeness += (says_words and categories) + (says_numbers and not categories)
+    return likeness
+
+
+def _kept_columns(columns: Columns, protected: Sequence[str]) -> Iterable[tuple[str, ...]]:
+    """Return the columns that may be inputs: all, then without those that number the rows or are protected."""
+    identifiers = {name for name, profile in columns.items() if profile.identifies_rows}
+    likely = like_protected(columns)
+    blind = [set[str](), set(protected), set(likely), *({name} for name in likely)]
+    left_out = [*blind[:1], identifiers, *blind[1:], *(identifiers | each for each in blind[1:])]
+    return dict.fromkeys(tuple(name for name in columns if name not in each) for each in left_out)
 
 
 def _flat_layouts(columns: Columns, width: int | None, protected: Sequence[str]) -> Iterator[InputLayout]:
     """Yield the layouts of a flat input that have the right width."""
     columns = {name: profile for name, profile in columns.items() if profile.counts}
-    identifiers = {name for name, profile in columns.items() if profile.identifies_rows}
-    likely = like_protected(columns)
-    blind = [set[str](), set(protected), set(likely), *({name} for name in likely)]
-    left_out = [*blind[:1], identifiers, *blind[1:], *(identifiers | each for each in blind[1:])]
     seen: list[tuple[Feature, ...]] = []
-    for names in dict.fromkeys(tuple(name for name in columns if name not in each) for each in left_out):
+    for names in _kept_columns(columns, protected):
         texts = tuple(name for name in names if columns[name].numbers is None)
         others = tuple(name for name in names if name not in texts)
         several = tuple(name for name in texts if len(columns[name].counts) > 2)

@@ -97,12 +97,24 @@ def with_groups(
             total *= len(made.groups) or (len(made.values) if isinstance(made, CategoryFeature) else 1)
     if any(name in options.groups for name in protected) or "min_size" in options.property:
         return tuple(grouped), None, tuple(guesses)
-    _, counts = np.unique(np.stack([members[name] for name in protected]), axis=1, return_counts=True)
+    counts = _combination_counts([members[name] for name in protected])
     least = ENOUGH if (counts >= ENOUGH).sum() >= 2 else 1
     few = total - int((counts >= least).sum())
     if few:
         guesses.append(Guess("property.min_size", f"Groups with fewer rows are left out: {few:,} of {total:,}."))
     return tuple(grouped), float(least) if few else None, tuple(guesses)
+
+
+def _combination_counts(members: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return how many rows each combination of groups has that occurs, from the index of each row's groups.
+
+    >>> _combination_counts([np.array([0, 0, 1, 1]), np.array([2, 2, 2, 0])])
+    array([2, 1, 1])
+    """
+    codes, counts = members[0], np.bincount(members[0])
+    for each in members[1:]:
+        _, codes, counts = np.unique(codes * (int(each.max()) + 1) + each, return_inverse=True, return_counts=True)
+    return counts[counts > 0]
 
 
 def _with_stated(feature: Feature, groups: Mapping[str, GroupExpr]) -> Feature:

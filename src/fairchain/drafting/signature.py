@@ -16,9 +16,10 @@ from fairchain.errors import ModelError
 from fairchain.messages import FILE_NOT_FOUND, unknown
 from fairchain.models import Limits, Model, load_model
 from fairchain.models.adapters.from_keras import is_keras
-from fairchain.models.adapters.from_torch import is_module
+from fairchain.models.adapters.from_torch import inner_module, is_module
 from fairchain.models.adapters.from_transformers import is_folder, is_transformer, read_folder
 from fairchain.models.adapters.from_transformers import opened as transformer_of
+from fairchain.models.adapters.torch_call import forward_parameters
 from fairchain.models.fitted import Fitted, class_name, fitted_of
 from fairchain.models.frames import FrameModel
 from fairchain.models.load import PYTHON, import_named
@@ -30,7 +31,7 @@ from fairchain.tables import TableRows
 
 Class = int | str
 # TensorProto.DataType of ONNX.
-_REALS, _STRING = (1, 10, 11), 8
+_REALS, _STRING, _WHOLE = (1, 10, 11), 8, (2, 3, 4, 5, 6, 7, 12, 13)
 # Files that are converted for the features of a spec: whether they can be is seen when they are tried.
 NEEDS_SPEC = (".json", ".h5", ".hdf5", ".nnet")
 NETWORK_OUTPUTS = "{name}: the network has outputs {by_name}; choose one with --model-output (model_output=...)"
@@ -44,11 +45,15 @@ NAMES_NO_MODEL = "{model}: found a {type}; name a function or a model there"
 
 @dataclass(frozen=True)
 class Input:
-    """Input of a network; `width` is the number of values per row, None if it is not fixed."""
+    """Input of a network; `width` is the number of values per row, None if it is not fixed.
+
+    `whole`: it takes whole numbers, as an embedding does.
+    """
 
     name: str
     text: bool
     width: int | None
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,12 +77,16 @@ class Signature:
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """Model that was read once: a checked ONNX network, or else an object or a path to convert."""
+    """Model that was read once: a checked ONNX network, or else an object or a path to convert.
+
+    `width`: how many values a network takes that is converted for the features of a spec.
+    """
 
     source: Any
     network: Network | None
     name: str
     limits: Limits | None
+    width: int | None = None
 
     def load(self, spec: Spec, rows: TableRows | None = None) -> Model:
         """Return the model with the inputs and labels of this spec, to be asked about these rows."""
@@ -89,7 +98,7 @@ class OpenedModel:
 
 def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
     """Read a model once, and refuse at once what cannot be loaded whatever the spec is."""
-    source, name, network = model, "", None
+    source, name, network, width = model, "", None, None
     checked = limits or Limits()
     if isinstance(source, str | os.PathLike) and str(os.fspath(source)).startswith(PYTHON):
         source = import_named(str(os.fspath(model)))
@@ -104,13 +113,13 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
                 FILE_NOT_FOUND.format(path=path, remedy="give the file of a model, for example model.onnx")
             )
         name = str(path)
-        source, network = _open_file(path, checked)
+        source, network, width = _open_file(path, checked)
     elif getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
         source = source.SerializeToString(deterministic=True)
     if isinstance(source, bytes | bytearray | memoryview):
         name = "ONNX network in memory"
         network = check_bytes(Path(name), bytes(source), checked)
-    opened = OpenedModel(source, network, name, limits)
+    opened = OpenedModel(source, network, name, limits, width)
     runs = (
         is_transformer(source)
         or callable(source)
@@ -126,31 +135,38 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
     return opened
 
 
-def _open_file(path: Path, limits: Limits) -> tuple[Any, Network | None]:
-    """Return what is in a file: an object of another package or a checked network; the path if a spec is needed too."""
+def _open_file(path: Path, limits: Limits) -> tuple[Any, Network | None, int | None]:
+    """Return what is in a file: an object of another package or a checked network; the path if a spec is needed too.
+
+    The third value is the number of values that such a network takes, where it is known.
+    """
     suffix = path.suffix.lower()
     if suffix == ".onnx":
-        return path, read_network(path, limits)
+        return path, read_network(path, limits), None
     if suffix == ".keras":
         from fairchain.models.adapters.from_keras import read_keras_file
 
-        return read_keras_file(path, limits), None
+        return read_keras_file(path, limits), None, None
     from fairchain.models.adapters.model_files import holds_object, read_object
 
     if holds_object(path):
-        return read_object(path, limits), None
+        return read_object(path, limits), None, None
     if suffix == ".json":
         from fairchain.models.adapters.from_socrates import to_network
         from fairchain.models.adapters.socrates_file import SocratesFile
 
         network = check_bytes(path, to_network(SocratesFile(path, limits), None), limits)
         # How many steps a sequence has is not in the file.
-        return path, network if len(network.model.graph.input) == 1 else None
+        return path, network if len(network.model.graph.input) == 1 else None, None
     if suffix == ".nnet":
         from fairchain.models.adapters.from_nnet import read_nnet
 
-        read_nnet(path, limits)
-    return path, None
+        return path, None, len(read_nnet(path, limits).low)
+    if suffix in (".h5", ".hdf5"):
+        from fairchain.models.adapters.from_h5 import h5_network
+
+        return path, check_bytes(path, h5_network(path, limits), limits), None
+    return path, None, None
 
 
 def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
@@ -159,17 +175,24 @@ def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
     if opened.network is not None:
         return _of_network(opened.network, output)
     if isinstance(model, Path):
-        return Signature(opened.name)
+        return Signature(opened.name, inputs=_flat(opened.width))
     if is_transformer(model):
         found = transformer_of(model)
         return Signature(found.name, classes=found.labels, labels=False, answers=len(found.labels))
     if is_keras(model):
+        tensors = getattr(model, "inputs", None) or ()
+        if len(tensors) > 1:
+            return Signature("Keras model", inputs=tuple(map(_keras_input, tensors)))
         shape = getattr(model, "input_shape", None)
         sizes = shape[1:] if isinstance(shape, tuple) else ()
         return Signature("Keras model", inputs=_flat(prod(sizes) if sizes and None not in sizes else None))
     if is_module(model):
+        parameters = forward_parameters(inner_module(model))
+        if len(parameters) > 1:
+            return Signature("torch module", inputs=tuple(Input(each, False, None) for each in parameters))
         first = next((part for part in model.modules() if hasattr(part, "weight")), None)
-        return Signature("torch module", inputs=_flat(getattr(first, "in_features", None)))
+        width = getattr(first, "in_features", getattr(first, "num_features", None))
+        return Signature("torch module", inputs=_flat(width))
     fitted = fitted_of(model)
     if fitted.package is None:
         return Signature("function", frame=isinstance(model, FrameModel), fitted=fitted)
@@ -183,6 +206,11 @@ def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
         answers=None if fitted.classes or fitted.answers != "scores" else 1,
         fitted=fitted,
     )
+
+
+def _keras_input(tensor: Any) -> Input:
+    sizes = tuple(tensor.shape[1:])
+    return Input(tensor.name, False, None if None in sizes else prod(sizes), str(tensor.dtype).startswith("int"))
 
 
 def _flat(width: Any) -> tuple[Input, ...]:
@@ -204,7 +232,11 @@ def _of_network(network: Network, output: str | None) -> Signature:
     maker = network.makers.get(chosen.name)
     return Signature(
         name,
-        inputs=tuple(Input(value.name, value.type.tensor_type.elem_type == _STRING, _width(value)) for value in values),
+        inputs=tuple(
+            Input(value.name, kind == _STRING, _width(value), kind in _WHOLE)
+            for value in values
+            for kind in (value.type.tensor_type.elem_type,)
+        ),
         classes=_classes(graph, chosen.name),
         labels=chosen.type.tensor_type.elem_type not in _REALS,
         answers=_width(chosen),

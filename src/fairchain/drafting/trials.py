@@ -22,6 +22,7 @@ from fairchain.errors import CutOffNeededError, DataError, InputError, ModelErro
 from fairchain.messages import shown
 from fairchain.models import Model, OnnxModel
 from fairchain.spec import Difference, Spec, Table
+from fairchain.spec.schema import Budget, Guarantee
 from fairchain.tables import RawTable, TableRows, encode_rows
 
 # Rows on which a network is tried; of Python code, which may be slow or cost money, fewer, and fewer still if there
@@ -75,10 +76,17 @@ def balanced(confusion: NDArray[np.int64]) -> float:
     return float((np.diagonal(confusion)[there] / rows[there]).mean())
 
 
-def spec_of(layout: InputLayout, reading: OutputReading, population: Table) -> Spec:
-    """Return a spec that suffices to load a model; its property is a placeholder."""
+def spec_of(layout: InputLayout, reading: OutputReading, population: Table, most: int | None = None) -> Spec:
+    """Return a spec that suffices to load a model, and to ask it `most` times; its property is a placeholder."""
     placeholder = Difference(protected=(layout.features[0].name,), threshold=0.1)
-    return Spec(model=reading.model, described=layout.features, property=placeholder, population=population)
+    guarantee = Guarantee(budget=Budget(evaluations=most))
+    return Spec(
+        model=reading.model,
+        described=layout.features,
+        property=placeholder,
+        population=population,
+        guarantee=guarantee,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +165,7 @@ class Trials:
                 return EncodingTrial(layout, reading, rows)
             return EncodingTrial(layout, reading, rows, _confusion(truth, rows.recorded.astype(np.int64), labels))
         population = msgspec.structs.replace(self.population, keep_missing=missing is not None)
-        model = self.opened.load(spec_of(layout, reading, population), rows)
+        model = self.opened.load(spec_of(layout, reading, population, self.most), rows)
         if isinstance(model, OnnxModel):
             most = MOST_ROWS
         # Spread over the whole table.
@@ -166,7 +174,7 @@ class Trials:
             _predicted(model, rows.values[missing])
         if reading.model.decision == "logit" and not reading.given:
             reading = _read_scores(model, rows.values[chosen], reading)
-            model = reloaded(self.opened, model, spec_of(layout, reading, population), rows)
+            model = reloaded(self.opened, model, spec_of(layout, reading, population, self.most), rows)
         trial = EncodingTrial(layout, reading, rows, None, model, missing is not None)
         if truth is None or (self.taken.frame and self.taken.classes and not reading.free):
             return trial  # the model states everything itself

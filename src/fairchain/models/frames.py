@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from fairchain.errors import DataError, ModelError
 from fairchain.messages import needs
 from fairchain.models.onnx.feature_encoding import encode, is_plain, is_whole, words
 from fairchain.spec import CategoryFeature, Feature
+
+if TYPE_CHECKING:
+    from fairchain.tables import TableRows
 
 TOO_LARGE_TO_DIFFER = (
     'column "{column}": whole numbers beyond 2**53 cannot be told apart here; give them as texts, or leave the column '
@@ -130,23 +133,40 @@ class OwnFrame:
         Of the spec.
     columns
         The columns that the model takes, in order.
-    frame, values
-        The frame, and the feature values of its rows, (rows, features).
+    rows
+        Rows of a pandas frame.
     """
 
-    def __init__(self, features: Sequence[Feature], columns: Sequence[str], frame: Any, values: NDArray[Any]) -> None:
+    def __init__(self, features: Sequence[Feature], columns: Sequence[str], rows: TableRows) -> None:
+        from fairchain.tables.columns import CodedCells
+
+        self._pandas = import_module("pandas")
+        assert rows.table is not None
+        frame = rows.table.frame.iloc[rows.numbers - 1] if rows.dropped else rows.table.frame
         named = {column_name(feature): (place, feature) for place, feature in enumerate(features)}
         owned = {str(name).strip(): place for place, name in enumerate(frame.columns)}
+        own_columns = list(frame.items())
         self._columns = []
+        # All rows of the table are shown as they were given.
+        self._table, self._frame = rows.values, frame.iloc[:, [owned[column] for column in columns]]
         for column in columns:
             place, feature = named[column]
-            series, label = frame.iloc[:, owned[column]], frame.columns[owned[column]]
-            numbers = None if isinstance(feature, CategoryFeature) else series.dtype
-            cells = _cells(feature, series, values[:, place]) if isinstance(feature, CategoryFeature) else None
+            label, series = own_columns[owned[column]]
+            numbers = series.dtype
+            cells = None
+            if isinstance(feature, CategoryFeature):
+                coded = rows.table.cells(column)
+                if isinstance(coded, CodedCells):
+                    codes = coded.codes[rows.numbers - 1] if rows.dropped else coded.codes
+                else:
+                    codes = np.unique([f"{type(cell)} {cell}" for cell in series], return_inverse=True)[1]
+                cells = _cells(feature, series, rows.values[:, place], codes)
             self._columns.append((label, place, numbers, cells))
 
     def __call__(self, values: NDArray[Any]) -> Any:
         """Return the frame for these rows of feature values."""
+        if values is self._table:
+            return self._frame.copy(deep=False)
         made = {}
         for label, place, numbers, cells in self._columns:
             column = values[:, place]
@@ -180,28 +200,32 @@ def fits_own_frame(features: Sequence[Feature], columns: Sequence[str], frame: A
             changed = not is_plain(feature) or feature.clip or getattr(dtype, "kind", "O") not in "iuf"
         if changed:
             return False
-    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
-        if str(name).strip() in columns and getattr(dtype, "kind", "O") in "iu" and len(frame):
-            cells = frame[name].dropna()
-            if len(cells) and max(abs(int(cells.min())), abs(int(cells.max()))) > MOST_WHOLE:
-                raise DataError(TOO_LARGE_TO_DIFFER.format(column=name))
+    for name, numbers in frame.items():
+        if str(name).strip() not in columns or getattr(numbers.dtype, "kind", "O") not in "iu" or numbers.isna().all():
+            continue
+        if max(abs(int(numbers.min())), abs(int(numbers.max()))) > MOST_WHOLE:
+            raise DataError(TOO_LARGE_TO_DIFFER.format(column=name))
     return True
 
 
-def _cells(feature: CategoryFeature, series: Any, column: NDArray[Any]) -> Any:
-    """Return an array of the series' own type with the cell of each value, and a missing one at the end."""
-    names, lacking = words(feature), np.isnan(column)
-    places = np.where(lacking, len(names), column).astype(np.intp)
+def _cells(feature: CategoryFeature, series: Any, column: NDArray[Any], codes: NDArray[np.intp]) -> Any:
+    """Return an array of the series' own type with the cell of each value, and a missing one at the end.
+
+    `codes` are numbers of the different cells.
+    """
+    pandas = import_module("pandas")
+    names = words(feature)
+    places = np.where(np.isnan(column), len(names), column).astype(np.intp)
+    # The first row of each different cell, then of each value.
+    rows = np.full(int(codes.max()) + 1, -1)
+    rows[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    rows = np.sort(rows[rows >= 0])[::-1]
     first = np.full(len(names) + 1, -1)
-    first[places[::-1]] = np.arange(len(places))[::-1]
+    first[places[rows]] = rows
     cells = series.array.take(np.maximum(first, 0)).astype(object)
-    own = np.asarray(series.array, dtype=object)
-    shown = np.asarray(cells, dtype=object)[places]
-    # 1, 1.0 and True are equal, and a model may tell them apart by their types.
-    alike = [one == two and type(one) is type(two) for one, two in zip(own, shown, strict=True)]
-    other = np.flatnonzero(~lacking & ~np.array(alike, bool))
+    other = rows[(rows != first[places[rows]]) & (places[rows] < len(names))]
     if other.size:
-        one, two = own[other[0]], cells[places[other[0]]]
+        one, two = series.iloc[other[-1]], cells[places[other[-1]]]
         raise DataError(CELLS_ALIKE.format(column=feature.name, one=repr(one), two=repr(two)))
     categories = {str(each): each for each in getattr(series.dtype, "categories", ())}
     for place in np.flatnonzero(first[:-1] < 0).tolist():
@@ -209,4 +233,4 @@ def _cells(feature: CategoryFeature, series: Any, column: NDArray[Any]) -> Any:
     if first[-1] < 0:
         # A column of booleans has no missing value, and none is wanted of it.
         cells[-1] = cells[0] if series.dtype == bool else None if categories else np.nan
-    return import_module("pandas").array(cells, dtype=series.dtype)
+    return pandas.array(cells, dtype=series.dtype)

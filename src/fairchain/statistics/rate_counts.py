@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -385,7 +386,7 @@ class RowsAnswer:
             return Decision.FAIR
         return Decision.UNFAIR if low > self._limit else Decision.UNDECIDED
 
-    @property
+    @cached_property
     def exact_gap(self) -> Fraction:
         """The largest gap between the rates as counted, as a fraction."""
         return exact_gap(self.counts, self._compared, self._measure)

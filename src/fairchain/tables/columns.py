@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -82,9 +83,14 @@ class CodedCells:
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the column as one piece, without the blanks around its cells and without texts that do not occur."""
+        yield self._piece
+
+    @cached_property
+    def _piece(self) -> Piece:
         occur = np.bincount(self.codes, minlength=len(self.levels)) > 0
         levels = [level.strip() for level, occurs in zip(self.levels, occur.tolist(), strict=True) if occurs]
-        yield Piece(0, self.codes if occur.all() else (np.cumsum(occur) - 1)[self.codes], levels)
+        renumbered = not occur[: len(levels)].all()
+        return Piece(0, (np.cumsum(occur) - 1)[self.codes] if renumbered else self.codes, levels)
 
 
 @dataclass(frozen=True, eq=False)

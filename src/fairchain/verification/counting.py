@@ -99,7 +99,7 @@ class CountingEngine:
         stopped = "" if not found.unseen else "interrupted" if cancel.is_set() else "evaluations"
         inference = _inference(case, found, stopped)
         record = RowEvidence(
-            len(rows.values),
+            rows.count,
             list(comparison.rows),
             found.counts.trials.tolist(),
             found.counts.successes.tolist(),
@@ -229,7 +229,7 @@ def count_rows(
         )
     needed = seen = np.flatnonzero(np.any([mask for _, mask in columns], axis=0))
     known, classes = rows.recorded if decisions is None else decisions, len(case.spec.model.labels)
-    totals = np.array([np.count_nonzero(mask) for _, mask in columns], np.int64)
+    totals = np.array([rows.sizes(mask) for _, mask in columns], np.int64)
     if known is None and evaluation.with_probabilities:
         _, ends = evaluation(needed, lambda part: rows.values[part])
         shares = np.zeros((len(rows.values), classes), np.int64)
@@ -243,7 +243,7 @@ def count_rows(
     else:
 
         def ask(some: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
-            found, each = evaluation(some, lambda part: rows.values[part])
+            found, each = evaluation(some, lambda part: rows_at(rows.values, part))
             return found, each[0]
 
         # A budget is spent on a random part of these rows, whatever other questions have seen.
@@ -255,9 +255,14 @@ def count_rows(
     evaluated = np.zeros(len(labels), bool)
     evaluated[seen] = True
     masks = [mask if len(seen) == len(needed) else mask & evaluated for _, mask in columns]
-    counted = [np.bincount(labels[mask], minlength=classes) for mask in masks]
-    successes = np.array(counted).T[list(comparison.outcomes)].astype(np.int64)
-    trials = np.array([np.count_nonzero(mask) for mask in masks], np.int64)
+    counted = [
+        [rows.sizes(mask & (labels == label)) for label in comparison.outcomes]
+        if rows.repeats is not None
+        else np.bincount(labels[mask], minlength=classes)[list(comparison.outcomes)]
+        for mask in masks
+    ]
+    successes = np.array(counted).T.astype(np.int64)
+    trials = np.array([rows.sizes(mask) for mask in masks], np.int64)
     return RowCounts(
         counts=SubgroupCounts(trials, successes, weights),
         totals=totals,
@@ -267,6 +272,12 @@ def count_rows(
         seen=tuple(sorted(labels_in(labels[seen]))),
         unseen=len(needed) - len(seen),
     )
+
+
+def rows_at(values: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the rows at these places; all of them in order are the array itself, by which a model knows its table."""
+    whole = len(places) == len(values) and bool((places == np.arange(len(values))).all())
+    return values if whole else values[places]
 
 
 def _possible(shares: NDArray[np.int64]) -> tuple[int, ...]:
@@ -450,9 +461,11 @@ class _Evaluation:
                 f"guarantee.budget.evaluations: {int(budget or 0):,} are not enough for {len(rows) * times:,} "
                 "evaluations, and a population whose decisions are drawn must be counted whole; allow more"
             )
-        # A part of the rows is a random part, whatever the order of the table.
-        order = np.random.Philox(self.case.seed.value).random_raw(len(rows))
-        rows = rows[np.argsort(order, kind="stable")]
+        at_once = isinstance(model, FunctionModel) and model.local and self._size(model, times, most) == len(rows)
+        if not at_once or self.workers.remote:
+            # A part of the rows is a random part, whatever the order of the table.
+            order = np.random.Philox(self.case.seed.value).random_raw(len(rows))
+            rows = rows[np.argsort(order, kind="stable")]
         read = RowReader(model, times, self.with_probabilities)
         words = self._words(model)
         found: list[NDArray[np.integer]] = []
@@ -468,7 +481,7 @@ class _Evaluation:
 
         while done < most and not cancelled():
             if isinstance(model, FunctionModel):
-                size = model.rows_per_call(SECONDS_PER_CALL / times, MOST_PER_CALL)
+                size = self._size(model, times, most - done)
                 together = 4 if model.thread_safe and not self.workers.remote else 1
                 # Where other processes answer, what a call takes here includes their start.
                 size = int(self.workers.batch((most - done) * times, 2 * SECONDS_PER_CALL) / times) or size
@@ -484,12 +497,21 @@ class _Evaluation:
                 done += len(each.rows)
                 if self.progress is not None:
                     self.progress(done * times, len(rows) * times)
-        if self.with_probabilities and done < most:
+        grouped = self.case.rows is not None and self.case.rows.repeats is not None
+        if (self.with_probabilities or grouped) and done < most:
             raise KeyboardInterrupt
         if not found:
             return rows[:0], np.empty((times, 0), np.int64)
-        sorting = np.argsort(rows[:done])
-        return rows[:done][sorting], np.concatenate(found, axis=1)[:, sorting]
+        place = np.full(int(rows.max()) + 1, -1)
+        place[rows[:done]] = np.arange(done)
+        seen = np.flatnonzero(place >= 0)
+        return seen, np.concatenate(found, axis=1)[:, place[seen]]
+
+    @staticmethod
+    def _size(model: FunctionModel, times: int, left: int) -> int:
+        """Return how many rows are evaluated in the next call; a local model's has a cost of its own."""
+        size = model.rows_per_call(SECONDS_PER_CALL / times, MOST_PER_CALL)
+        return left if model.local and left < 2 * size else size
 
     def _asked(self, model: FunctionModel, read: RowReader, parts: Sequence[RowPart]) -> Iterator[NDArray[np.integer]]:
         """Yield the labels of parts from a function that is asked for each distinct row once."""
@@ -547,7 +569,7 @@ class RowReader:
     def __call__(self, part: RowPart) -> NDArray[np.integer]:
         """Return what the model decides about some rows."""
         values = part.show(part.rows)
-        values = values.astype(getattr(self.model, "dtype", values.dtype))
+        values = values.astype(getattr(self.model, "dtype", values.dtype), copy=False)
         if self.with_probabilities:
             ends = self.model.ends(values)
             check_alone(self.model, values, ends, part.batch, ALONE_PER_CALL)

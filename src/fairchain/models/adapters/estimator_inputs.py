@@ -141,7 +141,7 @@ def check_words(fitted: Fitted, spec: Spec, name: str) -> str:
 
 def guessed_categories(fitted: Fitted, columns: Sequence[str], spec: Spec, rows: TableRows | None) -> str:
     """Return a note about categories whose order the model does not say, unless the caller's own frame states it."""
-    types = {} if rows is None or rows.frame is None else dict(getattr(rows.frame, "dtypes", {}))
+    types = {} if rows is None or rows.table is None else dict(getattr(rows.table.frame, "dtypes", {}))
     guessed = [
         column
         for column, _, _, _ in _category_columns(fitted, columns, spec)

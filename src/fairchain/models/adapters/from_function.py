@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dis import get_instructions
 from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +51,14 @@ if TYPE_CHECKING:
     from fairchain.models.onnx.session import OnnxModel
 
 Values = NDArray[Any]
-# Inputs on which a function is tried and that it is asked for twice; also the share, 1 in 16, of a batch that is
-# repeated where an answer takes less than `QUICK` seconds.
-REPEATED, QUICK = 16, 1e-4
+# Inputs on which a function is tried and that it is asked for twice; where an answer takes less than `QUICK` seconds,
+# one of `SHARE` inputs of every batch is repeated.
+REPEATED, QUICK, SHARE = 16, 1e-4, 64
+# Seconds for an answer of a model in this process below which finding it among those kept takes as long.
+NOTHING = 3e-5
+# Rows on which a model of a known package is tried, which costs processor time alone: enough to tell what a call costs
+# from what each row costs.
+TRIED = 512
 # An odd number whose multiples differ in their high bits.
 HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 # How many times as many rows as in the last call may be in the next one.
@@ -61,18 +66,23 @@ FASTER = 64
 NO_FRAMES_OF_TEXTS = "{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
 ANSWERS_CHANGE = (
     "{name}: answers the same input differently when it is asked again in another batch; make it ready for inference: "
-    "evaluation mode, no random numbers, nothing computed across rows of a batch"
+    "evaluation mode, no random numbers, nothing computed across rows of a batch. "
+    "If it is random by design, say so: deterministic = false in [model]"
 )
 
 
 class AnswerMemo:
     """The answers to inputs that were asked for, so that each distinct input is asked for once.
 
+    Not those of a local model that answers faster than they are found again.
+
     A function must give the same answer to the same input whatever else is in the batch. So some inputs are repeated
     in a later batch: `REPEATED` of them once, and as long as the function is fast also a share of every batch.
+    `local`: answers cost processor time alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, local: bool = False) -> None:
+        self._local = local
         # The inputs as bits with their answers; their hashes in order, and the place of each in both.
         self._inputs: NDArray[np.uint64] | None = None
         self._answers: Answer | None = None
@@ -83,6 +93,8 @@ class AnswerMemo:
         # The last batch with its answers, and whether inputs were repeated yet.
         self._last: tuple[Values, Answer] | None = None
         self._repeated = False
+        # The rows of the table, the places of those on which the function was tried, and their answers.
+        self._table: tuple[Values, NDArray[np.intp], Answer] | None = None
         # Rows and seconds of the last call, the seconds for each further row, and the rows of all calls.
         self._call = (0, 0.0)
         self._seconds_per_row = 0.0
@@ -95,25 +107,25 @@ class AnswerMemo:
 
         Several threads may call it; what two of them ask for at the same time is asked for twice.
         """
+        if self._local and not self.sparing and 0 < self._seconds_per_row < NOTHING:
+            return self._asked(values, ask, name)
         bits = np.ascontiguousarray(self._as_numbers(values), np.float64).view(np.uint64)
         hashes = _hashes(bits)
         with self._lock:
             places = self._find(bits, hashes)
         unknown = np.flatnonzero(places < 0)
         if unknown.size:
-            _, first, same = np.unique(hashes[unknown], return_index=True, return_inverse=True)
-            twins = unknown[first[same]]
-            # Different rows with one hash, which hardly ever happens, are asked for one by one.
-            asked = np.where((bits[unknown] == bits[twins]).all(axis=1), twins, unknown)
-            new = np.unique(asked)
-            answers = self._asked(values[new], ask, name)
+            fresh, fresh_bits = values, bits
+            if unknown.size < len(values):
+                fresh, fresh_bits, hashes = values[unknown], bits[unknown], hashes[unknown]
+            new, same = _distinct(fresh_bits, hashes)
+            if len(new) < len(fresh):
+                fresh, fresh_bits = fresh[new], fresh_bits[new]
+            answers = self._asked(fresh, ask, name)
             with self._lock:
-                self._inputs = bits[new] if self._inputs is None else np.concatenate([self._inputs, bits[new]])
+                self._inputs = fresh_bits if self._inputs is None else np.concatenate([self._inputs, fresh_bits])
                 self._answers = answers if self._answers is None else np.concatenate([self._answers, answers])
-                every = _hashes(self._inputs)
-                self._places = np.argsort(every, kind="stable")
-                self._hashes = every[self._places]
-                places[unknown] = len(self._inputs) - len(new) + np.searchsorted(new, asked)
+                places[unknown] = len(self._inputs) - len(new) + same
         assert self._answers is not None
         return np.asarray(self._answers[places])
 
@@ -129,8 +141,17 @@ class AnswerMemo:
         """Return the place of each input among those with an answer, -1 for an unknown one."""
         if self._inputs is None:
             return np.full(len(bits), -1)
-        found = self._places[np.minimum(np.searchsorted(self._hashes, hashes), len(self._places) - 1)]
-        return np.where((self._inputs[found] == bits).all(axis=1), found, -1)
+        if len(self._places) < len(self._inputs):
+            every = _hashes(self._inputs)
+            self._places = np.argsort(every, kind="stable")
+            self._hashes = every[self._places]
+        near = np.minimum(np.searchsorted(self._hashes, hashes), len(self._places) - 1)
+        places = np.full(len(bits), -1)
+        alike = np.flatnonzero(self._hashes[near] == hashes)
+        found = self._places[near[alike]]
+        same = (self._inputs[found] == bits[alike]).all(axis=1)
+        places[alike[same]] = found[same]
+        return places
 
     def _timed(self, rows: int, seconds: float) -> None:
         """Record how long a call took. Most of a small one is often the same for any number of rows."""
@@ -152,18 +173,28 @@ class AnswerMemo:
         if last is not None:
             count = 0 if self._repeated else REPEATED
             if self._seconds_per_row < QUICK and not self.sparing:
-                count = max(count, len(fresh) // REPEATED)
+                count = max(count, len(fresh) // SHARE)
             count = min(count, len(last[0]))
-        start = perf_counter()
+        start = perf_counter(), process_time()
         if not count or last is None:
             answers = ask(fresh)
         else:
-            answers = ask(np.concatenate([fresh, last[0][count - 1 :: -1]]))
-            self._compare(last[1][:count], answers[len(fresh) :][::-1], name)
+            if self._table is not None and fresh is self._table[0]:
+                answers, count = ask(fresh), 0
+                self._compare(self._table[2], answers[self._table[1]], name)
+            else:
+                answers = ask(np.concatenate([fresh, last[0][count - 1 :: -1]]))
+                self._compare(last[1][:count], answers[len(fresh) :][::-1], name)
             answers, self._repeated = answers[: len(fresh)], True
-        self._timed(len(fresh) + count, perf_counter() - start)
+        elapsed, worked = perf_counter() - start[0], process_time() - start[1]
+        # What a local model costs is its own work, not that of other processes on the machine.
+        self._timed(len(fresh) + count, min(elapsed, worked) if self._local else elapsed)
         self._last = fresh, answers
         return answers
+
+    def tried(self, table: Values, places: NDArray[np.intp], answers: Answer) -> None:
+        """Record the answers to some rows of the table, which are compared when the whole table is asked for."""
+        self._table = table, places, answers
 
     def repeat(self, ask: Callable[[Values], Answer], name: str) -> None:
         """Ask for the last batch again, in the opposite order."""
@@ -176,6 +207,21 @@ class AnswerMemo:
     def _compare(self, before: Answer, again: Answer, name: str) -> None:
         if not same_answers(before, again):
             raise ModelError(ANSWERS_CHANGE.format(name=name))
+
+
+def _distinct(bits: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the places of the distinct rows in order, and for each row which of these it is equal to."""
+    ordered, every = np.sort(hashes), np.arange(len(hashes))
+    if (ordered[1:] != ordered[:-1]).all():
+        return every, every
+    order = np.argsort(hashes, kind="stable")
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    twins = np.empty(len(hashes), np.intp)
+    twins[order] = np.repeat(order[starts], np.diff(starts, append=len(hashes)))
+    # Different rows with one hash, which hardly ever happens, are asked for one by one.
+    equal = np.where((bits == bits[twins]).all(axis=1), twins, every)
+    new = np.unique(equal)
+    return new, np.searchsorted(new, equal)
 
 
 def _hashes(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -218,6 +264,9 @@ class FunctionModel:
     rows
         (rows, features): the rows of a table that it will be asked about. Then it is tried on some of them, not on
         random inputs, and its answers are kept: each distinct row is asked for once.
+    local
+        Whether its answers cost processor time alone, as those of a fitted estimator do: then it is tried on more
+        rows, unless the spec has a budget of evaluations.
 
     Attributes
     ----------
@@ -244,11 +293,12 @@ class FunctionModel:
         note: str = "",
         maker: str = "",
         rows: Values | None = None,
+        local: bool = False,
     ) -> None:
-        self.name, self.note = name, note
+        self.name, self.note, self.local = name, note, local
         # A random model is asked anew each time.
         kept = rows is not None and spec.model.deterministic
-        self._memo = AnswerMemo() if kept else None
+        self._memo = AnswerMemo(local) if kept else None
         # Where the features of `show` are in the values, if the spec has others too.
         self._places: list[int] | None = None
         self._function, self._spec = function, spec
@@ -261,18 +311,24 @@ class FunctionModel:
         if self.thread_safe:
             self._lock = nullcontext()
         # How to read the answers is judged by the first ones; they must depend on their own row only.
-        inputs = random_inputs(spec.described, 3)
+        chosen = np.empty(0, np.intp)
         if rows is not None and (self._memo is not None or spec.text is not None):
-            inputs = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), REPEATED)).astype(np.intp))]
+            tried = TRIED if local and spec.guarantee.budget.evaluations is None else REPEATED
+            chosen = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), tried)).astype(np.intp))
+            inputs = rows[chosen]
+        else:
+            inputs = random_inputs(spec.described, 3)
         # About these a copy in another process must decide alike; random inputs are enough of them.
         self._tried: Values | None = inputs if self._memo is not None else random_inputs(spec.described, REPEATED)
         first = self._answers(inputs)
+        if self._memo is not None and rows is not None:
+            self._memo.tried(rows, chosen, first)
         kind = "i" if spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
         types = {"i": "tensor(int64)", "O": "tensor(string)", "f": "tensor(double)"}
         self._node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
         self._makers = {output: maker if first.size == len(first) else ""}
         self.decision: DecisionRule = plan_decision(Path(name), spec.model, [self._node], self._makers)
-        (self.ends if self.drawn else self.predict)(inputs)
+        self._read(self.decision.ends if self.drawn else self.decision, inputs, first)
         if not spec.model.deterministic:
             self.note = " ".join(filter(None, (note, RANDOM)))
         elif self._memo is None:
@@ -376,9 +432,10 @@ class FunctionModel:
         other = FunctionModel.__new__(FunctionModel)
         other.__dict__.update(self.__dict__)
         other._spec, other._tried = spec, None
-        other._places = [names.index(feature.name) for feature in self._spec.features]
+        places = [names.index(feature.name) for feature in self._spec.features]
         if self._places is not None:
-            other._places = [other._places[place] for place in self._places]
+            places = [places[place] for place in self._places]
+        other._places = None if places == list(range(len(names))) else places
         other.decision = plan_decision(Path(self.name), spec.model, [self._node], self._makers)
         return other
 
@@ -407,22 +464,26 @@ class FunctionModel:
         labels: Labels = self._read(self.decision, values)
         return labels
 
-    def _read(self, rule: Callable[[Answer, int], Any], values: Values) -> Any:
-        """Return what a rule reads from the answers."""
+    def _read(self, rule: Callable[[Answer, int], Any], values: Values, answer: Answer | None = None) -> Any:
+        """Return what a rule reads from the answers; by default they are asked for."""
         try:
-            return rule(self.scores(values), len(values))
+            return rule(self._scores(self._answers(values) if answer is None else answer), len(values))
         except NoDecisionError as problem:
             shown = describe_input(self._spec.described, values[problem.row])
             raise UnansweredError(f"{self.name}: {problem}; the input was {shown}", shown) from None
 
     def scores(self, values: Values) -> Answer:
         """Return the function's answers before the decision, for batches of sizes that were tried."""
-        answer, rule = self._answers(values), self.decision
+        return self._scores(self._answers(values))
+
+    def _scores(self, answer: Answer) -> Answer:
+        """Return the answers as the decision rule reads them."""
+        rule = self.decision
         texts = rule.kind == "label" and rule.codes is not None and isinstance(rule.codes[0], str)
         if (answer.dtype.kind == "O") != texts:
             before = "texts" if texts else "numbers"
             raise ModelError(f"{self.name}: answered with {_short(answer.flat[0])} where it gave {before} before")
-        check_shape(self.name, rule, answer, len(values))
+        check_shape(self.name, rule, answer, len(answer))
         if rule.kind != "label" or answer.dtype.kind != "f":
             return answer
         wrong = ~np.isfinite(answer) | (answer != np.floor(answer))
@@ -450,7 +511,7 @@ class FunctionModel:
         return int(np.clip(seconds / max(each, 1e-9), 1, min(most, FASTER * last)))
 
     def _call(self, values: Values) -> Answer:
-        shown = self._show(values.astype(self.dtype))
+        shown = _apart(self._show(values.astype(self.dtype, copy=False)), values)
         with self._lock, user_code(self.name, f"failed on {_kind(shown)} with"):
             answer = self._function(shown)
             masked = has_masked(answer)
@@ -540,9 +601,8 @@ def values_of(rows: TableRows | None) -> Values | None:
 
 def show_frame(spec: Spec, columns: Sequence[str], rows: TableRows | None) -> Callable[[Values], Any]:
     """Return a function from feature values to a frame with these columns, if possible as those of the rows are."""
-    if rows is not None and fits_own_frame(spec.features, columns, rows.frame):
-        frame = rows.frame.iloc[rows.numbers - 1] if rows.dropped else rows.frame
-        return OwnFrame(spec.features, columns, frame, rows.values)
+    if rows is not None and rows.table is not None and fits_own_frame(spec.features, columns, rows.table.frame):
+        return OwnFrame(spec.features, columns, rows)
     return partial(make_frame, spec.features, columns=columns)
 
 
@@ -561,6 +621,13 @@ def texts_of(text: TextFeature, name: str) -> Callable[[Values], list[str]]:
             "are for networks of words; remove these keys from the [[feature]]"
         )
     return lambda values: values[:, 0].tolist()
+
+
+def _apart(shown: Any, values: Values) -> Any:
+    """Return what is shown in memory of its own, so that a function may write into it."""
+    if isinstance(shown, tuple):
+        return tuple(_apart(part, values) for part in shown)
+    return shown.copy() if isinstance(shown, np.ndarray) and np.may_share_memory(shown, values) else shown
 
 
 def _kind(shown: Any) -> str:

@@ -57,14 +57,18 @@ def from_h5(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel:
     limits = limits or Limits()
     if spec.text is not None:
         raise ModelError(f"{path}: dense layers take numbers, not texts; {REMEDY}")
+    return OnnxModel.from_bytes(h5_network(path, limits, sum(widths(spec.features))), str(path), spec, limits)
+
+
+def h5_network(path: Path, limits: Limits, width: int | None = None) -> bytes:
+    """Return the ONNX bytes of the network, which takes `width` values; by default as many as its first weights."""
     content = read_file(path, limits.file_bytes, "a .h5 file")
     if not content.startswith(b"\x89HDF\r\n\x1a\n"):
         raise ModelError(NOT_HDF5.format(path=path))
     if find_spec("h5py") is None:
         raise ModelError(NEEDS_H5PY.format(path=path))
-    options = {"path": str(path), "width": sum(widths(spec.features)), "file_bytes": limits.file_bytes}
-    network = native_reader.read_in_new_process(".h5", content, options, partial(_damaged, path))
-    return OnnxModel.from_bytes(network, str(path), spec, limits)
+    options = {"path": str(path), "width": width, "file_bytes": limits.file_bytes}
+    return native_reader.read_in_new_process(".h5", content, options, partial(_damaged, path))
 
 
 def read_in_child(content: bytes, options: dict[str, Any]) -> bytes:
@@ -83,7 +87,7 @@ def _damaged(path: Path, why: str) -> ModelError:
     return ModelError(f"{path}: not a Keras model, or a damaged one ({why}); {REMEDY}")
 
 
-def _converted(path: Path, file: Any, width: int, most: int) -> bytes:
+def _converted(path: Path, file: Any, width: int | None, most: int) -> bytes:
     """Return the ONNX bytes of an open file whose network takes `width` values and whose weights take `most` bytes."""
     if "model_config" not in file.attrs:
         raise ModelError(WEIGHTS_WITHOUT_LAYERS.format(path=path))
@@ -91,16 +95,18 @@ def _converted(path: Path, file: Any, width: int, most: int) -> bytes:
     if len(text) > MOST_DESCRIPTION:
         raise ModelError(f"{path}: a huge description of layers; {REMEDY}")
     description = json.loads(text, object_pairs_hook=object_once)
-    graph, flow, units, left = OnnxGraph(), "input", width, most
+    graph, flow, units, left = OnnxGraph(), "input", width or 0, most
     group = _child(path, file, "model_weights")
     for layer in _chain(path, description):
         kind, config = str(layer.get("class_name")), layer.get("config", {})
         weights = _weights_of(path, group, str(config.get("name")), left)
         left -= sum(each.nbytes for each in weights)
+        if width is None and weights and weights[0].ndim:
+            units = width = len(weights[0])
         flow, units = _written(path, graph, kind, config, weights, flow, units)
     if flow == "input":
         raise ModelError(f"{path}: no layer that computes something; {REMEDY}")
-    return graph.to_bytes([("input", np.float32, ["batch", width])], units, flow)
+    return graph.to_bytes([("input", np.float32, ["batch", width or units])], units, flow)
 
 
 def _chain(path: Path, description: Any) -> Iterator[dict[str, Any]]:

@@ -36,6 +36,8 @@ from fairchain.models.adapters.torch_call import Arrays, Call, text_calls
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
+from fairchain.models.onnx.inputs import plan_feed
+from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 from fairchain.system.user_code import first_line
@@ -71,8 +73,7 @@ KERAS_PARTS = ("metadata.json", "config.json", "model.weights.h5")
 # Entries of a layer's description that say how many weights it has at least.
 SIZES = ("units", "filters", "input_dim", "output_dim")
 SEVERAL_INPUTS = (
-    "{name}: has {inputs_count} inputs; join them in a model with one input of all features, or give a function that "
-    "calls it"
+    "{name}: has {inputs_count} inputs, and a text fills one; give a function that calls it with the texts alone"
 )
 WEIGHTS_DAMAGED = "{path}: its weights are damaged ({error}); save the model again"
 LAYER_NOT_ALLOWED = (
@@ -105,26 +106,26 @@ def from_keras(
     rows: TableRows | None = None,
     direct: bool = False,
 ) -> OnnxModel | FunctionModel:
-    """Return a model from a Keras model with one input: (batch, inputs), a series of them, or texts.
+    """Return a model from a Keras model: (batch, inputs), a series of them, texts, or several inputs by their names.
 
     One that cannot be exported is evaluated in Python.
     """
     name = name or f"keras model {model.name}"
-    if len(model.inputs or [None]) != 1:
-        raise ModelError(SEVERAL_INPUTS.format(name=name, inputs_count=len(model.inputs)))
-    call = _call(model, spec, name)
+    several = len(model.inputs or ()) > 1
+    call = _named_call(model, spec, name) if several else _call(model, spec, name)
 
     def function(arrays: Arrays) -> NDArray[Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # Keras is between two versions of numpy
-            return np.asarray(model.predict_on_batch(arrays[0]))
+            return np.asarray(model.predict_on_batch(list(arrays) if several else arrays[0]))
 
     def agrees(network: OnnxModel) -> bool:
         return same_scores(network, function, spec, call.show)
 
     def export() -> bytes:
         if from_torch.is_module(model):  # as every Keras model is on the torch back end
-            return from_torch.export(model, call, call.show(random_inputs(spec.described, 3)))
+            module = from_torch.with_arguments(model) if several else model
+            return from_torch.export(module, call, call.show(random_inputs(spec.described, 3)))
         from onnx import load_model
 
         with TemporaryDirectory() as folder, quiet():
@@ -133,7 +134,7 @@ def from_keras(
             return plain_bytes(load_model(path))
 
     contents = [export]
-    if not direct:
+    if not direct and not several:
         try:
             content = to_network(model, spec.text, sum(widths(spec.features)))
             contents.insert(0, lambda: content)
@@ -145,10 +146,30 @@ def from_keras(
         limits,
         convert=contents,
         agrees=agrees,
-        ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output", rows=values_of(rows)),
+        ask=lambda: FunctionModel(
+            function, spec, name, show=call.show, output="output", rows=values_of(rows), local=True
+        ),
         rows=rows,
         later=partial(from_keras, model, limits=limits, name=name) if direct else None,
     )
+
+
+def _named_call(model: Any, spec: Spec, name: str) -> Call:
+    """Return what each of several inputs gets: the features that name it."""
+    if spec.text is not None:
+        raise ModelError(SEVERAL_INPUTS.format(name=name, inputs_count=len(model.inputs)))
+    types = {"float32": "float", "float64": "double", "string": "string"}
+    nodes = [
+        TensorInfo(each.name, f"tensor({types.get(str(each.dtype), str(each.dtype))})", ("N", *each.shape[1:]))
+        for each in model.inputs
+    ]
+    feed, names = plan_feed(Path(name), spec.features, nodes), tuple(node.name for node in nodes)
+
+    def show(values: NDArray[Any]) -> Arrays:
+        shown = feed(values)
+        return tuple(shown[each] for each in names)
+
+    return Call(show, names, {each: {0: "batch"} for each in names})
 
 
 def _call(model: Any, spec: Spec, name: str) -> Call:

@@ -63,7 +63,10 @@ def from_sklearn(
     function, output = _function(estimator, spec, name, order)
     show = show_columns(fitted, columns, spec, rows) if columns else None
     note = check_words(fitted, spec, name) if columns else ""
-    original = FunctionModel(function, spec, name, show=show, output=output, note=note, rows=values_of(rows))
+    local = fitted.package is not None
+    original = FunctionModel(
+        function, spec, name, show=show, output=output, note=note, rows=values_of(rows), local=local
+    )
     original.stateless = True
     if spec.text is not None:
         original.note = f"{name} is evaluated in Python, without a certificate: pipelines of texts are not converted"

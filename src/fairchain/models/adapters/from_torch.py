@@ -57,10 +57,7 @@ def from_torch(
     mode; its own mode is not changed. A scripted module is a module; of a compiled one the module inside is taken. A
     module that cannot be exported is evaluated in Python.
     """
-    torch = sys.modules["torch"]
-    # What torch.compile and DataParallel wrap is the same module; a compiled one could not be exported.
-    module = getattr(module, "_orig_mod", module)
-    module = module.module if isinstance(module, torch.nn.DataParallel) else module
+    torch, module = sys.modules["torch"], inner_module(module)
     name = f"torch module {getattr(module, 'original_name', type(module).__name__)}"
 
     def function(arrays: Arrays) -> NDArray[Any]:
@@ -93,10 +90,18 @@ def from_torch(
         limits,
         convert=convert,
         agrees=agrees,
-        ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output", rows=values_of(rows)),
+        ask=lambda: FunctionModel(
+            function, spec, name, show=call.show, output="output", rows=values_of(rows), local=True
+        ),
         rows=rows,
         later=partial(from_torch, module, limits=limits) if direct else None,
     )
+
+
+def inner_module(module: Any) -> Any:
+    """Return the module that torch.compile or DataParallel wraps, which is the same; a compiled one has no export."""
+    module = getattr(module, "_orig_mod", module)
+    return module.module if isinstance(module, sys.modules["torch"].nn.DataParallel) else module
 
 
 def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> Any:
@@ -172,6 +177,21 @@ def export(module: Any, call: Call, arguments: Arrays) -> bytes:
             shapes = tuple({axis: free[of] for axis, of in call.axes[name].items()} for name in call.names)
             more = {"external_data": False, "verbose": False, "dynamic_shapes": shapes, **names}
             return plain_bytes(torch.onnx.export(module, example, dynamo=True, **more).model_proto)
+
+
+def with_arguments(model: Any) -> Any:
+    """Return a module that takes the inputs of a Keras model, which come in a list, as arguments."""
+    torch: Any = sys.modules["torch"]
+
+    class WithArguments(torch.nn.Module):  # type: ignore[misc]  # of a package that is imported when it is used
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, *inputs: Any) -> Any:
+            return self.model(list(inputs))
+
+    return WithArguments()
 
 
 def _tensors(module: Any, arrays: Arrays) -> tuple[Any, ...]:

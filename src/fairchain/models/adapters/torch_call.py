@@ -88,7 +88,7 @@ def find_call(
 
 def _number_calls(module: Any, spec: Spec, series: tuple[int, bool] | None, name: str) -> Iterator[Call]:
     """Yield a call with one row for each input; and if there is a recurrent layer, one with its steps."""
-    needed = _parameters(module)
+    needed = forward_parameters(module)
     if len(needed) > 1 or any(feature.input is not None for feature in spec.features if feature.model_input):
         yield from _named_calls(needed, spec, name)
         return
@@ -106,7 +106,7 @@ def _number_calls(module: Any, spec: Spec, series: tuple[int, bool] | None, name
         yield Call(show, ("input",), {"input": {0 if rows_first else 1: "batch"}})
 
 
-def _parameters(module: Any) -> list[str]:
+def forward_parameters(module: Any) -> list[str]:
     """Return the names of the arguments that `forward` needs, in order; none if it does not say."""
     schema = getattr(module.forward, "schema", None)  # of a scripted module
     if schema is not None:
