@@ -57,6 +57,7 @@ from fairchain.verification.family import (
     with_one_seed,
 )
 from fairchain.verification.record import VerdictRecord
+from fairchain.verification.sampling import REFINE
 from fairchain.verification.verdict import Verdict
 
 ABOUT = {
@@ -238,8 +239,12 @@ def audit(
     AuditError
         If the folder cannot be used, or contains something else.
     """
+    # A reader of the report needs narrow intervals, not only the verdict.
     changes = {"guarantee__seed": seed, "guarantee__allow_constant": allow_constant}
-    questions = [revise(each, **changes) for each in ([spec] if isinstance(spec, Spec) else load_specs(spec))]
+    questions = [
+        revise(each, **changes, guarantee__refine=each.guarantee.refine or REFINE)
+        for each in ([spec] if isinstance(spec, Spec) else load_specs(spec))
+    ]
     name = "the question" if isinstance(spec, Spec) else Path(spec).name
     if isinstance(questions[0].population, CallablePopulation):
         raise AuditError(f"{name}: population.kind: an audit needs a population that the spec defines, not a function")

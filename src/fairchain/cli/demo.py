@@ -48,17 +48,18 @@ def demo(
     from fairchain.cli.terminal import Screen
     from fairchain.cli.verdict_display import show_verdict
     from fairchain.spec import revise
+    from fairchain.verification.sampling import REFINE
 
     screen = Screen()
 
     if name == TEXT:
         fetch_first(yes=yes, silent=quiet or as_json)
         if not (as_json or quiet):
-            print("The comments are quoted unchanged; some are offensive.")
+            print("Offensive words in quoted comments are masked.")
     names = [name] if name else list(FIRST)
     results = {}
     for title, spec in _questions(names):
-        question = revise(spec, guarantee__seed=seed)
+        question = revise(spec, guarantee__seed=seed, guarantee__refine=REFINE)
         if not (as_json or quiet):
             screen.title(title)
             screen.line((str(question.property), "dim"))

@@ -31,8 +31,6 @@ BUDGET = {
     "max_evaluations": "guarantee__budget__evaluations",
     "decision_threshold": "model__decision_threshold",
 }
-# Half width of intervals up to which a verdict goes on, unless the spec states another.
-REFINE = 0.01
 ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 
 
@@ -218,6 +216,8 @@ def _changed(question: Spec, function: str | None, options: dict[str, Any]) -> S
         )
     before = to_builtins(question.population)
     changes = {key: options.pop(name) for name, key in BUDGET.items()}
+    from fairchain.verification.sampling import REFINE
+
     if not options.pop("stop_at_verdict"):
         changes["guarantee__refine"] = question.guarantee.refine or REFINE
     elif question.guarantee.refine is not None:

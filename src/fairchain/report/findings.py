@@ -99,10 +99,17 @@ class Findings:
         """Return a number that is the larger, the larger the gap of a pair or the smaller its ratio."""
         return -pair.estimate if self.verdict.kind == "ratio" else abs(pair.estimate)
 
-    @property
+    @cached_property
     def all_groups(self) -> tuple[GroupRate, ...]:
-        """Every group and outcome, from the all-pairs estimates if there are any."""
-        return self.all_pairs.groups if self.all_pairs is not None else self.verdict.groups
+        """Every group and outcome, from the verdict or from the all-pairs estimates: whose intervals are narrower."""
+        own = self.verdict.groups
+        if self.all_pairs is None or not self.all_pairs.groups:
+            return own
+        known = {(group.name, group.outcome) for group in own}
+        if not known >= {(group.name, group.outcome) for group in self.all_pairs.groups}:
+            return self.all_pairs.groups
+        sources: list[tuple[GroupRate, ...]] = [own, self.all_pairs.groups]
+        return min(sources, key=lambda groups: max(group.high - group.low for group in groups))
 
     @cached_property
     def groups(self) -> list[GroupRate]:

@@ -48,6 +48,8 @@ QUICK_LOOK = 0.01
 # What bounds and sentences about one group and outcome take after the last look; measured with 50,000 of them.
 SECONDS_PER_RATE = 2e-5
 
+# How narrow the intervals are that commands and reports go on for.
+REFINE = 0.01
 # Seconds for narrow intervals after the decision; those of an evaluation beside its weights, and of each weight.
 CHEAP_SECONDS, SECONDS_PER_EVALUATION, SECONDS_PER_WEIGHT = 0.2, 4e-7, 1e-10
 # Words of a text whose length the spec does not state.
