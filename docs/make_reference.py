@@ -68,6 +68,8 @@ VERDICT = {
     "unseen": "rows of a table that were not evaluated, as the run was stopped or its budget was spent",
     "tipping": "how many times as frequent or as rare inputs may be before the verdict could change: `each_group` by "
     "itself, `all_groups_alike` (null if rounds do not show one individual as every group); null without a verdict",
+    "decision_rounds": "number of rounds up to the verdict; later ones only make intervals narrower",
+    "decision_evaluations": "number of evaluations up to the verdict",
 }
 
 CERTIFICATE = {

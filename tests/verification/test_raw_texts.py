@@ -10,7 +10,10 @@ import pytest
 
 from fairchain import verify
 from fairchain.errors import DataError, SpecError
+from fairchain.explaining.context import context_of
+from fairchain.prepare import case_of, prepare
 from fairchain.spec import parse_spec
+from fairchain.verification import verify_case
 from fairchain.verification.verdict import Verdict
 from tests.questions import changed
 from tests.text.builders import raw_question
@@ -201,3 +204,19 @@ def test_line_ends_inside_a_cell_are_kept(tmp_path: Path) -> None:
     data = changed(labelled(tmp_path), "population.path", str(tmp_path / "rows.csv"))
     model = Recorder(lambda text: "\r" in text)
     assert rates(verify(model, parse_spec(data))) == {"faith=sun": 1.0, "faith=moon": 0.0, "faith=none": 0.0}
+
+
+def test_the_same_texts_answer_another_question(tmp_path: Path) -> None:
+    """A family of questions, a repair and a recheck use the rows of one case for another spec."""
+    data = rows(tmp_path, LABELLED)
+    data["feature"].append({"name": "year", "kind": "category", "values": [2010, 2020], "model_input": False})
+    model = Recorder(lambda text: "!" in text)
+    first = prepare(model, parse_spec(data))
+    other = parse_spec(changed(changed(data, "property.protected", ["year"]), "property.given", "year in [2010, 2020]"))
+    again = case_of(other, first.model, first.rows)
+    assert rates(verify_case(again)) == rates(verify(Recorder(lambda text: "!" in text), other))
+
+
+def test_an_explanation_of_texts_searches_no_rows(tmp_path: Path) -> None:
+    spec = parse_spec(changed(labelled(tmp_path), "guarantee.seed", 1))
+    assert context_of(prepare(Recorder(lambda text: "!" in text), spec)).rows is None

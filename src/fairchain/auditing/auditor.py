@@ -571,7 +571,7 @@ def _commands(run: AuditRun, done: Mapping[str, bytes], folder: Path | None) -> 
     made, population = folder or Path(), run.spec.population
     rows = population.path if isinstance(population, Table | Marginals | Texts) else None
     data = f" --data {written(Path(rows))}" if rows is not None else ""
-    if rows is None and run.case.rows is not None:
+    if rows is None and run.case.rows is not None and getattr(population, "dataset", None) is None:
         # Rows in memory have no file: whoever checks has to name one.
         data = " --data ROWS.csv"
     given = made / "network.onnx" if run.network is not None else Path(run.spec.model.path or "")

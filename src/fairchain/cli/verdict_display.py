@@ -62,6 +62,8 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     if verdict.engine == "bounds":
         unit = f"{getattr(verdict.evidence, 'boxes', 0):,} boxes, {unit}"
     cost = f"{verdict.evaluations:,} evaluations of the network" if verdict.evaluations else "no evaluations"
+    if verdict.decision_evaluations < verdict.evaluations:
+        cost += f" ({verdict.decision_evaluations:,} to the verdict, the others for the intervals)"
     screen.line((f"{unit}, {cost}, {verdict.seconds:.3f} s; delta {verdict.delta:g}", "dim"))
     if verdict.decision.name == "UNDECIDED":
         screen.line(_advice(verdict))

@@ -31,6 +31,8 @@ BUDGET = {
     "max_evaluations": "guarantee__budget__evaluations",
     "decision_threshold": "model__decision_threshold",
 }
+# Half width of intervals up to which a verdict goes on, unless the spec states another.
+REFINE = 0.01
 ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 
 
@@ -64,6 +66,11 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @click.option("--epsilon", type=float, help="Estimate mode: half width of every interval.")
 @shared.choice("--engine", ["auto", "sampling", "enumeration", "bounds", "counting"], "How the answer is found.")
 @shared.choice("--rule", ["betting", "paper"], "Stopping rule; betting is sound, paper is not.")
+@click.option(
+    "--stop-at-verdict",
+    is_flag=True,
+    help="Stop as soon as there is a verdict; otherwise about 0.2 s more make intervals of a network narrower.",
+)
 @click.option("--rounds", type=float, help="Largest number of rounds.")
 @click.option("--seconds", type=float, help="Largest number of seconds.")
 @shared.max_evaluations
@@ -195,6 +202,7 @@ def _files(
 def _changed(question: Spec, function: str | None, options: dict[str, Any]) -> Spec:
     """Return the spec with the options of the command line in place of its own keys."""
     from msgspec import to_builtins
+    from msgspec.structs import replace
 
     from fairchain.spec import Ratio
 
@@ -210,6 +218,10 @@ def _changed(question: Spec, function: str | None, options: dict[str, Any]) -> S
         )
     before = to_builtins(question.population)
     changes = {key: options.pop(name) for name, key in BUDGET.items()}
+    if not options.pop("stop_at_verdict"):
+        changes["guarantee__refine"] = question.guarantee.refine or REFINE
+    elif question.guarantee.refine is not None:
+        question = replace(question, guarantee=replace(question.guarantee, refine=None))
     population = _population(
         before, function, *(options.pop(name) for name in ("data", "reading", "label", "prediction", "show_texts"))
     )

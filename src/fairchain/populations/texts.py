@@ -372,6 +372,14 @@ class TextRows(TableRows):
     def _exchanges(self) -> dict[str, Exchange]:
         return {}
 
+    def for_spec(self, spec: Spec) -> TextRows:
+        """Return the same texts for another question about them: other groups, another condition or other labels."""
+        keys = ("protected", "given")
+        same = all(getattr(spec.property, key, None) == getattr(self.spec.property, key, None) for key in keys)
+        if same and spec.described == self.spec.described and spec.population == self.spec.population:
+            return self if spec is self.spec else replace(self, spec=spec)
+        return _rows_of(spec, self.corpus, self.lexicon, self.columns, self.truth, self.dropped)
+
     def _values(self, group: Group, place: int) -> list[str]:
         feature = self.protected[place]
         assert isinstance(feature, CategoryFeature)
@@ -386,19 +394,8 @@ def read_texts(spec: Spec, frame: Any = None) -> TextRows:
     population, text = spec.population, spec.text
     if not isinstance(population, Texts) or text is None:
         raise SpecError('population.kind: is not a corpus; write kind = "text" with path or dataset')
-    by_name = {feature.name: feature for feature in spec.features}
     # Before the corpus, since what is wrong with them is found at once.
-    terms = tuple(
-        terms_of(feature, raw=text.raw)
-        for feature in (by_name[name] for name in spec.protected)
-        if isinstance(feature, CategoryFeature) and feature.terms is not None
-    )
-    seen: dict[str, str] = {}
-    for each in terms:
-        for word in sorted(each.all_words):
-            # One exchange would undo the other.
-            if seen.setdefault(word, each.feature) != each.feature:
-                raise SpecError(TERM_TWICE.format(feature=each.feature, word=word, seen=seen[word]))
+    _terms(spec)
     beside: Beside = {}
     if population.label is not None:
         beside[population.label] = "label in [population]"
@@ -407,7 +404,41 @@ def read_texts(spec: Spec, frame: Any = None) -> TextRows:
         beside[feature.column or feature.name] = f'the [[feature]] "{feature.name}", or state its column'
     lexicon = None if text.raw else lexicon_of(text)
     corpus = read_corpus(population, lexicon, text.length or 0, beside=beside, frame=frame)
-    corpus, values, truth, dropped = _beside(spec, population, corpus, columns)
+    return _rows_of(spec, *_beside(spec, population, corpus, columns, lexicon))
+
+
+def _terms(spec: Spec) -> tuple[Terms, ...]:
+    """Return the terms of each protected feature that texts mention."""
+    assert spec.text is not None
+    by_name = {feature.name: feature for feature in spec.features}
+    terms = tuple(
+        terms_of(feature, raw=spec.text.raw)
+        for feature in (by_name[name] for name in spec.protected)
+        if isinstance(feature, CategoryFeature) and feature.terms is not None
+    )
+    seen: dict[str, str] = {}
+    for each in terms:
+        for word in sorted(each.all_words):
+            # One exchange would undo the other.
+            if seen.setdefault(word, each.feature) != each.feature:
+                raise SpecError(
+                    f'feature "{each.feature}".terms: "{word}" is a term of "{seen[word]}" too; give it to one of them'
+                )
+    return terms
+
+
+def _rows_of(
+    spec: Spec,
+    corpus: Corpus,
+    lexicon: Lexicon | None,
+    values: NDArray[np.float64],
+    truth: NDArray[np.int16] | None,
+    dropped: int,
+) -> TextRows:
+    """Return the texts of a corpus, whose columns are `values`, for the question of a spec."""
+    text, terms = spec.text, _terms(spec)
+    assert text is not None
+    assert isinstance(spec.population, Texts)
     parts = [corpus.sha256, *([] if lexicon is None else [lexicon.sha256]), *(each.sha256 for each in terms)]
     parts += ["raw"] if lexicon is None else [str(text.length), text.unknown]
     numbers = corpus.numbers if corpus.numbers is not None else np.arange(1, len(corpus) + 1)
@@ -432,7 +463,7 @@ def read_texts(spec: Spec, frame: Any = None) -> TextRows:
         source=corpus.name,
         sha256=_joined(*parts),
         spec=spec,
-        population=population,
+        population=spec.population,
         corpus=corpus,
         lexicon=lexicon,
         terms=terms,
@@ -446,12 +477,12 @@ def _joined(*parts: str) -> str:
 
 
 def _beside(
-    spec: Spec, population: Texts, corpus: Corpus, columns: Sequence[Feature]
-) -> tuple[Corpus, NDArray[np.float64], NDArray[np.int16] | None, int]:
-    """Return the texts whose columns are whole, their features, their true labels, and how many others there are."""
+    spec: Spec, population: Texts, corpus: Corpus, columns: Sequence[Feature], lexicon: Lexicon | None
+) -> tuple[Corpus, Lexicon | None, NDArray[np.float64], NDArray[np.int16] | None, int]:
+    """Return the texts whose columns are whole, with their features, true labels, and how many others there are."""
     values = np.full((len(corpus), len(spec.features)), np.nan)
     if not corpus.columns:
-        return corpus, values, None, 0
+        return corpus, lexicon, values, None, 0
     table = replace(read_table(dict(corpus.columns)), source=corpus.name)
     gone = np.zeros(len(corpus), bool)
     truth = None
@@ -467,14 +498,14 @@ def _beside(
             raise missing_cells(table, population.label, truth < 0, None)
         gone |= truth < 0
     if not gone.any():
-        return corpus, values, truth, 0
+        return corpus, lexicon, values, truth, 0
     if gone.all():
         raise DataError(f"{corpus.name}: every one of its {len(corpus):,} texts lacks a value that is used")
     kept = ~gone
     numbers = None if corpus.numbers is None else corpus.numbers[kept]
     cells = {name: column[kept] for name, column in corpus.columns.items()}
     smaller = replace(corpus, values=corpus.values[kept], ranks=corpus.ranks[kept], numbers=numbers, columns=cells)
-    return smaller, values[kept], None if truth is None else truth[kept], int(gone.sum())
+    return smaller, lexicon, values[kept], None if truth is None else truth[kept], int(gone.sum())
 
 
 def text_sizes(rows: TextRows, groups: Sequence[Group]) -> list[int] | None:

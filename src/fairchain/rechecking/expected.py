@@ -62,6 +62,12 @@ def expected_claims(
         rounds=replay.rounds,
         rows=None,
         evaluations=evaluations(case, replay.rounds, trials),
+        decision_rounds=replay.rounds if replay.decided is None else replay.decision_rounds,
+        decision_evaluations=evaluations(
+            case,
+            replay.rounds if replay.decided is None else replay.decision_rounds,
+            trials if replay.decision_trials is None else replay.decision_trials,
+        ),
         stopped=_why_it_ended(replay, spec, decision, known, stopped),
         seed=seed.value,
         seed_origin=seed.origin,

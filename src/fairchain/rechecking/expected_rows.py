@@ -386,6 +386,8 @@ def expected_row_claims(
         rounds=0,
         rows=len(rows.values),
         evaluations=count.evaluations,
+        decision_rounds=0,
+        decision_evaluations=count.evaluations,
         stopped="rows" if decision == "UNDECIDED" else "decided",
         seed=None,
         seed_origin=None,

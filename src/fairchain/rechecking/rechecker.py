@@ -476,7 +476,9 @@ class _Check:
             claims.append(rerun.look(evidence.look))
         sample = None
         if claim.holds and not cost.whole:
-            sample = Sample.of(cost, smallest_forgery(evidence.batches, rule, self.decision))
+            # What was drawn after the decision only makes intervals narrower.
+            deciding = [batch for batch in evidence.batches if rule.epsilon is not None or batch.phase == 0]
+            sample = Sample.of(cost, smallest_forgery(deciding, rule, self.decision))
         fraction = rerun.evaluations / cost.evaluations if cost.evaluations and claim.holds else float(claim.holds)
         fresh = None
         if self.fresh and not rule.paper:
@@ -540,9 +542,10 @@ class _Check:
     def _compare(self, expected: dict[str, Any], how: str) -> list[Claim]:
         """Compare what the certificate says with what the counts give: the question, the verdict and the intervals."""
         said = self.file.claims
-        if "tipping" not in said:
-            # Certificates of before there were tipping factors claim nothing about them.
-            del expected["tipping"]
+        for later in ("tipping", "decision_rounds", "decision_evaluations"):
+            # Certificates of before there were these claims say nothing about them.
+            if later not in said:
+                del expected[later]
         wrong = differences(said, expected)
         of_question = [place for place in wrong if place.startswith(QUESTION)]
         of_verdict = [place for place in wrong if place.startswith(VERDICT)]

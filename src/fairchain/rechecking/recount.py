@@ -341,6 +341,8 @@ def expected_enumeration_claims(
         rounds=0,
         rows=None,
         evaluations=evaluations,
+        decision_rounds=0,
+        decision_evaluations=evaluations,
         stopped=_why_it_ended(decision, whole, stopped),
         seed=None,
         seed_origin=None,

@@ -87,6 +87,10 @@ class Replay:
     wanted: int = PILOT
     known: bool = False
     decision: str = "UNDECIDED"
+    # Batches, rounds and trials of each group up to the decision.
+    decided: int | None = None
+    decision_rounds: int = 0
+    decision_trials: Table | None = None
 
     def __post_init__(self) -> None:
         k, m = self.question.groups, self.question.outcomes
@@ -150,6 +154,9 @@ class Replay:
                 middle = int(table[a, b]) if self.question.relative else batch.rounds - plus - minus
                 self.lead += np.array([plus, middle, minus])
         self._judge()
+        if self.decided is None and self.decision != "UNDECIDED":
+            self.decided, self.decision_rounds = number + 1, self.rounds
+            self.decision_trials = np.diag(self.joint).copy()
         if not self.question.paper:
             self._end_of_try(batch)
 
@@ -165,6 +172,9 @@ class Replay:
             self.decision = "FAIR"
 
     def _check_choices(self, number: int, batch: BatchEvidence, last: bool) -> None:
+        if self.decision != "UNDECIDED":
+            self._check_refinement(number, batch, last)
+            return
         leader, groups, rounds, sizes = self.next_batch()
         if batch.leader != leader:
             self.faults.append(f"batch {number}: the leader is {batch.leader}, the counts before it say {leader}")
@@ -172,10 +182,21 @@ class Replay:
             self.faults.append(f"batch {number}: groups {batch.groups} were drawn, the rule says {groups}")
         if batch.phase != self.phase:
             self.faults.append(f"batch {number}: belongs to try {batch.phase}, the rule says {self.phase}")
-        if self.decision != "UNDECIDED":
-            self.faults.append(f"batch {number}: was sampled although the answer was there")
         # Any other size could have been chosen after its rounds were seen; only the last batch may be cut short.
         if batch.rounds not in sizes and not (last and batch.rounds < rounds):
+            self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {rounds}")
+        if not last and batch.chunk_rounds != chunk_rounds(batch.rounds):
+            self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")
+
+    def _check_refinement(self, number: int, batch: BatchEvidence, last: bool) -> None:
+        """Check a batch after the decision: all groups, as many rounds as before, the widest pair as the leader."""
+        outcome, i, j = self.widest()
+        rounds = _whole_shares(self.rounds)
+        if batch.phase != 1:
+            self.faults.append(f"batch {number}: was sampled although the answer was there")
+        if batch.leader != (i, j, outcome) or batch.groups != list(range(self.question.groups)):
+            self.faults.append(f"batch {number}: after the decision all groups are drawn, and the widest pair leads")
+        if batch.rounds != rounds and not (last and batch.rounds < rounds):
             self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {rounds}")
         if not last and batch.chunk_rounds != chunk_rounds(batch.rounds):
             self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")

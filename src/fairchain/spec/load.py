@@ -34,6 +34,7 @@ ADVICE = {
     "property.threshold": "write a number strictly between 0 and 1, for example threshold = 0.1",
     "guarantee.delta": "write a probability from 1e-100 to below 1, for example delta = 1e-6",
     "guarantee.epsilon": "write a half width from 1e-9 to below 0.5, for example epsilon = 0.01",
+    "guarantee.refine": "write a half width from 1e-4 to below 0.5, for example refine = 0.01",
     "guarantee.seed": "write a whole number from 0 to 2**63 - 1, or leave it out",
     "guarantee.engine": 'write "auto", "sampling", "enumeration", "bounds" or "counting"',
     "guarantee.rule": 'write "betting" (sound) or "paper" (not sound, for comparison only)',

@@ -50,7 +50,7 @@ def meaning_of(spec: Spec) -> dict[str, str]:
             part.pop(key, None)
     for key in ("name", "show_texts", "mask_words"):  # what verdicts call it, and how texts are quoted
         data.get("population", {}).pop(key, None)
-    for key in ("seed", "engine", "budget"):
+    for key in ("seed", "engine", "budget", "refine"):
         data.get("guarantee", {}).pop(key, None)
     return {
         key: json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

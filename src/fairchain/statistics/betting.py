@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, log_wealth, reaches, rounds_to_go
 from fairchain.statistics.intervals import largest_above, lower_bounds, probability_any_time
 from fairchain.statistics.payoff import DIFFERENCE, Payoff
-from fairchain.statistics.rules import GROWTH, BatchPlan, Decision, Leader, TallyCounts, every_pair, next_batch
+from fairchain.statistics.rules import (
+    GROWTH,
+    BatchPlan,
+    Decision,
+    Leader,
+    TallyCounts,
+    every_pair,
+    further_rounds,
+    next_batch,
+)
 from fairchain.statistics.tally import Counts, Tally
 
 # Groups besides the leader's two are sampled while their gap, raised by this many standard errors, promises a faster
@@ -89,6 +98,21 @@ class BettingRule(TallyCounts):
             return BatchPlan(rounds, all_groups, self.widest() if self._payoff.share else None)
         leader = self.widest()
         return BatchPlan(rounds, self._active(leader) if self._narrow else all_groups, leader)
+
+    def refine(self, within: float, most: int) -> BatchPlan | None:
+        """Return a batch of all groups after the decision, at most so many rounds; None if every interval is narrow.
+
+        Every bound holds at all times, so that going on costs no validity. Each batch doubles the rounds.
+        """
+        low, high = self.probabilities()
+        estimate, least, largest = self.gap()
+        rates = self.rates()
+        used = self._compared.any(axis=2) | self._compared.any(axis=1)
+        widths = [*np.maximum(rates - low, high - rates)[used].tolist(), estimate - least, largest - estimate]
+        rounds = min(further_rounds(self._rounds), most)
+        if max(widths) <= within or rounds < 1:
+            return None
+        return BatchPlan(rounds, tuple(range(self._groups)), self.widest(), phase=1)
 
     def _active(self, leader: Leader) -> tuple[int, ...]:
         """Return the leader's groups and those that promise a faster end, if its gap is above the threshold.

@@ -140,3 +140,8 @@ def next_batch(done: int, groups: int, outcomes: int, to_go: float = math.inf, *
     least = math.ceil(max(least // 4, min(least, to_go)))
     rounds = max(least, math.ceil(min(done // GROWTH, to_go)))
     return rounds - rounds % SHARE if rounds > SHARE else rounds
+
+
+def further_rounds(done: int) -> int:
+    """Return the rounds of a batch after the decision: as many as before it, in whole multiples of four chunks."""
+    return done - done % SHARE if done > SHARE else done

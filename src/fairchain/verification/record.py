@@ -140,6 +140,8 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
     assumptions: tuple[str, ...] = ()
     unseen: int = 0
     tipping: Tipping | None = None
+    decision_rounds: int = 0
+    decision_evaluations: int = 0
 
     @property
     def tipping_sentence(self) -> str:

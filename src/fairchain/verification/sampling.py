@@ -19,6 +19,7 @@ import numpy as np
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, Look
 from fairchain.executors import Workers
 from fairchain.executors.workers import Halted
+from fairchain.models import OnnxModel
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Spec
 from fairchain.spec.properties import in_own_unit, limit_of
@@ -46,6 +47,11 @@ REPORT_EVERY = 0.2
 QUICK_LOOK = 0.01
 # What bounds and sentences about one group and outcome take after the last look; measured with 50,000 of them.
 SECONDS_PER_RATE = 2e-5
+
+# Seconds for narrow intervals after the decision; those of an evaluation beside its weights, and of each weight.
+CHEAP_SECONDS, SECONDS_PER_EVALUATION, SECONDS_PER_WEIGHT = 0.2, 4e-7, 1e-10
+# Words of a text whose length the spec does not state.
+LONG_TEXT = 512
 
 # Whether to leave the sampling after so many evaluations and seconds.
 Leave = Callable[[Rule, int, float], bool]
@@ -86,7 +92,10 @@ class SamplingEngine:
 
                 run = stack.enter_context(kept_batches(sampler, rule, case, self.checkpoint)).run
             entries, stopped = _sample(rule, sampler, run, case, start, cancel, progress, self.leave)
-        record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries))
+            decided = len(entries)
+            if stopped == "decided" and isinstance(rule, BettingRule):
+                entries += _refine(rule, sampler, case, entries, start, cancel)
+        record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries), decided=decided)
         if len(record.labels) == 1 and stopped != "left":
             deadline = start + spec.guarantee.budget.seconds
             record = replace(record, look=_second_look(sampler, spec, comparison, record, deadline, cancel))
@@ -179,6 +188,52 @@ def _sample(
             progress(Progress(rounds, evaluations, now - start, Interval(*in_own_unit(spec, rule.gap()))))
     # Estimate mode ends where everything is within epsilon, whatever that says about the threshold.
     return entries, "epsilon" if isinstance(rule, EstimateRule) else "decided"
+
+
+def _refine(
+    rule: BettingRule,
+    sampler: Sampler,
+    case: Case,
+    entries: Sequence[tuple[BatchPlan, Batch]],
+    start: float,
+    cancel: Event,
+) -> list[tuple[BatchPlan, Batch]]:
+    """Go on after the decision until intervals are narrow; how far depends on evaluations, and on no clock."""
+    guarantee, groups = case.spec.guarantee, len(case.comparison.counted)
+    within, asked = guarantee.refine, len(case.comparison.subgroups)
+    if within is None:
+        return []
+    budget, deadline = guarantee.budget, start + guarantee.budget.seconds
+    left = cheap_evaluations(case)
+    if budget.evaluations is not None:
+        used = sum(batch.rounds * len(case.comparison.asks(plan.groups)) for plan, batch in entries)
+        left = min(left, int(budget.evaluations) - used)
+    rounds_left = min(left // asked, int(budget.rounds) - sum(batch.rounds for _, batch in entries))
+    chunk = sum(batch.chunks for _, batch in entries)
+    further: list[tuple[BatchPlan, Batch]] = []
+
+    def halted(seconds: float) -> bool:
+        return cancel.is_set() or deadline - time.perf_counter() < seconds
+
+    while not halted(sampler.seconds) and (plan := rule.refine(within, rounds_left)) is not None:
+        batch = sampler.run(chunk, plan.rounds, plan.groups, halted)
+        rule.observe(plan, Tally.of_batch(batch.rounds, batch.together, plan.groups, groups))
+        further.append((plan, batch))
+        chunk, rounds_left = chunk + batch.chunks, rounds_left - batch.rounds
+    return further
+
+
+def cheap_evaluations(case: Case) -> int:
+    """Return about how many evaluations of an ONNX network take 0.2 s; 0 for every other model.
+
+    It follows from the size of the network, so that it is the same on every machine. A network that reads texts goes
+    through its weights once for each word.
+    """
+    if not isinstance(case.model, OnnxModel):
+        return 0
+    words = 1 if case.spec.text is None else case.spec.text.length or LONG_TEXT
+    weights = len(case.model.content) / 4 * words
+    return int(CHEAP_SECONDS / (SECONDS_PER_EVALUATION + weights * SECONDS_PER_WEIGHT))
 
 
 def _second_look(

@@ -73,7 +73,8 @@ class GroupProbability:
 class RunRecord:
     """The batches of a run in order: each plan, made from earlier batches, and its counts.
 
-    `look` is there if all counted rounds gave one label.
+    `look` is there if all counted rounds gave one label. The first `decided` batches led to the decision, and later
+    ones only make intervals narrower; None if all did.
     """
 
     seed: Seed
@@ -81,6 +82,12 @@ class RunRecord:
     outcomes: tuple[int, ...]
     entries: tuple[tuple[BatchPlan, Batch], ...] = field(repr=False)
     look: Look | None = None
+    decided: int | None = None
+
+    @property
+    def to_decision(self) -> tuple[tuple[BatchPlan, Batch], ...]:
+        """The batches that led to the decision."""
+        return self.entries if self.decided is None else self.entries[: self.decided]
 
     @property
     def labels(self) -> tuple[int, ...]:
@@ -162,6 +169,8 @@ class Verdict:
     certifiable: bool = True
     constant: str | None = None
     tipping: Tipping | None = None
+    decision_rounds: int = 0
+    decision_evaluations: int = 0
     engine: str
     delta: float
     exact: bool
@@ -253,6 +262,8 @@ class Verdict:
             assumptions=self.assumptions,
             unseen=self.unseen,
             tipping=self.tipping,
+            decision_rounds=self.decision_rounds,
+            decision_evaluations=self.decision_evaluations,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -297,6 +308,11 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
         return Pair(names[i], names[j], outcomes[outcome])
 
     constant = spec.model.labels[seen[0]] if len(seen) == 1 else None
+    rounds, evaluations = answer.rounds, answer.evaluations
+    if isinstance(answer.record, RunRecord):
+        first = answer.record.to_decision
+        rounds = sum(batch.rounds for _, batch in first)
+        evaluations = sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in first)
     verdict = Verdict(
         decision=answer.decision,
         gap=answer.gap,
@@ -330,6 +346,8 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
         and (not isinstance(answer.record, RunRecord) or answer.record.whole),
         constant=constant,
         tipping=_tipping(case, answer) if constant is None else None,
+        decision_rounds=rounds,
+        decision_evaluations=evaluations,
         engine=answer.engine,
         delta=answer.delta,
         exact=answer.exact_gap is not None,

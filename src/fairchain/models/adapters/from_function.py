@@ -68,7 +68,8 @@ FASTER = 64
 NO_FRAMES_OF_TEXTS = "{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
 ANSWERS_CHANGE = (
     "{name}: answers the same input differently when it is asked again in another batch; make it ready for inference: "
-    "evaluation mode, no random numbers, nothing computed across rows of a batch"
+    "evaluation mode, no random numbers, nothing computed across rows of a batch. "
+    "If it is random by design, say so: deterministic = false in [model]"
 )
 
 

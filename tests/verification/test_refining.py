@@ -1,0 +1,110 @@
+"""Intervals after the verdict: narrower, valid at all times, the same on every machine, and checked by the recheck."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairchain import Verdict, recheck, verify, write_certificate
+from fairchain.certificate_format import digest
+from fairchain.examples import example
+from fairchain.spec import Spec, load_spec, revise
+from fairchain.statistics import BettingRule, Decision, Tally, count_together
+
+
+def spec_of(name: str = "census", **changes: Any) -> Spec:
+    return revise(load_spec(example(name)), **{"guarantee__refine": 0.02, "guarantee__engine": "sampling", **changes})
+
+
+@pytest.fixture(scope="module")
+def refined() -> Verdict:
+    return verify(None, spec_of())
+
+
+def test_the_decision_and_its_cost_are_those_of_a_run_that_stops_at_once(refined: Verdict) -> None:
+    plain = verify(None, revise(load_spec(example("census")), guarantee__engine="sampling"))
+    assert plain.decision is refined.decision
+    assert plain.record.seed == refined.record.seed
+    assert (plain.rounds, plain.evaluations) == (refined.decision_rounds, refined.decision_evaluations)
+    assert (plain.decision_rounds, plain.decision_evaluations) == (plain.rounds, plain.evaluations)
+    assert refined.evaluations > 10 * plain.evaluations
+
+
+def test_every_displayed_interval_is_narrow(refined: Verdict) -> None:
+    for interval in (refined.gap, *(group.probability for group in refined.groups)):
+        assert interval.high - interval.estimate <= 0.02
+        assert interval.estimate - interval.low <= 0.02
+    assert len({group.evaluations for group in refined.groups}) == 1 or refined.decision_rounds < refined.rounds
+
+
+def test_the_same_seed_gives_the_same_counts_whatever_the_workers(refined: Verdict) -> None:
+    for workers in (1, 3):
+        assert verify(None, spec_of(), workers=workers).record.groups == refined.record.groups
+
+
+def test_budgets_hold_and_python_models_are_never_asked_for_more() -> None:
+    few = verify(None, spec_of(), max_evaluations=3000)
+    assert few.evaluations <= 3000
+    assert few.decision is Decision.FAIR
+    short = verify(None, spec_of(), rounds=500)
+    assert short.rounds <= 500
+    spec = revise(spec_of(), model__decision="label")
+    asked = verify(lambda rows: (rows[:, 0] > 3).astype(int), spec)
+    assert asked.evaluations == asked.decision_evaluations
+
+
+def test_a_certificate_covers_both_and_is_confirmed(refined: Verdict, tmp_path: Path) -> None:
+    path, network = tmp_path / "c.json", load_spec(example("census")).model.path
+    write_certificate(refined, path)
+    assert recheck(path, network).conclusion == "CONFIRMED"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert content["claims"]["decision_evaluations"] == refined.decision_evaluations
+
+    def fails(change: Any) -> set[str]:
+        edited = json.loads(path.read_text(encoding="utf-8"))
+        change(edited)
+        edited["digest"] = digest(edited)
+        other = tmp_path / "edited.json"
+        other.write_text(json.dumps(edited), encoding="utf-8")
+        return {claim.name for claim in recheck(other, network).claims if not claim.holds}
+
+    def fewer(edited: Any) -> None:
+        edited["claims"]["decision_evaluations"] -= 5
+
+    def unmarked(edited: Any) -> None:
+        edited["evidence"]["batches"][-1]["phase"] = 0
+
+    def other_leader(edited: Any) -> None:
+        i, j, outcome = edited["evidence"]["batches"][-1]["leader"]
+        edited["evidence"]["batches"][-1]["leader"] = [j, i, outcome]
+
+    def shorter_batch_before_the_last(edited: Any) -> None:
+        del edited["evidence"]["batches"][-2]
+
+    assert "verdict" in fails(fewer)
+    assert "choices" in fails(unmarked)
+    assert "choices" in fails(other_leader)
+    assert fails(shorter_batch_before_the_last) & {"choices", "layout"}
+
+
+def test_bounds_after_the_decision_hold() -> None:
+    # Two coins 0.05 apart, threshold 0.1, delta 0.2: 20 or more wrong intervals of 40 have a chance below 2e-5 for each
+    # kind if each is wrong with probability 0.2.
+    wrong = {"gap": 0, "rates": 0}
+    for seed in range(40):
+        rng, chances = np.random.default_rng(seed), np.array([[0.30], [0.35]])
+        rule = BettingRule(2, 1, 0.1, 0.2)
+        while (plan := rule.plan() or rule.refine(0.02, 4000)) is not None:
+            got = (rng.random((1, plan.rounds)) < chances[list(plan.groups)]).astype(np.uint8)
+            rule.observe(plan, Tally.of_batch(plan.rounds, count_together(got, [1]), plan.groups, 2))
+            if int(rule.tally.joint.max()) > 20_000:
+                break
+        _, low, high = rule.gap()
+        below, above = rule.probabilities()
+        wrong["gap"] += not low <= 0.05 <= high
+        wrong["rates"] += bool(((below > chances.T) | (above < chances.T)).any())
+    assert max(wrong.values()) < 20
