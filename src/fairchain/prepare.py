@@ -25,6 +25,7 @@ from fairchain.spec import (
     CategoryFeature,
     Comparison,
     Group,
+    Individual,
     Marginals,
     ModelSpec,
     Spec,
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
     from fairchain.tables import TableRows
 
 Mask = NDArray[np.bool_]
+GROUPED_ROWS = (
+    "{source}: distinct rows with their numbers of copies answer questions about rates only; for individual "
+    "discrimination, drawn decisions, a budget of evaluations, explanations and repairs give one smaller file"
+)
 NO_MODEL_PATH = (
     'model.path: missing; name the network\'s file, for example path = "model.onnx", or the column of recorded '
     'decisions: prediction = "..." in [population]'
@@ -123,6 +128,7 @@ class Case:
         found = not isinstance(population, Texts) or bool(population.path or population.dataset)
         return self.spec.model.deterministic and (
             (self.model is None or bool(self.model.sha256))
+            and (self.rows is None or self.rows.repeats is None)
             and self.function is None
             and found
             and (counted or self.spec.guarantee.rule != "paper")
@@ -136,7 +142,7 @@ class Case:
             return str(self.population)
         assert self.rows is not None
         return rows_phrase(
-            len(self.rows.values),
+            self.rows.count,
             population.path,
             exact=population.reading == "population",
             given=self.spec.property.given,
@@ -148,7 +154,7 @@ class Case:
         """The assumptions that a reader should know: about texts, rows left out, a model that runs in another way."""
         notes = self.remarks + (self.population.notes if self.population is not None else ())
         if self.rows is not None and self.rows.dropped:
-            notes += (dropped_note(self.rows.dropped, len(self.rows.values) + self.rows.dropped),)
+            notes += (dropped_note(self.rows.dropped, self.rows.count + self.rows.dropped),)
         note = getattr(self.model, "note", "")
         return (*notes, note) if note else notes
 
@@ -259,6 +265,7 @@ def case_of(
     if isinstance(spec.population, Table):
         assert rows is not None
         _check_missing(model, spec, rows)
+        _check_grouped(model, spec, rows)
         concerned = _concerned(rows, spec, predicate)
         groups, members, left_out = _large_enough_rows(rows, spec, concerned)
         comparison = comparison_of(spec, groups)
@@ -316,6 +323,18 @@ def _check_missing(model: Model | None, spec: Spec, rows: TableRows) -> None:
                 )
 
 
+def _check_grouped(model: Model | None, spec: Spec, rows: TableRows) -> None:
+    """Refuse questions that distinct rows with their numbers of copies do not answer."""
+    if rows.repeats is None:
+        return
+    if (
+        isinstance(spec.property, Individual)
+        or (model is not None and model.drawn)
+        or spec.guarantee.budget.evaluations
+    ):
+        raise DataError(GROUPED_ROWS.format(source=rows.source))
+
+
 def _predicate(spec: Spec) -> Predicate | None:
     """Return the condition `given`; the module that parses conditions is imported only for one."""
     if spec.property.given is None:
@@ -368,8 +387,10 @@ def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
             'population.path: missing; name the table, path = "data.csv", or give it: --data (data=... in Python)'
         )
     from fairchain.tables import encode_rows, read_table
+    from fairchain.tables.grouped import is_grouped, read_grouped
 
-    rows = encode_rows(read_table(source), spec)
+    grouped = is_grouped(source, spec)
+    rows = encode_rows(read_grouped(source, spec) if grouped else read_table(source), spec)
     if isinstance(population, Marginals):
         # Their frequencies go into the statement, which names no folders.
         return dataclasses.replace(rows, source=table_name(population.path))
@@ -437,11 +458,11 @@ def _large_enough_rows(
     masks = group_masks(spec, groups, rows.values) & concerned
     if least is None:
         return groups, masks, ()
-    sizes = masks.sum(axis=1)
+    sizes = rows.sizes(masks)
     truths = {subgroup.truth for subgroup in comparison_of(spec, groups).subgroups if subgroup.truth is not None}
     if truths and rows.truth is not None:
-        sizes = np.min([(masks & (rows.truth == truth)).sum(axis=1) for truth in truths], axis=0)
-    least = least if least >= 1 else least * len(rows.values)
+        sizes = np.min([rows.sizes(masks & (rows.truth == truth)) for truth in truths], axis=0)
+    least = least if least >= 1 else least * rows.count
     kept = sizes >= least
     left_out = tuple((group.name, int(size)) for group, size in zip(groups, sizes, strict=True) if size < least)
     if kept.sum() < 2:

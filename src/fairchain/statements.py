@@ -25,6 +25,10 @@ NO_CERTIFICATE = (
     "no certificate: it would be about Python code, which others cannot check; verify a network with certify=True, "
     "which converts the model to ONNX where it can, and describe the population in the spec"
 )
+NO_GROUPED_CERTIFICATE = (
+    "no certificate: the table was read as distinct rows with their numbers of copies, which recheck does not read; "
+    "give one smaller file"
+)
 NO_PARTIAL_CERTIFICATE = (
     "no certificate: not all rows were evaluated; run it again to the end, without a budget of evaluations"
 )

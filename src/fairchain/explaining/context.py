@@ -16,7 +16,7 @@ from fairchain.errors import DataError, SpecError
 from fairchain.models import Model, OnnxModel
 from fairchain.populations import Population, Rounds, Scratch
 from fairchain.populations.streams import Address, unit_reals
-from fairchain.prepare import Case, group_population
+from fairchain.prepare import GROUPED_ROWS, Case, group_population
 from fairchain.spec import Group, Individual, Spec, Table
 from fairchain.spec.subgroups import subgroups_of_groups
 from fairchain.statements import rows_phrase
@@ -117,6 +117,8 @@ class EffectContext:
 def context_of(case: Case, witnesses: TableRows | None = None) -> EffectContext:
     """Return the context of a case; `witnesses` are rows to search witnesses in, by default those of the case."""
     check_explainable(case.spec)
+    if case.rows is not None and case.rows.repeats is not None:
+        raise DataError(GROUPED_ROWS.format(source=case.rows.source))
     model = case.model
     assert model is not None
     population: Population

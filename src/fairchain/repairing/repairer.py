@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from fairchain.errors import SpecError
+from fairchain.errors import DataError, SpecError
 from fairchain.executors import AnyWorkers, open_workers
 from fairchain.explaining import Explanation
 from fairchain.models import Limits
 from fairchain.models.edit.weights import Array, Weights
-from fairchain.prepare import Case, case_of, gather, read_question
+from fairchain.prepare import GROUPED_ROWS, Case, case_of, gather, read_question
 from fairchain.repairing.change_plan import (
     Plan,
     Settings,
@@ -201,6 +201,8 @@ def repair_case(
     """
     start, settings = time.perf_counter(), settings or Settings()
     check_repairable(case.spec)
+    if case.rows is not None and case.rows.repeats is not None:
+        raise DataError(GROUPED_ROWS.format(source=case.rows.source))
     sampled = isinstance(case.spec.population, Table) and case.spec.population.reading == "sample"
     if held_out is not None and labelled is None and not sampled:
         raise SpecError(HELD_OUT_WITHOUT_LABELLED)

@@ -13,9 +13,10 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import astuple
+from dataclasses import astuple, fields
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
@@ -51,11 +52,18 @@ def read_parquet(path: Path, limits: TableLimits) -> tuple[int, dict[str, Column
     with path.open("rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
             raise DataError(f"{path}: not a Parquet file; save it as one again, or name it by what it is")
+    return in_child("fairchain.tables.parquet", path, limits)
+
+
+def in_child(
+    module: str, path: Path, limits: TableLimits, arguments: Sequence[str] = ()
+) -> tuple[int, dict[str, Column | str]]:
+    """Return what `answer` of a module reads from a table, in a process of its own within the limits."""
     if find_spec("polars") is None:
         raise DataError(f"{path}: {needs('a Parquet file', 'polars', 'fairchain[parquet]')}, or save the table as .csv")
     try:
         child = subprocess.Popen(
-            new_interpreter(_CHILD, str(path), *map(str, astuple(limits))),
+            new_interpreter(_CHILD, module, str(path), *map(str, astuple(limits)), *arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -127,17 +135,24 @@ def _read(stream: IO[bytes], most_bytes: int) -> tuple[int, dict[str, Column | s
 
 
 def main() -> None:
-    """Answer for the file in sys.argv[1], within the limits that follow it; runs in the child process."""
-    path, limits = Path(sys.argv[1]), TableLimits(*map(int, sys.argv[2:]))
+    """Answer for the table in sys.argv[2], within the limits that follow it; runs in the child process."""
+    count = len(fields(TableLimits))
+    module, path, limits = sys.argv[1], Path(sys.argv[2]), TableLimits(*map(int, sys.argv[3 : 3 + count]))
     _limit("RLIMIT_CORE", 0)  # a process that is ended here leaves no file with its memory
     _limit("RLIMIT_AS", limits.memory_bytes)
     # The parent ends this process in time, unless it was killed itself.
     _limit("RLIMIT_CPU", limits.seconds * THREADS)
+    import polars
+
     try:
-        for header, buffers in answer(path, limits):
+        for header, buffers in import_module(module).answer(path, limits, sys.argv[3 + count :]):
             _write(header, buffers)
     except DataError as error:
         _write({"error": str(error)}, [])
+    # A panic of polars is not an Exception, so that no code catches it by accident; here it means a damaged file.
+    except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0][:100]
+        _write({"error": f"{path}: damaged, or not a Parquet file ({shown(reason)}); save it again"}, [])
 
 
 def _limit(name: str, most: int) -> None:
@@ -154,33 +169,28 @@ def _write(header: Header, buffers: list[bytes]) -> None:
         sys.stdout.buffer.write(part)
 
 
-def answer(path: Path, limits: TableLimits) -> Iterator[tuple[Header, list[bytes]]]:
+def answer(path: Path, limits: TableLimits, _arguments: Sequence[str] = ()) -> Iterator[tuple[Header, list[bytes]]]:
     """Yield the header of the file, then each column with its bytes."""
     import polars
 
     # Opened here, since polars takes a path for a pattern or an address.
     with path.open("rb") as file:
-        try:
-            schema = polars.read_parquet_schema(file)
-            limits.check_columns(str(path), len(schema))
-            # A cell of a list can unpack to any size.
-            flat = {name: dtype for name, dtype in schema.items() if not dtype.is_nested()}
-            # The number of rows that the file states; nothing of them is unpacked.
+        schema = polars.read_parquet_schema(file)
+        limits.check_columns(str(path), len(schema))
+        # A cell of a list can unpack to any size.
+        flat = {name: dtype for name, dtype in schema.items() if not dtype.is_nested()}
+        # The number of rows that the file states; nothing of them is unpacked.
+        file.seek(0)
+        count = int(polars.scan_parquet(file).select(polars.len()).collect().item())
+        limits.check_cells(str(path), count * len(flat))
+        limits.check_bytes(str(path), _unpacked_size(file, flat, count))
+        yield {"count": count, "columns": len(schema)}, []
+        for start in range(0, len(schema), TOGETHER):
+            names = list(schema)[start : start + TOGETHER]
             file.seek(0)
-            count = int(polars.scan_parquet(file).select(polars.len()).collect().item())
-            limits.check_cells(str(path), count * len(flat))
-            limits.check_bytes(str(path), _unpacked_size(file, flat, count))
-            yield {"count": count, "columns": len(schema)}, []
-            for start in range(0, len(schema), TOGETHER):
-                names = list(schema)[start : start + TOGETHER]
-                file.seek(0)
-                frame = polars.read_parquet(file, columns=[name for name in names if name in flat])
-                for name in names:
-                    yield _column(path, name, schema[name], frame, limits)
-        # A panic of polars is not an Exception, so that no code catches it by accident; here it means a damaged file.
-        except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError, ValueError) as error:
-            reason = str(error).partition("\n")[0][:100]
-            raise DataError(f"{path}: damaged, or not a Parquet file ({shown(reason)}); save it again") from None
+            frame = polars.read_parquet(file, columns=[name for name in names if name in flat])
+            for name in names:
+                yield column_header(path, name, schema[name], frame, limits)
 
 
 def _unpacked_size(file: IO[bytes], schema: dict[str, Any], count: int) -> int:
@@ -203,7 +213,7 @@ def _unpacked_size(file: IO[bytes], schema: dict[str, Any], count: int) -> int:
     return size
 
 
-def _column(path: Path, name: str, dtype: Any, frame: Any, limits: TableLimits) -> tuple[Header, list[bytes]]:
+def column_header(path: Path, name: str, dtype: Any, frame: Any, limits: TableLimits) -> tuple[Header, list[bytes]]:
     """Return what a column is, "text" or a type of numpy, and its bytes; or why it cannot be used."""
     where = f"{path}: column {shown(name)}"
     try:

@@ -46,6 +46,8 @@ class RawTable:
         Returns a column by name. Columns of a frame are converted when they are used, and only these.
     frame
         The pandas or polars frame that it was read from; None for a file or a mapping.
+    repeats
+        How often each row occurs, where only distinct rows were read (`grouped`).
     """
 
     source: str
@@ -53,6 +55,7 @@ class RawTable:
     count: int
     load: Callable[[str], Column] = field(repr=False)
     frame: Any = field(default=None, repr=False)
+    repeats: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def cells(self, name: str, remedy: str = "") -> Column:
         """Return a column in the form it is kept in; `remedy` says what to do if there is none of this name."""
@@ -176,12 +179,13 @@ def _from_series(
     texts = [str(name) for name in names]
     # A column is converted once, when it is used first.
     loaders = [cache(partial(column, name.strip(), get)) for name, get in zip(texts, series, strict=True)]
-    return _table(source, texts, count, loaders, limits)
+    return table_of(source, texts, count, loaders, limits)
 
 
-def _table(
+def table_of(
     source: str, names: Sequence[str], count: int, loaders: Sequence[Callable[[], Column]], limits: TableLimits
 ) -> RawTable:
+    """Return a table with these columns, each of which is made when it is used."""
     stripped = tuple(name.strip() for name in names)
     if not stripped or not count:
         raise DataError(f"{source}: no {'rows' if stripped else 'columns'}; a table needs at least one row")
@@ -196,7 +200,9 @@ def _table(
 
 def _read_file(path: Path, limits: TableLimits) -> RawTable:
     if path.is_dir():
-        raise DataError(f"{path}: this is a folder; give {READ}")
+        raise DataError(
+            f"{path}: this is a folder; give {READ} (folders of Parquet files are read by verify, with a spec)"
+        )
     suffix = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
     if suffix not in (*DELIMITED, ".parquet"):
         raise DataError(f'{path}: files that end in "{suffix}" are not read; give {READ}')
@@ -223,4 +229,4 @@ def _read_file(path: Path, limits: TableLimits) -> RawTable:
             raise DataError(column)
         return column
 
-    return _table(str(path), list(found), count, [partial(given, column) for column in found.values()], limits)
+    return table_of(str(path), list(found), count, [partial(given, column) for column in found.values()], limits)

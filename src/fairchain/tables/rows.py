@@ -47,6 +47,9 @@ class TableRows:
         0.0), truth and recorded as signed 16-bit integers; all little-endian.
     table
         The frame that the rows were read from, None for other tables: row i of the arrays is its row `numbers[i] - 1`.
+    repeats
+        How often each row occurs, where the arrays contain distinct rows only; then the hash begins with
+        `fairchain counted people 1` and ends with these numbers as 64-bit integers.
     """
 
     values: NDArray[Any]
@@ -57,6 +60,19 @@ class TableRows:
     source: str
     sha256: str
     table: RawTable | None = field(default=None, repr=False)
+    repeats: NDArray[np.int64] | None = field(default=None, repr=False)
+
+    @property
+    def count(self) -> int:
+        """How many rows the table has, copies of a row counted."""
+        return len(self.values) if self.repeats is None else int(self.repeats.sum())
+
+    def sizes(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return how many rows the table has in each of these masks, (..., rows)."""
+        if self.repeats is None:
+            return np.asarray(np.count_nonzero(masks, axis=-1), np.int64)
+        sums: NDArray[np.int64] = masks.astype(np.int64) @ self.repeats
+        return sums
 
 
 def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None) -> TableRows:
@@ -102,7 +118,7 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
             raise missing_cells(table, feature.column or feature.name, missing, feature)
         gone |= missing
     truth, recorded = (_labels(table, spec, key, gone) for key in ("label", "prediction"))
-    dropped = int(gone.sum())
+    dropped, repeats = int(gone.sum()), table.repeats
     if dropped == table.count:
         raise DataError(
             f"{table.source}: every one of {many(table.count, 'row')} lacks a value that is used; "
@@ -113,18 +129,33 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
         values = values[kept]
         truth = None if truth is None else truth[kept]
         recorded = None if recorded is None else recorded[kept]
-    digest = hashlib.sha256(b"fairchain people 1")
+    if repeats is not None:
+        dropped, repeats = int(repeats[gone].sum()), repeats[kept]
+    numbers = kept + 1
+    for array in (values, truth, recorded, numbers):
+        if array is not None:
+            array.flags.writeable = False
+    sha256 = _digest(values, truth, recorded, repeats)
+    kept_table = None if table.frame is None else table
+    return TableRows(values, truth, recorded, numbers, dropped, table.source, sha256, kept_table, repeats)
+
+
+def _digest(
+    values: NDArray[np.float64],
+    truth: NDArray[np.int16] | None,
+    recorded: NDArray[np.int16] | None,
+    repeats: NDArray[np.int64] | None,
+) -> str:
+    """Return the hash of rows (see `TableRows`)."""
+    digest = hashlib.sha256(b"fairchain people 1" if repeats is None else b"fairchain counted people 1")
     digest.update(struct.pack("<QQ??", *values.shape, truth is not None, recorded is not None))
     digest.update(values.astype("<f8", copy=False).data)
     for labels in (truth, recorded):
         if labels is not None:
             digest.update(labels.astype("<i2", copy=False).data)
-    numbers = kept + 1
-    for array in (values, truth, recorded, numbers):
-        if array is not None:
-            array.flags.writeable = False
-    kept_table = None if table.frame is None else table
-    return TableRows(values, truth, recorded, numbers, dropped, table.source, digest.hexdigest(), kept_table)
+    if repeats is not None:
+        digest.update(repeats.astype("<i8").data)
+    return digest.hexdigest()
 
 
 def _given_to_the_model(spec: Spec) -> set[str]:

@@ -99,7 +99,7 @@ class CountingEngine:
         stopped = "" if not found.unseen else "interrupted" if cancel.is_set() else "evaluations"
         inference = _inference(case, found, stopped)
         record = RowEvidence(
-            len(rows.values),
+            rows.count,
             list(comparison.rows),
             found.counts.trials.tolist(),
             found.counts.successes.tolist(),
@@ -229,7 +229,7 @@ def count_rows(
         )
     needed = seen = np.flatnonzero(np.any([mask for _, mask in columns], axis=0))
     known, classes = rows.recorded if decisions is None else decisions, len(case.spec.model.labels)
-    totals = np.array([np.count_nonzero(mask) for _, mask in columns], np.int64)
+    totals = np.array([rows.sizes(mask) for _, mask in columns], np.int64)
     if known is None and evaluation.with_probabilities:
         _, ends = evaluation(needed, lambda part: rows.values[part])
         shares = np.zeros((len(rows.values), classes), np.int64)
@@ -255,9 +255,14 @@ def count_rows(
     evaluated = np.zeros(len(labels), bool)
     evaluated[seen] = True
     masks = [mask if len(seen) == len(needed) else mask & evaluated for _, mask in columns]
-    counted = [np.bincount(labels[mask], minlength=classes) for mask in masks]
-    successes = np.array(counted).T[list(comparison.outcomes)].astype(np.int64)
-    trials = np.array([np.count_nonzero(mask) for mask in masks], np.int64)
+    counted = [
+        [rows.sizes(mask & (labels == label)) for label in comparison.outcomes]
+        if rows.repeats is not None
+        else np.bincount(labels[mask], minlength=classes)[list(comparison.outcomes)]
+        for mask in masks
+    ]
+    successes = np.array(counted).T.astype(np.int64)
+    trials = np.array([rows.sizes(mask) for mask in masks], np.int64)
     return RowCounts(
         counts=SubgroupCounts(trials, successes, weights),
         totals=totals,
@@ -492,7 +497,8 @@ class _Evaluation:
                 done += len(each.rows)
                 if self.progress is not None:
                     self.progress(done * times, len(rows) * times)
-        if self.with_probabilities and done < most:
+        grouped = self.case.rows is not None and self.case.rows.repeats is not None
+        if (self.with_probabilities or grouped) and done < most:
             raise KeyboardInterrupt
         if not found:
             return rows[:0], np.empty((times, 0), np.int64)

@@ -19,6 +19,7 @@ from fairchain.spec import Spec, Table
 from fairchain.statements import (
     NO_BOUNDS_CERTIFICATE,
     NO_CERTIFICATE,
+    NO_GROUPED_CERTIFICATE,
     NO_PAPER_CERTIFICATE,
     NO_RANDOM_CERTIFICATE,
 )
@@ -144,6 +145,8 @@ def verify(
         refuse_uncertifiable(question)
     sources = {"weights": weights, "data": data, "population": population, "limits": limits}
     case = gather(model, question, **sources, network=certify)
+    if certify and case.rows is not None and case.rows.repeats is not None:
+        raise CertificateError(NO_GROUPED_CERTIFICATE)
     if certify and not case.certifiable:
         raise CertificateError(getattr(case.model, "note", "") or NO_CERTIFICATE)
     with reporting(progress) as report, open_workers(workers, executor) as opened:
