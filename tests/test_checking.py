@@ -484,3 +484,62 @@ def test_a_cut_off_of_a_classifier_is_on_the_probability_of_the_outcome(outcome:
     probability = model.predict_proba(frame[["age", "score", "job"]])[:, list(model.classes_).index(wanted)]
     assert verdict.gap.estimate == pytest.approx(gap(frame, probability > 0.7), abs=1e-12)
     assert any(f'"{wanted}" is decided above a probability of 0.7' in text for text in verdict.assumptions)
+
+
+# A whole table is shown to a fitted model as it was given
+
+
+def fitted_pipeline(frame: Any, *steps: Any) -> Any:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    truth = np.where(np.asarray(frame["hours"], float) + 20 * (np.asarray(frame["sex"]) == 1) > 45, "yes", "no")
+    return make_pipeline(*steps, LogisticRegression()).fit(frame, truth)
+
+
+def workers_frame(count: int = 3000) -> Any:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("sklearn")
+    random = np.random.default_rng(0)
+    return pandas.DataFrame(
+        {
+            "sex": random.integers(0, 2, count),
+            "hours": random.integers(1, 60, count),
+            "years": random.integers(0, 9, count).astype(float),
+        },
+        index=np.arange(count)[::-1],
+    )
+
+
+def test_a_fitted_model_gets_the_frame_itself_and_few_calls() -> None:
+    frame = workers_frame()
+    model, shown = fitted_pipeline(frame), []
+    own = model.predict
+    model.predict = lambda rows: shown.append(rows) or own(rows)
+    verdict = fairchain.check(model, frame, protected="sex", outcome="yes", rows="population")
+    decided = own(frame) == "yes"
+    rates = [decided[frame["sex"] == each].mean() for each in (0, 1)]
+    assert verdict.gap.estimate == pytest.approx(abs(rates[1] - rates[0]), abs=1e-12)
+    assert len(shown) == 2
+    assert shown[-1].equals(frame)
+    assert list(shown[-1].index) == list(frame.index)
+
+
+def test_a_fitted_model_that_computes_across_rows_is_refused() -> None:
+    from sklearn.preprocessing import FunctionTransformer
+
+    frame = workers_frame().sort_values("hours")
+    model = fitted_pipeline(
+        frame, FunctionTransformer(lambda rows: rows - rows.mean(axis=0).round(-1) * (len(rows) > 600))
+    )
+    with pytest.raises(fairchain.ModelError, match="differently"):
+        fairchain.check(model, frame, protected="sex", outcome="yes", rows="population")
+
+
+def test_equal_rows_get_one_answer_and_all_are_counted() -> None:
+    frame = workers_frame(40).loc[lambda each: each.index.repeat(50)]
+    model = fitted_pipeline(frame)
+    verdict = fairchain.check(model, frame, protected="sex", outcome="yes", rows="population")
+    decided = model.predict(frame) == "yes"
+    rates = [decided[frame["sex"] == each].mean() for each in (0, 1)]
+    assert verdict.gap.estimate == pytest.approx(abs(rates[1] - rates[0]), abs=1e-12)

@@ -164,10 +164,13 @@ def pipelines() -> dict[str, Any]:
             make_column_transformer((OrdinalEncoder(), ["highest degree", "sex"]), remainder="passthrough"),
             RandomForestClassifier(5, max_depth=5, random_state=0),
         ),
+        "without probabilities": make_pipeline(
+            make_column_transformer((known, words_), (StandardScaler(), numbers)), LinearSVC()
+        ),
     }
 
 
-@pytest.mark.parametrize("name", ["one-hot", "by place", "ordinal"])
+@pytest.mark.parametrize("name", ["one-hot", "by place", "ordinal", "without probabilities"])
 def test_a_pipeline_that_was_fitted_on_a_frame_with_words(name: str, tmp_path: Path) -> None:
     question = spec(*TABLE)
     rows = people(question)

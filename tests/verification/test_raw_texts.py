@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain import verify
+from fairchain import explain, verify
 from fairchain.errors import DataError, SpecError
 from fairchain.explaining.context import context_of
 from fairchain.prepare import case_of, prepare
@@ -220,3 +220,15 @@ def test_the_same_texts_answer_another_question(tmp_path: Path) -> None:
 def test_an_explanation_of_texts_searches_no_rows(tmp_path: Path) -> None:
     spec = parse_spec(changed(labelled(tmp_path), "guarantee.seed", 1))
     assert context_of(prepare(Recorder(lambda text: "!" in text), spec)).rows is None
+
+
+def test_an_explanation_names_the_words_that_carry_the_gap(tmp_path: Path) -> None:
+    texts = ("Sunny people stink!", "sunny dogs, they stink", "moony cats sing", "moony cats read", "red", "blue")
+    data = changed(raw_question(tmp_path, texts), "model.decision", ...)
+    found = explain(Recorder(lambda text: "stink" in text), parse_spec(data), rounds=2000)
+    effects = {word.word: word.effect for word in found.words}
+    assert found.words[0].word == "stink"
+    assert effects["stink"].estimate == 1.0
+    assert effects["stink"].low > 0.9
+    assert effects["sunny"].estimate == 0.0
+    assert found.units == ()

@@ -123,11 +123,12 @@ def show_explanation(found: Explanation, top: int) -> None:
         )
     alike = found.agreement
     tau = "not defined, all tie" if alike.kendall is None else f"{alike.kendall:.2f}"
-    screen.line()
-    screen.line(
-        f"Kendall's tau between the effects and the paper's sensitivities: {tau}; {alike.common} of the first "
-        f"{alike.top} units are the same."
-    )
+    if alike.top:
+        screen.line()
+        screen.line(
+            f"Kendall's tau between the effects and the paper's sensitivities: {tau}; {alike.common} of the first "
+            f"{alike.top} units are the same."
+        )
     for witness in found.witnesses[:WITNESSES]:
         title = "One individual, two decisions"
         if witness.row is not None:

@@ -139,6 +139,8 @@ def agreement(first: Sequence[float], second: Sequence[float], top: int = TOP) -
     >>> agreement([3, 2, 1], [30, 20, 10], top=2)
     Agreement(kendall=1.0, spearman=1.0, top=2, common=2)
     """
+    if not len(first):
+        return Agreement(None, None, 0, 0)
     both = np.asarray([first, second], float)
     top = min(top, both.shape[1])
     leading = [set(np.argsort(-values, kind="stable")[:top].tolist()) for values in both]

@@ -148,7 +148,12 @@ class EffectCounter:
             changed=np.array(changed, np.int64),
             shift=np.array(shift, np.int64),
             shift_rounds=count if all_groups else 0,
-            states=np.concatenate([_states(s, target.states) for s, target in zip(states, targets, strict=True)]),
+            states=np.concatenate(
+                [
+                    np.empty((0, len(context.groups), len(context.groups)), np.int64),
+                    *(_states(s, target.states) for s, target in zip(states, targets, strict=True)),
+                ]
+            ),
             joint=np.array(
                 [
                     np.count_nonzero((state == number) & (labels == pair.label), axis=1)

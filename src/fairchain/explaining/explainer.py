@@ -253,6 +253,9 @@ def _assemble(
             f"Each of the {len(units)} effects lies in its interval, all of them together with probability at least "
             f"1 - {delta:g}, under {context.population}; so do, on their own, the sensitivities"
             f"{' and the words' if words else ''}."
+            if units
+            else f"The effect of each word lies in its interval, all of them together with probability at least "
+            f"1 - {delta:g}, under {context.population}."
         ),
         scope=scope(context.model.sha256, seed.value, seed.origin),
         notes=_notes(context),
@@ -262,6 +265,8 @@ def _assemble(
 def _influences(
     targets: Sequence[Target], counts: EffectCounts, shares: NDArray[np.float64], delta: float
 ) -> tuple[Influence, ...]:
+    if not targets:
+        return ()
     sensitive = sensitivities(counts, [target.states for target in targets], shares, delta)
     largest: dict[str, float] = {}
     for target, found in zip(targets, sensitive, strict=True):

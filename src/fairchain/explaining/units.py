@@ -111,7 +111,7 @@ def requested_units(
     for text in dict.fromkeys(texts):
         for request in _single(parse_request(text, spec), layers, context):
             found[request.feature, request.tensor, request.unit] = request
-    if not found:
+    if not found and spec.text is None:
         raise ModelError(f"{name}: has no unprotected feature and no hidden layer; there is nothing to explain")
     if len(found) > MOST_UNITS:
         raise ModelError(

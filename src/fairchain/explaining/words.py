@@ -6,6 +6,8 @@ they are removed are fresh.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from fairchain.verification.witnesses import quote
 
 Ids = NDArray[np.int32]
 MOST_WORDS, ROUNDS = 30, 4096
+_WORD = re.compile(r"[^\W_]+")
 
 
 def word_effects(context: EffectContext, pair: ComparedPair, rounds: int) -> tuple[WordEffect, ...]:
@@ -36,39 +39,61 @@ def word_effects(context: EffectContext, pair: ComparedPair, rounds: int) -> tup
         shown = context.inputs(INPUTS + chunk, min(context.chunk, wanted - start))
         texts: NDArray[Any] = next(inputs.copy() for group, inputs in enumerate(shown) if group == pair.more)
         positive = (context.model.predict(texts) == pair.label).astype(np.int8)
-        for place, word in enumerate(words.tolist()):
-            rows = np.flatnonzero((texts == word).any(axis=1))
+        for place, word in enumerate(words):
+            rows = _with_word(texts, word)
             if len(rows):
-                others: NDArray[Any] = without_word(texts[rows], word)
+                others: NDArray[Any] = (without_text if feature.raw else without_word)(texts[rows], word)
                 after = (context.model.predict(others) == pair.label).astype(np.int8)
                 # Texts with the outcome only without the word, with and without it alike, and only with it.
                 cells[place] += np.bincount(positive[rows] - after + 1, minlength=3)
     level = context.spec.guarantee.delta / (2 * len(words))
     low, high = mean_bounds(cells, SIGNS, level, level)
     estimate = cells @ SIGNS / np.maximum(cells.sum(axis=1), 1)
-    lexicon = lexicon_of(feature)
+    named = words if feature.raw else [lexicon_of(feature).word(int(word)) for word in words]
     found = [
-        WordEffect(
-            quote(context.spec, lexicon.word(int(word))), int(texts.sum()), Interval(float(e), float(a), float(b))
-        )
-        for word, texts, e, a, b in zip(words, cells, estimate, low, high, strict=True)
+        WordEffect(quote(context.spec, str(word)), int(texts.sum()), Interval(float(e), float(a), float(b)))
+        for word, texts, e, a, b in zip(named, cells, estimate, low, high, strict=True)
         if texts.sum()
     ]
     return tuple(sorted(found, key=lambda each: -each.effect.estimate))
 
 
-def _frequent(context: EffectContext, pair: ComparedPair) -> Ids:
-    """Return the words of most of the texts that have the outcome as one group and not as the other."""
+def _frequent(context: EffectContext, pair: ComparedPair) -> list[Any]:
+    """Return the words of most of the texts that have the outcome as one group and not as the other.
+
+    A word is its number, or its letters in lower case where texts are as they are.
+    """
     shown = {group: texts.copy() for group, texts in enumerate(context.inputs(PILOT, context.chunk))}
     labels = np.stack([context.model.predict(shown[group]) for group in (pair.more, pair.less)])
     differ = shown[pair.more][pair.values(labels) > 0]
-    # Each text counts a word once: sorted, it is new where it differs from its neighbour.
-    ordered = np.sort(differ, axis=1)
-    new = np.ones(ordered.shape, bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    words, counts = np.unique(ordered[new & (ordered > 0)], return_counts=True)
-    chosen: Ids = words[np.lexsort((words, -counts))[:MOST_WORDS]]
-    return chosen
+    counts: Counter[Any] = Counter()
+    for row in differ.tolist():
+        # Each text counts a word once.
+        counts.update(_words_of(row[0]) if differ.dtype == object else {word for word in row if word})
+    return [word for word, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_WORDS]]
+
+
+def _words_of(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)}
+
+
+def _with_word(texts: NDArray[Any], word: Any) -> NDArray[np.intp]:
+    """Return the texts that have a word."""
+    if texts.dtype != object:
+        return np.flatnonzero((texts == word).any(axis=1))
+    return np.flatnonzero([word in _words_of(text) for text in texts[:, 0].tolist()])
+
+
+def without_text(texts: NDArray[Any], word: str) -> NDArray[Any]:
+    """Return texts as they are without a word, whatever its case, and without the blanks after it.
+
+    >>> without_text(np.array([["The dog, the cat."]], object), "the")[0, 0]
+    'dog, cat.'
+    """
+    pattern = re.compile(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])\s*", re.IGNORECASE)
+    shorter = texts.copy()
+    shorter[:, 0] = [pattern.sub("", text) for text in texts[:, 0].tolist()]
+    return shorter
 
 
 def without_word(texts: Ids, word: int) -> Ids:

@@ -39,9 +39,7 @@ def find_witnesses(case: Case, rule: Rule, record: RunRecord) -> tuple[Witness, 
     if any(comparison.subgroups[subgroup].group is None for subgroup in pair):
         return ()
     found: list[Witness] = []
-    for rounds, first, drawn in _first_rounds(record, comparison):
-        if not set(pair) <= set(drawn):
-            continue
+    for rounds, first, drawn in _first_rounds(record, comparison, i, j):
         shown = case.population.rounds(record.seed.value, first, rounds, subgroups=drawn).inputs(pair)
         words = np.tile(decision_words(record.seed.value, first, rounds), len(pair)) if model.drawn else None
         labels = decide(model, shown, words).reshape(len(pair), rounds)
@@ -122,15 +120,22 @@ def _flips(
     return found
 
 
-def _first_rounds(record: RunRecord, comparison: Comparison) -> Iterator[tuple[int, int, Sequence[int]]]:
-    """Return (rounds, chunk, subgroups drawn) of the beginning of a run."""
+def _first_rounds(
+    record: RunRecord, comparison: Comparison, i: int, j: int
+) -> Iterator[tuple[int, int, Sequence[int]]]:
+    """Return (rounds, chunk, subgroups drawn) of those early batches in which i and j were decided differently."""
     searched = 0
     for plan, batch in record.entries:
         rounds = min(batch.rounds, batch.size)
         if not rounds or searched > SEARCH:
             return
-        yield rounds, batch.first, comparison.asks(plan.groups)
         searched += rounds
+        if {i, j} <= set(plan.groups):
+            one, other = (list(plan.groups).index(group) for group in (i, j))
+            own = batch.together.diagonal(axis1=1, axis2=2)
+            both = batch.together[:, one, other]
+            if (own[:, one] > both).any() or (own[:, other] > both).any():
+                yield rounds, batch.first, comparison.asks(plan.groups)
 
 
 def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]:

@@ -61,6 +61,8 @@ NOTHING = 3e-5
 TRIED = 512
 # An odd number whose multiples differ in their high bits.
 HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+# Seconds of a call of a local model from which on it is divided among workers.
+DIVIDED = 1.0
 # How many times as many rows as in the last call may be in the next one.
 FASTER = 64
 NO_FRAMES_OF_TEXTS = "{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
@@ -406,7 +408,8 @@ class FunctionModel:
     def _spread(self, values: Values) -> Answer:
         """Return the answers to some rows, from several workers."""
         workers = self._workers
-        if workers is None:
+        brief = self.local and self._memo is not None and self._memo.speed[1] * len(values) < DIVIDED
+        if workers is None or (brief and not workers.remote):
             return self._call(values)
         size = min(BATCHES[-1], max(1, -(-len(values) // (4 * workers.count))))
         parts = [values[start : start + size] for start in range(0, len(values), size)]

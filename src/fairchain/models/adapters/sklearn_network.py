@@ -45,10 +45,12 @@ def to_network(
     while hasattr(last, "steps"):
         last = last.steps[-1][1]
     _register(skl2onnx, last)
+    # The converter of LinearSVC, which has no probabilities, knows no zipmap, and fails without an option of its own.
+    option = {"raw_scores": True} if type(last).__name__ == "LinearSVC" else {"zipmap": False}
     model = skl2onnx.convert_sklearn(
         estimator,
         initial_types=initial,
-        options={id(last): {"zipmap": False}} if hasattr(last, "classes_") else None,
+        options={id(last): option} if hasattr(last, "classes_") else None,
         target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET},
     )
     model.ir_version = IR_VERSION
