@@ -12,12 +12,15 @@ import fairchain
 NAMES = {
     "Audit", "AuditError", "CertificateError", "Chain", "ChainError", "CheckpointError", "Coupled", "DataError",
     "Decision", "ExecutorError", "Explanation",
-    "FairchainError", "InputError", "Interval", "Limits", "ModelError", "Monitor", "OnnxModel", "Progress",
-    "QueryError", "Recheck", "Repair", "Spec", "SpecError", "Verdict", "__version__", "as_frames", "assert_fair",
+    "FairchainError", "FamilyVerdict", "InputError", "Interval", "Limits", "ModelError", "Monitor", "OnnxModel",
+    "Progress",
+    "QueryError", "Recheck", "Repair", "Spec", "SpecError", "SubgroupSearch", "Verdict", "__version__", "as_frames",
+    "assert_fair",
     "audit", "check",
-    "check_chain", "example", "explain", "infer_spec", "isolated", "learn_chain", "learn_family", "load_model",
+    "check_chain", "example", "explain", "find_subgroups", "infer_spec", "isolated", "learn_chain", "learn_family",
+    "load_model",
     "load_spec", "make_certificate", "parse_spec", "read_chain", "recheck", "repair", "to_onnx", "verify",
-    "write_certificate", "write_chain", "write_repair",
+    "verify_family", "write_certificate", "write_chain", "write_repair",
 }  # fmt: skip
 
 

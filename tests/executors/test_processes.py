@@ -213,6 +213,7 @@ def test_a_fitted_model_is_tried_in_processes_and_the_trial_is_stated(monkeypatc
     monkeypatch.setattr(workers, "TRIAL_SECONDS", 1e-6)
     monkeypatch.setattr(workers, "WORTH_SECONDS", 0.0)
     monkeypatch.setattr(workers, "LEAST_GAIN", 0.0)
+    monkeypatch.setattr("fairchain.verification.counting.SECONDS_PER_CALL", 0.001)
     tree = pytest.importorskip("sklearn.tree")
     random = np.random.default_rng(3)
     rows = {"age": random.normal(40, 9, 3000), "sex": random.integers(0, 2, 3000)}
