@@ -55,5 +55,7 @@ try:
 except DataError as error:
     print(error)
 """
-    expected = "reading a Parquet file needs the package polars; install it, or save the table as .csv"
+    expected = (
+        "a Parquet file needs the package polars; install it: pip install 'fairchain[parquet]', or save the table as .csv"
+    )
     assert run_child(code, path) == f"{path}: {expected}\n"

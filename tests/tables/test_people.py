@@ -309,10 +309,10 @@ def test_rows_are_dropped_for_any_column_that_is_used_and_no_other() -> None:
 
 
 def test_an_unknown_column_is_named_with_a_near_one_and_the_remedy() -> None:
-    fails({"Age": [17]}, AGE, 'no column "age" (did you mean "Age"?)', 'column = "..." in the [[feature]] "age"')
-    fails({"age": [17]}, {**AGE, "column": "years"}, 'no column "years"')
-    fails({"age": [17]}, AGE, 'no column "incme"', 'label = "..." in [population]', label="incme")
-    fails({"age": [17]}, AGE, 'no column "y"', 'prediction = "..." in [population]', prediction="y")
+    fails({"Age": [17]}, AGE, 'unknown column "age"; did you mean "Age"?', 'column = "..." in the [[feature]] "age"')
+    fails({"age": [17]}, {**AGE, "column": "years"}, 'unknown column "years"')
+    fails({"age": [17]}, AGE, 'unknown column "incme"', 'label = "..." in [population]', label="incme")
+    fails({"age": [17]}, AGE, 'unknown column "y"', 'prediction = "..." in [population]', prediction="y")
 
 
 # ---- labels ----
