@@ -116,6 +116,33 @@ def _unpickled(content: bytes) -> Any:
     return pickle.loads(pickle.dumps(function(*args, **kwargs)))
 
 
+class Together(Executor):
+    """Answers nothing until it is asked a second time, then both times at once."""
+
+    def __init__(self) -> None:
+        self.held: dict[bytes, Future[Any]] = {}
+        self.twice = 0
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        units, future = pickle.dumps(args[-1]), Future[Any]()
+        if units in self.held:
+            for each in (self.held.pop(units), future):
+                each.set_result(fn(*args, **kwargs))
+            self.twice += 1
+        else:
+            self.held[units] = future
+        return future
+
+
+def test_a_late_worker_may_answer_together_with_its_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LATE_SECONDS", "FIRST_SECONDS", "LATE"):
+        monkeypatch.setattr(workers, name, 0)
+    monkeypatch.setattr(workers, "LOOK_SECONDS", 0.001)
+    executor = Together()
+    assert list(Workers(executor, 2).map(square, range(300))) == SQUARES
+    assert executor.twice
+
+
 def test_a_large_job_is_sent_once_for_each_worker_and_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "SMALL_JOB", 0)
     executor = Recording()
