@@ -343,7 +343,6 @@ def estimate_modes() -> list[Mode]:
             cut.play,
             "every interval at delta: no union over groups",
             partial(cut.play, breaking=without_union),
-            share=0.5,
         ),
     ]
 
@@ -368,12 +367,8 @@ def _texts(reading: str) -> Drawing:
     ]
     corpus = folder / f"{reading}.txt"
     corpus.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    words = folder / "words.txt"
-    words.write_text(
-        "\n".join(["<pad>", "sunny", "moony", "town", "bad", "good", *map(str, range(20))]), encoding="utf-8"
-    )
     features: list[Plain] = [
-        {"name": "text", "kind": "text", "length": 6, "vocabulary": str(words)},
+        {"name": "text", "kind": "text"},
         {"name": "faith", "kind": "category", "values": ["sun", "moon"], "terms": TEXT_TERMS},
     ]
     spec = spec_of(
