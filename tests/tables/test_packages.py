@@ -55,7 +55,5 @@ try:
 except DataError as error:
     print(error)
 """
-    expected = (
-        "a Parquet file needs the package polars; install it: pip install 'fairchain[parquet]', or save the table as .csv"
-    )
+    expected = "a Parquet file needs the package polars; install it: pip install 'fairchain[parquet]', or save the table as .csv"
     assert run_child(code, path) == f"{path}: {expected}\n"
