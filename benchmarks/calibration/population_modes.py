@@ -298,16 +298,14 @@ def function_modes() -> list[Mode]:
         unsound = partial(broken.play, breaking=breaking)
         modes.append(Mode(f"callable {form}", about, "betting", AT_THRESHOLD, DELTA, sound.play, variant, unsound))
     # Streams that are shared only double the variance of a sum of rounds: that takes a smaller delta, longer runs and
-    # more of them to be seen.
+    # more of them to be seen. About 6% of the runs are wrong at a delta of 1%.
     spec = spec_of(features, {"threshold": 0.5}, population, delta=0.01)
     truth = Truth(0.5, {("g=g0", "yes"): 0.75, ("g=g1", "yes"): 0.25})
-    sound, longer = (Drawing(spec, _far_apart, truth, _of_group, rounds) for rounds in (None, 2000))
+    sound, longer = (Drawing(spec, _far_apart, truth, _of_group, rounds) for rounds in (None, 1000))
     unsound = partial(longer.play, breaking=_one_stream)
     variant = "one stream for all groups"
     by_group = "callable f(rng, count, group)"
-    modes.insert(
-        0, Mode(by_group, "difference", "betting", AT_THRESHOLD, 0.01, sound.play, variant, unsound, share=2.5)
-    )
+    modes.insert(0, Mode(by_group, "difference", "betting", AT_THRESHOLD, 0.01, sound.play, variant, unsound, share=5))
     return modes
 
 
@@ -343,7 +341,6 @@ def estimate_modes() -> list[Mode]:
             cut.play,
             "every interval at delta: no union over groups",
             partial(cut.play, breaking=without_union),
-            share=0.5,
         ),
     ]
 
@@ -368,12 +365,8 @@ def _texts(reading: str) -> Drawing:
     ]
     corpus = folder / f"{reading}.txt"
     corpus.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    words = folder / "words.txt"
-    words.write_text(
-        "\n".join(["<pad>", "sunny", "moony", "town", "bad", "good", *map(str, range(20))]), encoding="utf-8"
-    )
     features: list[Plain] = [
-        {"name": "text", "kind": "text", "length": 6, "vocabulary": str(words)},
+        {"name": "text", "kind": "text"},
         {"name": "faith", "kind": "category", "values": ["sun", "moon"], "terms": TEXT_TERMS},
     ]
     spec = spec_of(

@@ -19,6 +19,7 @@ from fairchain import ExecutorError, SpecError, check, example, load_spec, make_
 from fairchain.executors import Workers, open_workers, tasks, workers
 from fairchain.executors.processes import LostWorkerError, Processes
 from fairchain.executors.tasks import Job, own_facts, run_units
+from fairchain.models.adapters import from_function
 from fairchain.models.adapters.from_function import is_stateless
 from tests.executors.stages import STAGES, Always, Once, decides_by_process, square
 
@@ -115,6 +116,33 @@ def _unpickled(content: bytes) -> Any:
     return pickle.loads(pickle.dumps(function(*args, **kwargs)))
 
 
+class Together(Executor):
+    """Answers nothing until it is asked a second time, then both times at once."""
+
+    def __init__(self) -> None:
+        self.held: dict[bytes, Future[Any]] = {}
+        self.twice = 0
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        units, future = pickle.dumps(args[-1]), Future[Any]()
+        if units in self.held:
+            for each in (self.held.pop(units), future):
+                each.set_result(fn(*args, **kwargs))
+            self.twice += 1
+        else:
+            self.held[units] = future
+        return future
+
+
+def test_a_late_worker_may_answer_together_with_its_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LATE_SECONDS", "FIRST_SECONDS", "LATE"):
+        monkeypatch.setattr(workers, name, 0)
+    monkeypatch.setattr(workers, "LOOK_SECONDS", 0.001)
+    executor = Together()
+    assert list(Workers(executor, 2).map(square, range(300))) == SQUARES
+    assert executor.twice
+
+
 def test_a_large_job_is_sent_once_for_each_worker_and_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "SMALL_JOB", 0)
     executor = Recording()
@@ -209,19 +237,25 @@ def test_threads_of_the_caller_are_used_as_they_are() -> None:
 
 
 def test_a_fitted_model_is_tried_in_processes_and_the_trial_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock on which evaluating takes long: the same rates, from other processes."""
-    monkeypatch.setattr(workers, "TRIAL_SECONDS", 1e-6)
+    """By a clock on which evaluating takes long: the same rates, from other processes; short calls are not divided."""
+    monkeypatch.setattr(workers, "TRIAL_SECONDS", 1e-9)
     monkeypatch.setattr(workers, "WORTH_SECONDS", 0.0)
     monkeypatch.setattr(workers, "LEAST_GAIN", 0.0)
-    monkeypatch.setattr("fairchain.verification.counting.SECONDS_PER_CALL", 0.001)
+    # Several calls on any machine, however fast it is.
+    monkeypatch.setattr(from_function.FunctionModel, "rows_per_call", lambda *_: 500)
     tree = pytest.importorskip("sklearn.tree")
     random = np.random.default_rng(3)
     rows = {"age": random.normal(40, 9, 3000), "sex": random.integers(0, 2, 3000)}
     inputs = np.column_stack(list(rows.values()))
     model = tree.DecisionTreeClassifier(max_depth=4, random_state=0).fit(inputs, inputs.sum(axis=1) > 40)
-    found = [check(model, rows, protected="sex", labels=("no", "yes"), workers=count) for count in (1, 2)]
-    assert found[0].groups == found[1].groups
-    assert found[0].workers == ()
+    found = []
+    for count, divided in ((1, 0.0), (2, 0.0), (2, 3600.0)):
+        monkeypatch.setattr(from_function, "DIVIDED", divided)
+        found.append(check(model, rows, protected="sex", labels=("no", "yes"), workers=count))
+    assert found[0].groups == found[1].groups == found[2].groups
+    for each in (found[0], found[2]):
+        assert each.workers == ()
+        assert not any("trial" in note for note in each.notes)
     assert any("The model is evaluated in 2 processes: in a trial" in note for note in found[1].notes)
     assert found[1].workers
 

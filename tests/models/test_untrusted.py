@@ -25,7 +25,7 @@ ROWS = np.array([[3, 0], [0, 1]], np.float32)
 
 # Loads the network sys.argv[1] with a limit of sys.argv[2] seconds and says how that ended and what it took.
 ASK = """
-import resource, sys, time
+import sys, time
 import numpy as np
 from fairchain.errors import ModelError
 from fairchain.models import Limits, OnnxModel
@@ -37,7 +37,9 @@ try:
 except ModelError as error:
     print("refused", "".join(str(error).split("\\n")[:1]))
 print(time.monotonic() - start)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+# Not ru_maxrss, which Linux carries over from the process that started this one.
+with open("/proc/self/status") as status:
+    print(next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM:")))
 """
 
 

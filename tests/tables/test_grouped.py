@@ -117,7 +117,13 @@ def test_damaged_and_odd_folders_are_one_message(tmp_path: Path) -> None:
         verify(None, spec, data=tmp_path / "empty")
     folder = folder_of(table(), tmp_path / "parts")
     (folder / "more.parquet").write_bytes(b"PAR1 and nothing else")
-    with pytest.raises(DataError, match="damaged"):
+    with pytest.raises(DataError, match=r"more\.parquet: damaged.*; save it again"):
+        verify(None, spec, data=folder)
+    # The rows are damaged and the description of the file is not: the message names the file, too.
+    content = bytearray((folder / "part-1.parquet").read_bytes())
+    content[4:200] = b"\xff" * 196
+    (folder / "more.parquet").write_bytes(content)
+    with pytest.raises(DataError, match=r"more\.parquet: damaged.*; save it again"):
         verify(None, spec, data=folder)
     polars.DataFrame({**table(), "sex": np.zeros(ROWS)}).write_parquet(folder / "more.parquet")
     with pytest.raises(DataError, match='column "sex" is not of the type'):

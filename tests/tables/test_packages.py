@@ -55,7 +55,6 @@ try:
 except DataError as error:
     print(error)
 """
-    expected = (
-        "a Parquet file needs the package polars; install it: pip install 'fairchain[parquet]', or save the table as .csv"
-    )
+    remedy = "install it: pip install 'fairchain[parquet]', or save the table as .csv"
+    expected = f"a Parquet file needs the package polars; {remedy}"
     assert run_child(code, path) == f"{path}: {expected}\n"

@@ -334,7 +334,10 @@ class _Sending:
         """Wait for a group, or until one is late; take what came, and send again what was lost."""
         done, _ = wait(self.waiting, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
         for future in done:
-            group = self.waiting.pop(future)
+            group = self.waiting.pop(future, None)
+            if group is None:
+                # A copy of a group that came back in the same moment.
+                continue
             group.copies -= 1
             if not group.done:
                 self._take(future, group)

@@ -18,7 +18,7 @@ from fairchain.messages import near, shown
 from fairchain.spec.schema import Spec, Table
 from fairchain.tables.columns import Column, NumberCells
 from fairchain.tables.limits import TableLimits
-from fairchain.tables.parquet import Header, column_header, in_child
+from fairchain.tables.parquet import Header, column_header, damage_refused, in_child
 from fairchain.tables.read import RawTable, table_of
 
 # A file with recorded decisions is grouped from this size on.
@@ -82,7 +82,7 @@ def answer(path: Path, limits: TableLimits, arguments: Sequence[str]) -> Iterato
     schemas = []
     for file in files:
         # Opened here, since polars takes a path for a pattern or an address.
-        with Path(file).open("rb") as opened:
+        with damage_refused(file), Path(file).open("rb") as opened:
             schemas.append(polars.read_parquet_schema(opened))
         limits.check_columns(file, len(schemas[-1]))
     stripped = {name.strip(): name for name in schemas[0]}
@@ -95,12 +95,29 @@ def answer(path: Path, limits: TableLimits, arguments: Sequence[str]) -> Iterato
         if schemas[0][stripped[name]].is_nested():
             raise DataError(f"{path}: column {shown(name)}: a cell is a list or a structure; give plain cells")
     chosen = [polars.col(stripped[name]).alias(name) for name in columns]
-    scanned = polars.scan_parquet([str(Path(file).resolve()) for file in files], glob=False, hive_partitioning=False)
-    rows = scanned.select(chosen).group_by(columns).agg(polars.len().cast(polars.Int64).alias(REPEATS))
-    # The order of groups is not defined, and the hash of the rows depends on it.
-    frame = rows.collect(engine="streaming").sort(columns, nulls_last=True)
+    grouped = partial(_grouped, columns=columns, chosen=chosen)
+    try:
+        with damage_refused(path):
+            # The order of groups is not defined, and the hash of the rows depends on it.
+            frame = grouped(files).sort(columns, nulls_last=True)
+    except DataError:
+        # Which of them it is: the message names the file to save again.
+        for file in files:
+            with damage_refused(file):
+                grouped([file])
+        raise
     limits.check_cells(str(path), frame.height * frame.width)
     limits.check_bytes(str(path), int(frame.estimated_size()))
     yield {"count": frame.height, "columns": frame.width}, []
-    for name, dtype in frame.schema.items():
-        yield column_header(path, name, dtype, frame, limits)
+    with damage_refused(path):
+        for name, dtype in frame.schema.items():
+            yield column_header(path, name, dtype, frame, limits)
+
+
+def _grouped(files: Sequence[str], columns: list[str], chosen: list[Any]) -> Any:
+    """Return the distinct rows of files with their numbers of copies, read piece by piece."""
+    import polars
+
+    scanned = polars.scan_parquet([str(Path(file).resolve()) for file in files], glob=False, hive_partitioning=False)
+    rows = scanned.select(chosen).group_by(columns).agg(polars.len().cast(polars.Int64).alias(REPEATS))
+    return rows.collect(engine="streaming")

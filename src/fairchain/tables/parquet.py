@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, fields
 from importlib import import_module
 from importlib.util import find_spec
@@ -142,17 +142,24 @@ def main() -> None:
     _limit("RLIMIT_AS", limits.memory_bytes)
     # The parent ends this process in time, unless it was killed itself.
     _limit("RLIMIT_CPU", limits.seconds * THREADS)
-    import polars
-
     try:
         for header, buffers in import_module(module).answer(path, limits, sys.argv[3 + count :]):
             _write(header, buffers)
     except DataError as error:
         _write({"error": str(error)}, [])
+
+
+@contextmanager
+def damage_refused(path: str | Path) -> Iterator[None]:
+    """Turn every failure of polars about a file into a DataError that names the file."""
+    import polars
+
+    try:
+        yield
     # A panic of polars is not an Exception, so that no code catches it by accident; here it means a damaged file.
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError, ValueError) as error:
         reason = str(error).partition("\n")[0][:100]
-        _write({"error": f"{path}: damaged, or not a Parquet file ({shown(reason)}); save it again"}, [])
+        raise DataError(f"{path}: damaged, or not a Parquet file ({shown(reason)}); save it again") from None
 
 
 def _limit(name: str, most: int) -> None:
@@ -174,7 +181,7 @@ def answer(path: Path, limits: TableLimits, _arguments: Sequence[str] = ()) -> I
     import polars
 
     # Opened here, since polars takes a path for a pattern or an address.
-    with path.open("rb") as file:
+    with damage_refused(path), path.open("rb") as file:
         schema = polars.read_parquet_schema(file)
         limits.check_columns(str(path), len(schema))
         # A cell of a list can unpack to any size.
