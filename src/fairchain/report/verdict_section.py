@@ -78,8 +78,10 @@ def _pair(verdict: VerdictRecord) -> Markup | str:
 
 def _extremes(findings: Findings) -> Markup | None:
     """Return the rates of the two groups that differ most, in percent."""
-    rates = {group.name: group.estimate for group in findings.groups}
-    more, less, outcome = findings.widest
+    # Of the verdict itself, so that their difference is the gap above.
+    gap = findings.verdict.gap
+    more, less, outcome = gap.more, gap.less, gap.outcome
+    rates = {group.name: group.estimate for group in findings.verdict.groups if group.outcome == outcome}
     if findings.verdict.kind == "individual" or not {more, less} <= rates.keys() or rates[more] == rates[less]:
         return None
     about = "" if findings.verdict.delta == 0 else "about "
