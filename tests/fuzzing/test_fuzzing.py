@@ -8,6 +8,7 @@ all.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -22,10 +23,11 @@ from tests.fuzzing.targets import TARGETS, Target
 
 # In the default run: hostile files, whole files and some mutants of each format.
 FEW = 25
-# In `make test-all`, of each format; fewer where a known crash of the package that reads the file is not closed: a few
-# in a thousand damaged trees pass the trial in a process of their own and crash the package later.
+# In `make test-all`, of each format.
 MANY = 2_000
-FEWER = {"lightgbm": 50, "catboost": 200}
+# Not closed: a few in a thousand damaged trees pass the trial in a process of their own, and crash the package that
+# reads them later. So many are tried, and so large a share may crash; anything else is a failure as for other formats.
+CRASHING, FEWER, MOST_CRASHES = ("lightgbm", "catboost"), 500, 0.05
 # Their packages take seconds to import.
 HEAVY = ("torch", "keras", "h5", "xgboost", "xgboost ubj", "lightgbm", "catboost")
 # Native code reads these, and a crash would end the tests.
@@ -71,8 +73,12 @@ def test_hostile_files_and_some_mutants_of_what_native_code_reads_are_refused_or
 def test_many_mutants_are_refused_or_read(name: str) -> None:
     if not TARGETS[name].available and not os.environ.get("FAIRCHAIN_NO_SKIP"):
         pytest.skip(f"needs {', '.join(TARGETS[name].needs)}: make test-all runs this")
-    many = FEWER.get(name, MANY)
+    many = FEWER if name in CRASHING else MANY
     result = tried(name, 0, many)
+    crashes = {number for number, problem in result.failures.items() if problem.startswith("signal")}
+    if name in CRASHING:
+        assert len(crashes) <= MOST_CRASHES * many
+        result = replace(result, failures={n: p for n, p in result.failures.items() if n not in crashes})
     check(result)
     assert result.mutants == many
 
