@@ -51,7 +51,7 @@ class Processes(Executor):
         return self._threads.submit(self._call, fn, args, kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes, at once: nobody waits for what they are doing."""
+        """End the processes at once, whatever they are doing."""
         self._threads.shutdown(wait=False, cancel_futures=cancel_futures)
         with self._lock:
             self._closed = True
