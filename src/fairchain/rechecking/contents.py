@@ -65,7 +65,7 @@ def read_certificate(path: Path) -> tuple[Raw, Certificate[Raw] | FamilyCertific
             family = msgspec.convert(raw, FamilyCertificate)
             return raw, family, family_digest(raw) == family.digest
         return certificate_of(path, raw)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise CertificateError(f"{path}: not a fairchain certificate: {why}") from None
 
@@ -83,7 +83,7 @@ def certificate_of(path: Path, raw: Any) -> tuple[Raw, Certificate[Raw], bool]:
                 f"{VERSION}"
             )
         return raw, file, digest(raw) == file.digest
-    except (ValueError, RecursionError) as error:
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise CertificateError(BAD_EVIDENCE.format(path=path, why=why)) from None
 
@@ -92,7 +92,7 @@ def evidence_of(path: Path, file: Certificate[Raw], kind: type[Kind]) -> Kind:
     """Return the evidence as a record of this kind, or raise a CertificateError."""
     try:
         return msgspec.convert(file.evidence, kind)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise CertificateError(NOT_FAIRCHAIN_CERTIFICATE.format(path=path, error=error)) from None
 
 
