@@ -139,7 +139,7 @@ class RayExecutor(Executor):
         """Call a function in a process of the cluster."""
         ref = self._task.remote(fn, args, kwargs)
         future: Future[Any] = ref.future()
-        # Ray forgets a result that nobody refers to.
+        # Ray forgets a result without a reference.
         self._refs[future] = ref
         future.add_done_callback(lambda done: self._refs.pop(done, None))
         return future

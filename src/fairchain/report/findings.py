@@ -52,7 +52,7 @@ class Findings:
     about
         Who audited what, when and why, as the spec states it.
     support
-        The number of labelled rows of each group, where there are any: how well the data support what is said of it.
+        The number of labelled rows of each group, where there are any: how well the data support its rate.
     """
 
     title: str

@@ -165,7 +165,7 @@ def selection_part(findings: Findings, selection: SelectionTable | None, title: 
     if ratios:
         told.append("The impact ratio is a group's selection rate divided by the highest one.")
     if few:
-        told.append(f"Fewer than 30 labelled rows support what is said of {', '.join(few[:5])}.")
+        told.append(f"Fewer than 30 labelled rows support the rates of {', '.join(few[:5])}.")
     content = join(
         table(f"{title}: {selection.outcome}", heads, rows, tools=True),
         el("p", " ".join(filter(None, told)), class_="note"),
