@@ -1,6 +1,6 @@
 """Compares an audit of a transformer with its bare batched inference on the same texts.
 
-    python -m benchmarks.transformer_speed FOLDER [--texts N] [--turns N]
+    python -m benchmarks.transformer_speed FOLDER [--texts N] [--skip N] [--turns N]
 
 FOLDER is a model of `benchmarks.train_transformer`, or any folder of `save_pretrained`. Both sides tokenize the same
 comments, in batches of like length, on one thread; they take turns, and the median ratio of processor times counts.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import csv
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from time import process_time
@@ -26,13 +27,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--texts", type=int, default=8000)
+    parser.add_argument("--skip", type=int, default=0, help="leave out so many comments at the beginning of the data")
     parser.add_argument("--turns", type=int, default=5)
     options = parser.parse_args()
     torch = import_module("torch")
     torch.set_num_threads(1)
     (table,) = get_all(["toxicity"], progress=print)["toxicity"]
     with table.open(encoding="utf-8", newline="") as file:
-        texts = [row["comment"] for row, _ in zip(csv.DictReader(file), range(options.texts), strict=False)]
+        some = islice(csv.DictReader(file), options.skip, options.skip + options.texts)
+        texts = [row["comment"] for row in some]
     texts = list(dict.fromkeys(text for text in texts if text.strip()))
     library = import_module("transformers")
     model = library.AutoModelForSequenceClassification.from_pretrained(options.folder).eval()

@@ -13,7 +13,8 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import Model, as_frames, load_model, to_onnx
-from fairchain.models.adapters.from_function import AnswerMemo
+from fairchain.models.adapters.answer_memo import AnswerMemo
+from fairchain.models.adapters.from_function import CODE_NOT_CONVERTED
 from fairchain.models.base import (
     DEPENDS_ON_BATCH,
     LOADED_FOR_ANOTHER_SPEC,
@@ -27,7 +28,7 @@ from fairchain.models.frames import (
     ONE_HOT_IN_FRAME,
     FrameModel,
 )
-from fairchain.models.load import CLASS_NOT_MODEL, CODE_NOT_CONVERTED
+from fairchain.models.load import CLASS_IS_NOT_A_MODEL
 from tests.messages import says
 from tests.questions import category, integer, real, spec
 
@@ -85,7 +86,7 @@ def test_an_object_that_can_be_called_is_a_function() -> None:
 
     assert load_model(Scores(), spec()).predict(ROWS).tolist() == OLDER
     assert load_model(Scores().predict, spec()).predict(ROWS).tolist() == OLDER
-    with pytest.raises(ModelError, match=says(CLASS_NOT_MODEL)):
+    with pytest.raises(ModelError, match=says(CLASS_IS_NOT_A_MODEL)):
         load_model(Scores, spec())
 
 
@@ -366,7 +367,7 @@ def test_one_thread_at_a_time_unless_a_function_says_otherwise(thread_safe: bool
 
 
 def test_inputs_with_one_hash_keep_their_own_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairchain.models.adapters.from_function._hashes", lambda bits: np.zeros(len(bits), np.uint64))
+    monkeypatch.setattr("fairchain.models.adapters.answer_memo._hashes", lambda bits: np.zeros(len(bits), np.uint64))
     memo = AnswerMemo()
     for rows in ([3, 1, 4, 1], [5, 9, 2, 6, 3], [1, 5, 7, 7, 4]):
         values = np.array(rows, float)[:, None]

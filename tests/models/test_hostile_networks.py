@@ -12,11 +12,12 @@ from onnx import ModelProto, NodeProto, helper
 
 from fairchain.errors import ModelError
 from fairchain.models import Limits, OnnxModel
-from fairchain.models.edit.weights import Weights
+from fairchain.models.edit.weights import Weights, WeightUnit
 from fairchain.models.inspect.activations import layers_of
 from fairchain.models.inspect.cut import Cut
 from fairchain.models.onnx.file_checks import BUILT_IN, FUNCTIONS_TOO_DEEP, check_bytes, parse
-from fairchain.models.onnx.session import BATCH_DIMENSION_OUTSIDE
+from fairchain.models.onnx.session import BATCH_OUT_OF_RANGE
+from fairchain.system.untrusted_files import NOT_PLAIN_FILE
 from tests import hostile
 from tests.child import run_child
 from tests.messages import says
@@ -188,7 +189,7 @@ def test_a_huge_fixed_batch_is_refused_before_it_is_filled(size: int) -> None:
 def test_the_limit_of_a_fixed_batch_can_be_set() -> None:
     content = hostile.fixed_batch(4).SerializeToString()
     assert OnnxModel.from_bytes(content, "network", spec(), Limits(batch=4)).predict(ROWS).tolist() == [1, 0]
-    with pytest.raises(ModelError, match=says(BATCH_DIMENSION_OUTSIDE, limits_batch="3")):
+    with pytest.raises(ModelError, match=says(BATCH_OUT_OF_RANGE, limits_batch="3")):
         OnnxModel.from_bytes(content, "network", spec(), Limits(batch=3))
 
 
@@ -224,7 +225,7 @@ def test_a_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path, suffix: 
 
     path = tmp_path / f"network{suffix}"
     os.mkfifo(path)
-    with pytest.raises(ModelError, match="not a plain file"):
+    with pytest.raises(ModelError, match=says(NOT_PLAIN_FILE)):
         load_model(path, spec())
 
 
@@ -348,6 +349,33 @@ def test_units_are_followed_through_a_sum_only_along_another_axis(axis: int, kee
     model = OnnxModel.from_bytes(network.SerializeToString(), "network", spec())
     last = next(block for block in Weights(model).blocks if block.tensor == "last")
     assert (last.incoming is not None) == keeps
+
+
+@pytest.mark.parametrize(("axis", "keeps"), [(1, False), (2, True)])
+def test_units_are_joined_in_their_order_only_along_their_own_axis(axis: int, keeps: bool) -> None:
+    """Tensors of units put one after the other along another axis were taken for a row of all the units."""
+    nodes = [
+        node("MatMul", ["x", "v"], ["u"]),
+        node("MatMul", ["x", "w"], ["t"]),
+        *(node("Unsqueeze", [each, "new"], [f"{each}3"]) for each in "ut"),
+        node("Concat", ["u3", "t3"], ["joined"], axis=axis),
+        node("Flatten", ["joined"], ["flat"], axis=1),
+        node("MatMul", ["flat", "last"], ["y"]),
+    ]
+    network = linear(hostile.WEIGHTS)
+    del network.graph.node[:], network.graph.initializer[:]
+    network.graph.node.extend(nodes)
+    network.graph.initializer.extend(
+        [
+            constant("v", np.ones((2, 4))),
+            constant("w", np.ones((2, 4))),
+            constant("new", [1], np.int64),
+            constant("last", np.ones((8, 2))),
+        ]
+    )
+    model = OnnxModel.from_bytes(network.SerializeToString(), "network", spec())
+    last = next(block for block in Weights(model).blocks if block.tensor == "last")
+    assert last.incoming == (tuple(WeightUnit(layer, place) for layer in "ut" for place in range(4)) if keeps else None)
 
 
 def test_the_third_row_of_real_features_lies_between_the_first_two() -> None:

@@ -22,7 +22,7 @@ from fairchain.models.adapters.from_keras import (
     _check_weights,
     check_keras_file,
 )
-from fairchain.models.adapters.from_torch import TENSOR_MODULE
+from fairchain.models.adapters.from_torch import TENSOR_TYPE_DIFFERS
 from fairchain.models.base import DEPENDS_ON_BATCH
 from fairchain.models.load import load_model
 from fairchain.system.untrusted_files import NOT_PLAIN_FILE
@@ -45,7 +45,8 @@ def described(**layer: Any) -> bytes:
 
 
 def weights(**arrays: Any) -> bytes:
-    h5py = pytest.importorskip("h5py")
+    import h5py
+
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
         for name, array in arrays.items():
@@ -85,6 +86,7 @@ def test_damaged_members_and_members_that_come_twice_are_refused() -> None:
         unpacked(Path("model.keras"), buffer.getvalue(), 100_000, "a .keras file")
 
 
+@pytest.mark.boosting
 def test_weights_that_unpack_to_more_than_the_limit_are_refused() -> None:
     packed = weights(w=np.zeros((1000, 1000), np.float32))
     assert len(packed) < 100_000
@@ -93,6 +95,7 @@ def test_weights_that_unpack_to_more_than_the_limit_are_refused() -> None:
         _check_weights(Path("model.keras"), parts, SMALL)
 
 
+@pytest.mark.boosting
 def test_a_layer_that_is_larger_than_all_weights_is_refused_before_it_is_built() -> None:
     parts = {"config.json": described(units=400_000_000), "model.weights.h5": weights(w=np.zeros((4, 3), np.float32))}
     with pytest.raises(ModelError, match=says(LAYER_TOO_LARGE, key="units", part="400000000", elements="12")):
@@ -101,6 +104,7 @@ def test_a_layer_that_is_larger_than_all_weights_is_refused_before_it_is_built()
     _check_weights(Path("model.keras"), parts, SMALL)
 
 
+@pytest.mark.boosting
 @pytest.mark.parametrize("kind", [np.complex64, np.bool_, np.int8])
 def test_weights_of_keras_that_are_no_fractions_are_refused(kind: Any) -> None:
     parts = {"config.json": described(), "model.weights.h5": weights(w=np.ones((4, 3), kind))}
@@ -108,19 +112,23 @@ def test_weights_of_keras_that_are_no_fractions_are_refused(kind: Any) -> None:
         _check_weights(Path("model.keras"), parts, SMALL)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("kind", ["complex64", "bool", "int8"])
 def test_weights_of_torch_that_are_no_fractions_are_refused(tmp_path: Path, kind: str) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     module, path = torch.nn.Linear(2, 2), tmp_path / "state.pt"
     torch.save({name: value.to(getattr(torch, kind)) for name, value in module.state_dict().items()}, path)
-    with pytest.raises(ModelError, match=says(TENSOR_MODULE)):
+    with pytest.raises(ModelError, match=says(TENSOR_TYPE_DIFFERS)):
         load_model(module, spec(), weights=path)
     torch.save({name: value.double() for name, value in module.state_dict().items()}, path)
     assert load_model(module, spec(), weights=path).predict(np.ones((2, 2))).shape == (2,)
 
 
+@pytest.mark.torch
 def test_a_state_dict_that_unpacks_to_more_than_the_limit_is_refused(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     saved = io.BytesIO()
     torch.save({"weight": torch.zeros(2, 200_000), "bias": torch.zeros(2)}, saved)
     with zipfile.ZipFile(io.BytesIO(saved.getvalue())) as file:
@@ -132,16 +140,19 @@ def test_a_state_dict_that_unpacks_to_more_than_the_limit_is_refused(tmp_path: P
         load_model(torch.nn.Linear(2, 2), spec(), SMALL, weights=path)
 
 
+@pytest.mark.torch
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX pipes")
 def test_a_pipe_as_weights_is_refused_without_waiting(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     os.mkfifo(tmp_path / "state.pt")
     with pytest.raises(ModelError, match=says(NOT_PLAIN_FILE)):
         load_model(torch.nn.Linear(2, 2), spec(), weights=tmp_path / "state.pt")
 
 
+@pytest.mark.torch
 def test_a_module_that_answers_otherwise_in_large_batches_is_refused() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
 
     class Large(torch.nn.Module):  # type: ignore[misc, name-defined]
         def forward(self, x: Any) -> Any:
@@ -184,6 +195,7 @@ def test_a_bug_of_ours_is_not_hidden_behind_the_export_of_keras(monkeypatch: pyt
         from_keras.from_keras(Model(), spec())
 
 
+@pytest.mark.boosting
 def test_a_keras_file_that_is_replaced_after_its_check_is_not_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

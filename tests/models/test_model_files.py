@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ import fairchain
 from fairchain.errors import ModelError
 from fairchain.models import load_model
 from fairchain.models.adapters import model_files
+from fairchain.models.adapters.catboost_process import CatBoostFile
+from fairchain.models.adapters.lightgbm_text import checked_text
 from fairchain.models.adapters.model_files import (
     DAMAGED_MODEL_FILE,
     FILE_NEEDS,
     UNTRUSTED_TYPES,
     read_object,
 )
+from fairchain.models.adapters.native_reader import CRASHES
 from fairchain.models.adapters.socrates_file import NOT_SOCRATES_NETWORK
 from tests.messages import says
 from tests.models.mixed import LABELS, about, gap, people
@@ -134,6 +138,8 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], None]] = {
     "a loop to the first node": lambda tree: tree["right_children"].__setitem__(0, 0),
     "a column out of bounds": lambda tree: tree["split_indices"].__setitem__(0, 10**6),
     "a list that is too short": lambda tree: tree["split_conditions"].pop(),
+    "parent out of bounds": lambda tree: tree["parents"].__setitem__(1, 16384),
+    "parent of another node": lambda tree: tree["parents"].__setitem__(1, 2),
     "categories out of bounds": lambda tree: tree.update(
         categories_nodes=[0], categories_segments=[0], categories_sizes=[9], categories=[]
     ),
@@ -174,6 +180,96 @@ def test_trees_of_lightgbm_that_are_no_trees_are_refused(old: str, new: str, tmp
     path.write_text(text.replace(old, new, 1))
     with pytest.raises(ModelError, match=says(DAMAGED_MODEL_FILE, package="lightgbm")):
         read_object(path)
+
+
+@pytest.mark.boosting
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[linear_tree: 0]", "[linear_tree 0]"),
+        ("[max_bin: 255]", '[max_bin: 25"!'),
+        ("end of parameters", "end of paraeters"),
+        ("[lambdarank_norm: 1]", "Tree=2\nnum_leaves=5\nsplit_feat"),
+    ],
+)
+def test_damaged_parameters_of_lightgbm_never_reach_it(old: str, new: str, tmp_path: Path) -> None:
+    """These crashed LightGBM, some at once and some later; they belong to the training and decide nothing."""
+    frame, labels = people()
+    path, said, chosen = saved("lightgbm txt", tmp_path, frame, labels)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    verdict = fairchain.verify(path, about(frame, **said), data=frame)
+    assert verdict.gap.estimate == pytest.approx(gap(chosen, frame["sex"]), abs=1e-12)
+
+
+@pytest.mark.boosting
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"objective": "binary"},
+        {"objective": "multiclass", "num_class": 3},
+        {"objective": "regression", "linear_tree": True},
+        {"objective": "binary", "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5},
+        {"objective": "binary", "boosting": "dart"},
+        {"objective": "binary", "monotone_constraints": [1, 0]},
+    ],
+    ids=str,
+)
+def test_text_of_lightgbm_that_is_written_anew_predicts_the_same(settings: dict[str, Any]) -> None:
+    import lightgbm
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    rows = np.column_stack([random.integers(0, 10, 500), random.normal(size=500)])
+    labels = random.integers(0, settings.get("num_class", 2), 500)
+    trained = lightgbm.train({**settings, "verbose": -1, "num_threads": 1}, lightgbm.Dataset(rows, labels), 5)
+    text = trained.model_to_string()
+    anew = checked_text(text)
+    assert checked_text(anew) == anew
+    again = lightgbm.Booster(model_str=anew)
+    assert np.array_equal(again.predict(rows), trained.predict(rows))
+    assert again.params["objective"] == trained.params["objective"]
+
+
+def deep_tree(levels: int) -> str:
+    """Return LightGBM's text of one tree, each split of which has a leaf and the next split."""
+    splits = {
+        "split_feature": ["0"] * levels,
+        "threshold": ["0.5"] * levels,
+        "decision_type": ["2"] * levels,
+        "left_child": [str(-1 - place) for place in range(levels)],
+        "right_child": [*map(str, range(1, levels)), str(-1 - levels)],
+        "leaf_value": ["0.1"] * (levels + 1),
+    }
+    lines = [f"num_leaves={levels + 1}", "num_cat=0", *(f"{key}={' '.join(each)}" for key, each in splits.items())]
+    tree = "\n".join(["Tree=0", *lines, "is_linear=0", "shrinkage=1", "", "", ""])
+    head = (
+        f"tree\nversion=v4\nnum_class=1\nmax_feature_idx=0\nfeature_names=x\nfeature_infos=none\ntree_sizes={len(tree)}"
+    )
+    return f"{head}\n\n{tree}end of trees\n"
+
+
+def test_a_tree_too_deep_for_recursion_is_refused() -> None:
+    assert "right_child" in checked_text(deep_tree(900))
+    with pytest.raises(ValueError, match="levels"):
+        checked_text(deep_tree(30_000))
+
+
+@pytest.mark.boosting
+def test_a_crash_of_catboost_is_an_error_and_copies_have_processes_of_their_own(tmp_path: Path) -> None:
+    """Damaged files that CatBoost reads, and that crash it at some later row, do not end the caller."""
+    frame, labels = people()
+    path, _, chosen = saved("catboost cbm", tmp_path, frame, labels)
+    model = read_object(path)
+    assert isinstance(model, CatBoostFile)
+    copy = pickle.loads(pickle.dumps(model))
+    model._process.kill()
+    with pytest.raises(ModelError, match=says(DAMAGED_MODEL_FILE, package="catboost", why=CRASHES)):
+        model.predict(frame)
+    assert ((copy.predict(frame, prediction_type="Class") == LABELS[1]) == chosen).all()
+    copy._end()
+    assert copy._process.wait() < 0
 
 
 @pytest.mark.boosting

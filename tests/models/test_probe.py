@@ -9,7 +9,7 @@ import pytest
 
 from fairchain import ModelError, OnnxModel, example, load_spec
 from fairchain.models.base import random_inputs
-from fairchain.models.inspect.activations import NO_LAYER_TENSOR, Probe, layers_of
+from fairchain.models.inspect.activations import UNKNOWN_LAYER_OR_TENSOR, Probe, layers_of
 from fairchain.models.onnx.session import NOT_A_LAYER_OF_NUMBERS
 from tests.messages import says
 from tests.networks import constant, graph, node, save, value
@@ -57,9 +57,9 @@ def test_what_is_shown_is_what_the_graph_computes(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_not_there_comes_with_what_is_near() -> None:
-    with pytest.raises(ModelError, match=says(NO_LAYER_TENSOR, name2="relu9")):
+    with pytest.raises(ModelError, match=says(UNKNOWN_LAYER_OR_TENSOR, name2="relu9")):
         Probe(census(), CENSUS, ["relu9"])
-    with pytest.raises(ModelError, match=says(NO_LAYER_TENSOR)):
+    with pytest.raises(ModelError, match=says(UNKNOWN_LAYER_OR_TENSOR)):
         Probe(census(), CENSUS, ["zzzzzzz"])
 
 

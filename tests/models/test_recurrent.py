@@ -14,7 +14,7 @@ from fairchain.errors import ModelError
 from fairchain.models import OnnxModel, load_model
 from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import Probe, layers_of
-from fairchain.models.inspect.recurrent import SEQUENCES_ROWS, STATES_IN_ANOTHER_ORDER, StepProbe, steps_of
+from fairchain.models.inspect.recurrent import SEQUENCES_ARE_NOT_ROWS, STATES_IN_ANOTHER_ORDER, StepProbe, steps_of
 from fairchain.models.onnx.file_checks import RECURRENT_ADVICE
 from fairchain.spec import Spec
 from tests.messages import says
@@ -224,7 +224,7 @@ def test_an_operator_over_the_rows_is_refused() -> None:
     parts = [constant("w", layer.w), constant("r", layer.r), constant("b", layer.b), constant("zero", [0], np.int64)]
     made = graph(nodes, [value("x")], [value("y")], [*parts, *shapes])
     model = OnnxModel.from_bytes(made.SerializeToString(), "network", asked)
-    with pytest.raises(ModelError, match=says(SEQUENCES_ROWS, name2="rnn1", shape="16", rows="8")):
+    with pytest.raises(ModelError, match=says(SEQUENCES_ARE_NOT_ROWS, name2="rnn1", shape="16", rows="8")):
         StepProbe(model, asked, ["rnn1"])
 
 

@@ -18,7 +18,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from fairchain.errors import ModelError
 from fairchain.models import Limits
-from fairchain.models.onnx.file_checks import TWO_OPERATOR_VERSIONS, VERSION_OPERATORS_NETWORK, check_bytes
+from fairchain.models.onnx.file_checks import OPERATOR_VERSIONS_DIFFER, TWO_OPERATOR_VERSIONS, check_bytes
 from fairchain.models.onnx.row_independence import check_row_independence
 from tests.messages import says
 
@@ -220,6 +220,44 @@ def positions_that_are_regrouped(g: Graph) -> Any:
     return g.ReduceSum(g.Reshape(doubled, g.Concat(count, [2], [2], axis=0)), [1], keepdims=0)
 
 
+def _positions(g: Graph, first: Any, second: Any) -> Any:
+    """Return (rows, 2, 2): for each of two places of a row the position of an element."""
+    wide = g.Concat(g.rows(), [2], [1], axis=0)
+    return g.Concat(g.Expand(g.Unsqueeze(first, [1, 2]), wide), g.Expand(g.Unsqueeze(second, [1, 2]), wide), axis=2)
+
+
+def _numbers(g: Graph) -> Any:
+    return g.Range(0, g.Squeeze(g.rows(), [0]), 1)
+
+
+@attack
+def rows_numbered_backwards_at_several_places(g: Graph) -> Any:
+    back = g.Sub(g.Sub(g.rows(), [1]), _numbers(g))
+    return g.GatherND("x", _positions(g, back, g.Mul(_numbers(g), [0])))
+
+
+@attack
+def a_place_that_follows_from_the_number_of_the_row(g: Graph) -> Any:
+    return g.GatherND("x", _positions(g, _numbers(g), g.Mod(_numbers(g), [2])))
+
+
+@attack
+def numbered_positions_that_are_turned(g: Graph) -> Any:
+    wide = g.Concat(g.rows(), [2], [1], axis=0)
+    pairs = g.Concat(g.Expand(g.Unsqueeze(_numbers(g), [1, 2]), wide), g.Expand([[[0], [1]]], wide), axis=2)
+    flat = g.Reshape(g.Transpose(pairs, perm=[1, 0, 2]), g.Concat(g.rows(), [2, 2], axis=0))
+    return g.GatherND("x", flat)
+
+
+def test_a_row_that_picks_from_itself_at_several_places_is_proven() -> None:
+    g = Graph()
+    wide = g.Concat(g.rows(), [2], [1], axis=0)
+    pairs = g.Concat(g.Expand(g.Unsqueeze(_numbers(g), [1, 2]), wide), g.Expand([[[1], [0]]], wide), axis=2)
+    network = g.model(g.GatherND("x", pairs))
+    assert not is_dependent(network)
+    assert proven(network)
+
+
 @attack
 def constants_spread_in_front_of_rows(g: Graph) -> Any:
     spread = g.Expand([[0.0], [1.0], [2.0], [3.0]], g.Concat([4], g.rows(), axis=0))
@@ -371,7 +409,7 @@ def test_a_function_of_another_version_than_the_network_is_refused() -> None:
     opsets = [helper.make_opsetid("", 13)]
     network.functions.append(helper.make_function("own", "Own", ["x"], [inner[-1].output[0]], inner, opsets))
     assert is_dependent(network)
-    with pytest.raises(ModelError, match=says(VERSION_OPERATORS_NETWORK, version="13")):
+    with pytest.raises(ModelError, match=says(OPERATOR_VERSIONS_DIFFER, version="13")):
         proven(network)
 
 

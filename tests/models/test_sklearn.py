@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import warnings
@@ -18,6 +19,7 @@ from fairchain.models.adapters.converting import NOT_CONVERTED
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import words
 from fairchain.spec import CategoryFeature, Spec
+from tests.child import ROOT
 from tests.messages import says
 from tests.questions import category, integer, real, spec
 
@@ -27,7 +29,7 @@ pd: Any = pytest.importorskip("pandas")
 
 from sklearn.base import BaseEstimator, ClassifierMixin  # noqa: E402
 from sklearn.compose import make_column_transformer  # noqa: E402
-from sklearn.ensemble import RandomForestClassifier  # noqa: E402
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestClassifier  # noqa: E402
 from sklearn.linear_model import LinearRegression, LogisticRegression  # noqa: E402
 from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.neighbors import KNeighborsClassifier  # noqa: E402
@@ -93,8 +95,9 @@ def agree(estimator: Any, question: Spec, shown: Any, codes: list[Any]) -> Any:
         MLPClassifier((8,), max_iter=40, random_state=0),
         make_pipeline(StandardScaler(), SVC()),
         RandomForestClassifier(5, max_depth=5, random_state=0),
+        HistGradientBoostingClassifier(max_iter=8, random_state=0),
     ],
-    ids=["logistic", "network", "svm", "forest"],
+    ids=["logistic", "network", "svm", "forest", "boosting"],
 )
 def test_an_estimator_that_was_fitted_on_an_array(estimator: Any) -> None:
     question = spec(*NUMBERS)
@@ -313,6 +316,15 @@ def test_a_regressor_gives_a_score() -> None:
     assert 'decision = "logit"' in refused(estimator, spec(*NUMBERS))
 
 
+def test_boosted_trees_of_a_regressor_are_converted_too() -> None:
+    question = spec(*NUMBERS, decision="score", decision_threshold=115.0)
+    rows = people(question)
+    estimator = HistGradientBoostingRegressor(max_iter=8, random_state=0).fit(rows, rows[:, 0] + rows[:, 1])
+    model = load_model(estimator, question)
+    assert model.certifiable
+    assert model.predict(rows.astype(model.dtype)).tolist() == (estimator.predict(rows) > 115).astype(int).tolist()
+
+
 def test_the_logit_is_the_decision_function() -> None:
     rows = people(spec(*NUMBERS))
     estimator = fit(make_pipeline(StandardScaler(), LogisticRegression()), rows, richer(rows))
@@ -348,28 +360,35 @@ def test_an_estimator_is_recognised_without_an_import(monkeypatch: pytest.Monkey
     assert not is_estimator(LogisticRegression())
 
 
-HASHED = """
-import hashlib
-import numpy as np
-from sklearn.svm import SVC
-from fairchain import parse_spec, to_onnx
-rows = np.random.default_rng(0).integers(0, 5, (60, 2)).astype(float)
-spec = parse_spec({
-    "model": {"labels": ["no", "yes"]},
-    "feature": [{"name": name, "kind": "integer", "low": 0, "high": 4} for name in ("age", "hours")],
-    "property": {"kind": "difference", "protected": ["age"], "threshold": 0.1},
-})
-fitted = SVC().fit(rows, rows.sum(1) > 4)
-print(hashlib.sha256(to_onnx(fitted, spec)).hexdigest())
+# Prints a certificate of the pipeline in the file sys.argv[1], without its times.
+CERTIFIED = """
+import pickle, sys
+from fairchain import make_certificate, verify
+from fairchain.certificates import dump
+from tests.models.test_sklearn import TABLE
+from tests.questions import spec
+with open(sys.argv[1], "rb") as file:
+    fitted = pickle.load(file)
+print(dump(make_certificate(verify(fitted, spec(*TABLE), workers=1, certify=True), timed=False)))
 """
 
 
-def test_an_estimator_becomes_the_same_bytes_in_every_process() -> None:
+def test_a_pickled_pipeline_has_the_same_certificate_in_every_process(tmp_path: Path) -> None:
     """The converter keeps operator versions in a set, whose order follows the hash seed of the process."""
+    question = spec(*TABLE)
+    rows = people(question)
+    columns = make_column_transformer(
+        (OneHotEncoder(), ["highest degree", "children", "sex"]), (StandardScaler(), ["age", "rate"])
+    )
+    fitted = fit(
+        make_pipeline(columns, SVC()), table(question, rows)[:200], np.array(["no", "yes"])[richer(rows)][:200]
+    )
+    (tmp_path / "pipeline.pickle").write_bytes(pickle.dumps(fitted))
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", HASHED],
+            [sys.executable, "-c", CERTIFIED, tmp_path / "pipeline.pickle"],
             env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -11,7 +11,7 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import OnnxModel
-from fairchain.models.onnx.decision import NOT_SCORES_OR_LABELS, OUTPUT_NONE
+from fairchain.models.onnx.decision import NOT_SCORES_OR_LABELS, OUTPUT_IS_NOT_A_LABEL
 from tests.messages import says
 from tests.questions import category, integer, spec
 
@@ -107,5 +107,5 @@ def test_a_list_of_mappings_is_refused_with_a_remedy(tmp_path: Path) -> None:
 
 def test_unknown_texts_are_refused_with_a_remedy(tmp_path: Path) -> None:
     path = export(fitted("forest", ["granted", "denied"]), tmp_path / "network.onnx", zipmap=False)
-    with pytest.raises(ModelError, match=says(OUTPUT_NONE, repr="'no', 'yes'")):
+    with pytest.raises(ModelError, match=says(OUTPUT_IS_NOT_A_LABEL, repr="'no', 'yes'")):
         OnnxModel(path, spec(*FEATURES)).predict(rows(1) * 0)

@@ -13,8 +13,8 @@ from onnx import ModelProto, TensorProto
 
 from fairchain.errors import ModelError
 from fairchain.models import OnnxModel, as_frames, describe_input, load_model
-from fairchain.models.adapters.from_function import NO_FRAMES_OF_TEXTS
-from fairchain.models.base import DEPENDS_ON_BATCH, OUTPUT_SHAPE_INPUTS, random_inputs
+from fairchain.models.adapters.from_function import NO_FRAMES_OF_TEXTS, TEXTS_NOT_WORDS
+from fairchain.models.base import DEPENDS_ON_BATCH, OUTPUT_NOT_BY_ROW, random_inputs
 from fairchain.models.onnx.decision import OUTPUT_NOT_DECISION
 from fairchain.models.onnx.padding import padding_is_idle
 from fairchain.models.onnx.text_inputs import (
@@ -131,7 +131,7 @@ def test_as_many_steps_as_rows_are_told_apart(tmp_path: Path, rows: int) -> None
 
 def test_a_stated_layout_is_believed(tmp_path: Path) -> None:
     spec = text_spec(LENGTH, vectors=vectors(tmp_path, WIDTH)[0], layout="batch")
-    with pytest.raises(ModelError, match=says(OUTPUT_SHAPE_INPUTS)):
+    with pytest.raises(ModelError, match=says(OUTPUT_NOT_BY_ROW)):
         loaded(Network(Recurrent("GRU", WIDTH, 4)).onnx(time_first=True), spec)
 
 
@@ -330,7 +330,7 @@ def test_a_python_function_gets_texts(asked: Spec) -> None:
     assert model.predict(texts).tolist() == [0, 0]
     assert seen[-2:] == ["w1, W3!", " w0\n"]
     assert model.dtype == object
-    with pytest.raises(ModelError, match="gets texts as they are"):
+    with pytest.raises(ModelError, match=says(TEXTS_NOT_WORDS)):
         load_model(decide, asked)
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
-from fairchain import check, recheck, verify
+from fairchain import check, check_chain, explain, learn_chain, recheck, repair, to_onnx, verify
 from fairchain.certificates import write_certificate
 from fairchain.errors import ModelError
 from fairchain.models import load_model
+from fairchain.repairing.files import write_repair
 from fairchain.spec import parse_spec
 from tests.questions import changed
 from tests.text.builders import raw_question
@@ -22,6 +26,7 @@ transformers: Any = pytest.importorskip("transformers")
 torch: Any = pytest.importorskip("torch")
 tokenizers: Any = pytest.importorskip("tokenizers")
 
+SEED = 11
 TEXTS = (
     "Sunny people, they walk!",
     "The SUNNIES run; qwertzuiop",
@@ -32,14 +37,19 @@ TEXTS = (
     "green lake! " * 30,
 )
 
+LABELLED = tuple(zip((text.strip() for text in TEXTS), ("fine", "toxic") * 4, strict=False))
+
 
 @pytest.fixture(name="folder", scope="module")
 def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny BERT with random weights and a WordPiece vocabulary of its own."""
     folder = tmp_path_factory.mktemp("bert")
-    words = tokenizers.BertWordPieceTokenizer(lowercase=False)
-    words.train_from_iterator(TEXTS, vocab_size=120, min_frequency=1, show_progress=False)
-    torch.manual_seed(7)
+    # Not trained: which of equally frequent pieces come first differs from run to run.
+    letters = sorted(set("".join(TEXTS).replace(" ", "").replace("\t", "")))
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
+    pieces += ["sunny", "moon", "##ies", "green", "awful", "the", "people"]
+    words = tokenizers.BertWordPieceTokenizer(vocab=dict(zip(pieces, range(200), strict=False)), lowercase=False)
+    torch.manual_seed(SEED)
     config = transformers.BertConfig(
         vocab_size=words.get_vocab_size(),
         hidden_size=16,
@@ -87,7 +97,9 @@ def test_rates_equal_those_of_the_models_own_pipeline_text_by_text(folder: Path,
         "faith=moon": toxic[[2, 3, 4]].mean(),
         "faith=none": toxic[[5, 6]].mean(),
     }
-    assert any("2 texts are longer than the 24 tokens" in note for note in verdict.notes)
+    longer = sum(len(own.tokenizer(text)["input_ids"]) > 24 for text in TEXTS)
+    assert longer
+    assert any(f"{longer} texts are longer than the 24 tokens" in note for note in verdict.notes)
 
 
 def test_labels_may_come_in_another_order(folder: Path, tmp_path: Path) -> None:
@@ -126,6 +138,16 @@ def test_a_folder_has_a_certificate(folder: Path, tmp_path: Path) -> None:
         assert found.conclusion == "CONFIRMED"
 
 
+def test_a_pipeline_is_certified_as_a_network_with_its_tokenizer(folder: Path, tmp_path: Path) -> None:
+    own, texts = pipeline(folder), tmp_path / "texts.txt"
+    texts.write_text("\n".join(TEXTS), encoding="utf-8")
+    terms = {"a": ["sunny"], "b": ["moony", "moonies"]}
+    verdict = check(own, texts, text="comment", terms=terms, certify=True)
+    write_certificate(verdict, tmp_path / "c.json")
+    (tmp_path / "own.onnx").write_bytes(to_onnx(own, verdict.spec))
+    assert recheck(tmp_path / "c.json", tmp_path / "own.onnx", data=texts).conclusion == "CONFIRMED"
+
+
 def test_check_takes_a_folder(folder: Path) -> None:
     verdict = check(folder, {"comment": list(TEXTS)}, text="comment", terms={"a": ["sunny"], "b": ["moony"]})
     assert verdict.spec.model.labels == ("fine", "toxic")
@@ -142,7 +164,7 @@ def test_a_hostile_folder_is_refused(folder: Path, tmp_path: Path) -> None:
     spec = parse_spec(asked(tmp_path))
     for number, (key, value, message) in enumerate(
         [
-            ("auto_map", {"AutoModel": "evil.Evil"}, "asks for code of its own"),
+            ("auto_map", {"AutoModel": "evil.Evil"}, "auto_map"),
             ("num_hidden_layers", 10**6, "above 1,000"),
             ("vocab_size", 9_000_000, "a larger network than its weights"),
         ]
@@ -173,3 +195,158 @@ def test_what_is_not_ready_is_refused(folder: Path, tmp_path: Path) -> None:
     own.model.train()
     with pytest.raises(ModelError, match="training mode"):
         load_model(own, spec)
+
+
+@pytest.fixture(name="network", scope="module")
+def _network(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same model in ONNX with its tokenizer inside."""
+    target = tmp_path_factory.mktemp("onnx") / "bert.onnx"
+    target.write_bytes(to_onnx(folder, parse_spec(asked(target.parent))))
+    return target
+
+
+def values_of(texts: Sequence[str]) -> Any:
+    return np.array([[text] for text in texts], object)
+
+
+def test_a_network_with_its_tokenizer_decides_as_the_pipeline_does(folder: Path, network: Path, tmp_path: Path) -> None:
+    spec = parse_spec(asked(tmp_path))
+    expected = [answer["label"] for answer in pipeline(folder)(list(TEXTS), truncation=True)]
+    model = load_model(network, spec)
+    assert [spec.model.labels[label] for label in model.predict(values_of(TEXTS))] == expected
+    alone = [int(model.predict(values_of([text]))[0]) for text in TEXTS]
+    assert [spec.model.labels[label] for label in alone] == expected
+    # Texts that come again are not evaluated again, and keep their places.
+    again = model.predict(values_of([*TEXTS[::-1], *TEXTS]))
+    assert [spec.model.labels[label] for label in again] == [*expected[::-1], *expected]
+    with pytest.raises(ModelError, match='columns are "fine", "toxic"'):
+        load_model(network, parse_spec(changed(asked(tmp_path), "model.labels", ["toxic", "fine"])))
+
+
+def test_the_tokenizer_is_part_of_the_hash_of_a_network(folder: Path, network: Path, tmp_path: Path) -> None:
+    spec = parse_spec(asked(tmp_path))
+    other = onnx.load(network)
+    words = json.loads((folder / "tokenizer.json").read_text())
+    vocabulary = words["model"]["vocab"]
+    vocabulary["green"], vocabulary["awful"] = vocabulary["awful"], vocabulary["green"]
+    for each in other.metadata_props:
+        each.value = json.dumps(words) if each.key.endswith("/tokenizer.json") else each.value
+    onnx.save(other, tmp_path / "other.onnx")
+    one, two = (load_model(path, spec) for path in (network, tmp_path / "other.onnx"))
+    assert one.sha256 != two.sha256
+    assert not np.array_equal(one.scores(values_of(["green"])), two.scores(values_of(["green"])))
+
+
+def test_a_folder_with_a_network_in_place_of_weights_is_read(folder: Path, network: Path, tmp_path: Path) -> None:
+    spec = parse_spec(asked(tmp_path))
+    target = copied(folder, tmp_path / "folder")
+    (target / "model.safetensors").unlink()
+    bare = onnx.load(network)
+    del bare.metadata_props[:]
+    onnx.save(bare, target / "model.onnx")
+    model = load_model(target, spec)
+    assert np.array_equal(model.predict(values_of(TEXTS)), load_model(folder, spec).predict(values_of(TEXTS)))
+    verdict = check(target, {"comment": list(TEXTS)}, text="comment", terms={"a": ["sunny"], "b": ["moony"]})
+    assert verdict.spec.model.labels == ("fine", "toxic")
+
+
+def test_a_network_that_reads_its_padding_is_refused(network: Path, tmp_path: Path) -> None:
+    # The tokens of a text are averaged with those that fill it up.
+    table = numpy_helper.from_array(np.linspace(-1, 1, 400).reshape(200, 2).astype(np.float32), "table")
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gather", ["table", "input_ids"], ["each"]),
+            helper.make_node("ReduceMean", ["each"], ["logits"], axes=[1], keepdims=0),
+        ],
+        "mean",
+        [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "tokens"])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 2])],
+        [table],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    made.metadata_props.extend(onnx.load(network).metadata_props)
+    onnx.save(made, tmp_path / "bad.onnx")
+    with pytest.raises(ModelError, match="depends on the others in its batch"):
+        load_model(tmp_path / "bad.onnx", parse_spec(asked(tmp_path)))
+
+
+def test_a_certificate_of_a_network_with_its_tokenizer_is_confirmed(network: Path, tmp_path: Path) -> None:
+    spec = parse_spec(changed(asked(tmp_path, **{"as": "swapped"}), "model.path", str(network)))
+    write_certificate(verify(None, spec), tmp_path / "c.json")
+    found = recheck(tmp_path / "c.json", network, data=tmp_path / "texts.txt")
+    assert found.conclusion == "CONFIRMED"
+
+
+def test_a_product_chain_through_attention_blocks_reaches_labels_as_often_as_they_were_counted(
+    network: Path, tmp_path: Path
+) -> None:
+    spec = parse_spec(changed(asked(tmp_path), "model.path", str(network)))
+    plain, through = (
+        learn_chain(None, spec, units=units, rounds=1000, seed=3)
+        for units in ([], ["block1:kmeans=3", "block2", "layer1[2]"])
+    )
+    assert len(through) > len(plain)
+    for group in through.states[1:4]:
+        one, other = (check_chain(chain, 'P=? [ F "Y=toxic" ]', start=group).value for chain in (plain, through))
+        assert one == pytest.approx(other, abs=1e-12)
+
+
+def test_words_and_units_of_the_pooled_state_are_explained(network: Path, tmp_path: Path) -> None:
+    spec = parse_spec(changed(asked(tmp_path), "model.path", str(network)))
+    found = explain(None, spec, rounds=1000)
+    assert {unit.layer for unit in found.units} == {"layer1"}
+    assert len(found.units) == 16
+    assert all(unit.effect.low <= unit.effect.estimate <= unit.effect.high for unit in found.units)
+    assert found.words
+    assert all(word.effect.low <= word.effect.estimate <= word.effect.high for word in found.words)
+
+
+def test_a_repaired_head_has_a_certificate_and_is_loaded_again(network: Path, folder: Path, tmp_path: Path) -> None:
+    data = changed(changed(asked(tmp_path), "model.path", str(network)), "property.threshold", 0.5)
+    result = repair(None, parse_spec(data), iterations=10)
+    assert result.before.decision.name == "UNFAIR"
+    assert result.accepted
+    assert result.change == "last-layer"
+    path, certificate, _ = write_repair(result, tmp_path / "repaired")
+    assert recheck(certificate, path, data=tmp_path / "texts.txt").conclusion == "CONFIRMED"
+    again = load_model(path, parse_spec(data))
+    assert np.array_equal(again.predict(values_of(TEXTS)), result.model.predict(values_of(TEXTS)))
+    # True labels of the corpus are kept in sight.
+    (tmp_path / "texts.csv").write_text("comment,toxic\n" + "".join(f'"{text}",{label}\n' for text, label in LABELLED))
+    population = {**data["population"], "path": str(tmp_path / "texts.csv"), "column": "comment", "label": "toxic"}
+    labelled = repair(None, parse_spec({**data, "population": population}), iterations=10)
+    assert labelled.price is not None
+    assert (labelled.price.measure, labelled.price.inputs) == ("accuracy", len(TEXTS))
+    head = {"classifier.weight", "classifier.bias"}
+    assert {each.tensor.removeprefix("model.") for each in result.changes} <= head
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("tokenizer.json", {"added_tokens": 3}),
+        ("tokenizer.json", {"model": {"type": "WordPiece"}}),
+        ("tokenizer_config.json", {"model_max_length": "many"}),
+        ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["evil.Evil", None]}}),
+        ("config.json", {"id2label": ["fine", "toxic"]}),
+    ],
+)
+def test_a_hostile_tokenizer_in_a_network_is_one_message(
+    network: Path, tmp_path: Path, file: str, change: dict[str, Any]
+) -> None:
+    bad = onnx.load(network)
+    (held,) = [each for each in bad.metadata_props if each.key == f"fairchain/{file}"]
+    held.value = json.dumps({**json.loads(held.value), **change})
+    onnx.save(bad, tmp_path / "bad.onnx")
+    with pytest.raises(ModelError, match=r"bad\.onnx: "):
+        load_model(tmp_path / "bad.onnx", parse_spec(asked(tmp_path)))
+
+
+def test_a_tokenizer_that_fails_on_a_text_is_one_message(network: Path, tmp_path: Path) -> None:
+    bad = onnx.load(network)
+    (held,) = [each for each in bad.metadata_props if each.key == "fairchain/tokenizer.json"]
+    words = json.loads(held.value)
+    held.value = json.dumps({**words, "model": {**words["model"], "unk_token": "none such"}})
+    onnx.save(bad, tmp_path / "bad.onnx")
+    with pytest.raises(ModelError, match="tokenizer: failed with"):
+        load_model(tmp_path / "bad.onnx", parse_spec(asked(tmp_path))).predict(values_of(["\u03a9"]))

@@ -14,7 +14,7 @@ from onnx import FunctionProto, ModelProto, NodeProto, SparseTensorProto, Tensor
 from fairchain.errors import ModelError
 from fairchain.examples import example
 from fairchain.models import Limits, OnnxModel
-from fairchain.models.onnx.runtime import CALL_NETWORK_TOOK
+from fairchain.models.onnx.runtime import CALL_TOO_SLOW
 from tests.child import run_child
 from tests.messages import says
 from tests.networks import constant, graph, linear, node, save, value
@@ -338,7 +338,7 @@ def test_a_call_that_takes_too_long_is_broken_off(tmp_path: Path) -> None:
     first = [node("ConstantOfShape", ["shape"], ["m0"])]
     path = save(slow(first), tmp_path / "network.onnx")
     start = time.monotonic()
-    with pytest.raises(ModelError, match=says(CALL_NETWORK_TOOK, seconds="0.3")):
+    with pytest.raises(ModelError, match=says(CALL_TOO_SLOW, seconds="0.3")):
         OnnxModel(path, spec(), Limits(seconds=0.3)).predict(ROWS)
     assert time.monotonic() - start < 10
 
@@ -362,3 +362,28 @@ def test_a_network_needs_no_file_once_it_is_loaded(tmp_path: Path) -> None:
     model = OnnxModel(path, spec())
     save(linear(-WEIGHTS), path)
     assert model.predict(ROWS).tolist() == [1, 0]
+
+
+def test_probes_cuts_and_repairs_open_no_file_again(tmp_path: Path) -> None:
+    """The file is replaced by another network with the same names after it was checked, and then removed."""
+    from fairchain.models.edit.weights import Weights
+    from fairchain.models.inspect.activations import Probe
+    from fairchain.models.inspect.cut import Cut
+
+    def network(sign: int) -> ModelProto:
+        made = linear(sign * WEIGHTS)
+        made.graph.node.append(node("Identity", ["y"], ["z"]))
+        made.graph.output[0].name = "z"
+        return made
+
+    path = save(network(1), tmp_path / "network.onnx")
+    model = OnnxModel(path, spec())
+    save(network(-1), path)
+    for _ in range(2):
+        labels, shown = Probe(model, spec(), ["y"])(ROWS)
+        assert labels.tolist() == [1, 0]
+        assert Cut(model, "y", ROWS).predict(shown["y"], ROWS).tolist() == [1, 0]
+        weights = Weights(model)
+        assert np.array_equal(weights.values[weights.blocks[0].tensor], WEIGHTS)
+        assert OnnxModel.from_bytes(weights.network({}), "network", spec()).predict(ROWS).tolist() == [1, 0]
+        path.unlink(missing_ok=True)

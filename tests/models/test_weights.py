@@ -231,6 +231,67 @@ def test_units_are_not_followed_through_a_transposition_that_mixes_their_order()
     assert Weights(load(model)).outgoing(WeightUnit("h", 1)) == []
 
 
+def laid_out(kind: str, *between: onnx.NodeProto, wide: int = 8) -> OnnxModel:
+    """Four units for each of two steps, as (N, 2, 4), or as the channels of a convolution, (N, 4, 2), and a layer."""
+    shape = [0, 2, 2] if kind == "MatMul" else [0, 1, 3]
+    nodes = [
+        node("MatMul", ["x", "first"], ["m"]),
+        node("Reshape", ["m", "shape"], ["s"]),
+        node(kind, ["s", "v"], ["u"]),
+        *between,
+        node("MatMul", ["f", "last"], ["y"]),
+    ]
+    constants = [
+        constant("first", RANDOM.normal(size=(3, int(np.prod(shape[1:]))))),
+        onnx.numpy_helper.from_array(np.array(shape), "shape"),
+        constant("v", RANDOM.normal(size=(2, 4) if kind == "MatMul" else (4, 1, 2))),
+        constant("c", [[[0.5, 1.5]]]),
+        constant("last", RANDOM.normal(size=(wide, 2))),
+        *(onnx.numpy_helper.from_array(np.array([axis]), f"axis{axis}") for axis in (1, 2, 3)),
+    ]
+    return load(network(nodes, constants))
+
+
+FLAT = node("Flatten", ["t"], ["f"])
+TURNED = node("Transpose", ["u"], ["t"], perm=[0, 2, 1])
+
+
+@pytest.mark.parametrize(
+    ("model", "known"),
+    [
+        (laid_out("MatMul", node("Relu", ["u"], ["t"]), FLAT), True),
+        (laid_out("Conv", node("Relu", ["u"], ["t"]), FLAT), True),
+        (laid_out("MatMul", TURNED, FLAT), False),
+        (laid_out("Conv", TURNED, FLAT), False),
+        (laid_out("MatMul", node("Concat", ["u", "u"], ["t"], axis=1), FLAT, wide=16), False),
+        (laid_out("MatMul", node("Concat", ["u", "u"], ["t"], axis=2), FLAT, wide=16), True),
+        (laid_out("Conv", node("Concat", ["u", "u"], ["t"], axis=1), FLAT, wide=16), True),
+        (laid_out("Conv", node("Concat", ["u", "u"], ["t"], axis=2), FLAT, wide=16), False),
+        (laid_out("Conv", node("MaxPool", ["u"], ["t"], kernel_shape=[2]), FLAT, wide=4), True),
+        (laid_out("MatMul", node("MaxPool", ["u"], ["t"], kernel_shape=[1]), FLAT), False),
+        (laid_out("MatMul", node("ReduceSum", ["u", "axis1"], ["f"], keepdims=0), wide=4), True),
+        (laid_out("Conv", node("ReduceSum", ["u", "axis2"], ["f"], keepdims=0), wide=4), True),
+        (laid_out("Conv", node("Mul", ["u", "c"], ["t"]), FLAT), True),
+        (
+            laid_out("MatMul", node("Unsqueeze", ["u", "axis3"], ["w"]), node("Mul", ["w", "c"], ["t"]), FLAT, wide=16),
+            False,
+        ),
+    ],
+)
+def test_entries_of_a_tensor_that_is_laid_flat_are_those_that_their_unit_changes(model: OnnxModel, known: bool) -> None:
+    """Units of two steps were taken for channels, whose entries are in a row: a repair changed other weights."""
+    weights = Weights(model)
+    last = next(block for block in weights.blocks if block.tensor == "last")
+    assert (last.incoming is not None) == known
+    before = model.with_outputs(["f"]).run(PEOPLE, ["f"])[0]
+    for number in range(4 if known else 0):
+        values = weights.values["v"].copy()
+        np.moveaxis(values, 0 if values.ndim == 3 else 1, 0)[number] += 1.5
+        changed = OnnxModel.from_bytes(weights.network({"v": values}), "changed.onnx", QUESTION)
+        after = changed.with_outputs(["f"]).run(PEOPLE, ["f"])[0]
+        assert last.entries(WeightUnit("u", number)) == np.flatnonzero((before != after).any(axis=0)).tolist()
+
+
 def test_a_tunable_network_decides_like_the_saved_one() -> None:
     model = load(gemm())
     weights = Weights(model)

@@ -44,10 +44,10 @@ DEPENDS_ON_BATCH = (
 NON_DETERMINISTIC = (
     "{name}: is non-deterministic: {changed:,} of {count:,} answers differ for the same inputs; make it ready for "
     "inference: evaluation mode, no dropout, and no random numbers unless their seed follows from the row alone. If it "
-    "is random by design, say so: deterministic = false in [model]"
+    "is random by design, say so: deterministic = false in [model] (--not-deterministic)"
 )
 LOADED_FOR_ANOTHER_SPEC = "{name}: was loaded for a spec with other features or labels; load it with this one"
-OUTPUT_SHAPE_INPUTS = 'output "{output}" has shape {shape} for {rows} inputs; the first dimension must be the batch'
+OUTPUT_NOT_BY_ROW = 'output "{output}" has shape {shape} for {rows} inputs; the first dimension must be the batch'
 
 
 # Words of the texts that a model is tried with where there is no corpus.
@@ -211,7 +211,7 @@ def check_deterministic(
     """Refuse a model that answers the same inputs differently when they are evaluated again, or at another place.
 
     Up to 1000 inputs are evaluated twice, and one of them as often at once; fewer if the model is slow. Labels must be
-    equal, and scores but for rounding. If a share p of all answers is changed at random, it goes unnoticed with
+    equal, and scores up to rounding. If a share p of all answers is changed at random, it goes unnoticed with
     probability (1 - 2p(1 - p))^1000 if there are two labels: 2e-9 for p = 1%.
     """
     for count in EVALUATED_TWICE:
@@ -258,7 +258,7 @@ def check_digest(model: Model, inputs: NDArray[Any], digest: str) -> None:
 
 
 def same_answers(one: Answer, other: Answer) -> bool:
-    """Return whether two answers to the same rows are the same but for rounding, relative to the largest of them."""
+    """Return whether two answers to the same rows are the same up to rounding, relative to the largest of them."""
     if one.shape != other.shape:
         return False
     if one.dtype.kind != "f" or other.dtype.kind != "f":
@@ -273,7 +273,7 @@ def check_shape(name: str, rule: DecisionRule, answer: Any, rows: int) -> None:
     if isinstance(answer, np.ndarray) and shape and shape[0] == rows and answer.size == rows * rule.columns:
         return
     if not shape or shape[0] != rows or not answer.size:
-        problem = OUTPUT_SHAPE_INPUTS.format(output=rule.output, shape=shape, rows=rows)
+        problem = OUTPUT_NOT_BY_ROW.format(output=rule.output, shape=shape, rows=rows)
     elif rule.kind == "argmax":
         problem = (
             f'model.labels: output "{rule.output}" has {answer.size // rows} columns and the spec names '

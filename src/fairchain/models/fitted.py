@@ -37,6 +37,13 @@ _XGBOOST_ANSWERS: dict[str, Answers] = {
 _LIGHTGBM_PROBABILITIES = ("binary", "multiclass", "multiclassova", "cross_entropy")
 
 
+class OwnProcessModel:
+    """Base of models that another process evaluates: `kind` is the class of its package that it takes the place of."""
+
+    package: Package
+    kind: str
+
+
 @dataclass(frozen=True)
 class Fitted:
     """What a fitted model says about itself; None, or a column that is left out, means that it does not say.
@@ -128,6 +135,8 @@ def is_predictor(model: Any) -> bool:
 
 def package_of(model: Any) -> Package | None:
     """Return the package whose model this is, by its class and the classes that it derives from."""
+    if isinstance(model, OwnProcessModel):
+        return model.package
     roots = [base.__module__.partition(".")[0] for base in type(model).__mro__]
     return next((package for root, package in _PACKAGES.items() if root in roots), None)
 
@@ -151,12 +160,16 @@ def _common(model: Any, package: Package) -> dict[str, Any]:
             else "labels"
         )
     return {
-        "name": f"{package} {type(model).__name__}",
+        "name": f"{package} {_kind(model)}",
         "package": package,
         "classes": None if classes is None or not len(classes) else tuple(map(class_name, _plain(classes))),
         "width": int(width) if width is not None else None,
         "answers": kind,
     }
+
+
+def _kind(model: Any) -> str:
+    return model.kind if isinstance(model, OwnProcessModel) else type(model).__name__
 
 
 def class_name(value: Any) -> int | str:
@@ -276,9 +289,9 @@ def _catboost(model: Any) -> Fitted:
     columns = tuple(map(str, names))
     named = columns != tuple(str(place) for place in range(len(columns)))
     places = [*model.get_cat_feature_indices(), *model.get_text_feature_indices()]
-    # A plain CatBoost has classes if it was fitted as a classifier, and then predicts raw scores all the same.
-    native = type(model).__name__ == "CatBoost"
-    if native:
+    # A plain CatBoost has classes if it was fitted as a classifier, and still predicts raw scores.
+    native = _kind(model) == "CatBoost"
+    if native or isinstance(model, OwnProcessModel):
         found["answers"] = "probabilities" if found["classes"] else "scores"
     return Fitted(
         **found

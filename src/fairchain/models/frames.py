@@ -215,17 +215,17 @@ def _cells(feature: CategoryFeature, series: Any, column: NDArray[Any], codes: N
     """
     pandas = import_module("pandas")
     names = words(feature)
-    places = np.where(np.isnan(column), len(names), column).astype(np.intp)
     # The first row of each different cell, then of each value.
     rows = np.full(int(codes.max()) + 1, -1)
     rows[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
     rows = np.sort(rows[rows >= 0])[::-1]
+    places = np.where(np.isnan(column[rows]), len(names), column[rows]).astype(np.intp)
     first = np.full(len(names) + 1, -1)
-    first[places[rows]] = rows
+    first[places] = rows
     cells = series.array.take(np.maximum(first, 0)).astype(object)
-    other = rows[(rows != first[places[rows]]) & (places[rows] < len(names))]
+    other = np.flatnonzero((rows != first[places]) & (places < len(names)))
     if other.size:
-        one, two = series.iloc[other[-1]], cells[places[other[-1]]]
+        one, two = series.iloc[rows[other[-1]]], cells[places[other[-1]]]
         raise DataError(CELLS_ALIKE.format(column=feature.name, one=repr(one), two=repr(two)))
     categories = {str(each): each for each in getattr(series.dtype, "categories", ())}
     for place in np.flatnonzero(first[:-1] < 0).tolist():

@@ -15,8 +15,9 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from fairchain.errors import ModelError
+from fairchain.messages import in_a_line
 from fairchain.models.base import Model
-from fairchain.models.fitted import BOOSTING, is_predictor, package_of
+from fairchain.models.fitted import BOOSTING, fitted_of, is_predictor, package_of
 from fairchain.models.frames import FrameModel
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
@@ -52,8 +53,11 @@ NOT_A_MODEL = (
     "cannot use an object of type {type} as a model; give a file ({read}), a model of torch, scikit-learn, XGBoost, "
     "LightGBM, CatBoost or Keras, or a function of an array or, through fairchain.as_frames, of a frame"
 )
-CODE_NOT_CONVERTED = "{name}: Python code cannot be converted to ONNX; export the network"
-CLASS_NOT_MODEL = "{qualname}: is a class, not a model; give an instance of it, or its weights"
+URL_REFUSED = (
+    "{url}: a file cannot name a service that is asked, since whoever wrote it would choose who gets your data; give "
+    "the address yourself: --model (model=... in Python)"
+)
+CLASS_IS_NOT_A_MODEL = "{qualname}: is a class, not a model; give an instance of it, or its weights"
 
 
 def load_model(
@@ -73,19 +77,21 @@ def load_model(
     source
         A path: `.onnx`, `.keras` or `.json` (SOCRATES). Or `"python:package.module:name"`. Or an object: ONNX bytes
         or `ModelProto`, a torch `nn.Module`, a scikit-learn classifier or pipeline, a Keras model, a function of an
-        array, a function of a frame given through `as_frames`, or a model that was loaded before.
+        array, a function of a frame given through `as_frames`, a `Service` or its address, or a model that was loaded
+        before.
     spec
         Says what the inputs are, and what the output means where that cannot be seen.
     limits
         What an untrusted file may ask for.
     allow_python
-        Whether `python:` names are imported, which runs code. Never true for a name in a spec file.
+        Whether `python:` names are imported, which runs code, and services are asked. Never true for a name in a
+        spec file.
     weights
         A torch state dict to load into the module that `source` is, names, or makes without arguments.
     rows
-        The rows of the table that it will be asked about, if there is one: Python code is tried on some of them, is
-        asked for each distinct one once, and gets them as the frame has them that they came from. A model of another
-        package is then asked as it is; its `to_network` converts it.
+        The rows of the table that it will evaluate, if there is one: Python code is tried on some of them, is
+        called once for each distinct one, and gets them as the frame has them that they came from. A model of another
+        package is then called as it is; its `to_network` converts it.
     network
         Convert a model that can be converted to ONNX, also if there are rows.
 
@@ -101,6 +107,12 @@ def load_model(
     It returns an answer for each row: labels, a column of scores, or a score for each label.
     """
     direct = rows is not None and not network
+    if is_url(source):
+        if not allow_python:
+            raise ModelError(URL_REFUSED.format(url=in_a_line(source)[:200]))
+        from fairchain.models.adapters.from_service import Service
+
+        source = Service(source)
     if isinstance(source, str | os.PathLike):
         text = os.fspath(source)
         if not str(text).startswith(PYTHON):
@@ -110,13 +122,18 @@ def load_model(
         if not allow_python:
             raise _python_refused(str(text))
         source = import_named(str(text))
-    # Not by getattr: an object may run code of its own when it is asked for a name.
+    # Not by getattr: an object may run code of its own when a name is looked up.
     name = f"function {source.__qualname__}" if type(source) is FunctionType else type(source).__name__
-    # Models of other packages run while they are read; what they raise is handled there, but for attempts to exit.
+    # Models of other packages run while they are read; what they raise is handled there, except attempts to exit.
     with user_code(name, "failed while it was loaded with", exits_only=True):
         if weights is not None:
             source = _with_weights(source, weights, limits)
         return _from_object(source, spec, limits, rows, direct=direct)
+
+
+def is_url(source: Any) -> bool:
+    """Return whether a model is given by the address of a service."""
+    return isinstance(source, str) and source.lower().startswith(("http://", "https://"))
 
 
 def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
@@ -143,10 +160,7 @@ def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
     >>> to_onnx(spec.model.path, spec) == Path(spec.model.path).read_bytes()
     True
     """
-    loaded = load_model(model, spec, limits)
-    if not isinstance(loaded, OnnxModel):
-        raise ModelError(loaded.note or CODE_NOT_CONVERTED.format(name=loaded.name))
-    return loaded.content
+    return load_model(model, spec, limits).to_network().content
 
 
 def _from_file(path: Path, spec: Spec, limits: Limits | None, rows: TableRows | None, *, direct: bool) -> Model:
@@ -158,7 +172,10 @@ def _from_file(path: Path, spec: Spec, limits: Limits | None, rows: TableRows | 
     from fairchain.models.adapters.from_transformers import from_transformers, is_folder, read_folder
 
     if is_folder(path):
-        return from_transformers(read_folder(path), spec, rows)
+        found = read_folder(path)
+        if isinstance(found, bytes):
+            return OnnxModel.from_bytes(found, str(path), spec, limits)
+        return from_transformers(found, spec, rows)
     from fairchain.models.adapters.model_files import holds_object, read_object
 
     if holds_object(path):
@@ -237,7 +254,7 @@ def _with_weights(source: Any, weights: str | Path, limits: Limits | None) -> An
 
 
 def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows | None, *, direct: bool) -> Model:
-    """Load an object; `direct` says that it is asked as it is, and converted only when a network is needed."""
+    """Load an object; `direct` says that it is called as it is, and converted only when a network is needed."""
     if all(hasattr(type(source), part) for part in ("predict", "must_fit", "to_network")):
         loaded: Model = source
         loaded.must_fit(spec)
@@ -253,7 +270,7 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows
     from fairchain.models.adapters.from_transformers import from_transformers, is_transformer
 
     if is_transformer(source):  # which may be a torch module too
-        return from_transformers(source, spec, rows)
+        return from_transformers(source, spec, rows, direct=direct or rows is None)
     if is_keras(source):  # which may be a torch module too
         return from_keras(source, spec, limits, rows=rows, direct=direct)
     if is_module(source):
@@ -265,11 +282,23 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows
     if is_estimator(source) or is_predictor(source):
         return from_sklearn(source, spec, limits, rows=rows, direct=direct)
     if isinstance(source, type):
-        raise ModelError(CLASS_NOT_MODEL.format(qualname=source.__qualname__))
+        raise ModelError(CLASS_IS_NOT_A_MODEL.format(qualname=source.__qualname__))
     if isinstance(source, FrameModel) or callable(source):
-        from fairchain.models.adapters.from_function import from_function
-
-        return from_function(source, spec, rows)
+        return _from_callable(source, spec, rows)
     if hasattr(source, "predict"):
         raise ModelError(NOT_FITTED_ON_COLUMNS.format(type=type(source).__name__))
     raise ModelError(NOT_A_MODEL.format(type=type(source).__name__, read=READ))
+
+
+def _from_callable(source: Any, spec: Spec, rows: TableRows | None) -> Model:
+    """Load a service or a function."""
+    if "fairchain.models.adapters.from_service" in sys.modules:
+        from fairchain.models.adapters.from_service import Service, from_service
+
+        if isinstance(source, Service):
+            return from_service(source, spec, rows)
+    from fairchain.models.adapters.from_function import from_function
+
+    # A method of a model that was fitted on a frame takes frames too.
+    framed = not isinstance(source, FrameModel) and fitted_of(source).frames
+    return from_function(FrameModel(source) if framed else source, spec, rows)

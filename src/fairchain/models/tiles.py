@@ -68,7 +68,7 @@ class Tile:
     def predict(self, number: int, possible: Mask | None = None) -> Labels:
         """Return the class of each row; `number` chooses the rows that are evaluated alone too, if they must be.
 
-        Rows that are not `possible` are no inputs of the question, and need not have a class.
+        Rows that are not `possible` are not inputs of the question, and need not have a class.
         """
         return of_possible(self._predict, self._model, self.values, possible, number)
 

@@ -2,7 +2,7 @@
 
 onnxmltools converts XGBoost and LightGBM, and CatBoost writes ONNX itself. Here one matrix becomes an input for each
 feature, category values become the codes that the trees split on, and one output is kept. Category splits of XGBoost
-and CatBoost have no converter; such models are asked as they are.
+and CatBoost have no converter; such models are called as they are.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from fairchain.errors import ModelError
 from fairchain.messages import needs
+from fairchain.models.adapters.catboost_process import CatBoostFile
 from fairchain.models.adapters.estimator_inputs import category_codes
 from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
 from fairchain.models.adapters.sklearn_network import ML_OPSET, keep_one_output
@@ -26,6 +27,7 @@ from fairchain.models.frames import column_name
 from fairchain.models.onnx.feature_encoding import words
 from fairchain.spec import CategoryFeature, Feature, Spec
 
+NO_CATEGORY_SPLITS = "{package}'s splits by category have no converter"
 # The name of the one input that converters make.
 MATRIX = "matrix"
 
@@ -75,7 +77,7 @@ def _initial(fitted: Fitted) -> list[tuple[str, Any]]:
 
 def _xgboost(model: Any, fitted: Fitted) -> Any:
     if fitted.category_columns:
-        raise ModelError("XGBoost's splits by category have no converter")
+        raise ModelError(NO_CATEGORY_SPLITS.format(package="XGBoost"))
     convert = _onnxmltools().convert_xgboost
     booster = model if fitted.native else model.get_booster()
     if booster.attr("best_iteration") is not None and not fitted.native:
@@ -91,14 +93,17 @@ def _lightgbm(model: Any, fitted: Fitted) -> Any:
 
 
 def _catboost(model: Any, fitted: Fitted) -> Any:
-    from onnx import helper, load_model
+    from onnx import helper, load_model, load_model_from_string
 
     if fitted.category_columns:
-        raise ModelError("CatBoost's splits by category have no converter")
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        model.save_model(str(path), format="onnx")
-        made = load_model(str(path))
+        raise ModelError(NO_CATEGORY_SPLITS.format(package="CatBoost"))
+    if isinstance(model, CatBoostFile):
+        made = load_model_from_string(model.network())
+    else:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "model.onnx"
+            model.save_model(str(path), format="onnx")
+            made = load_model(str(path))
     matrix = made.graph.input[0]
     for node in made.graph.node:
         node.input[:] = [MATRIX if each == matrix.name else each for each in node.input]

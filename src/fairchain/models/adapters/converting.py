@@ -1,6 +1,6 @@
 """What adapters share: a model is evaluated as it is, or converted to a network if the two agree; archives.
 
-About the rows of a table a model is asked as it is, since converting takes longer than its answers. A converted network
+On the rows of a table a model is called as it is, since converting takes longer than its answers. A converted network
 is faster for many drawn inputs, can be hashed and saved, and so can be certified. Where conversion fails, the verdict
 is about the model all the same, and a note says why there is no certificate.
 """
@@ -104,7 +104,7 @@ def _other_labels(network: OnnxModel, original: FunctionModel, rows: TableRows) 
 def same_scores(
     network: OnnxModel, function: Callable[[Any], Any], spec: Spec, show: Callable[[Any], Any] | None = None
 ) -> bool:
-    """Return whether a network and the function it was made from give the same scores, but for rounding.
+    """Return whether a network and the function it was made from give the same scores, up to rounding.
 
     `show` makes the function's argument of feature values; by default the array that a network with one input gets.
     """

@@ -1,4 +1,4 @@
-"""XGBoost, LightGBM and CatBoost: estimators and native boosters, asked as they are or converted to ONNX.
+"""XGBoost, LightGBM and CatBoost: estimators and native boosters, called as they are or converted to ONNX.
 
 A model that was fitted on a frame is shown a frame, with category columns as the categories that it was fitted on. What
 can be converted is in `boosting_network`; files of these packages are read in `boosting_files`.

@@ -2,18 +2,21 @@
 
 The answer is read by the same rule as a network's output. A function cannot be hashed or run by another party, so that
 there is no certificate about it, unless it is a model that can be converted to a network. A function may be slow, or a
-service that costs money: about rows of a table it is asked for each distinct input once, whatever asks (`AnswerMemo`).
+service that costs money: of a table it evaluates each distinct row once, whatever needs it (`AnswerMemo`).
+Answers of a service, and of a function given through `journaled`, are kept in a journal (`models/journal.py`) too.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dis import get_instructions
 from functools import partial
 from pathlib import Path
-from time import perf_counter, process_time
+from threading import Event
+from time import perf_counter
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +24,10 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from fairchain.errors import ModelError, UnansweredError
+from fairchain.errors import ExecutorError, ModelError, SpecError, UnansweredError
 from fairchain.executors import Workers
 from fairchain.executors.tasks import Remade
+from fairchain.models.adapters.answer_memo import FASTER, REPEATED, AnswerMemo, Values
 from fairchain.models.base import (
     BATCHES,
     Answer,
@@ -35,14 +39,14 @@ from fairchain.models.base import (
     digest_of_labels,
     must_fit,
     random_inputs,
-    same_answers,
 )
 from fairchain.models.fitted import is_predictor
 from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name, fits_own_frame, make_frame
+from fairchain.models.journal import Journal, Journaled, JournaledFunction, StoppedError, as_array
 from fairchain.models.onnx.decision import ONE_COLUMN, DecisionRule, Ends, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.inputs import plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
-from fairchain.spec import Spec, TextFeature
+from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature
 from fairchain.system.user_code import user_code
 from fairchain.tables import TableRows
 from fairchain.tables.frames import has_masked
@@ -50,194 +54,34 @@ from fairchain.tables.frames import has_masked
 if TYPE_CHECKING:
     from fairchain.models.onnx.session import OnnxModel
 
-Values = NDArray[Any]
-# Inputs on which a function is tried and that it is asked for twice; where an answer takes less than `QUICK` seconds,
-# one of `SHARE` inputs of every batch is repeated.
-REPEATED, QUICK, SHARE = 16, 1e-4, 64
-# Seconds for an answer of a model in this process below which finding it among those kept takes as long.
-NOTHING = 3e-5
 # Rows on which a model of a known package is tried, which costs processor time alone: enough to tell what a call costs
 # from what each row costs.
 TRIED = 512
-# An odd number whose multiples differ in their high bits.
-HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 # Seconds of a call of a local model from which on it is divided among workers.
 DIVIDED = 1.0
-# How many times as many rows as in the last call may be in the next one.
-FASTER = 64
+# Seconds of a call of a slow function whose answers are kept, and of all requests to a service between two looks at
+# whether the run should stop; so many requests of each connection at least, or connections would wait for each other.
+KEPT_EVERY, SERVICE_SECONDS, LEAST_WAVES = 1.0, 2.0, 4
+CODE_NOT_CONVERTED = "{name}: Python code cannot be converted to ONNX; export the network"
+SERVICE_NOT_CONVERTED = "{name}: a service cannot be converted to ONNX; give the model itself"
+GIVE_FRAMES = "if it takes a frame with the columns of the table, give fairchain.as_frames(function)"
 NO_FRAMES_OF_TEXTS = "{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
-ANSWERS_CHANGE = (
-    "{name}: answers the same input differently when it is asked again in another batch; make it ready for inference: "
-    "evaluation mode, no random numbers, nothing computed across rows of a batch. "
-    "If it is random by design, say so: deterministic = false in [model]"
+TEXTS_NOT_WORDS = (
+    '{name}: gets texts as they are, and feature "{feature}" has vectors or vocabulary and length, which are for '
+    "networks of words; remove these keys from the [[feature]]"
 )
-
-
-class AnswerMemo:
-    """The answers to inputs that were asked for, so that each distinct input is asked for once.
-
-    Not those of a local model that answers faster than they are found again.
-
-    A function must give the same answer to the same input whatever else is in the batch. So some inputs are repeated
-    in a later batch: `REPEATED` of them once, and as long as the function is fast also a share of every batch.
-    `local`: answers cost processor time alone.
-    """
-
-    def __init__(self, local: bool = False) -> None:
-        self._local = local
-        # The inputs as bits with their answers; their hashes in order, and the place of each in both.
-        self._inputs: NDArray[np.uint64] | None = None
-        self._answers: Answer | None = None
-        self._hashes, self._places = np.empty(0, np.uint64), np.empty(0, np.intp)
-        self._lock = threading.Lock()
-        # The number of each text that was asked for, where inputs are texts.
-        self._texts: dict[str, int] = {}
-        # The last batch with its answers, and whether inputs were repeated yet.
-        self._last: tuple[Values, Answer] | None = None
-        self._repeated = False
-        # The rows of the table, the places of those on which the function was tried, and their answers.
-        self._table: tuple[Values, NDArray[np.intp], Answer] | None = None
-        # Rows and seconds of the last call, the seconds for each further row, and the rows of all calls.
-        self._call = (0, 0.0)
-        self._seconds_per_row = 0.0
-        self.asked = 0
-        # Under a budget of evaluations no more inputs are repeated than the first ones.
-        self.sparing = False
-
-    def __call__(self, values: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
-        """Return the answer to each row of doubles, or to each text; `ask` is called with the distinct new ones.
-
-        Several threads may call it; what two of them ask for at the same time is asked for twice.
-        """
-        if self._local and not self.sparing and 0 < self._seconds_per_row < NOTHING:
-            return self._asked(values, ask, name)
-        bits = np.ascontiguousarray(self._as_numbers(values), np.float64).view(np.uint64)
-        hashes = _hashes(bits)
-        with self._lock:
-            places = self._find(bits, hashes)
-        unknown = np.flatnonzero(places < 0)
-        if unknown.size:
-            fresh, fresh_bits = values, bits
-            if unknown.size < len(values):
-                fresh, fresh_bits, hashes = values[unknown], bits[unknown], hashes[unknown]
-            new, same = _distinct(fresh_bits, hashes)
-            if len(new) < len(fresh):
-                fresh, fresh_bits = fresh[new], fresh_bits[new]
-            answers = self._asked(fresh, ask, name)
-            with self._lock:
-                self._inputs = fresh_bits if self._inputs is None else np.concatenate([self._inputs, fresh_bits])
-                self._answers = answers if self._answers is None else np.concatenate([self._answers, answers])
-                places[unknown] = len(self._inputs) - len(new) + same
-        assert self._answers is not None
-        return np.asarray(self._answers[places])
-
-    def _as_numbers(self, values: Values) -> Values:
-        """Return rows of numbers as they are, and the number of each text."""
-        if values.dtype != object:
-            return values
-        with self._lock:
-            numbers = [self._texts.setdefault(text, len(self._texts)) for text in values[:, 0].tolist()]
-        return np.array(numbers, np.float64)[:, None]
-
-    def _find(self, bits: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
-        """Return the place of each input among those with an answer, -1 for an unknown one."""
-        if self._inputs is None:
-            return np.full(len(bits), -1)
-        if len(self._places) < len(self._inputs):
-            every = _hashes(self._inputs)
-            self._places = np.argsort(every, kind="stable")
-            self._hashes = every[self._places]
-        near = np.minimum(np.searchsorted(self._hashes, hashes), len(self._places) - 1)
-        places = np.full(len(bits), -1)
-        alike = np.flatnonzero(self._hashes[near] == hashes)
-        found = self._places[near[alike]]
-        same = (self._inputs[found] == bits[alike]).all(axis=1)
-        places[alike[same]] = found[same]
-        return places
-
-    def _timed(self, rows: int, seconds: float) -> None:
-        """Record how long a call took. Most of a small one is often the same for any number of rows."""
-        before, took = self._call
-        self._seconds_per_row = seconds / rows
-        if rows > 4 * before > 0:
-            further = (seconds - took) / (rows - before)
-            self._seconds_per_row = min(self._seconds_per_row, max(further, seconds / rows / FASTER))
-        self._call, self.asked = (rows, seconds), self.asked + rows
-
-    @property
-    def speed(self) -> tuple[int, float]:
-        """How many rows the last batch had, and the seconds for each."""
-        return len(self._last[0]) if self._last is not None else 1, self._seconds_per_row
-
-    def _asked(self, fresh: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
-        # Another thread may replace it meanwhile.
-        last, count = self._last, 0
-        if last is not None:
-            count = 0 if self._repeated else REPEATED
-            if self._seconds_per_row < QUICK and not self.sparing:
-                count = max(count, len(fresh) // SHARE)
-            count = min(count, len(last[0]))
-        start = perf_counter(), process_time()
-        if not count or last is None:
-            answers = ask(fresh)
-        else:
-            if self._table is not None and fresh is self._table[0]:
-                answers, count = ask(fresh), 0
-                self._compare(self._table[2], answers[self._table[1]], name)
-            else:
-                answers = ask(np.concatenate([fresh, last[0][count - 1 :: -1]]))
-                self._compare(last[1][:count], answers[len(fresh) :][::-1], name)
-            answers, self._repeated = answers[: len(fresh)], True
-        elapsed, worked = perf_counter() - start[0], process_time() - start[1]
-        # What a local model costs is its own work, not that of other processes on the machine.
-        self._timed(len(fresh) + count, min(elapsed, worked) if self._local else elapsed)
-        self._last = fresh, answers
-        return answers
-
-    def tried(self, table: Values, places: NDArray[np.intp], answers: Answer) -> None:
-        """Record the answers to some rows of the table, which are compared when the whole table is asked for."""
-        self._table = table, places, answers
-
-    def repeat(self, ask: Callable[[Values], Answer], name: str) -> None:
-        """Ask for the last batch again, in the opposite order."""
-        if self._last is not None and not self._repeated:
-            values, answers = self._last
-            self._compare(answers, ask(values[::-1])[::-1], name)
-            self.asked += len(values)
-            self._repeated = True
-
-    def _compare(self, before: Answer, again: Answer, name: str) -> None:
-        if not same_answers(before, again):
-            raise ModelError(ANSWERS_CHANGE.format(name=name))
-
-
-def _distinct(bits: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the places of the distinct rows in order, and for each row which of these it is equal to."""
-    ordered, every = np.sort(hashes), np.arange(len(hashes))
-    if (ordered[1:] != ordered[:-1]).all():
-        return every, every
-    order = np.argsort(hashes, kind="stable")
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    twins = np.empty(len(hashes), np.intp)
-    twins[order] = np.repeat(order[starts], np.diff(starts, append=len(hashes)))
-    # Different rows with one hash, which hardly ever happens, are asked for one by one.
-    equal = np.where((bits == bits[twins]).all(axis=1), twins, every)
-    new = np.unique(equal)
-    return new, np.searchsorted(new, equal)
-
-
-def _hashes(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a hash of each row."""
-    hashes = np.zeros(len(bits), np.uint64)
-    for column in bits.T:
-        hashes = (hashes ^ column) * HASH_FACTOR
-        hashes ^= hashes >> np.uint64(29)
-    return hashes
-
-
 RANDOM = (
     "The model is declared random (deterministic = false): probabilities include its own randomness, decisions are "
-    "taken to be independent of each other, and a second run gives other counts."
+    "taken to be independent of each other, and a second run gives other counts: a recheck cannot run it again bit by "
+    "bit, and repeats the question with fresh draws."
+)
+BUDGET_SPENT = (
+    "guarantee.budget.evaluations: {used:,} of {budget:,} are used, and {more:,} further inputs are needed; allow "
+    "more, or leave the budget out"
+)
+RANDOM_IN_ONE_PROCESS = (
+    "{name}: is random by itself, and is evaluated by one process: copies in several could draw the same numbers; "
+    "leave the executor out"
 )
 
 
@@ -264,8 +108,8 @@ class FunctionModel:
     maker
         The operator that would compute a single column in a network: "Sigmoid" for probabilities.
     rows
-        (rows, features): the rows of a table that it will be asked about. Then it is tried on some of them, not on
-        random inputs, and its answers are kept: each distinct row is asked for once.
+        (rows, features): the rows of a table that it will evaluate. Then it is tried on some of them, not on
+        random inputs, and its answers are kept: each distinct row is evaluated once.
     local
         Whether its answers cost processor time alone, as those of a fitted estimator do: then it is tried on more
         rows, unless the spec has a budget of evaluations.
@@ -280,6 +124,8 @@ class FunctionModel:
     """
 
     sha256 = ""
+    # How many inputs a costly model may be asked for, by whatever asks; `prepare.gather` sets it.
+    most: float | None = None
     # Whether copies in other processes decide alike as far as can be seen: code without a state of its own.
     stateless = False
     later: Callable[..., OnnxModel | FunctionModel] | None = None
@@ -298,9 +144,22 @@ class FunctionModel:
         local: bool = False,
     ) -> None:
         self.name, self.note, self.local = name, note, local
-        # A random model is asked anew each time.
-        kept = rows is not None and spec.model.deterministic
-        self._memo = AnswerMemo(local) if kept else None
+        # Answers of a service, or of a function that is slow, are kept in a journal. Not by getattr: a callable of the
+        # user may well have a `client` of its own.
+        kept_by = function if isinstance(function, Journaled) else None
+        self._journal: Journal | None = getattr(kept_by, "journal", None)
+        self.costly = self._journal is not None
+        # A random model is evaluated anew each time.
+        kept = (rows is not None or self.costly) and spec.model.deterministic
+        self._memo = AnswerMemo(local, self.costly) if kept else None
+        # How often each input was asked for; of random models by all together, since no answer is used twice.
+        self._used: Counter[bytes] = Counter()
+        if kept_by is not None and not spec.model.deterministic:
+            self._used = kept_by.used
+        self._used_before = self._used.total()
+        self._stop: Event | None = None
+        self._tick: Callable[[int], None] | None = None
+        self._each = 0.0
         # Where the features of `show` are in the values, if the spec has others too.
         self._places: list[int] | None = None
         self._function, self._spec = function, spec
@@ -319,7 +178,7 @@ class FunctionModel:
             chosen = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), tried)).astype(np.intp))
             inputs = rows[chosen]
         else:
-            inputs = random_inputs(spec.described, 3)
+            inputs = random_inputs(spec.described, REPEATED if self.costly and kept else 3)
         # About these a copy in another process must decide alike; random inputs are enough of them.
         self._tried: Values | None = inputs if self._memo is not None else random_inputs(spec.described, REPEATED)
         first = self._answers(inputs)
@@ -337,15 +196,15 @@ class FunctionModel:
             check_deterministic(name, spec.described, self.scores)
             check_rows_apart(name, spec.described, self.scores, self.dtype)
         elif rows is not None and len(rows) <= REPEATED:
-            # All rows are known now, so that none would be asked for again in a later batch.
+            # All rows are known now, so that none would be evaluated again in a later batch.
             self._memo.repeat(self._call, name)
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy everything but locks and answers so far into another process, which checks that it decides alike."""
-        left_out = dict.fromkeys(("_lock", "_memo", "_workers", "later"))
-        digest = ""
-        if self._tried is not None and self._spec.model.deterministic:
-            digest = digest_of_labels(self, self._tried)
+        if not self._spec.model.deterministic:
+            raise ExecutorError(RANDOM_IN_ONE_PROCESS.format(name=self.name))
+        left_out = dict.fromkeys(("_lock", "_memo", "_workers", "later", "_tick", "_stop"))
+        digest = "" if self._tried is None else digest_of_labels(self, self._tried)
         return {**self.__dict__, **left_out, "agreed": digest, "kept": self._memo is not None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -382,18 +241,48 @@ class FunctionModel:
         """
         made = self if self.later is None else self.later(spec or self._spec, rows=rows)
         if isinstance(made, FunctionModel):
-            raise ModelError(made.note or f"{self.name}: Python code cannot be converted to ONNX; export the network")
+            if self.service is not None:
+                raise ModelError(SERVICE_NOT_CONVERTED.format(name=self.name))
+            # A note that the model is random is not a reason.
+            raise ModelError(made.note.removesuffix(RANDOM).rstrip() or CODE_NOT_CONVERTED.format(name=self.name))
         return made
 
     @property
-    def asked(self) -> int:
-        """How many inputs the function was asked for, repeated ones too; 0 unless it is about the rows of a table."""
-        return self._memo.asked if self._memo is not None else 0
+    def evaluated(self) -> int:
+        """How many inputs it evaluated, repeated ones too; 0 unless it is about the rows of a table, or costly."""
+        if self.costly:
+            return self._used.total() - self._used_before
+        return self._memo.evaluated if self._memo is not None else 0
 
     def spare(self) -> None:
         """Repeat no more inputs than the first ones: a budget of evaluations is stated."""
         if self._memo is not None:
             self._memo.sparing = True
+
+    @property
+    def tried_digest(self) -> tuple[str, int]:
+        """The hash of the decisions about the inputs on which the model was tried, and how many these are."""
+        if self._tried is None or not self._spec.model.deterministic:
+            return "", 0
+        return digest_of_labels(self, self._tried), len(self._tried)
+
+    @property
+    def service(self) -> Any:
+        """The service that is asked, with its client; None for a function."""
+        function = self._function
+        return function if isinstance(function, Journaled) and function.client is not None else None
+
+    @contextmanager
+    def watched(self, stop: Event, tick: Callable[[int], None] | None = None) -> Iterator[None]:
+        """Raise a StoppedError as soon as `stop` is set; call `tick` with the number of inputs of each answer.
+
+        For models whose answers are kept in a journal: nothing that was answered is lost.
+        """
+        self._stop, self._tick = stop, tick
+        try:
+            yield
+        finally:
+            self._stop = self._tick = None
 
     @contextmanager
     def spread_over(self, workers: Workers) -> Iterator[None]:
@@ -407,6 +296,8 @@ class FunctionModel:
 
     def _spread(self, values: Values) -> Answer:
         """Return the answers to some rows, from several workers."""
+        if self._journal is not None:
+            return self._kept_or_asked(values)
         workers = self._workers
         brief = self.local and self._memo is not None and self._memo.speed[1] * len(values) < DIVIDED
         if workers is None or (brief and not workers.remote):
@@ -414,6 +305,60 @@ class FunctionModel:
         size = min(BATCHES[-1], max(1, -(-len(values) // (4 * workers.count))))
         parts = [values[start : start + size] for start in range(0, len(values), size)]
         return np.concatenate(list(workers.map(self._call, parts, sizes=[len(part) for part in parts])))
+
+    def _kept_or_asked(self, values: Values) -> Answer:
+        """Return the answers to some rows: those in the journal, and new ones that are added to it one by one."""
+        journal = self._journal
+        assert journal is not None
+        if self.most is not None and self.evaluated + len(values) > self.most:
+            raise SpecError(BUDGET_SPENT.format(budget=int(self.most), used=self.evaluated, more=len(values)))
+        keys = journal.keys(self._show(values.astype(self.dtype, copy=False)), self._used)
+        found = journal.find(keys)
+        missing = np.array([place for place, each in enumerate(found) if each is None], np.intp)
+
+        def ask(places: NDArray[np.intp]) -> tuple[NDArray[np.intp], Answer]:
+            answers = self._call(values[places])
+            journal.add([keys[place] for place in places], answers)
+            return places, answers
+
+        if self.service is None:
+            results = self._one_by_one(missing, ask)
+        else:
+            parts = [missing[part] for part in self.service.parts(len(missing))] if missing.size else []
+            results = self.service.client.map(ask, parts, self._stop)
+        for places, answers in results:
+            for place, answer in zip(places.tolist(), answers.tolist(), strict=True):
+                found[place] = answers.dtype.kind, answer
+            if self._tick is not None:
+                self._tick(len(places))
+        return as_array(found, self.name)
+
+    def answered(self, values: Values) -> Labels:
+        """Return the class of the first rows, up to one to which no answer is kept yet; nothing is asked."""
+        if self._journal is None or not self._spec.model.deterministic:
+            return np.empty(0, np.uint16)
+        inputs = values if self._places is None else values[:, self._places]
+        found = self._journal.find(self._journal.keys(self._show(inputs)))
+        count = next((place for place, each in enumerate(found) if each is None), len(found))
+        if not count:
+            return np.empty(0, np.uint16)
+        labels: Labels = self._read(self.decision, values[:count], as_array(found[:count], self.name))
+        return labels
+
+    def _one_by_one(
+        self, missing: NDArray[np.intp], ask: Callable[[NDArray[np.intp]], tuple[NDArray[np.intp], Answer]]
+    ) -> Iterator[tuple[NDArray[np.intp], Answer]]:
+        """Yield the answers of a function, in calls that do not take long."""
+        place, size = 0, 1
+        while place < len(missing):
+            if self._stop is not None and self._stop.is_set():
+                raise StoppedError
+            size = int(np.clip(KEPT_EVERY / self._each, 1, 4 * size)) if self._each else REPEATED
+            start = perf_counter()
+            part = missing[place : place + min(size, BATCHES[-1])]
+            yield ask(part)
+            self._each = (perf_counter() - start) / len(part)
+            place += len(part)
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this function was loaded for the same features and the same meaning of answers."""
@@ -426,7 +371,7 @@ class FunctionModel:
         """
         names = [feature.name for feature in spec.features]
         inputs, asked = (
-            [replace(feature, groups={}) for feature in each.features if feature.model_input]
+            [_without_groups(feature) for feature in each.features if feature.model_input]
             for each in (spec, self._spec)
         )
         one_column = {spec.model.decision, self._spec.model.decision} <= set(ONE_COLUMN)
@@ -468,7 +413,7 @@ class FunctionModel:
         return labels
 
     def _read(self, rule: Callable[[Answer, int], Any], values: Values, answer: Answer | None = None) -> Any:
-        """Return what a rule reads from the answers; by default they are asked for."""
+        """Return what a rule reads from the answers; by default they are computed."""
         try:
             return rule(self._scores(self._answers(values) if answer is None else answer), len(values))
         except NoDecisionError as problem:
@@ -500,23 +445,33 @@ class FunctionModel:
         return answer.astype(np.int64)
 
     def _answers(self, values: Values) -> Answer:
-        """Return the answers in parts of sizes that were tried; known ones are not asked for again."""
+        """Return the answers in parts of sizes that were tried; known ones are not computed again."""
         if self._places is not None:
             values = values[:, self._places]
         if self._memo is not None:
             return self._memo(values.astype(self.dtype, copy=False), self._spread, self.name)
-        parts = [self._call(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
+        ask = self._call if self._journal is None else self._kept_or_asked
+        parts = [ask(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def rows_per_call(self, seconds: float, most: int) -> int:
         """Return about how many new rows of a table the function answers in some seconds, by its last answers."""
+        if self.service is not None:
+            client = self.service.client
+            waves = SERVICE_SECONDS * client.requests / client.seconds if client.seconds else LEAST_WAVES
+            wave = client.connections * self.service.rows_per_request
+            return int(min(most, wave * max(LEAST_WAVES, waves)))
+        if self.costly:
+            return int(np.clip(seconds / self._each, 1, most)) if self._each else REPEATED
         last, each = (1, 1.0) if self._memo is None else self._memo.speed
         return int(np.clip(seconds / max(each, 1e-9), 1, min(most, FASTER * last)))
 
     def _call(self, values: Values) -> Answer:
         shown = _apart(self._show(values.astype(self.dtype, copy=False)), values)
-        with self._lock, user_code(self.name, f"failed on {_kind(shown)} with"):
-            answer = self._function(shown)
+        # What a service does wrong is described where it is asked.
+        guarded = nullcontext() if self.service is not None else user_code(self.name, f"failed on {_kind(shown)} with")
+        with self._lock, self._explained(shown), guarded:
+            answer = self._function(shown) if self.service is None else self.service(shown, self._stop)
             masked = has_masked(answer)
             answer = answer.detach().cpu().numpy() if hasattr(answer, "detach") else np.asarray(answer)
         if masked:
@@ -527,6 +482,26 @@ class FunctionModel:
                 "return one label, one score, or one score for each label for every row"
             )
         return self._tidy(answer)
+
+    @contextmanager
+    def _explained(self, shown: Any) -> Iterator[None]:
+        """Say how a function that takes frames gets them, and mask what a message of it quotes from texts."""
+        try:
+            yield
+        except ModelError as error:
+            lacking = isinstance(error.__cause__, IndexError | KeyError | AttributeError | TypeError)
+            if lacking and isinstance(shown, np.ndarray) and isinstance(self._function, FunctionType):
+                raise ModelError(f"{error}; {GIVE_FRAMES}") from error.__cause__
+            population = self._spec.population
+            if self._spec.text is None or getattr(population, "show_texts", False):
+                raise
+            from fairchain.text.quoting import quoted
+
+            # The address of a service is not a link in a text.
+            message, head = str(error), "" if self.service is None else self.service.url
+            head = head if message.startswith(head) else ""
+            told = quoted(message.removeprefix(head), getattr(population, "mask_words", ()), most=500)
+            raise ModelError(head + told) from None
 
     def _tidy(self, answer: NDArray[Any]) -> Answer:
         """Return answers as double numbers, whole numbers or Python texts, whatever the function returned them in."""
@@ -558,11 +533,13 @@ def from_function(
 ) -> FunctionModel:
     """Return a model from a function of an array, of texts, or of a frame if it was given through `as_frames`.
 
-    `rows` are those of the table that it will be asked about, if there is one.
+    `rows` are those of the table that it will evaluate, if there is one.
     """
     values = values_of(rows)
-    inner = function.function if isinstance(function, FrameModel) else function
+    inner: Any = function.function if isinstance(function, FrameModel) else function
     name = f"function {getattr(inner, '__qualname__', type(inner).__name__)}"
+    if isinstance(function, JournaledFunction) and isinstance(function.function, FrameModel):
+        function = function.function
     if not isinstance(function, FrameModel):
         return _marked(FunctionModel(inner, spec, name, rows=values), inner)
     if spec.text is not None:
@@ -573,7 +550,7 @@ def from_function(
 
 
 def _marked(model: FunctionModel, function: Any) -> FunctionModel:
-    model.stateless = is_stateless(function)
+    model.stateless = model._spec.model.deterministic and is_stateless(function)
     return model
 
 
@@ -619,11 +596,16 @@ def flat_array(spec: Spec, name: str) -> Callable[[Values], Any]:
 def texts_of(text: TextFeature, name: str) -> Callable[[Values], list[str]]:
     """Return a function from rows of one text each to a list of texts, as they are."""
     if not text.raw:
-        raise ModelError(
-            f'{name}: gets texts as they are, and feature "{text.name}" has vectors or vocabulary and length, which '
-            "are for networks of words; remove these keys from the [[feature]]"
-        )
+        raise ModelError(TEXTS_NOT_WORDS.format(name=name, feature=text.name))
     return lambda values: values[:, 0].tolist()
+
+
+def _without_groups(feature: Feature) -> Feature:
+    """Return what of a feature matters to a function: not its groups, nor a range that groups may have extended."""
+    plain = replace(feature, groups={})
+    if isinstance(plain, CategoryFeature) or plain.clip:
+        return plain
+    return replace(plain, low=0, high=0)
 
 
 def _apart(shown: Any, values: Values) -> Any:
@@ -643,6 +625,8 @@ def _kind(shown: Any) -> str:
         return f"arrays of shapes {', '.join(str(part.shape) for part in shown)}"
     if isinstance(shown, np.ndarray):
         return f"an array of shape {shown.shape}"
+    if isinstance(shown, dict):
+        return f"columns {', '.join(map(str, shown))}"
     return f"a frame with columns {', '.join(map(str, shown.columns))}"
 
 

@@ -110,7 +110,7 @@ def _converted(path: Path, file: Any, width: int | None, most: int) -> bytes:
 
 
 def _chain(path: Path, description: Any) -> Iterator[dict[str, Any]]:
-    """Yield the descriptions of layers of which each takes what the one before it made."""
+    """Yield the descriptions of layers; each takes the output of the one before it."""
     kind, config = description.get("class_name"), description.get("config")
     layers = config if isinstance(config, list) else config.get("layers")
     if kind not in ("Sequential", "Model", "Functional") or not isinstance(layers, list):

@@ -58,7 +58,7 @@ LAYERS = frozenset(
     """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
 )
 LAYER_MODULES = frozenset({"keras", "keras.layers", "keras.models", "keras.src.models.functional"})
-# Initial values, penalties and number types; and how arrays stand in a description.
+# Initial values, penalties and number types; and how a description contains arrays.
 DETAILS = frozenset(
     """
     Zeros Ones Constant Identity Orthogonal RandomNormal RandomUniform TruncatedNormal VarianceScaling GlorotNormal

@@ -1,4 +1,4 @@
-"""scikit-learn classifiers and pipelines, and objects like them: asked as they are, or converted by skl2onnx.
+"""scikit-learn classifiers and pipelines, and objects like them: called as they are, or converted by skl2onnx.
 
 An estimator that was fitted on a frame is shown a frame, in the table's own words (see `model.frames`), and its
 network has an input for each column; one fitted on an array is shown the array that a network would get.
@@ -52,7 +52,7 @@ def from_sklearn(
     rows: TableRows | None = None,
     direct: bool = False,
 ) -> OnnxModel | FunctionModel:
-    """Return a model from a fitted classifier or pipeline; `rows` are those of the table that it is asked about.
+    """Return a model from a fitted classifier or pipeline; `rows` are those of the table that it evaluates.
 
     Its own `predict` decides, unless the spec's `decision` names the probability (with a `decision_threshold`), the
     logit or the largest probability.

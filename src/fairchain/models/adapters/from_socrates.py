@@ -31,7 +31,7 @@ ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "softmax": 
 
 @dataclass(frozen=True)
 class SocratesTensor:
-    """Where the conversion stands: the tensor so far, and the shape of one row of it."""
+    """State of the conversion: the tensor so far, and the shape of one row of it."""
 
     tensor: str
     shape: tuple[int, ...]

@@ -30,7 +30,7 @@ from fairchain.tables import TableRows
 
 # Older versions run code from some files in spite of weights_only (CVE-2025-32434, CVE-2026-24747).
 SAFE_VERSION = (2, 10)
-TENSOR_MODULE = (
+TENSOR_TYPE_DIFFERS = (
     "{path}: tensor {name} is {dtype} and the module's is {wanted}; save the state of a module of the same type"
 )
 
@@ -141,7 +141,7 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
         # torch casts to the module's type; more digits than it has are rounded, which is the same network.
         if value.dtype != wanted and not (value.dtype.is_floating_point and wanted.is_floating_point):
             raise ModelError(
-                TENSOR_MODULE.format(
+                TENSOR_TYPE_DIFFERS.format(
                     path=path,
                     name=ascii(name)[1:-1][:80],
                     dtype=str(value.dtype).removeprefix("torch."),

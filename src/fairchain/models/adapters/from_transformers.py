@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -23,57 +24,59 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.messages import listed, shown
+from fairchain.models.adapters.converting import quiet
 from fairchain.models.adapters.from_function import FunctionModel, values_of
+from fairchain.models.adapters.onnx_graph import plain_bytes
+from fairchain.models.base import random_inputs
+from fairchain.models.onnx.file_checks import Limits, parse, read_network
+from fairchain.models.onnx.session import OnnxModel
+from fairchain.models.onnx.token_inputs import (
+    FILES,
+    MOST_ELSEWHERE,
+    MOST_TEXTS,
+    MOST_WIDTH,
+    TOKENIZER,
+    UNNAMED,
+    Tokens,
+    add_tokenizer,
+    tokens_of,
+)
 from fairchain.spec import Spec
 from fairchain.system.user_code import user_code
 from fairchain.tables import TableRows
 
 # Files of a folder that are read, and what they may ask for.
-SETTINGS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+SETTINGS = (*FILES, "model.safetensors.index.json")
+NETWORK, WEIGHTS = "model.onnx", "*.safetensors"
 MOST_BYTES, MOST_SETTINGS = 8_000_000_000, 200_000_000
-MOST_LAYERS, MOST_WIDTH = 1000, 10_000_000
-# Bytes of activations of a batch, and the texts beyond which more of them win nothing, on a processor and elsewhere.
-BATCH_BYTES, MOST_TEXTS, MOST_ELSEWHERE = 32 * 2**20, 64, 256
-# Names of labels that say nothing.
-UNNAMED = "LABEL_"
+MOST_LAYERS = 1000
 MISSING = "transformers and torch are not installed: pip install 'fairchain[transformers]'"
+
+
+# Options of a pipeline that a tokenizer's own settings can state.
+KNOWN_OPTIONS = {"truncation", "padding", "max_length", "return_tensors", "return_all_scores", "top_k"}
+# Texts on which a network in ONNX must decide as its model does, about, and the batch and length of the trial texts.
+TRIED, EXAMPLE = 256, (3, 7)
+NOT_EXPORTED = "{name}: cannot be exported to ONNX: {reason}"
+COPY = (
+    "A copy of the model in ONNX was evaluated, which decides as the model does about {count:,} texts that were tried."
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Transformer:
-    """A sequence classifier with its tokenizer.
-
-    `sha256` is of the files that it was read from, "" for objects; `options` are those that its pipeline gives the
-    tokenizer.
-    """
+    """A sequence classifier with its tokenizer; `sha256` is of the files that it was read from, "" for objects."""
 
     model: Any
-    tokenizer: Any
+    tokens: Tokens
     name: str
     sha256: str
-    options: dict[str, Any]
 
     @property
     def labels(self) -> tuple[str, ...]:
         """What the model calls the columns of its output."""
         config = self.model.config
         return tuple(str(config.id2label[place]) for place in range(int(config.num_labels)))
-
-    @property
-    def longest(self) -> int:
-        """Tokens that the model reads, at most."""
-        config = self.model.config
-        limits = [int(getattr(self.tokenizer, "model_max_length", 0) or 0)]
-        places = getattr(config, "max_position_embeddings", None)
-        if isinstance(places, int) and places > 0:
-            # Of models like RoBERTa the first places are not for tokens.
-            own = getattr(config, "pad_token_id", 0) if getattr(config, "model_type", "") in OFFSET else -1
-            limits.append(places - (own or 0) - 1)
-        found = [limit for limit in limits if 0 < limit < MOST_WIDTH]
-        return min(found, default=0)
-
-
-OFFSET = ("roberta", "xlm-roberta", "camembert", "longformer", "mpnet")
 
 
 def is_transformer(source: object) -> bool:
@@ -113,11 +116,19 @@ def opened(source: Any) -> Transformer:
         raise ModelError(f"{type(model).__name__}: is not a sequence classifier; give one that ends in a label")
     if model.training:
         raise ModelError(f"{type(model).__name__}: is in training mode; call model.eval() first")
-    return Transformer(model, tokenizer, type(model).__name__, "", options)
+    return Transformer(model, Tokens(tokenizer, model.config.to_dict(), options), type(model).__name__, "")
 
 
-def read_folder(path: Path) -> Transformer:
-    """Read a folder of `save_pretrained`: settings, a tokenizer and weights in safetensors, and no code."""
+def read_folder(path: Path) -> Transformer | bytes:
+    """Read a folder of `save_pretrained`: settings, a tokenizer and weights in safetensors, and no code.
+
+    A folder with a network in ONNX instead of the weights becomes one network with its tokenizer inside, in bytes.
+    """
+    if (path / NETWORK).is_file() and not any(path.glob(WEIGHTS)):
+        _checked(path, weights=False)
+        network = read_network(path / NETWORK, Limits()).copy()
+        add_tokenizer(network, _files(path))
+        return bytes(network.SerializeToString(deterministic=True))
     if find_spec("transformers") is None or find_spec("torch") is None:
         raise ModelError(f"{path}: {MISSING}")
     config = _checked(path)
@@ -127,20 +138,24 @@ def read_folder(path: Path) -> Transformer:
         settings = library.AutoConfig.from_pretrained(path, **places)
         with torch.device("meta"):
             empty = library.AutoModelForSequenceClassification.from_config(settings)
-    weights = sum(file.stat().st_size for file in path.glob("*.safetensors"))
+    weights = sum(file.stat().st_size for file in path.glob(WEIGHTS))
     if sum(each.numel() for each in empty.state_dict().values()) > 2 * weights:
         raise ModelError(f"{path}: config.json describes a larger network than its weights are; save it again")
     with user_code(str(path), "cannot be loaded by transformers:"), _quiet(library):
         model, found = library.AutoModelForSequenceClassification.from_pretrained(
             path, use_safetensors=True, output_loading_info=True, **places
         )
-        tokenizer = library.AutoTokenizer.from_pretrained(path, use_fast=True, **places)
     if lacking := sorted(found["missing_keys"]):
         raise ModelError(
             f"{path}: its files have no weights for {listed(lacking)}, which would be random; save the fine-tuned "
             f"classifier ({config.get('architectures') or 'no architecture'} was saved)"
         )
-    return Transformer(model.eval(), tokenizer, str(path), _digest(path), {})
+    return Transformer(model.eval(), tokens_of(tuple(_files(path).items())), str(path), _digest(path))
+
+
+def _files(path: Path) -> dict[str, bytes]:
+    """Return the files of a folder that its tokenizer is read from."""
+    return {name: (path / name).read_bytes() for name in FILES if (path / name).is_file()}
 
 
 @contextmanager
@@ -156,17 +171,19 @@ def _quiet(library: Any) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _checked(path: Path) -> dict[str, Any]:
+def _checked(path: Path, *, weights: bool = True) -> dict[str, Any]:
     """Return the settings of a folder; refuse code, pickles, and settings beyond all limits."""
-    weights = sorted(path.glob("*.safetensors"))
-    if not weights:
+    held = sorted(path.glob(WEIGHTS))
+    if weights and not held:
         raise ModelError(
             f"{path}: has no weights in safetensors, and other formats can run code; save it again with "
             "model.save_pretrained(folder)"
         )
     if not (path / "tokenizer.json").is_file():
         raise ModelError(f"{path}: has no tokenizer.json; save it too: tokenizer.save_pretrained(folder)")
-    sizes = {file: file.stat().st_size for file in (*weights, *_settings(path))}
+    if (path / "adapter_config.json").exists():
+        raise ModelError(f"{path}: has an adapter beside its weights; merge it into them, and save the model again")
+    sizes = {file: file.stat().st_size for file in (*held, *_settings(path))}
     if sum(sizes.values()) > MOST_BYTES or any(sizes[file] > MOST_SETTINGS for file in _settings(path)):
         raise ModelError(f"{path}: its files are larger than {MOST_BYTES:,} bytes; give a smaller model")
     try:
@@ -179,7 +196,7 @@ def _checked(path: Path) -> dict[str, Any]:
             raise ModelError(f"{path}: {name} is not an object; save it again")
         if "auto_map" in settings:
             raise ModelError(
-                f"{path}: {name} asks for code of its own (auto_map), which is never run; load it yourself in Python "
+                f"{path}: {name} needs code of its own (auto_map), which is never run; load it yourself in Python "
                 "and give (model, tokenizer)"
             )
     for key, value in config.items():
@@ -201,7 +218,7 @@ def _settings(path: Path) -> list[Path]:
 def _digest(path: Path) -> str:
     """Return the hash of all files that decide about a text, by their names."""
     digest = hashlib.sha256()
-    for file in sorted([*_settings(path), *path.glob("*.safetensors")]):
+    for file in sorted([*_settings(path), *path.glob(WEIGHTS)]):
         with file.open("rb") as content:
             digest.update(f"{file.name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
     return digest.hexdigest()
@@ -216,11 +233,13 @@ class TransformerModel(FunctionModel):
                 f"{source.name}: its own tokenizer reads texts as they are; give the spec a [[feature]] with "
                 'kind = "text" and no vectors, vocabulary or length'
             )
-        self._reader = Reader(source, _columns(source, spec))
+        self._source, self._reader = source, Reader(source, _columns(source, spec))
         output = "logits" if spec.model.output is None else spec.model.output
         maker = "Sigmoid" if spec.model.output is not None else ""
         super().__init__(self._reader, spec, source.name, output=output, maker=maker, rows=values_of(rows))
         self.sha256 = source.sha256
+        # The copy in ONNX, or why there is none.
+        self._network: OnnxModel | ModelError | None = None
 
     @property
     def note(self) -> str:
@@ -236,11 +255,102 @@ class TransformerModel(FunctionModel):
         """Whether it was read from a folder that others can be given."""
         return bool(self.sha256)
 
-    def to_network(self, spec: Spec | None = None, rows: TableRows | None = None) -> Any:  # noqa: ARG002
-        """Return itself if it has a folder: others run that; it is not converted to ONNX."""
-        if not self.sha256:
-            raise ModelError(f"{self.name}: save the model and its tokenizer with save_pretrained, and give the folder")
-        return self
+    def to_network(self, spec: Spec | None = None, rows: TableRows | None = None) -> OnnxModel:
+        """Return a copy in ONNX with the tokenizer inside, which decides alike about texts of the corpus.
+
+        The copy of a folder has the hash of the folder, since what is found in it is said of the folder.
+        """
+        if self._network is None:
+            try:
+                self._network = self._copied(spec or self._spec, rows)
+            except ModelError as error:
+                self._network = error
+        if isinstance(self._network, ModelError):
+            raise self._network
+        return self._network
+
+    def _copied(self, spec: Spec, rows: TableRows | None) -> OnnxModel:
+        network = OnnxModel.from_bytes(exported(self._source, spec), f"{self.name} in ONNX", spec)
+        texts = random_inputs(spec.described, TRIED)
+        if rows is not None and len(rows.values):
+            texts = rows.values[:: max(1, len(rows.values) // TRIED)].astype(object)
+        same = self.predict(texts) == network.predict(texts)
+        if not same.all():
+            reason = f"the copy decides otherwise about {np.count_nonzero(~same):,} of {len(texts):,} texts"
+            raise ModelError(NOT_EXPORTED.format(name=self.name, reason=reason))
+        network.note, network.sha256 = COPY.format(count=len(texts)), self.sha256 or network.sha256
+        return network
+
+
+def exported(source: Transformer, spec: Spec) -> bytes:
+    """Return a transformer as an ONNX network with its tokenizer inside.
+
+    Batch and number of tokens are free. Besides the output that decides, the tensors `block1`, `block2` ... hold the
+    mean over the tokens of a text of what leaves each attention block.
+    """
+    name = source.name
+    unknown_options = sorted(set(source.tokens.options) - KNOWN_OPTIONS)
+    if unknown_options:
+        raise ModelError(NOT_EXPORTED.format(name=name, reason=f"its pipeline sets {listed(unknown_options)}"))
+    if find_spec("onnxscript") is None:
+        reason = "onnxscript is not installed: pip install 'fairchain[transformers]'"
+        raise ModelError(NOT_EXPORTED.format(name=name, reason=reason))
+    stated, labels = spec.model.output, source.labels
+    if stated is None and tuple(spec.model.labels) != labels and not all(each.startswith(UNNAMED) for each in labels):
+        reason = f"model.labels: name them in the order of the model, {listed(labels)}"
+        raise ModelError(NOT_EXPORTED.format(name=name, reason=reason))
+    torch: Any = import_module("torch")
+    column = labels.index(stated) if stated is not None else 0 if len(labels) == 1 else None
+    inputs = [each for each in source.tokens.encode(["a"]) if each != "special_tokens_mask"]
+
+    class WithBlocks(torch.nn.Module):  # type: ignore[misc]  # of a package that is imported when it is used
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = source.model
+
+        def forward(self, *given: Any) -> Any:
+            arguments = dict(zip(inputs, given, strict=True))
+            found = self.model(**arguments, output_hidden_states=True, return_dict=True)
+            logits = found.logits if column is None else torch.sigmoid(found.logits[:, column : column + 1])
+            mask = arguments["attention_mask"][:, :, None].to(logits.dtype)
+            return logits, *((state * mask).sum(1) / mask.sum(1) for state in found.hidden_states[1:])
+
+    blocks = int(source.model.config.num_hidden_layers)
+    names = [stated or "logits", *(f"block{number}" for number in range(1, blocks + 1))]
+    example = tuple(torch.ones(EXAMPLE, dtype=torch.long, device=source.model.device) for _ in inputs)
+    free = {place: torch.export.Dim(axis) for place, axis in enumerate(("batch", "tokens"))}
+    with user_code(name, "cannot be exported to ONNX:"), quiet(), torch.inference_mode():
+        made: Any = torch.onnx.export(
+            WithBlocks().eval(),
+            example,
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+            input_names=inputs,
+            output_names=names,
+            dynamic_shapes=(tuple(free for _ in inputs),),
+        ).model_proto
+    del made.graph.output[1:]
+    network = parse(Path(name), plain_bytes(made))
+    add_tokenizer(network, _saved(source))
+    return bytes(network.SerializeToString(deterministic=True))
+
+
+def _saved(source: Transformer) -> dict[str, bytes]:
+    """Return the files of a tokenizer, those of an object as it saves them, with the length at which texts are cut."""
+    files = dict(source.tokens.files)
+    if not files:
+        with TemporaryDirectory() as folder, user_code(source.name, "cannot save its tokenizer:"):
+            source.model.config.save_pretrained(folder)
+            source.tokens.tokenizer.save_pretrained(folder)
+            files = _files(Path(folder))
+        if TOKENIZER not in files:
+            raise ModelError(NOT_EXPORTED.format(name=source.name, reason="its tokenizer is not a fast one"))
+        if source.tokens.longest:
+            settings = json.loads(files.get("tokenizer_config.json", b"{}"))
+            settings["model_max_length"] = source.tokens.longest
+            files["tokenizer_config.json"] = json.dumps(settings).encode()
+    return files
 
 
 def _columns(source: Transformer, spec: Spec) -> Callable[[NDArray[Any]], NDArray[Any]]:
@@ -273,50 +383,31 @@ class Reader:
 
     def __init__(self, source: Transformer, columns: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         self._source, self._columns = source, columns
-        config = source.model.config
-        hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "dim", 0) or 768)
-        inner = int(getattr(config, "intermediate_size", 0) or getattr(config, "hidden_dim", 0) or 4 * hidden)
-        # Of a layer: what attention and the inner layer hold for a token, and the scores between two tokens.
-        self._token_bytes = 4 * (inner + 6 * hidden)
-        self._pair_bytes = 8 * int(getattr(config, "num_attention_heads", 0) or getattr(config, "n_heads", 0) or 12)
-        self.longest = source.longest
-        # Hashes of the texts that are longer than the model reads.
-        self._cut: set[int] = set()
 
     @property
     def note(self) -> str:
         """What happens to long texts, and what rounding may do."""
-        told = "Scores of a transformer depend on the batch in their last digits: a text that is tied but for them may "
-        told += "be decided otherwise in another batch."
-        if self._cut:
-            told += f" {len(self._cut):,} texts are longer than the {self.longest:,} tokens that the model reads; they "
-            told += "are cut as its tokenizer does it."
-        return told
+        told = "Scores of a transformer depend on the batch in their last digits: a text with tied scores may "
+        return " ".join(filter(None, (f"{told}be decided otherwise in another batch.", self._source.tokens.note)))
 
     def __call__(self, texts: list[str]) -> NDArray[np.float64]:
         """Return the answers to texts, (texts, labels)."""
         torch: Any = import_module("torch")
-        model, tokenizer = self._source.model, self._source.tokenizer
-        options: dict[str, Any] = {**self._source.options, "padding": False, "return_attention_mask": True}
-        options.pop("return_tensors", None)
-        if self.longest:
-            options |= {"truncation": True, "max_length": options.get("max_length", self.longest)}
-        encoded = tokenizer(list(texts), **options)
+        model, tokens = self._source.model, self._source.tokens
+        encoded = tokens.encode(texts)
+        most = MOST_TEXTS if model.device.type == "cpu" else MOST_ELSEWHERE
         lengths = np.array([len(ids) for ids in encoded["input_ids"]])
-        for place, encoding in enumerate(getattr(encoded, "encodings", None) or ()):
-            if encoding.overflowing:
-                self._cut.add(hash(texts[place]))
         found: NDArray[np.float64] | None = None
         order = np.argsort(lengths, kind="stable")
         with torch.inference_mode():
             start = 0
             while start < len(order):
-                part = order[start : start + self._rows(int(lengths[order[start]]))]
+                part = order[start : start + tokens.at_once(int(lengths[order[start]]), most)]
                 # The last one is the longest.
-                part = part[: self._rows(int(lengths[part[-1]]))]
+                part = part[: tokens.at_once(int(lengths[part[-1]]), most)]
                 start += len(part)
                 inputs = {
-                    name: torch.from_numpy(self._padded([values[place] for place in part], name)).to(model.device)
+                    name: torch.from_numpy(tokens.padded([values[place] for place in part], name)).to(model.device)
                     for name, values in encoded.items()
                 }
                 logits = model(**inputs).logits.float().cpu().numpy().astype(np.float64)
@@ -325,24 +416,19 @@ class Reader:
         assert found is not None
         return self._columns(found)
 
-    def _padded(self, rows: list[list[int]], name: str) -> NDArray[np.int64]:
-        """Return the numbers of some texts, all as long as the longest, as the tokenizer fills them up."""
-        tokenizer = self._source.tokenizer
-        fill = {"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id}.get(name, 0)
-        longest = max(map(len, rows))
-        padded = np.full((len(rows), longest), fill or 0, np.int64)
-        left = tokenizer.padding_side == "left"
-        for row, numbers in zip(padded, rows, strict=True):
-            row[longest - len(numbers) if left else 0 : longest if left else len(numbers)] = numbers
-        return padded
 
-    def _rows(self, length: int) -> int:
-        """Return how many texts of so many tokens go through the model at once."""
-        each = length * self._token_bytes + length * length * self._pair_bytes
-        most = MOST_TEXTS if self._source.model.device.type == "cpu" else MOST_ELSEWHERE
-        return max(1, min(most, BATCH_BYTES // max(each, 1)))
+def from_transformers(
+    source: Any, spec: Spec, rows: TableRows | None = None, *, direct: bool = True
+) -> TransformerModel | OnnxModel:
+    """Return a model from a pipeline, a model with its tokenizer, or a folder that was read.
 
-
-def from_transformers(source: Any, spec: Spec, rows: TableRows | None = None) -> TransformerModel:
-    """Return a model from a pipeline, a model with its tokenizer, or a folder that was read."""
-    return TransformerModel(opened(source), spec, rows)
+    Without `direct` an object, which has no bytes, becomes a network; a folder stays what it is.
+    """
+    made = TransformerModel(opened(source), spec, rows)
+    if direct or made.sha256:
+        return made
+    try:
+        return made.to_network(spec, rows)
+    except ModelError as error:
+        made.note = str(error)
+        return made

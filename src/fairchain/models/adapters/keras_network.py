@@ -29,7 +29,7 @@ class UnknownLayerError(ModelError):
 
 @dataclass(frozen=True)
 class KerasTensor:
-    """Where the conversion stands: the tensor so far, whether it has (batch, steps, units), the lengths if masked."""
+    """State of the conversion: the tensor so far, whether it has (batch, steps, units), the lengths if masked."""
 
     tensor: str
     steps: bool

@@ -2,15 +2,14 @@
 
 No file runs code: none of these formats is a pickle, and of a skops file only types that skops trusts are loaded. The
 packages read with native code, which may trust its input. So sizes are limited, the beginning must be that of the
-format, and trees must be trees: every index inside its bounds, every node reached once. What native code reads before
-it can be checked is read in a new process first, with a limit of time: a crash or a hang is an error message.
+format, and trees must be trees: every index inside its bounds, every node reached once. LightGBM gets the text that was
+checked (`lightgbm_text`). UBJSON becomes JSON in a process of its own, and CatBoost stays in one (`catboost_process`):
+a crash or a hang there is an error message.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -23,7 +22,9 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.messages import listed
 from fairchain.models.adapters import native_reader
+from fairchain.models.adapters.catboost_process import CatBoostFile
 from fairchain.models.adapters.converting import quiet, unpacked
+from fairchain.models.adapters.lightgbm_text import MOST_TREES, check_depth, checked_text, must_be_tree
 from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.system.untrusted_files import object_once, open_plain
 from fairchain.system.user_code import first_line
@@ -40,17 +41,11 @@ PACKAGES = {
 HEAD = 4096
 # Older versions load types that are not trusted (CVE-2025-54413, CVE-2025-54886).
 SAFE_SKOPS = (0, 13)
-MOST_TREES = 100_000
-# Formats that only native code reads, or cuts as it likes.
-TRIED_FIRST = (".ubj", ".txt", ".cbm")
+# Formats that only native code reads, and that it can write in another form.
+TRIED_FIRST = (".ubj",)
 # How many outputs a model of XGBoost states, and lists of a tree with one entry for each node.
 OUTPUTS = ("num_class", "num_target")
 XGBOOST_LISTS = ("base_weights", "default_left", "loss_changes", "parents", "split_type", "sum_hessian")
-# Lists of a tree of LightGBM, and by how much they are longer than it has leaves.
-LIGHTGBM_LISTS = {
-    **dict.fromkeys(("leaf_weight", "leaf_count"), 0),
-    **dict.fromkeys(("split_gain", "internal_value", "internal_weight", "internal_count"), -1),
-}
 FILE_NEEDS = "{path}: a {suffix} file of {package} needs the package {package}; install it: pip install {install}"
 DAMAGED_MODEL_FILE = "{path}: not a model that {package} saved, or a damaged one ({why}); save it again"
 UNTRUSTED_TYPES = (
@@ -90,9 +85,8 @@ def read_object(path: Path, limits: Limits | None = None) -> Any:
         raise ModelError(FILE_NEEDS.format(path=path, suffix=suffix, package=package, install=install))
     read = {".json": _xgboost, ".ubj": _xgboost, ".txt": _lightgbm, ".cbm": _catboost, ".skops": _skops}[suffix]
     if suffix in TRIED_FIRST:
-        options = {"suffix": suffix, "path": str(path)}
-        converted = native_reader.read_in_new_process(suffix, content, options, partial(_damaged, path, package))
-        content = converted or content
+        options = {"path": str(path)}
+        content = native_reader.read_in_new_process(suffix, content, options, partial(_damaged, path, package))
     try:
         with quiet():
             return read(path, content, limits)
@@ -103,26 +97,18 @@ def read_object(path: Path, limits: Limits | None = None) -> Any:
 
 
 def read_in_child(content: bytes, options: dict[str, Any]) -> bytes:
-    """Read a file and evaluate its model once; for the process of `native_reader`.
+    """Return UBJSON as JSON, whose trees can be checked before native code reads them again.
 
-    UBJSON is returned as JSON, whose trees can be checked before native code reads them again.
+    Runs in the process of `native_reader`.
     """
     path = Path(options["path"])
-    package, _ = PACKAGES[options["suffix"]]
     try:
         with quiet():
-            if package == "xgboost":
-                return bytes(_booster(path, content).save_raw(raw_format="json"))
-            model = {"lightgbm": _lightgbm, "catboost": _catboost}[package](path, content, Limits())
+            return bytes(_booster(path, content).save_raw(raw_format="json"))
     except ModelError:
         raise
     except Exception as error:  # a damaged file ends in anything
-        raise _damaged(path, package, first_line(error)) from None
-    # Only numbers: whatever it makes of texts or categories, it must come to an end.
-    with suppress(Exception), quiet():
-        width = model.num_feature() if package == "lightgbm" else len(model.feature_names_)
-        model.predict(np.zeros((1, width)))
-    return b""
+        raise _damaged(path, "xgboost", first_line(error)) from None
 
 
 def _damaged(path: Path, package: str, why: str) -> ModelError:
@@ -188,7 +174,12 @@ def _check_xgboost(path: Path, content: Any) -> None:
                 raise ValueError("a tree with a leaf that is not marked as one")
             if not np.array_equal(inner, right >= 0) or (split[inner] >= max(width, 1)).any() or (split < 0).any():
                 raise ValueError("a tree with an index out of its bounds")
-            _must_be_tree(np.concatenate([left[inner], right[inner]]), nodes)
+            must_be_tree(np.concatenate([left[inner], right[inner]]), nodes)
+            # Native code follows parents too; the root has none.
+            parents, owner = _whole(tree["parents"]), np.flatnonzero(inner)
+            if (parents[left[inner]] != owner).any() or (parents[right[inner]] != owner).any():
+                raise ValueError("a tree with a node that is not below its parent")
+            check_depth(left, right)
             _check_xgboost_categories(tree, nodes)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _damaged(path, "xgboost", first_line(error)) from None
@@ -213,103 +204,23 @@ def _whole(values: Any) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
-def _must_be_tree(children: NDArray[np.int64], nodes: int) -> None:
-    """Raise a ValueError unless each node is the child of one node at most, and the first of none.
-
-    Then no path from the first node comes to a node twice: evaluating a row ends.
-    """
-    if len(children) and (children.min() < 1 or children.max() >= nodes):
-        raise ValueError("a tree with a child out of its bounds")
-    if len(np.unique(children)) != len(children):
-        raise ValueError("a tree in which a node has two parents")
-
-
 # ---- LightGBM -------------------------------------------------------------------------------------------------------
 
 
-def _lightgbm(path: Path, content: bytes, _: Limits) -> Any:
-    if not content.startswith((b"tree\n", b"tree\r\n")):
-        raise _damaged(path, "lightgbm", 'it does not begin with "tree"')
-    text = content.decode()
-    _check_lightgbm(text)
+def _lightgbm(_path: Path, content: bytes, _: Limits) -> Any:
+    text = checked_text(content.decode())
     return import_module("lightgbm").Booster(params={"num_threads": 1}, model_str=text)
-
-
-def _check_lightgbm(text: str) -> None:
-    """Raise a ValueError unless every tree of a model in LightGBM's text is one."""
-    head, *blocks = text.partition("end of trees")[0].split("\nTree=")
-    width = int(_entries(head)["max_feature_idx"]) + 1
-    if len(blocks) > MOST_TREES:
-        raise ValueError(f"more than {MOST_TREES:,} trees")
-    # LightGBM cuts the text at the sizes that it states, whatever is there.
-    sizes = _integers(_entries(head).get("tree_sizes", ""))
-    found = [len(f"Tree={block}") + (place < len(blocks) - 1) for place, block in enumerate(blocks)]
-    if not np.array_equal(sizes, found):
-        raise ValueError("trees of other sizes than it states")
-    if not 0 < width <= len(text) or int(_entries(head).get("num_class", "1")) > len(text):
-        raise ValueError("a number of columns or classes that cannot be")
-    for block in blocks:
-        entries = _entries(block)
-        np.array(" ".join(entries.values()).split(), np.float64)  # all of it is numbers
-        if any("=" not in line for line in block.splitlines()[1:] if line):
-            raise ValueError("a line of a tree without a key")
-        leaves = int(entries["num_leaves"])
-        if not 0 < leaves <= len(block) or len(entries.get("leaf_value", "").split()) != leaves:
-            raise ValueError("a tree with another number of leaves than values")
-        if leaves == 1:
-            continue
-        left, right, split, kinds = (
-            _integers(entries.get(key, "")) for key in ("left_child", "right_child", "split_feature", "decision_type")
-        )
-        thresholds = np.array(entries.get("threshold", "").split(), np.float64)
-        for key, count in LIGHTGBM_LISTS.items():
-            if key in entries and len(entries[key].split()) != leaves + count:
-                raise ValueError("lists of different lengths in a tree")
-        if not len(left) == len(right) == len(split) == len(kinds) == len(thresholds) == leaves - 1:
-            raise ValueError("lists of different lengths in a tree")
-        if (split < 0).any() or (split >= width).any():
-            raise ValueError("a tree with a column out of its bounds")
-        children = np.concatenate([left, right])
-        _must_be_tree(children[children >= 0], leaves - 1)
-        # Leaves are written as -1, -2, ...
-        _must_be_tree(-children[children < 0], leaves + 1)
-        _check_lightgbm_categories(entries, thresholds[kinds & 1 == 1])
-
-
-def _check_lightgbm_categories(entries: dict[str, str], used: NDArray[np.float64]) -> None:
-    """Raise a ValueError unless the splits by category of a tree lie inside their list."""
-    count = int(entries.get("num_cat", "0"))
-    if not count:
-        if len(used):
-            raise ValueError("a tree with categories and no list of them")
-        return
-    bounds, total = _integers(entries.get("cat_boundaries", "")), len(entries.get("cat_threshold", "").split())
-    if len(bounds) != count + 1 or bounds[0] != 0 or bounds[-1] != total or (np.diff(bounds) < 0).any():
-        raise ValueError("a tree with categories out of their bounds")
-    if len(used) and (used.min() < 0 or used.max() >= count):
-        raise ValueError("a tree with categories out of their bounds")
-
-
-def _entries(block: str) -> dict[str, str]:
-    return dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-
-
-def _integers(text: str) -> NDArray[np.int64]:
-    return np.array(text.split(), np.int64)
 
 
 # ---- CatBoost and skops ---------------------------------------------------------------------------------------------
 
 
 def _catboost(path: Path, content: bytes, _: Limits) -> Any:
-    """Read CatBoost's own format: as a classifier if it has classes."""
+    """Return a model of CatBoost's own format; another process reads it."""
     size = int.from_bytes(content[4:8], "little")
     if not content.startswith(b"CBM1") or size + 8 > len(content):
         raise _damaged(path, "catboost", "it does not begin as one, or is cut off")
-    catboost = import_module("catboost")
-    model = catboost.CatBoost().load_model(blob=content)
-    classes: Sequence[Any] = model.classes_
-    return catboost.CatBoostClassifier().load_model(blob=content) if len(classes) else model
+    return CatBoostFile(content, partial(_damaged, path, "catboost"))
 
 
 def _skops(path: Path, content: bytes, limits: Limits) -> Any:

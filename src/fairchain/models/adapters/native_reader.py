@@ -1,8 +1,8 @@
 """A new process that reads a model file whose format only native code understands.
 
-h5py, XGBoost, LightGBM and CatBoost trust their input: a damaged file can crash them or keep them busy for ever. In a
-process of its own that is an error message and not the end of the caller. A .h5 file is converted there, so h5py never
-runs in the caller; files of boosted trees are tried there before the caller reads them.
+h5py and XGBoost trust their input: a damaged file can crash them or keep them busy for ever. In a process of its own
+that is an error message and not the end of the caller. A .h5 file is converted there, so h5py never runs in the
+caller; UBJSON of XGBoost becomes JSON there, which can be checked. CatBoost has `catboost_process`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairchain.system.isolation import new_interpreter
 # The module of each format; its function `read_in_child(content, options)` returns bytes or raises a ModelError.
 READERS = {
     ".h5": "fairchain.models.adapters.from_h5",
-    **dict.fromkeys((".ubj", ".txt", ".cbm"), "fairchain.models.adapters.model_files"),
+    ".ubj": "fairchain.models.adapters.model_files",
 }
 # Seconds of processor time, and of the clock where the machine is busy or has no such limit.
 MOST_SECONDS, MOST_WAITED = 60, 600
@@ -91,12 +91,25 @@ def main() -> None:
     out.flush()
 
 
-def limit_this_process(size: int, seconds: int) -> None:
-    """Bound memory and processor time for a file of so many bytes, where the system can do that."""
+def limit_this_process(size: int, seconds: int, *, lasting: bool = True) -> Callable[[], None]:
+    """Bound memory and processor time for a file of so many bytes, where the system can do that.
+
+    Returns what lifts the limits, which has an effect only if they are not `lasting`.
+    """
     with suppress(ImportError, AttributeError, ValueError, OSError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
         most = MOST_BYTES + MOST_PER_BYTE * size
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        limits = {resource.RLIMIT_CPU: (seconds, seconds + 1), resource.RLIMIT_DATA: (most, most)}
+        before = {which: resource.getrlimit(which) for which in limits}
+        for which, (soft, hard) in limits.items():
+            resource.setrlimit(which, (soft, hard if lasting else before[which][1]))
+
+        def lift() -> None:
+            for which, both in before.items():
+                with suppress(ValueError, OSError):
+                    resource.setrlimit(which, both)
+
+        return lift
+    return lambda: None

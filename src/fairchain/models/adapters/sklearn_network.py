@@ -1,7 +1,7 @@
 """From a fitted scikit-learn estimator to ONNX bytes that the spec fits without a change.
 
 skl2onnx does the conversion. Here its inputs are named as the spec names them, categories that are whole numbers in the
-table are looked up, columns that the estimator does not use get an input all the same, and one output is kept.
+table are looked up, columns that the estimator does not use get an input too, and one output is kept.
 """
 
 from __future__ import annotations
@@ -61,8 +61,10 @@ def to_network(
 
 
 def _register(skl2onnx: Any, last: Any) -> None:
-    """Tell skl2onnx how to convert a last step of XGBoost or LightGBM, which onnxmltools does."""
+    """Tell skl2onnx how to convert a last step of XGBoost or LightGBM, which onnxmltools does, or boosted trees."""
     package = package_of(last)
+    if type(last).__name__.startswith("HistGradientBoosting"):
+        _register_trees(skl2onnx, type(last))
     if package not in ("XGBoost", "LightGBM"):
         return
     if find_spec("onnxmltools") is None:
@@ -82,6 +84,49 @@ def _register(skl2onnx: Any, last: Any) -> None:
         if classes
         else None,
     )
+
+
+def _register_trees(skl2onnx: Any, kind: type) -> None:
+    """Let skl2onnx convert boosted trees of scikit-learn: its own converter gives ONNX truth values for numbers."""
+    trees = import_module("skl2onnx.operator_converters.random_forest")
+    shapes = import_module("skl2onnx.common.shape_calculator")
+    classes = kind.__name__.endswith("Classifier")
+    form, name = ("classifier", "classifier") if classes else ("regressor", "regressor_converter")
+    convert = getattr(trees, f"convert_sklearn_random_forest_{name}")
+
+    def whole(scope: Any, operator: Any, container: Any) -> None:
+        add = container.add_node
+
+        def add_node(*arguments: Any, **attributes: Any) -> Any:
+            return add(*arguments, **{name: _as_numbers(given) for name, given in attributes.items()})
+
+        container.add_node = add_node
+        try:
+            convert(scope, operator, container)
+        finally:
+            del container.add_node
+
+    skl2onnx.update_registered_converter(
+        kind,
+        f"Sklearn{kind.__name__}",
+        getattr(shapes, f"calculate_linear_{form}_output_shapes"),
+        whole,
+        options={
+            "zipmap": [True, False, "columns"],
+            "raw_scores": [True, False],
+            "output_class_labels": [False, True],
+            "nocl": [True, False],
+        }
+        if classes
+        else None,
+    )
+
+
+def _as_numbers(given: Any) -> Any:
+    """Return an attribute with whole numbers in place of truth values in a list."""
+    if not isinstance(given, list):
+        return given
+    return [int(each) if isinstance(each, bool | np.bool_) else each for each in given]
 
 
 def _joining(estimator: Any, columns: Sequence[str], spec: Spec) -> Any:

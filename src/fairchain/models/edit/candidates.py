@@ -8,7 +8,7 @@ the result is saved, loaded and evaluated again.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,17 +22,24 @@ from fairchain.models.onnx.file_checks import check_bytes, parse
 from fairchain.models.onnx.inputs import chunks
 from fairchain.models.onnx.runtime import Runtime
 from fairchain.models.onnx.session import OnnxModel
+from fairchain.models.onnx.token_inputs import distinct_rows
 
+# Rows, and what the network gets for them.
+Call = tuple[NDArray[np.intp], dict[str, NDArray[Any]]]
 # Rows that go through the network in one call.
 ROWS_PER_CALL = 4096
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Rows as the network takes them, made once and evaluated many times: (rows, their inputs) for each call."""
+    """Rows as the network takes them, made once and evaluated many times: (rows, their inputs) for each call.
+
+    `which` says for each text which of the distinct ones it is; None where rows are taken one by one.
+    """
 
     count: int
-    calls: tuple[tuple[NDArray[np.intp], dict[str, NDArray[Any]]], ...]
+    calls: tuple[Call, ...]
+    which: NDArray[np.intp] | None = None
 
 
 class Tunable:
@@ -70,10 +77,19 @@ class Tunable:
     def prepare(self, values: NDArray[Any]) -> Prepared:
         """Return what the part that can change gets for these rows."""
         values = values.astype(self._model.dtype, copy=False)
+        if (alike := distinct_rows(values)) is not None:
+            return replace(self.prepare(values[alike[0]]), which=alike[1])
         parts = self._model.inputs.parts(values)
         if len(parts) == 1:
             parts = chunks(len(values), ROWS_PER_CALL)
-        return Prepared(len(values), tuple((part, self._fed(values[part])) for part in parts))
+        calls = [(part, self._fed(values[part])) for part in parts]
+        start = self._start
+        widths = {fed[start].shape[1:] for _, fed in calls} if start is not None and self._inputs == {start} else set()
+        if start is not None and len(widths) == 1 and self._model.tokens is not None:
+            # Texts of any length have a row of the same width behind the pooled state.
+            rows, pooled = np.concatenate(parts), np.concatenate([fed[start] for _, fed in calls])
+            calls = [(rows[part], {start: pooled[part]}) for part in chunks(len(rows), ROWS_PER_CALL)]
+        return Prepared(len(values), tuple(calls))
 
     def _fed(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
         feed = self._model.inputs(values)
@@ -92,7 +108,7 @@ class Tunable:
                 labels[rows] = decision(answer, len(rows))
             except NoDecisionError:
                 return None
-        return labels
+        return labels if prepared.which is None else labels[prepared.which]
 
 
 def first_source(blocks: Sequence[WeightBlock], tensors: Collection[str]) -> str | None:

@@ -1,66 +1,134 @@
 """The place of each unit in a tensor, followed through operators that leave units in their place.
 
 Only what is sure is followed: a tensor that mixes units, or whose order cannot be told, has none that are known.
+Laid flat without the batch, a tensor has the units of most layers one after the other again and again, and all entries
+of a *channel*, which is a unit of a convolution, in a row. No reshape changes that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairchain.models.onnx.file_checks import attribute
-from fairchain.models.onnx.tensor_facts import Followed
+from fairchain.models.onnx.tensor_facts import Followed, fixed_size, size_of
 
 if TYPE_CHECKING:
     from onnx import NodeProto
 
 Units = tuple[Any, ...]
 
-# Operators of one tensor that treat every unit on its own, or only change how they are laid out.
+# Operators that treat every entry on its own.
 ALONE = frozenset(
     """
-    Abs BatchNormalization Cast CastLike Celu Clip Dropout Elu Erf Exp Flatten Floor Gelu GlobalAveragePool
-    GlobalMaxPool HardSigmoid HardSwish Identity Imputer LeakyRelu Log MaxPool AveragePool Mish Neg PRelu Reciprocal
-    Relu Reshape Round Scaler Selu Shrink Sigmoid Sign Softplus Softsign Sqrt
-    Squeeze Swish Tanh ThresholdedRelu Transpose Unsqueeze
+    Abs BatchNormalization Cast CastLike Celu Clip Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity Imputer
+    LeakyRelu Log Mish Neg PRelu Reciprocal Relu Round Scaler Selu Shrink Sigmoid Sign Softplus Softsign Sqrt Swish Tanh
+    ThresholdedRelu
     """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
 )
+LAID_OUT = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+POOLING = frozenset({"AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"})
 REDUCING = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})
 WITH_CONSTANT = frozenset({"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow"})
 
 
-def pass_on(
-    node: NodeProto, flows: dict[str, Units], constants: Container[str], shapes: Mapping[str, Followed]
-) -> None:
-    """Note for the output of an operator without weights which unit is where, if that is sure.
+@dataclass
+class UnitPlaces:
+    """Which unit is where.
 
-    `shapes` are those of the tensors, as far as they are known: an operator along an axis keeps units apart only if
-    they are on another one.
+    Parameters
+    ----------
+    flows
+        The units of each tensor, as far as they are known.
+    shapes
+        What is known of the shapes of tensors.
+    channels
+        The units that are channels.
     """
-    known = [flows.get(name) for name in node.input]
-    units: Units | None = None
-    order = attribute(node, "perm", [])
-    if node.op_type in ALONE:
-        # A transposition must leave the last axis where it is: another one laid flat has units in another order.
-        units = known[0] if node.op_type != "Transpose" or (order and order[-1] == len(order) - 1) else None
-    elif node.op_type in WITH_CONSTANT and sum(each is not None for each in known) == 1:
-        place = next(i for i, each in enumerate(known) if each is not None)
-        units = known[place] if all(n in constants for i, n in enumerate(node.input) if i != place) else None
-    elif node.op_type in REDUCING and known[0] is not None:
-        axis, reduced = _unit_axis(node.input[0], known[0], shapes), _reduced(node, shapes)
-        units = known[0] if axis is not None and reduced is not None and axis not in reduced else None
-    elif node.op_type in ("Concat", "FeatureVectorizer") and all(each is not None for each in known):
-        units = _joined(node, [each or () for each in known], shapes)
-    if units is not None:
-        flows[node.output[0]] = units
 
+    flows: dict[str, Units]
+    shapes: Mapping[str, Followed]
+    channels: set[Any] = field(default_factory=set)
 
-def _unit_axis(tensor: str, units: Units, shapes: Mapping[str, Followed]) -> int | None:
-    """Return the axis of the units: the only one of their number; None if that is not sure."""
-    shape = shapes.get(tensor)
-    wanted = (len(units),) if len(units) != 1 else ()
-    places = [place for place, axis in enumerate(shape.shape if shape is not None else ()) if axis == wanted]
-    return places[0] if len(places) == 1 else None
+    def pass_on(self, node: NodeProto, constants: Container[str]) -> None:
+        """Note for the output of an operator without weights which unit is where, if that is sure."""
+        known = [self.flows.get(name) for name in node.input]
+        units: Units | None = None
+        if node.op_type in ALONE | LAID_OUT:
+            units = known[0]
+        elif node.op_type == "Transpose" and known[0] is not None:
+            units = known[0] if self._keeps_order(node, known[0]) else None
+        elif node.op_type in POOLING and known[0] is not None:
+            units = known[0] if self.channels.issuperset(known[0]) else None
+        elif node.op_type in WITH_CONSTANT and sum(each is not None for each in known) == 1:
+            place = next(i for i, each in enumerate(known) if each is not None)
+            fixed = all(name in constants for i, name in enumerate(node.input) if i != place)
+            # Entries that are repeated along an axis are in another order.
+            units = known[place] if fixed and self._alike(node.input[place], node.output[0]) else None
+        elif node.op_type in REDUCING and known[0] is not None:
+            axis, reduced = self._unit_axis(node.input[0], known[0]), _reduced(node, self.shapes)
+            units = known[0] if axis is not None and reduced is not None and axis not in reduced else None
+        elif node.op_type in ("Concat", "FeatureVectorizer") and all(each is not None for each in known):
+            units = self._joined(node, [each or () for each in known])
+        if units is not None:
+            self.flows[node.output[0]] = units
+
+    def incoming(self, source: str, size: int, operator: str) -> Units | None:
+        """Return the unit of each entry that an operator sums up over, or None."""
+        units = self.flows.get(source)
+        if not units or size % len(units):
+            return None
+        channels = self.channels.issuperset(units)
+        if operator == "Conv":
+            return units if size == len(units) and (channels or self._unit_axis(source, units) == 1) else None
+        if not channels:
+            return None if self.channels.intersection(units) and size != len(units) else units * (size // len(units))
+        shape = self.shapes.get(source)
+        if shape is None or shape.rank != 2:
+            return None
+        return tuple(unit for unit in units for _ in range(size // len(units)))
+
+    def _keeps_order(self, node: NodeProto, units: Units) -> bool:
+        """Return whether a transposition leaves all entries of a row in order, or the units within their axis."""
+        shape, order = self.shapes.get(node.input[0]), list(attribute(node, "perm", []))
+        if shape is None or len(order) != shape.rank:
+            return False
+        moved = [place for place in order if place != shape.batch and shape.shape[place]]
+        if moved == sorted(moved):
+            return True
+        last = fixed_size(shape.shape[-1])
+        whole = last is not None and not last % len(units)
+        return whole and order[-1] == len(order) - 1 and not self.channels.intersection(units)
+
+    def _alike(self, one: str, other: str) -> bool:
+        """Return whether two tensors have the same shape, but for axes of size 1."""
+        found = [self.shapes.get(name) for name in (one, other)]
+        if any(each is None or each.axes is None for each in found):
+            return False
+        first, second = ([size_of(axis) for axis in each.shape if axis] for each in found if each is not None)
+        return first == second
+
+    def _unit_axis(self, tensor: str, units: Units) -> int | None:
+        """Return the axis of the units: the only one of their number, with no other behind it (before a channel's)."""
+        shape = self.shapes.get(tensor)
+        wanted = (len(units),) if len(units) != 1 else ()
+        axes = shape.shape if shape is not None else ()
+        places = [place for place, axis in enumerate(axes) if axis == wanted]
+        if len(places) != 1 or shape is None:
+            return None
+        others = range(places[0]) if self.channels.issuperset(units) else range(places[0] + 1, len(axes))
+        return places[0] if not any(axes[place] for place in others if place != shape.batch) else None
+
+    def _joined(self, node: NodeProto, known: list[Units]) -> Units | None:
+        """Return the units of tensors one after the other along the axis of their units, or None."""
+        joined = tuple(unit for each in known for unit in each)
+        if node.op_type == "FeatureVectorizer":
+            return joined
+        places = {self._unit_axis(name, units) for name, units in zip(node.input, known, strict=True)}
+        first = self.shapes.get(node.input[0])
+        rank = first.rank if first is not None else 0
+        return joined if rank and places == {attribute(node, "axis", 1) % rank} else None
 
 
 def _reduced(node: NodeProto, shapes: Mapping[str, Followed]) -> set[int] | None:
@@ -74,17 +142,3 @@ def _reduced(node: NodeProto, shapes: Mapping[str, Followed]) -> set[int] | None
             return None
         axes = [entry[0] for entry in given.entries if entry is not None]
     return {axis % rank for axis in axes} if axes and rank else set(range(rank))
-
-
-def _joined(node: NodeProto, known: list[Units], shapes: Mapping[str, Followed]) -> Units | None:
-    """Return the units of tensors one after the other along the axis of their units, or None."""
-    if node.op_type == "FeatureVectorizer":
-        return tuple(unit for each in known for unit in each)
-    places = {_unit_axis(name, units, shapes) for name, units in zip(node.input, known, strict=True)}
-    first = shapes.get(node.input[0])
-    rank = first.rank if first is not None else 0
-    if len(places) != 1 or None in places or not rank:
-        return None
-    if attribute(node, "axis", 1) % rank in places:
-        return tuple(unit for each in known for unit in each)
-    return known[0] if len(set(known)) == 1 else None

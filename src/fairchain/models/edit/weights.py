@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.models.edit.unit_axes import Units, pass_on
+from fairchain.models.edit.unit_axes import UnitPlaces, Units
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import attribute
 from fairchain.models.onnx.inputs import Feed
@@ -146,10 +146,10 @@ class _Draft:
         self._fresh: dict[str, Array] = {}
         self.blocks: list[WeightBlock] = []
         self.flows: dict[str, Units] = _inputs(model)
-        shapes = model.followed()
+        self._places = UnitPlaces(self.flows, model.followed())
         for node in list(self._graph.node):
             if not self._read(node):
-                pass_on(node, self.flows, self._initial, shapes)
+                self._places.pass_on(node, self._initial)
 
     def values(self) -> dict[str, Array]:
         """Return every tensor of weights or biases that can be changed."""
@@ -223,11 +223,13 @@ class _Draft:
         gain = attribute(node, "alpha", 1.0) / beta if node.op_type == "Gemm" and beta else 1.0
         axis = 1 if turned else 0
         grouped = attribute(node, "group", 1) != 1
-        incoming = None if grouped else self._incoming(node.input[0], shape[axis])
+        incoming = None if grouped else self._places.incoming(node.input[0], shape[axis], node.op_type)
         self.blocks.append(
             WeightBlock(name, node.op_type, node.input[0], output, axis, incoming, own, gain=float(gain))
         )
         self.flows[output] = tuple(WeightUnit(output, j) for j in range(width))
+        if node.op_type == "Conv":
+            self._places.channels.update(self.flows[output])
         return True
 
     def _read_recurrent(self, node: NodeProto, shape: tuple[int, ...], bias: int) -> None:
@@ -238,7 +240,7 @@ class _Draft:
         own = self._own_bias(node, bias, (directions, 2 * stacked), kind)
         output = next(name for name in node.output if name)
         units = tuple(WeightUnit(output, j) for j in range(directions * cells))
-        incoming = self._incoming(node.input[0], width)
+        incoming = self._places.incoming(node.input[0], width, node.op_type)
         self.blocks.append(
             WeightBlock(self._own(node, 1, output), node.op_type, node.input[0], output, 2, incoming, own)
         )
@@ -251,13 +253,6 @@ class _Draft:
         for name in node.output:
             if name:
                 self.flows[name] = units
-
-    def _incoming(self, source: str, size: int) -> Units | None:
-        units = self.flows.get(source)
-        if not units or size % len(units):
-            return None
-        # A channel of a picture that was laid flat is many inputs, one after the other.
-        return tuple(unit for unit in units for _ in range(size // len(units)))
 
     def _own(self, node: NodeProto, place: int, output: str) -> str:
         """Give an operator the initialiser at this input for itself, named after its output; returns the name."""

@@ -19,6 +19,7 @@ from fairchain.models.base import random_inputs
 from fairchain.models.onnx.decision import Labels
 from fairchain.models.onnx.file_checks import Network
 from fairchain.models.onnx.session import Hidden, OnnxModel
+from fairchain.models.onnx.tensor_facts import fixed_size
 from fairchain.spec import Spec
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ ACTIVATIONS = frozenset(
 )
 # Gates, and the activations that multiply x by one of them.
 GATED = {"Sigmoid": "Swish", "HardSigmoid": "HardSwish", "Erf": "Gelu", "Tanh": "Gelu", "Softplus": "Mish"}
-NO_LAYER_TENSOR = '{name}: there is no layer or tensor "{name2}"; {hint}'
+UNKNOWN_LAYER_OR_TENSOR = '{name}: there is no layer or tensor "{name2}"; {hint}'
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def resolve(model: OnnxModel, name: str) -> str:
         return name
     near = get_close_matches(name, [*by_number, *model.network.makers], n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(by_number) or 'no hidden layer'}"
-    raise ModelError(NO_LAYER_TENSOR.format(name=model.name, name2=name, hint=hint))
+    raise ModelError(UNKNOWN_LAYER_OR_TENSOR.format(name=model.name, name2=name, hint=hint))
 
 
 def _activations(model: OnnxModel) -> list[tuple[str, str]]:
@@ -100,13 +101,16 @@ def _activations(model: OnnxModel) -> list[tuple[str, str]]:
     """
     graph = model.network.model.graph
     outputs = {output.name for output in graph.output}
+    # Of a network of tokens only what has the same units for every text, as the pooled state, is a layer.
+    followed = model.followed() if model.tokens is not None else {}
+    varied = {name for name, each in followed.items() if any(fixed_size(axis) is None for axis in each.shape[1:])}
     found: dict[str, str] = {}
     for node in graph.node:
         if node.op_type not in ACTIVATIONS:
             continue
         tensor = _gated_product(model.network, node)
         # The error function by itself switches nothing on or off.
-        if (tensor or node.op_type != "Erf") and (tensor or node.output[0]) not in outputs:
+        if (tensor or node.op_type != "Erf") and (tensor or node.output[0]) not in outputs | varied:
             operator = GATED.get(node.op_type, node.op_type) if tensor else node.op_type
             found.setdefault(tensor or node.output[0], operator)
     return list(found.items())

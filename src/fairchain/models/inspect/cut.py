@@ -1,7 +1,7 @@
 """A network cut at one of its tensors: the operators after it, evaluated with other activations.
 
 The part behind is a network of its own that takes the tensor as an input, and the network's inputs besides where a
-path leads past the tensor. Activations are computed once; each change of them costs only what stands behind.
+path leads past the tensor. Activations are computed once; each change of them costs only the operators after them.
 """
 
 from __future__ import annotations

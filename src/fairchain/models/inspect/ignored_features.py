@@ -17,7 +17,7 @@ from fairchain.models.onnx.inputs import Feed
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 
-# Operators that may follow the first layer. A product with 0 leaves a sum as it is but for the sign of a zero, and none
+# Operators that may follow the first layer. A product with 0 leaves a sum as it is up to the sign of a zero, and none
 # of these makes two different numbers of 0 and -0.
 BLIND_TO_SIGNED_ZERO = frozenset(
     """

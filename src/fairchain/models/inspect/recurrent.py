@@ -1,7 +1,7 @@
 """Looking inside a recurrent network: its states after every step, read in the same call as the decision.
 
 The recurrent operators are numbered in the order of the graph: `lstm1`, `gru2`, `rnn3`, and `lstm1.cell` for the cell
-states. Hidden states come from the operator itself; its cell states, of which it shows only the last, are computed
+states. Hidden states come from the operator itself; its cell states, which it shows only at the end, are computed
 again: since the hidden states are known, the sums in all gates of all steps are products of matrices, which the network
 computes in the same call, and only c(t) = f * c(t-1) + i * g is left to be done step by step.
 """
@@ -41,7 +41,7 @@ STATES_IN_ANOTHER_ORDER = (
     "{name}: the states of {name2} are in another order than the rows; export the network without sorting its "
     "sequences (torch: enforce_sorted=True)"
 )
-SEQUENCES_ROWS = (
+SEQUENCES_ARE_NOT_ROWS = (
     "{name}: {name2} has {shape} sequences for {rows} rows; only an operator that reads one sequence for each row can "
     "be looked at"
 )
@@ -216,7 +216,9 @@ class StepProbe:
 
     def _must_have_rows(self, name: str, states: Hidden, rows: int) -> None:
         if states.shape[2] != rows:
-            raise ModelError(SEQUENCES_ROWS.format(name=self.model.name, name2=name, shape=states.shape[2], rows=rows))
+            raise ModelError(
+                SEQUENCES_ARE_NOT_ROWS.format(name=self.model.name, name2=name, shape=states.shape[2], rows=rows)
+            )
 
 
 def _by_row(states: Hidden) -> Hidden:
@@ -336,7 +338,7 @@ def _fill(
         z = x[t] + bias
         z += y[before] if 0 <= before < steps else first
         if backward and lengths is not None and "h" in parts and before < steps:
-            # A row whose text ends here begins here: behind its end y is 0, and what stands before is `first`.
+            # A row whose text ends here begins here: behind its end y is 0, and what comes before is `first`.
             z += np.where(np.equal(lengths, before)[:, None], first, 0)
         # ONNX has the gates in the order input, output, forget, candidate.
         enters, keeps = z[:, :units], z[:, 2 * units : 3 * units]

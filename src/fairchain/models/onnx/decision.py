@@ -1,7 +1,7 @@
 """From the network's output to a class: which output is read, and by which rule.
 
 What can be seen in the graph is inferred (labels, argmax of several columns, a sigmoid's probability). What cannot
-be seen, such as whether a single column is a logit or a probability, must stand in the spec: never a silent guess.
+be seen, such as whether a single column is a logit or a probability, must be stated in the spec: never a silent guess.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WHOLE = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"
 LABELS = {f"tensor({kind})" for kind in ("string", *_WHOLE)}
 # Decisions by the cut-off of one number.
 ONE_COLUMN = ("logit", "probability", "score")
-# Operators whose results are no probabilities.
+# Operators whose results are not probabilities.
 LINEAR = ("Add", "Gemm", "MatMul")
 COLUMNS_AND_LABELS_DIFFER = (
     '{path}: model.labels: output "{name}" has {columns} columns and the spec names {count} labels; name one label for '
@@ -41,7 +41,7 @@ NOT_SCORES_OR_LABELS = (
     '{path}: output "{name}" is {type}, no tensor of scores or labels; choose another with output = ... in [model], or '
     "export without ZipMap"
 )
-OUTPUT_NONE = (
+OUTPUT_IS_NOT_A_LABEL = (
     'output "{output}" is {found!r}, which is none of {repr}; state what the network calls its labels: codes = [...] '
     "in [model]"
 )
@@ -165,7 +165,7 @@ class DecisionRule:
             found, known = answer[row : row + 1].tolist()[0], self.codes or tuple(range(self.classes))
             raise NoDecisionError(
                 row,
-                OUTPUT_NONE.format(output=self.output, found=found, repr=", ".join(map(repr, known))),
+                OUTPUT_IS_NOT_A_LABEL.format(output=self.output, found=found, repr=", ".join(map(repr, known))),
             )
         return labels.astype(np.uint16)
 

@@ -59,7 +59,7 @@ RECURRENT_ADVICE = (
     "mask_zero, in torch by tracing, not by scripting)"
 )
 TWO_OPERATOR_VERSIONS = "{path}: {shown} names two versions of its operators; export the network again"
-VERSION_OPERATORS_NETWORK = (
+OPERATOR_VERSIONS_DIFFER = (
     '{path}: {shown} has version {version} of the operators "{name}" and the network {versions}; export both with the '
     "same version"
 )
@@ -274,7 +274,7 @@ def _functions(path: Path, model: ModelProto) -> dict[Key, FunctionProto]:
             # The runtime takes the network's version for the operators in functions as well.
             if versions.get(name, version) != version:
                 raise ModelError(
-                    VERSION_OPERATORS_NETWORK.format(
+                    OPERATOR_VERSIONS_DIFFER.format(
                         path=path, shown=shown, version=version, name=_plain(name), versions=versions[name]
                     )
                 )

@@ -62,7 +62,7 @@ INPUT_WIDTH_DIFFERS = (
 class InputSlot:
     """One input of the network: its name, number type, shape after the batch, and the features that fill it.
 
-    `steps_first` is set for a series whose steps stand before the batch: (steps, batch, values of a step).
+    `steps_first` is set for a series whose steps come before the batch: (steps, batch, values of a step).
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Rules of operators: what is known of the tensors that an operator makes, from what is known of those that it reads.
+"""Rules of operators that compute: what is known of their outputs, from what is known of their inputs.
 
 A rule raises a `TaintedError` where the operator works across the batch axis, or where the number of rows or a row's
 position becomes a value. An operator without a rule is not known to treat every row by itself.
@@ -6,23 +6,17 @@ position becomes a value. An operator without a rule is not known to treat every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
 
+from fairchain.models.onnx.operators import Operator, RuleTable
+from fairchain.models.onnx.shape_rules import rule as shape_rule
 from fairchain.models.onnx.tensor_facts import (
     BATCH,
     BITS,
     INT32,
     INT64,
-    MOST_ENTRIES,
-    ONE,
-    TOO_LARGE,
-    ZERO,
     Axis,
-    Factor,
     Followed,
-    Size,
     TaintedError,
     axed,
     axis_of,
@@ -30,171 +24,25 @@ from fairchain.models.onnx.tensor_facts import (
     combined,
     common_order,
     computed_entries,
-    factors_of,
     first_taint,
     fixed_size,
     has_rows,
     inverse_of,
-    is_computed,
     known_numbers,
     most_bits,
     place_of,
     product_of,
-    quotient_of,
-    regarded,
-    reordered,
     rows_once,
     single_entry,
-    size_of,
-    split_factors,
-    sum_of,
     whole_numbers,
     with_axis,
-    written_constant,
 )
 
-
-@dataclass
-class GraphContext:
-    """The graph of an operator: its fixed batch size, if there is one, and the version of its operators."""
-
-    batch: int | None
-    opset: int
-    _new: int = 0
-
-    def new_axis(self) -> Axis:
-        """Return an axis of a size that is not known and has nothing to do with the batch."""
-        self._new += 1
-        return (f"?{self._new}",)
+rule = RuleTable(dict(shape_rule.rules))
+RULES = rule.rules
 
 
-@dataclass(frozen=True)
-class Operator:
-    """An operator as its rule sees it: graph and type, what is known of its inputs, number of outputs, attributes."""
-
-    graph: GraphContext
-    kind: str
-    inputs: list[Followed | None]
-    outputs: int
-    attributes: dict[str, Any]
-
-    @property
-    def data(self) -> Followed:
-        """The first input, whose rank must be known."""
-        return axed(self.inputs[0])
-
-    def optional(self, place: int) -> Followed | None:
-        """Return an input that may be missing."""
-        return self.inputs[place] if place < len(self.inputs) else None
-
-    def number(self, name: str, default: int) -> int:
-        """Return an attribute that is a whole number."""
-        found = self.attributes.get(name)
-        return int(found.i) if found is not None else default
-
-    def text(self, name: str, default: bytes = b"") -> bytes:
-        """Return an attribute that is a text."""
-        found = self.attributes.get(name)
-        return bytes(found.s) if found is not None else default
-
-    def numbers(self, name: str) -> list[int] | None:
-        """Return an attribute that is a list of whole numbers."""
-        found = self.attributes.get(name)
-        return [int(each) for each in found.ints] if found is not None else None
-
-    def listed(self, name: str, place: int) -> list[int] | None:
-        """Return numbers from an attribute or, in newer versions, from an input, -1 for one that is not known."""
-        given, entries = self.numbers(name), getattr(self.optional(place), "entries", None)
-        if given is None and entries is not None:
-            given = [entry[0] if entry and not entry[1] else -1 for entry in entries]
-        return given
-
-    def axes(self) -> list[int] | None:
-        """Return the axes in the attribute or, in newer versions, in the second input; None for all."""
-        given = self.numbers("axes")
-        if given is None and self.optional(1) is not None:
-            given = known_numbers(self.inputs[1], "with axes that are computed")
-        return given
-
-    def axis(self, default: int) -> int:
-        """Return the place of the axis in the attribute among those of the first input."""
-        return place_of(self.number("axis", default), self.data.rank)
-
-    def size(self, axis: Axis) -> Size:
-        """Return the size of an axis; a fixed batch is a number."""
-        return size_of(axis, self.graph.batch)
-
-    def sizes(self) -> tuple[Size, ...]:
-        """Return the shape of the first input; a size computed from tainted numbers may depend on the batch itself."""
-        sizes = map(self.size, self.data.shape)
-        return tuple(None if self.data.taint and size and any(map(is_computed, size[1])) else size for size in sizes)
-
-    def new(self, size: Size = None) -> Axis:
-        """Return the axis of this size, a new one if it is not known."""
-        return factors_of(size) if size is not None else self.graph.new_axis()
-
-    def made(self, axes: Iterable[Axis], *, alike: bool = False) -> Followed:
-        """Return a tensor with these axes, with the order of rows and the taint of all inputs."""
-        return rows_once(tuple(axes), common_order(self.inputs), first_taint(self.inputs), alike=alike)
-
-    def one_axis(self, axes: Iterable[Axis]) -> Axis:
-        """Return the axis that these become where tensors are broadcast against each other."""
-        wide = list(dict.fromkeys(axis for axis in axes if axis))
-        if len(wide) < 2:
-            return wide[0] if wide else ()
-        if any(BATCH in axis for axis in wide):
-            raise TaintedError("joins rows and values that are not rows along one axis")
-        # A number above 1 is what an unknown size beside it must be, or be spread to.
-        return next((axis for axis in wide if not any(isinstance(factor, str) for factor in axis)), self.new())
-
-    def joined(self, given: Sequence[Followed]) -> Followed:
-        """Return the shape and order of tensors that are broadcast against each other."""
-        if any(each.axes is None for each in given):
-            if any(map(has_rows, given)) and not first_taint(given):
-                raise TaintedError("joins rows with a tensor of unknown shape")
-            return Followed(None, taint=first_taint(given))
-        axes = []
-        for place in range(-max((each.rank for each in given), default=0), 0):
-            here = [each for each in given if -place <= each.rank]
-            if any(BATCH in each.shape[place] for each in here):
-                # A tensor of one number suits every row, even if it is written out for a fixed number of them.
-                here = [each for each in here if not each.alike or BATCH in each.shape[place]]
-            axes.append(self.one_axis(each.shape[place] for each in here))
-        return rows_once(tuple(axes), common_order(given), first_taint(given), alike=all(each.alike for each in given))
-
-
-Rule = Callable[[Operator], Followed | list[Followed]]
-AnyRule = TypeVar("AnyRule", bound=Rule)
-RULES: dict[str, Rule] = {}
-# Operators whose inputs from this one on are the same for all rows: weights, limits, lists of sizes or places.
-PARAMETERS = {"ConstantOfShape": 0, "Range": 0} | dict.fromkeys(
-    """
-    AveragePool BatchNormalization Clip Conv ConvTranspose DepthToSpace Dropout Expand GlobalAveragePool GlobalMaxPool
-    GroupNormalization InstanceNormalization LRN LpPool MaxPool OneHot Pad QLinearConv Reshape Slice SpaceToDepth Split
-    Tile
-    """.split(),  # noqa: SIM905  # a block of names reads better than a list of strings
-    1,
-)
-
-
-def _rule(operators: str) -> Callable[[AnyRule], AnyRule]:
-    """Register the rule of these operators."""
-
-    def register(rule: AnyRule) -> AnyRule:
-        RULES.update(dict.fromkeys(operators.split(), rule))
-        return rule
-
-    return register
-
-
-def unknown_operator(op: Operator) -> Followed:
-    """Without rows before it, an operator has none behind it either, whatever it computes."""
-    if any(map(has_rows, op.inputs)) and not first_taint(op.inputs):
-        raise TaintedError("is not known to treat every row by itself")
-    return Followed(None, taint=first_taint(op.inputs))
-
-
-@_rule("""
+@rule("""
     Abs Acos Acosh Add And Asin Asinh Atan Atanh Binarizer BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast
     CastLike CategoryMapper Ceil Celu Clip Cos Cosh Div Dropout Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual
     HardSigmoid HardSwish Identity IsInf IsNaN LabelEncoder LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul
@@ -219,7 +67,7 @@ def _elementwise(op: Operator) -> Followed:
     return joined if entries is None else whole_numbers(entries, joined.axes, tainted=bool(first_taint(given)))
 
 
-@_rule("CumSum Hardmax LogSoftmax LpNormalization MeanVarianceNormalization Softmax Trilu")
+@rule("CumSum Hardmax LogSoftmax LpNormalization MeanVarianceNormalization Softmax Trilu")
 def _along(op: Operator) -> Followed:
     """Return a tensor of the same shape after an operator that works along some axes."""
     data = op.data
@@ -238,7 +86,7 @@ def _along(op: Operator) -> Followed:
     return replace(made, taint=first_taint(op.inputs)) if op.kind == "Trilu" else made
 
 
-@_rule("""
+@rule("""
     ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
     ReduceSumSquare
 """)
@@ -253,14 +101,14 @@ def _reduced(op: Operator) -> Followed:
     return combined(data, places, keep=keep)
 
 
-@_rule("LayerNormalization RMSNormalization")
+@rule("LayerNormalization RMSNormalization")
 def _normalised(op: Operator) -> list[Followed]:
     places = range(op.axis(-1), op.data.rank)
     made = changed(op.joined([each for each in op.inputs if each is not None]), places)
     return [made, combined(op.data, places, keep=True)]
 
 
-@_rule("TopK")
+@rule("TopK")
 def _sorted(op: Operator) -> list[Followed]:
     """Sort along an axis; of all rows by a number for each, it gives the order in which they come."""
     data, place, chosen = op.data, op.axis(-1), op.optional(1)
@@ -284,7 +132,7 @@ def _sorted(op: Operator) -> list[Followed]:
     return [rows_once(with_axis(data, place, op.new(known)), data.order, taint)]
 
 
-@_rule("MatMul MatMulInteger QLinearMatMul")
+@rule("MatMul MatMulInteger QLinearMatMul")
 def _multiplied(op: Operator) -> Followed:
     """Multiply matrices, as numpy does."""
     chosen = [op.inputs[0], op.inputs[3 if op.kind == "QLinearMatMul" else 1]]
@@ -298,13 +146,13 @@ def _multiplied(op: Operator) -> Followed:
         raise TaintedError("multiplies a single number")
     if BATCH in (*one[-1], *other[-2:][0]):
         raise TaintedError("combines the rows of a batch")
-    # The axes before the matrices are broadcast; a last one of size 1 stands for the matrix.
+    # The axes before the matrices are broadcast; a last one of size 1 takes the place of the matrix.
     outer = op.joined([replace(each, axes=(*each.shape[:-2], ()), taint="", alike=False) for each in (first, second)])
     axes = [*outer.shape[:-1], *one[-2:-1], *(other[-1:] if len(other) > 1 else ())]
     return rows_once(tuple(axes), common_order([first, second]), first_taint(op.inputs))
 
 
-@_rule("Gemm")
+@rule("Gemm")
 def _gemm(op: Operator) -> Followed:
     first, second = (axed(each).shape for each in op.inputs[:2])
     if len(first) != 2 or len(second) != 2:
@@ -318,7 +166,7 @@ def _gemm(op: Operator) -> Followed:
     return op.joined([made, added]) if added is not None else made
 
 
-@_rule("Einsum")
+@rule("Einsum")
 def _einsum(op: Operator) -> Followed:
     equation = op.text("equation").decode("ascii", "replace").replace(" ", "")
     left, arrow, right = equation.partition("->")
@@ -334,18 +182,18 @@ def _einsum(op: Operator) -> Followed:
     return op.made(found[letter] for letter in right)
 
 
-@_rule("BatchNormalization GroupNormalization InstanceNormalization LRN")
+@rule("BatchNormalization GroupNormalization InstanceNormalization LRN")
 def _by_channel(op: Operator) -> Followed:
     """Treat (rows, channels, places ...) row by row."""
     if op.data.batch is not None and (op.data.batch or op.data.rank < 2):
         raise TaintedError("takes the rows of a batch for channels or places")
-    # Before version 14 a second output asked for training.
+    # Before version 14 a second output meant training mode.
     if op.kind == "BatchNormalization" and (op.number("training_mode", 0) or op.outputs > 1):
         raise TaintedError("normalises by the rows of a batch, as in training")
     return op.made(op.data.shape)
 
 
-@_rule("""
+@rule("""
     AveragePool Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalMaxPool LpPool MaxPool QLinearConv SpaceToDepth
 """)
 def _convolved(op: Operator) -> list[Followed]:
@@ -372,7 +220,7 @@ def _convolved(op: Operator) -> list[Followed]:
     return [made, replace(made, taint=made.taint or f"operator {op.kind} numbers places in the batch")]
 
 
-@_rule("""
+@rule("""
     LinearClassifier LinearRegressor SVMClassifier SVMRegressor TreeEnsemble TreeEnsembleClassifier
     TreeEnsembleRegressor
 """)
@@ -395,14 +243,14 @@ def _by_row(op: Operator) -> list[Followed]:
     return [op.made(rows), scores] if "Classifier" in op.kind else [scores]
 
 
-@_rule("Imputer Normalizer Scaler")
+@rule("Imputer Normalizer Scaler")
 def _by_column(op: Operator) -> Followed:
     if op.data.batch is not None and (op.data.batch != 0 or op.data.rank != 2):
         raise TaintedError("takes the rows of a batch for columns")
     return changed(op.data)
 
 
-@_rule("GRU LSTM RNN")
+@rule("GRU LSTM RNN")
 def _recurrent(op: Operator) -> list[Followed]:
     first = bool(op.number("layout", 0))
     time, rows = (1, 0) if first else (0, 1)
@@ -426,324 +274,7 @@ def _recurrent(op: Operator) -> list[Followed]:
     return [op.made(every), op.made((batch, both, size) if first else (both, batch, size))]
 
 
-@_rule("Shape Size")
-def _measured(op: Operator) -> Followed:
-    tainted = bool(first_taint(op.inputs))
-    if op.kind == "Size":
-        return whole_numbers((product_of(op.sizes()),), (), tainted=tainted)
-    if op.inputs[0] is None or op.inputs[0].axes is None:
-        return Followed((op.new(),), taint=first_taint(op.inputs))
-    return whole_numbers(op.sizes()[op.number("start", 0) : op.number("end", op.data.rank)], tainted=tainted)
-
-
-@_rule("Constant")
-def _written(op: Operator) -> Followed:
-    given = op.attributes
-    if "value" in given:
-        return written_constant(given["value"].t)
-    if "value_int" in given:
-        return whole_numbers(((op.number("value_int", 0), ()),), (), tainted=False)
-    if "value_ints" in given:
-        return whole_numbers(tuple((each, ()) for each in op.numbers("value_ints") or ()), tainted=False)
-    for name in ("floats", "strings"):
-        if f"value_{name}" in given:
-            return Followed((axis_of(len(getattr(given[f"value_{name}"], name))),))
-    return Followed(tuple(map(axis_of, given["sparse_value"].sparse_tensor.dims)) if "sparse_value" in given else ())
-
-
-@_rule("ConstantOfShape")
-def _filled(op: Operator) -> Followed:
-    """Make a tensor of one number; only its shape can depend on the batch."""
-    shape, value = op.inputs[0], op.attributes.get("value")
-    fill = written_constant(value.t).entries if value is not None else (ZERO,)
-    if shape is None or shape.entries is None:
-        if first_taint([shape]):
-            raise TaintedError("has a shape that depends on the number of rows")
-        return Followed(None)
-    (count, symbols), *more = [size or (0, ("",)) for size in shape.entries] or [ONE]
-    listed = not more and not symbols and count <= MOST_ENTRIES
-    entries = fill * count if listed and fill is not None else None
-    return replace(rows_once(_target(op, shape), None, ""), entries=entries, alike=True)
-
-
-@_rule("Range")
-def _range(op: Operator) -> Followed:
-    start, limit, step = (single_entry(each) for each in op.inputs)
-    if start == ZERO and step == ONE and limit is not None:
-        if limit == (1, (BATCH,)):
-            reason = "operator Range numbers the rows of a batch, and the numbers are used as values"
-            return Followed(((BATCH,),), taint=reason, order="", permutation="rows")
-        if BATCH not in limit[1] and limit[0] >= 0:
-            return Followed((factors_of(limit),))
-    if first_taint(op.inputs):
-        raise TaintedError("counts to the number of rows")
-    return Followed((op.new(),))
-
-
-@_rule("Transpose")
-def _transposed(op: Operator) -> Followed:
-    order = op.numbers("perm") or list(range(op.data.rank))[::-1]
-    return regarded(op.data, (op.data.shape[place] for place in order))
-
-
-@_rule("Flatten")
-def _flattened(op: Operator) -> Followed:
-    at = op.number("axis", 1)
-    at = at + op.data.rank if at < 0 else at
-    return regarded(replace(op.data, entries=None), (sum(op.data.shape[:at], ()), sum(op.data.shape[at:], ())))
-
-
-@_rule("Squeeze")
-def _squeezed(op: Operator) -> Followed:
-    data, axes = op.data, op.axes()
-    if axes is None and any(isinstance(factor, str) for axis in data.shape for factor in axis):
-        # An axis of a free size is removed too whenever it happens to be 1.
-        raise TaintedError("removes the batch dimension, or another free one, if its size is 1; give it axes")
-    ones = [place for place, axis in enumerate(data.shape) if not axis]
-    places = [place_of(axis, data.rank) for axis in axes] if axes is not None else ones
-    if data.batch in places:
-        raise TaintedError("removes the batch dimension")
-    return regarded(data, (axis for place, axis in enumerate(data.shape) if place not in places))
-
-
-@_rule("Unsqueeze")
-def _unsqueezed(op: Operator) -> Followed:
-    axes = op.axes() or []
-    rank = op.data.rank + len(axes)
-    new, rest = {place_of(axis, rank) for axis in axes}, iter(op.data.shape)
-    if len(new) < len(axes):
-        raise TaintedError("names an axis twice")
-    return regarded(op.data, tuple(() if place in new else next(rest) for place in range(rank)))
-
-
-@_rule("Reshape")
-def _reshaped(op: Operator) -> Followed:
-    data, wanted = op.inputs[0], op.inputs[1]
-    if data is None or wanted is None or (data.taint and data.axes is None):
-        return Followed(None, taint=first_taint([data]))
-    if data.axes is None or wanted.entries is None:
-        if data.batch is not None or first_taint([data, wanted]):
-            raise TaintedError("has a shape that is computed in a way that is not analysed")
-        rank = fixed_size(wanted.axes[0]) if wanted.axes else None
-        return Followed(tuple(op.new() for _ in range(rank)) if rank is not None else None)
-    _target(op, wanted)
-    sizes = list(wanted.entries)
-    for place, size in enumerate(sizes):
-        if size == ZERO and place < data.rank and not op.number("allowzero", 0):
-            sizes[place] = op.size(data.axes[place])
-    axes = _regrouped(op, list(sum(data.axes, ())), sizes)
-    return regarded(replace(data, entries=data.entries if len(axes) <= 1 else None), axes)
-
-
-def _regrouped(op: Operator, factors: list[Factor], sizes: list[Size]) -> tuple[Axis, ...]:
-    """Split factors into axes of these sizes, or as far as the axis with the rows."""
-    if (-1, ()) in sizes:
-        at = sizes.index((-1, ()))
-        sizes[at] = quotient_of(op.size(tuple(factors)), product_of(sizes[:at] + sizes[at + 1 :]))
-
-    def has_batch(sizes: Iterable[Size]) -> bool:
-        return any(size is not None and BATCH in size[1] for size in sizes)
-
-    front = split_factors(factors, sizes, op.graph.batch)
-    rest = sizes[len(front) :]
-    if not rest:
-        return tuple(front)
-    if not has_batch(rest):
-        if BATCH not in factors:
-            return (*front, *map(op.new, rest))
-        if any(BATCH in axis for axis in front):
-            return (*front, *(op.new() for _ in rest))
-    back = split_factors(factors[::-1], sizes[::-1], op.graph.batch)
-    rest = sizes[: len(sizes) - len(back)]
-    if any(BATCH in axis for axis in back) and not has_batch(rest):
-        return (*(op.new() for _ in rest), *(axis[::-1] for axis in back[::-1]))
-    raise TaintedError("spreads rows over a shape in which they cannot be told apart")
-
-
-@_rule("Concat")
-def _concatenated(op: Operator) -> Followed:
-    parts, place = [axed(each) for each in op.inputs], op.axis(1)
-    if len(parts) == 1:
-        return parts[0]
-    if any(part.batch == place for part in parts):
-        raise TaintedError("puts rows of several batches one after the other")
-    if all(part.entries is not None and part.rank == 1 for part in parts):
-        return whole_numbers(
-            tuple(entry for part in parts for entry in part.entries or ()), tainted=bool(first_taint(parts))
-        )
-    if any(part.rank != parts[0].rank for part in parts):
-        raise TaintedError("joins tensors of different ranks")
-    axes = []
-    for at, here in enumerate(zip(*(part.shape for part in parts), strict=True)):
-        axes.append(op.one_axis(here) if at != place else sum_of(here) or op.new())
-    made = op.made(axes)
-    own = parts[0].permutation == "rows" and parts[0].axes == ((BATCH,), ()) and place == 1
-    if own and not first_taint(parts[1:]) and common_order(parts[1:]) in ("", None):
-        return replace(made, permutation="rows first")
-    return made
-
-
-@_rule("FeatureVectorizer")
-def _columns_joined(op: Operator) -> Followed:
-    parts = [axed(each) for each in op.inputs]
-    if any(part.batch not in (None, 0) or part.rank != 2 for part in parts):
-        raise TaintedError("takes the rows of a batch for columns")
-    return op.made((op.one_axis(part.shape[0] for part in parts), op.new()))
-
-
-@_rule("Split")
-def _pieces(op: Operator) -> list[Followed]:
-    data, place, sizes = op.data, op.axis(0), op.listed("split", 1)
-    if data.batch == place:
-        raise TaintedError("splits the rows of a batch")
-    if sizes is None:
-        whole = fixed_size(data.shape[place])
-        even = whole is not None and whole % op.outputs == 0
-        sizes = [whole // op.outputs if whole is not None and even else -1] * op.outputs
-    sizes += [-1] * (op.outputs - len(sizes))
-    return [op.made(with_axis(data, place, axis_of(size) if size > 0 else op.new())) for size in sizes[: op.outputs]]
-
-
-@_rule("Slice")
-def _sliced(op: Operator) -> Followed:
-    data = op.data
-    if "starts" in op.attributes:
-        starts, ends = op.numbers("starts") or [], op.numbers("ends") or []
-        axes, steps = op.numbers("axes") or list(range(len(starts))), [1] * len(starts)
-        bounds: list[Any] = [((start, ()), (end, ())) for start, end in zip(starts, ends, strict=True)]
-    else:
-        entries = [getattr(op.optional(place), "entries", None) for place in (1, 2)]
-        count = max((len(each) for each in entries if each is not None), default=0)
-        bounds = list(zip(*(each if each is not None else (None,) * count for each in entries), strict=True))
-        given, stepped = op.optional(3), op.optional(4)
-        axes = known_numbers(given, "with axes that are computed") if given is not None else list(range(count))
-        steps = [1 if stepped is None else 0] * count
-        if stepped is not None and stepped.entries is not None:
-            steps = known_numbers(stepped, "")
-    if not bounds:
-        if data.batch is not None:
-            raise TaintedError("cuts in a way that is not analysed")
-        return op.made(op.new() for _ in data.shape)
-    made, taint = list(data.shape), data.taint
-    for axis, (start, end), step in zip(axes, bounds, steps, strict=True):
-        place = place_of(axis, data.rank)
-        size = op.size(made[place])
-        to_end = end is not None and ((not end[1] and end[0] >= TOO_LARGE) or end == size)
-        if start == ZERO and to_end and step == 1:
-            continue
-        if place == data.batch:
-            raise TaintedError("chooses some rows of a batch")
-        if any(bound is None or BATCH in bound[1] for bound in (start, end)):
-            taint = taint or first_taint(op.inputs[1:])
-        known = step and not any(each is None or each[1] for each in (size, start, end))
-        made[place] = axis_of(len(range(size[0])[start[0] : end[0] : step])) if size and known else op.new()
-    start, end = bounds[0]
-    single = len(bounds) == 1 and data.rank == 1 and steps[0]
-    if data.entries is not None and single and not any(each is None or each[1] for each in (start, end)):
-        return whole_numbers(data.entries[start[0] : end[0] : steps[0]], tainted=bool(first_taint(op.inputs)))
-    return rows_once(tuple(made), data.order, taint, alike=data.alike)
-
-
-@_rule("ArrayFeatureExtractor Gather")
-def _gathered(op: Operator) -> Followed:
-    data, index, place = op.data, axed(op.inputs[1]), op.axis(0)
-    if op.kind == "ArrayFeatureExtractor":
-        place = data.rank - 1
-        index = replace(index, axes=(sum(index.shape, ()),))
-    if data.entries is not None and index.entries is not None and data.rank == 1:
-        places = known_numbers(index, "with places that are computed")
-        if all(-len(data.entries) <= at < len(data.entries) for at in places):
-            return whole_numbers(tuple(data.entries[at] for at in places), index.axes, tainted=bool(data.taint))
-    # Rows that are all alike may be chosen from, unless something else comes before them in their axis.
-    if data.batch == place and (data.order is not None or data.shape[place][0] != BATCH):
-        if not index.permutation or index.axes != ((BATCH,),) or data.shape[place] != (BATCH,):
-            raise TaintedError("chooses some rows of a batch")
-        order = reordered(data.order or "", index.permutation)
-        return replace(data, order=order, entries=None, permutation="")
-    return op.made((*data.shape[:place], *index.shape, *data.shape[place + 1 :]))
-
-
-@_rule("GatherElements ScatterElements")
-def _by_element(op: Operator) -> Followed:
-    """Pick or replace elements along an axis; rows stay where they are on any other axis."""
-    data, index, place = op.data, axed(op.inputs[1]), op.axis(0)
-    updates = op.inputs[2] if op.kind == "ScatterElements" else None
-    if place in (data.batch, index.batch):
-        inverted = updates is not None and updates.permutation == "rows" and updates.axes == index.axes
-        replaces = op.text("reduction", b"none") == b"none"
-        if inverted and index.permutation and index.axes == data.axes == ((BATCH,),) and replaces:
-            return replace(index, permutation=inverse_of(index.permutation))
-        raise TaintedError("chooses some rows of a batch")
-    parts = [each for each in (data, index, updates) if each is not None]
-    if len({(part.batch, part.shape[part.batch] if part.batch is not None else ()) for part in parts}) > 1:
-        raise TaintedError("joins rows and values that are not rows along one axis")
-    return op.made((data if updates is not None else index).shape)
-
-
-@_rule("GatherND ScatterND")
-def _by_position(op: Operator) -> Followed:
-    """Gather by tuples of positions; if the first counts the rows, each row picks from itself."""
-    data, index = op.data, axed(op.inputs[1])
-    if op.kind == "ScatterND":
-        if any(map(has_rows, op.inputs)):
-            raise TaintedError("replaces rows in a way that is not analysed")
-        return op.made(data.shape)
-    depth, same = fixed_size((index.axes or ((),))[-1]), op.number("batch_dims", 0)
-    if depth is None:
-        raise TaintedError("gathers in a way that is not analysed")
-    axes = (*index.shape[:-1], *data.shape[same + depth :])
-    if (data.batch is None and not same) or (
-        same and data.batch == 0 and index.batch == 0 and data.shape[0] == index.shape[0]
-    ):
-        return op.made(axes)
-    if not same and data.shape[0] == (BATCH,) and data.order == "" and index.permutation == "rows first":
-        return rows_once(axes, "", data.taint)
-    raise TaintedError("chooses some rows of a batch")
-
-
-@_rule("Expand Tile")
-def _expanded(op: Operator) -> Followed:
-    data, wanted = op.data, op.inputs[1]
-    if wanted is None or wanted.entries is None:
-        if data.batch is not None or first_taint([wanted]):
-            raise TaintedError("has a shape that is computed in a way that is not analysed")
-        return Followed(None, taint=data.taint)
-    target = _target(op, wanted)
-    if op.kind == "Tile":
-        if any(BATCH in axis and times for axis, times in zip(data.shape, target, strict=True)):
-            raise TaintedError("repeats the rows of a batch")
-        axes = tuple(times + axis for axis, times in zip(data.shape, target, strict=True))
-        return rows_once(axes, data.order, data.taint, alike=data.alike)
-    if op.graph.batch is not None and data.batch is not None:
-        # Where the batch is fixed its size may be written out.
-        at = data.batch - data.rank
-        if -at <= len(target) and target[at] == axis_of(op.graph.batch):
-            target = with_axis(Followed(target), at + len(target), data.shape[data.batch])
-    joined = op.joined([replace(data, alike=False), Followed(target)])
-    return replace(joined, taint=data.taint, alike=data.alike)
-
-
-def _target(op: Operator, shape: Followed) -> tuple[Axis, ...]:
-    """Return the axes that a list of sizes describes."""
-    if shape.taint and any(size is None for size in shape.entries or ()):
-        raise TaintedError("has a shape that depends on the number of rows in a way that is not analysed")
-    return tuple(map(op.new, shape.entries or ()))
-
-
-@_rule("Pad")
-def _padded(op: Operator) -> Followed:
-    data, pads = op.data, op.listed("pads", 1)
-    if data.batch is None:
-        return op.made(op.new() for _ in data.shape)
-    if pads is None or len(op.inputs) > 3 or len(pads) != 2 * data.rank:
-        raise TaintedError("adds rows in a way that is not analysed")
-    grown = [bool(before or after) for before, after in zip(pads[: data.rank], pads[data.rank :], strict=True)]
-    if grown[data.batch]:
-        raise TaintedError("adds rows to a batch")
-    return op.made(op.new() if more else axis for more, axis in zip(grown, data.shape, strict=True))
-
-
-@_rule("OneHot OneHotEncoder")
+@rule("OneHot OneHotEncoder")
 def _one_hot(op: Operator) -> Followed:
     place, new = op.data.rank, op.new()
     if op.kind == "OneHot":
@@ -755,7 +286,7 @@ def _one_hot(op: Operator) -> Followed:
     return op.made((*op.data.shape[:place], new, *op.data.shape[place:]))
 
 
-@_rule("ReverseSequence")
+@rule("ReverseSequence")
 def _reversed(op: Operator) -> Followed:
     data, lengths = op.data, axed(op.inputs[1])
     rows, time = (
@@ -767,7 +298,7 @@ def _reversed(op: Operator) -> Followed:
     return op.made(data.shape)
 
 
-@_rule("DequantizeLinear QuantizeLinear")
+@rule("DequantizeLinear QuantizeLinear")
 def _quantised(op: Operator) -> Followed:
     along = place_of(op.number("axis", 1), max(op.data.rank, 2))
     for each in op.inputs[1:]:

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairchain.errors import ModelError
-from fairchain.models.onnx.operator_rules import PARAMETERS, RULES, GraphContext, Operator, unknown_operator
+from fairchain.models.onnx.operator_rules import RULES
+from fairchain.models.onnx.operators import PARAMETERS, GraphContext, Operator, unknown_operator
 from fairchain.models.onnx.tensor_facts import (
     BATCH,
     Followed,
@@ -50,7 +51,7 @@ def check_row_independence(
     Raises
     ------
     ModelError
-        Names the operator because of which the answer for one row may depend on the others.
+        Names the operator that may make the answer for one row depend on the others.
     """
     found = follow(network, inputs, batch).get(output, Followed(None, taint="it does not depend on the inputs"))
     taint = found.taint

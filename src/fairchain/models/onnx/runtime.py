@@ -29,7 +29,7 @@ _memory_cap = threading.Lock()
 MOST_KEPT = 16
 _opened: OrderedDict[tuple[str, Limits], Runtime] = OrderedDict()
 _opening = threading.Lock()
-CALL_NETWORK_TOOK = "{path}: one call of the network took more than {seconds:g} seconds"
+CALL_TOO_SLOW = "{path}: one call of the network took more than {seconds:g} seconds"
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Runtime:
             return self._session.run(outputs, inputs, options)  # type: ignore[no-any-return]
         except Exception as error:  # see above
             if options.terminate:
-                raise ModelError(CALL_NETWORK_TOOK.format(path=self._path, seconds=self._seconds)) from None
+                raise ModelError(CALL_TOO_SLOW.format(path=self._path, seconds=self._seconds)) from None
             raise ModelError(f"{self._path}: the network cannot be run: {first_line(error)}") from None
         finally:
             self._watchdog.end(call)

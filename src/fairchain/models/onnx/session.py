@@ -33,6 +33,7 @@ from fairchain.models.onnx.row_independence import check_row_independence, follo
 from fairchain.models.onnx.runtime import Runtime
 from fairchain.models.onnx.tensor_facts import Followed
 from fairchain.models.onnx.text_inputs import TextFeed, plan_text
+from fairchain.models.onnx.token_inputs import TokenFeed, check_labels, distinct_rows, plan_tokens, tokens_within
 from fairchain.spec import Spec
 from fairchain.system.isolation import at_work_on
 
@@ -40,9 +41,10 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 Hidden = NDArray[np.floating]
+AnyFeed = Feed | TextFeed | TokenFeed
 # Inputs about which a network must decide alike in every process.
 COMPARED = 512
-BATCH_DIMENSION_OUTSIDE = (
+BATCH_OUT_OF_RANGE = (
     "{path}: the batch dimension is {batch}, outside of 1 to {limits_batch:,}; export the network with a free one"
 )
 NOT_A_LAYER_OF_NUMBERS = (
@@ -110,8 +112,11 @@ class OnnxModel:
         self._has_rnn = "RNN" in operators.values()
         self.rounding_may_vary = rounding_may_vary(network)
         self._runtime = Runtime(network, limits)
+        self.tokens = tokens_within(self.path, network.model) if spec.text is not None and spec.text.raw else None
         if spec.text is None:
-            feeds: Sequence[Feed | TextFeed] = [plan_feed(self.path, spec.features, self._runtime.inputs)]
+            feeds: Sequence[AnyFeed] = [plan_feed(self.path, spec.features, self._runtime.inputs)]
+        elif self.tokens is not None:
+            feeds = [plan_tokens(self.path, self.tokens, self._runtime.inputs)]
         else:
             from fairchain.text import lexicon_of
 
@@ -120,7 +125,9 @@ class OnnxModel:
             self.decision: DecisionRule = plan_decision(self.path, spec.model, self._runtime.outputs, operators)
         except ModelError as error:
             raise MisfitError(str(error)) from None
-        self.inputs: Feed | TextFeed = self._chosen(feeds)
+        if self.tokens is not None and self.decision.kind == "argmax":
+            check_labels(self.path, self.tokens, spec.model.labels)
+        self.inputs: AnyFeed = self._chosen(feeds)
         if isinstance(self.inputs, TextFeed) and self._padding_is_idle(self.inputs):
             self.inputs = replace_field(self.inputs, cut=True)
         batch = self.inputs.batch
@@ -146,13 +153,13 @@ class OnnxModel:
         at_work_on(self.name)
         check_digest(self, random_inputs(self._spec.described, COMPARED, seed=3).astype(self.dtype), digest)
 
-    def _chosen(self, feeds: Sequence[Feed | TextFeed]) -> Feed | TextFeed:
+    def _chosen(self, feeds: Sequence[AnyFeed]) -> AnyFeed:
         """Return the way to fill the inputs to which the network answers with one row for each row."""
         for feed in feeds:
             # 0 rows are none, and a batch is filled by us, outside of the runtime's memory limit.
             if feed.batch is not None and not 0 < feed.batch <= self.limits.batch:
                 raise ModelError(
-                    BATCH_DIMENSION_OUTSIDE.format(path=self.path, batch=feed.batch, limits_batch=self.limits.batch)
+                    BATCH_OUT_OF_RANGE.format(path=self.path, batch=feed.batch, limits_batch=self.limits.batch)
                 )
         if len(feeds) == 1:
             return feeds[0]
@@ -226,6 +233,8 @@ class OnnxModel:
         """Return for each row where the words of each label end."""
         if not len(values):
             return np.empty((0, self.decision.classes), np.int64)
+        if (alike := distinct_rows(values)) is not None:
+            return self.ends(values[alike[0]])[alike[1]]
         ends = np.empty((len(values), self.decision.classes), np.int64)
         for part in self.inputs.parts(values):
             ends[part] = self._read(self.decision.ends, values[part])
@@ -238,6 +247,8 @@ class OnnxModel:
         """
         if not len(values):
             return np.empty(0, np.uint16)
+        if (alike := distinct_rows(values)) is not None:
+            return self.predict(values[alike[0]])[alike[1]]
         parts = self.inputs.parts(values)
         if len(parts) == 1:
             return self._decided(values)
@@ -271,6 +282,8 @@ class OnnxModel:
 
     def scores(self, values: NDArray[Any]) -> Answer:
         """Return the output that decides, (rows, ...), before the decision."""
+        if (alike := distinct_rows(values)) is not None:
+            return self.scores(values[alike[0]])[alike[1]]
         parts = self.inputs.parts(values)
         return in_order(parts, [self._filled(values[part])[: len(part)] for part in parts])
 
@@ -285,7 +298,7 @@ class OnnxModel:
             return self._run(self.inputs, np.repeat(values, 2, axis=0))[:1]
         return self._run(self.inputs, values)
 
-    def _run(self, feed: Feed | TextFeed, values: NDArray[Any]) -> Answer:
+    def _run(self, feed: AnyFeed, values: NDArray[Any]) -> Answer:
         answer = self._runtime.run(feed(values), [self.decision.output])[0]
         check_shape(self.name, self.decision, answer, len(values))
         return answer
@@ -310,6 +323,9 @@ class OnnxModel:
 
     def predict_and_show(self, values: NDArray[Any], tensors: Sequence[str]) -> tuple[Labels, list[Hidden]]:
         """Return the class number of each row, and the units of these inner tensors, (rows, units) each."""
+        if (alike := distinct_rows(values)) is not None:
+            found, inner = self.predict_and_show(values[alike[0]], tensors)
+            return found[alike[1]], [each[alike[1]] for each in inner]
         parts = self.inputs.parts(values)
         labels, shown = zip(*(self.predict_with(values[part], tensors) for part in parts), strict=True)
         units = [

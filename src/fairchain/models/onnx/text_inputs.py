@@ -69,7 +69,7 @@ class TextFeed:
     time_first
         Whether the network wants (steps, rows) in place of (rows, steps).
     flat
-        Whether the vectors of a text stand in one row.
+        Whether the vectors of a text are in one row.
     lengths, mask
         Inputs that say where a text ends.
     cut

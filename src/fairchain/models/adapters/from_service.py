@@ -1,0 +1,488 @@
+"""Models behind a web address: the Open Inference Protocol V2 (MLServer, KServe, Triton) and MLflow's scoring server.
+
+The address comes from the user, never from a file. A service has no bytes to hash: what identifies it is its address,
+the name, version and tensors of its metadata, and a hash of its answers to a few inputs. Answers are untrusted: their
+size, shape and types are checked.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import ceil, prod
+from pathlib import Path
+from threading import Event
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.executors.tasks import Remade
+from fairchain.messages import in_a_line, listed
+from fairchain.models.adapters.from_function import FunctionModel, flat_array, texts_of, values_of
+from fairchain.models.adapters.http_client import QUOTED, HttpClient
+from fairchain.models.frames import check_columns, column_name, column_values
+from fairchain.models.journal import Journal, Journaled, open_journal
+from fairchain.spec import Feature, Spec
+from fairchain.tables import TableRows
+
+Layout = Literal["columns", "array"]
+# Defaults: requests at a time, and rows in a request.
+CONNECTIONS, ROWS_PER_REQUEST = 8, 32
+# Axes of an answer, at most.
+MOST_AXES = 8
+WHOLE = ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64")
+REAL = ("FP16", "FP32", "FP64", "BF16")
+NOT_AN_ENDPOINT = (
+    "{url}: give http://HOST:PORT/v2/models/NAME of a server that speaks the Open Inference Protocol, or "
+    "http://HOST:PORT/invocations of an MLflow scoring server"
+)
+NOT_METADATA = "{url}: its metadata is not that of a model of the Open Inference Protocol ({problem})"
+NOT_AN_ANSWER = "{url}: answered with {problem}"
+SEVERAL_OUTPUTS = "{url}: has the outputs {names}; say which one decides: --model-output (model_output=..., output=...)"
+LAYOUT_NEEDED = (
+    "{url}: its metadata lists no inputs; say whether it takes a column for each feature or one array of numbers: "
+    "--service-inputs columns or array (inputs=... of fairchain.Service)"
+)
+INPUTS_DIFFER = "{url}: has the inputs {names}, and the model's features are {columns}; name the columns alike"
+ONE_TEXT_INPUT = "{url}: has the inputs {names}, and a text needs one input of type BYTES"
+MISSING_NOT_SENT = (
+    '{url}: feature "{name}" has missing values, which the Open Inference Protocol cannot express; state missing = ... '
+    "in the [[feature]], or leave such rows out: drop_missing = true in [population]"
+)
+WRONG_TYPE = '{url}: input "{name}" has type {datatype}, and the feature holds {found}'
+VERSION_CHANGED = (
+    "{url}: answers with version {now} of the model, and began with version {before}; run it again, with a "
+    "new journal if there is one"
+)
+SERVICE_NOTE = (
+    "The model is the service {url}{version}. A service has no file whose hash would identify it, and may change or "
+    "notice that it is audited: the verdict is about the answers it gave."
+)
+SERVICE_DIGEST = " SHA-256 of its decisions about {count} trial inputs: {digest}..."
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor in the metadata of a service: its name, its type and its shape, -1 for any size."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What a service says about its model."""
+
+    version: str = ""
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+
+
+@dataclass(frozen=True)
+class CallForecast:
+    """What it takes to ask a service for some inputs: requests, and seconds at the latency that was measured."""
+
+    inputs: int
+    requests: int
+    seconds: float
+
+    def __str__(self) -> str:
+        took = f", about {self.seconds:,.0f} s" if self.seconds >= 1 else ", less than a second" if self.seconds else ""
+        return f"{self.inputs:,} inputs in {self.requests:,} requests{took}"
+
+
+class Service(Journaled):
+    """A model behind a web address.
+
+    Parameters
+    ----------
+    url
+        `http://HOST:PORT/v2/models/NAME`, with `/versions/V` for one version (Open Inference Protocol V2), or
+        `http://HOST:PORT/invocations` (MLflow); or https.
+    journal
+        A file to which each answer is added, and from which a run that was stopped or killed continues.
+    connections
+        How many requests are made at the same time.
+    rows_per_request
+        How many inputs a request has, at most.
+    requests_per_second
+        How many requests are made at most; by default there is no limit.
+    timeout
+        Seconds for one request.
+    retries
+        How often a request is sent again if it times out, the connection is lost, or the service is not ready.
+    headers
+        Further headers, for example credentials; they are written to no file.
+    inputs
+        `"columns"`: an input for each feature; `"array"`: one array of numbers. By default what the metadata say; of
+        an MLflow server columns.
+    output
+        The output that decides, where there are several.
+
+    Examples
+    --------
+    >>> model = Service("http://localhost:8080/v2/models/income", connections=16)
+    >>> model.name
+    'service http://localhost:8080/v2/models/income'
+    """
+
+    thread_safe = True
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        journal: str | Path | None = None,
+        connections: int = CONNECTIONS,
+        rows_per_request: int = ROWS_PER_REQUEST,
+        requests_per_second: float | None = None,
+        timeout: float = 30.0,
+        retries: int = 5,
+        headers: Mapping[str, str] | None = None,
+        inputs: Layout | None = None,
+        output: str | None = None,
+    ) -> None:
+        rate = 1.0 if requests_per_second is None else requests_per_second
+        for name, number in {"timeout": timeout, "requests_per_second": rate}.items():
+            if not 0 < number < 1e6:
+                raise ModelError(f"{name}: found {number:g}; give a number above 0")
+        for name, number in {"connections": connections, "rows_per_request": rows_per_request}.items():
+            if not 1 <= number < 1e6 or number != int(number):
+                raise ModelError(f"{name}: found {number:g}; give a whole number from 1 on")
+        if retries < 0 or inputs not in (None, "columns", "array"):
+            raise ModelError('retries must be 0 or more, and inputs "columns" or "array"')
+        common = {"headers": headers, "connections": int(connections), "rate": requests_per_second, "timeout": timeout}
+        self.client = HttpClient(url.rstrip("/").removesuffix("/infer"), retries=retries, **common)  # type: ignore[arg-type]
+        self.url, self.path = self.client.url, self.client.address.path
+        self.mlflow = self.path.endswith("/invocations")
+        if not self.mlflow and "/v2/models/" not in self.path:
+            raise ModelError(NOT_AN_ENDPOINT.format(url=self.url))
+        self.name = f"service {self.url}"
+        self.inputs, self.output = inputs, output
+        self.rows_per_request = int(rows_per_request)
+        self._journal_path = journal
+        self._journal: Journal | None = None
+        self.used: Counter[bytes] = Counter()
+        self._metadata: Metadata | None = None
+        self._lock = threading.Lock()
+        # Called with sentences for the user, such as the forecast; set by the command line.
+        self.tell: Callable[[str], None] | None = None
+
+    @property
+    def metadata(self) -> Metadata:
+        """What the service says about its model; asked for once. MLflow's servers say nothing."""
+        with self._lock:
+            if self._metadata is None:
+                self._metadata = Metadata() if self.mlflow else self._read_metadata()
+            return self._metadata
+
+    @property
+    def journal(self) -> Journal:
+        """The answers so far."""
+        metadata = self.metadata
+        with self._lock:
+            if self._journal is None:
+                described = [self.url, metadata.version, self.output or "", self.inputs or ""]
+                described += [str(tensor) for tensor in (*metadata.inputs, *metadata.outputs)]
+                self._journal = open_journal(self._journal_path, json.dumps(described))
+                if self._journal.note and self.tell is not None:
+                    self.tell(self._journal.note)
+            return self._journal
+
+    @property
+    def has_file(self) -> bool:
+        """Whether answers are kept in a file."""
+        return self._journal_path is not None
+
+    @property
+    def requests(self) -> int:
+        """How many requests were answered."""
+        return int(self.client.requests)
+
+    @property
+    def retries(self) -> int:
+        """How often a request was sent again."""
+        return int(self.client.retried)
+
+    @property
+    def summary(self) -> str:
+        """What was asked so far, in a line."""
+        mean = self.client.seconds / max(1, self.client.requests)
+        each = f", {1000 * mean:,.0f} ms each on average" if self.requests else ""
+        return f"{self.name}: {self.requests:,} requests answered, {self.retries:,} retries{each}"
+
+    def _read_metadata(self) -> Metadata:
+        try:
+            found = json.loads(self.client.send("GET", self.path))
+            version = next(iter(found.get("versions") or ()), "")
+            tensors = [
+                tuple(
+                    TensorSpec(str(each["name"]), str(each["datatype"]), tuple(int(size) for size in each["shape"]))
+                    for each in found.get(kind) or ()
+                )
+                for kind in ("inputs", "outputs")
+            ]
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+            problem = in_a_line(f"{type(error).__name__}: {error}")[:QUOTED]
+            raise ModelError(NOT_METADATA.format(url=self.url, problem=problem)) from None
+        if sum(map(len, tensors)) > 10_000:
+            raise ModelError(NOT_METADATA.format(url=self.url, problem="too many tensors"))
+        return Metadata(in_a_line(str(version))[:QUOTED], *tensors)
+
+    @property
+    def version(self) -> str:
+        """The version of the model, as answers or metadata state it, or ""."""
+        return self.journal.version or self.metadata.version
+
+    def forecast(self, inputs: int) -> CallForecast:
+        """Return what it takes to ask for so many inputs, at the latency of the requests so far."""
+        waves = ceil(inputs / (self.rows_per_request * self.client.connections))
+        requests = min(inputs, waves * self.client.connections)
+        each = self.client.seconds / self.client.requests if self.client.requests else 0.0
+        return CallForecast(inputs, requests, waves * each)
+
+    def parts(self, count: int) -> list[slice]:
+        """Return how inputs are divided into requests: as even as possible, so that all connections are in use."""
+        waves = ceil(count / (self.rows_per_request * self.client.connections))
+        size = max(1, ceil(count / (waves * self.client.connections)))
+        return [slice(start, start + size) for start in range(0, count, size)]
+
+    def __call__(self, shown: Any, stop: Event | None = None) -> NDArray[Any]:
+        """Return the answer of the service to texts, an array or columns: one request."""
+        count = len(next(iter(shown.values()))) if isinstance(shown, dict) else len(shown)
+        request = self._mlflow_request(shown) if self.mlflow else self._request(shown, count)
+        path = self.path if self.mlflow else f"{self.path}/infer"
+        body = json.dumps(request, allow_nan=False, ensure_ascii=True).encode()
+        content = self.client.send("POST", path, body, stop)
+        try:
+            found = json.loads(content)
+        except (ValueError, RecursionError):
+            raise self._wrong("a response that is not JSON") from None
+        answer = self._predictions(found, count) if self.mlflow else self._answer(found, count)
+        if answer.dtype.kind == "f" and not np.isfinite(answer).all():
+            raise self._wrong(f"{answer[~np.isfinite(answer)][0]} for one of {count} inputs, which is not a decision")
+        return answer
+
+    def _wrong(self, problem: str) -> ModelError:
+        return ModelError(NOT_AN_ANSWER.format(url=self.url, problem=problem))
+
+    # -- Open Inference Protocol ---------------------------------------------------------------------------------------
+
+    def _request(self, shown: Any, count: int) -> dict[str, Any]:
+        known = {tensor.name: tensor for tensor in self.metadata.inputs}
+        request: dict[str, Any] = {}
+        if isinstance(shown, list):
+            tensor = next(iter(known.values()), TensorSpec("text", "BYTES", (-1,)))
+            shape = [count, 1] if len(tensor.shape) > 1 else [count]
+            request["inputs"] = [_tensor(tensor.name, "BYTES", shape, shown)]
+        elif isinstance(shown, dict):
+            request["inputs"] = [self._column(name, column, known.get(name)) for name, column in shown.items()]
+            request["parameters"] = {"content_type": "pd"}
+        else:
+            tensor = next(iter(known.values()), TensorSpec("input", "FP64", (-1, -1)))
+            data = self._cast(tensor.name, shown.reshape(-1), tensor.datatype)
+            request["inputs"] = [_tensor(tensor.name, tensor.datatype, list(shown.shape), data)]
+        if self.output is not None:
+            request["outputs"] = [{"name": self.output}]
+        return request
+
+    def _column(self, name: str, column: NDArray[Any], tensor: TensorSpec | None) -> dict[str, Any]:
+        datatype = {"O": "BYTES", "i": "INT64"}.get(column.dtype.kind, "FP64") if tensor is None else tensor.datatype
+        shape = [len(column), 1] if tensor is None or len(tensor.shape) > 1 else [len(column)]
+        return _tensor(name, datatype, shape, self._cast(name, column, datatype))
+
+    def _cast(self, name: str, column: NDArray[Any], datatype: str) -> list[Any]:
+        """Return values as the type of an input has them in JSON."""
+        if column.dtype.kind == "f" and np.isnan(column).any():
+            raise ModelError(MISSING_NOT_SENT.format(url=self.url, name=name))
+        texts = column.dtype.kind == "O"
+        if texts and any(not isinstance(item, str) for item in column):
+            raise ModelError(MISSING_NOT_SENT.format(url=self.url, name=name))
+        whole = not texts and bool((column == np.floor(column)).all())
+        fits = texts if datatype == "BYTES" else whole if datatype in WHOLE else datatype in REAL and not texts
+        if not fits:
+            found = "texts" if texts else "whole numbers" if whole else "fractions"
+            raise ModelError(WRONG_TYPE.format(url=self.url, name=in_a_line(name), datatype=datatype, found=found))
+        if datatype == "BOOL":
+            return [bool(item) for item in column.tolist()]
+        if datatype in WHOLE:
+            return [int(item) for item in column.tolist()]
+        return list(column if texts else column.astype(np.float64).tolist())
+
+    def _answer(self, found: Any, count: int) -> NDArray[Any]:
+        """Return the output that decides, (rows, ...)."""
+        try:
+            names = [str(each["name"]) for each in found["outputs"]]
+            outputs = dict(zip(names, found["outputs"], strict=True))
+            version = in_a_line(str(found.get("model_version") or ""))[:QUOTED]
+        except (KeyError, TypeError, AttributeError):
+            error = found.get("error") if isinstance(found, dict) else None
+            told = f" but an error: {in_a_line(error)[:QUOTED]}" if error else ""
+            raise self._wrong(f"no outputs{told}") from None
+        journal = self.journal
+        with self._lock:
+            # That of the first answer, also of one that an earlier run kept.
+            before = journal.version = journal.version or version
+        if before != version:
+            raise ModelError(VERSION_CHANGED.format(url=self.url, now=version or "?", before=before))
+        if self.output is None and len(outputs) != 1:
+            raise ModelError(SEVERAL_OUTPUTS.format(url=self.url, names=listed(names)))
+        if len(outputs) < len(names):
+            raise self._wrong(f"two outputs of the same name: {listed(names)}")
+        name = self.output or next(iter(outputs))
+        if name not in outputs:
+            raise self._wrong(f"the outputs {listed(list(outputs))}, and none is called {in_a_line(name)}")
+        output = outputs[name]
+        try:
+            shape, datatype = tuple(int(size) for size in output["shape"]), str(output["datatype"])
+            data = _flat_values(output["data"])
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise self._wrong("an output without shape, datatype or data") from None
+        if not 0 < len(shape) <= MOST_AXES or shape[0] != count or min(shape) < 1 or prod(shape) != len(data):
+            size = f"{len(data)} values of shape {list(shape)[:MOST_AXES]} for {count} inputs"
+            raise self._wrong(f"{size}; the first dimension must be the inputs")
+        return self._typed(data, datatype).reshape(shape)
+
+    def _typed(self, data: list[Any], datatype: str) -> NDArray[Any]:
+        """Return values of a JSON response as doubles, whole numbers or texts; refuse others."""
+        kinds = {type(item) for item in data}
+        try:
+            if datatype == "BYTES" and kinds == {str}:
+                return np.array(data, object)
+            if datatype in WHOLE and kinds <= {int, bool}:
+                return np.array(data, np.int64)
+            if datatype in REAL and kinds <= {int, float}:
+                return np.array(data, np.float64)
+        except OverflowError:
+            raise self._wrong("a number that is too large") from None
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise self._wrong(f"values of type {names} in an output of type {in_a_line(datatype)[:20]}")
+
+    # -- MLflow --------------------------------------------------------------------------------------------------------
+
+    def _mlflow_request(self, shown: Any) -> dict[str, Any]:
+        if isinstance(shown, dict):
+            cells = [[_cell(item) for item in column.tolist()] for column in shown.values()]
+            return {
+                "dataframe_split": {"columns": list(shown), "data": [list(row) for row in zip(*cells, strict=True)]}
+            }
+        return {"inputs": shown if isinstance(shown, list) else shown.tolist()}
+
+    def _predictions(self, found: Any, count: int) -> NDArray[Any]:
+        """Return the predictions of a scoring server: a list of labels, scores, or lists or records of scores."""
+        predictions = found.get("predictions") if isinstance(found, dict) else found
+        if not isinstance(predictions, list) or len(predictions) != count:
+            size = f"{len(predictions)} predictions" if isinstance(predictions, list) else "no list of predictions"
+            raise self._wrong(f"{size} for {count} inputs")
+        if all(isinstance(row, dict) for row in predictions):
+            names = list(predictions[0])
+            if any(list(row) != names for row in predictions):
+                raise self._wrong("records with different keys")
+            if self.output is not None and self.output not in names:
+                raise self._wrong(f"the outputs {listed(names)}, and none is called {in_a_line(self.output)}")
+            if self.output is None and len(names) > 1:
+                raise ModelError(SEVERAL_OUTPUTS.format(url=self.url, names=listed(names)))
+            predictions = [row[self.output or names[0]] for row in predictions]
+        widths = {len(row) if isinstance(row, list) else 0 for row in predictions}
+        if len(widths) > 1 or any(
+            isinstance(item, list) for row in predictions if isinstance(row, list) for item in row
+        ):
+            raise self._wrong("predictions of different shapes")
+        data, width = _flat_values(predictions), widths.pop()
+        if not data:
+            raise self._wrong(f"{count} predictions without a value")
+        kinds = {type(item) for item in data}
+        datatype = "BYTES" if kinds == {str} else "INT64" if kinds <= {int, bool} else "FP64"
+        return self._typed(data, datatype).reshape((count, width) if width else (count,))
+
+
+def _cell(item: Any) -> Any:
+    return None if isinstance(item, float) and item != item else item  # noqa: PLR0124  # JSON has no NaN
+
+
+def _tensor(name: str, datatype: str, shape: Sequence[int], data: list[Any]) -> dict[str, Any]:
+    kind = {"parameters": {"content_type": "str"}} if datatype == "BYTES" else {}
+    return {"name": name, "shape": list(shape), "datatype": datatype, **kind, "data": data}
+
+
+def _flat_values(data: Any) -> list[Any]:
+    """Return nested lists as one list; raise a TypeError for anything else."""
+    if not isinstance(data, list):
+        raise TypeError
+    flat = list(data)
+    while flat and all(isinstance(item, list) for item in flat):
+        flat = [each for item in flat for each in item]
+    return flat
+
+
+def from_service(service: Service, spec: Spec, rows: TableRows | None = None) -> FunctionModel:
+    """Return the model behind an address; `rows` are those of the table that it will be asked about, if any."""
+    if spec.model.output is not None and service.output is None:
+        service.output = spec.model.output
+    columns = [feature for feature in spec.features if feature.model_input]
+    show: Callable[[NDArray[Any]], Any]
+    if spec.text is not None:
+        if service.mlflow and service.inputs != "array":
+            show = partial(_text_column, spec.text.name, texts_of(spec.text, service.name))
+        else:
+            _check_text_input(service)
+            show = texts_of(spec.text, service.name)
+    elif layout_of(service) == "columns":
+        check_columns(service.name, spec.features)
+        _check_column_inputs(service, [column_name(feature) for feature in columns])
+        show = partial(_columns, spec.features)
+    else:
+        show = Remade(flat_array, spec, service.name)
+    model = FunctionModel(
+        service, spec, service.name, show=show, output=service.output or "answer", rows=values_of(rows)
+    )
+    version = f", version {service.version}" if service.version else ""
+    told = SERVICE_NOTE.format(url=service.url, version=version)
+    if spec.model.deterministic:
+        told += SERVICE_DIGEST.format(digest=model.tried_digest[0][:16], count=model.tried_digest[1])
+    model.note = " ".join(filter(None, (told, model.note)))
+    return model
+
+
+def layout_of(service: Service) -> Layout:
+    """Return whether a service takes a column for each feature, or one array."""
+    if service.inputs is not None:
+        return service.inputs
+    if service.mlflow:
+        return "columns"
+    tensors = service.metadata.inputs
+    if not tensors:
+        raise ModelError(LAYOUT_NEEDED.format(url=service.url))
+    wide = len(tensors) == 1 and len(tensors[0].shape) == 2 and tensors[0].shape[1] != 1
+    return "array" if wide and tensors[0].datatype != "BYTES" else "columns"
+
+
+def _check_text_input(service: Service) -> None:
+    tensors = service.metadata.inputs
+    if tensors and (len(tensors) > 1 or tensors[0].datatype != "BYTES"):
+        raise ModelError(ONE_TEXT_INPUT.format(url=service.url, names=listed([each.name for each in tensors])))
+
+
+def _check_column_inputs(service: Service, columns: Sequence[str]) -> None:
+    names = [tensor.name for tensor in service.metadata.inputs]
+    if names and set(names) != set(columns):
+        raise ModelError(INPUTS_DIFFER.format(url=service.url, names=listed(names), columns=listed(columns)))
+
+
+def _columns(features: Sequence[Feature], values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    return {
+        column_name(feature): column_values(feature, values[:, place])
+        for place, feature in enumerate(features)
+        if feature.model_input
+    }
+
+
+def _text_column(name: str, texts: Callable[[NDArray[Any]], list[str]], values: NDArray[Any]) -> dict[str, Any]:
+    return {name: np.array(texts(values), object)}

@@ -1,0 +1,266 @@
+"""Journal of a model's answers: no answer of a slow or paid model is asked for twice, and a killed run continues.
+
+An answer is kept under a keyed hash of the model's identity, of what the model was shown, and of how often this run had
+asked for it before, so that the file holds no inputs. The n-th time that a run asks for an input it gets the n-th
+answer that is kept, and only what is missing is asked for: a run that continues sees what the killed one saw, answers
+that were repeated to see whether they change included. Without a file answers are kept in memory, for all that ask the
+same model object.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import CheckpointError, ModelError
+from fairchain.models.frames import FrameModel
+from fairchain.system.cache_folder import own_key
+from fairchain.system.work_record import ANOTHER_WRITER, UNUSABLE, WorkRecord, work_record
+
+FORMAT = "fairchain-journal 1"
+ANOTHER_MODEL = "{}: is the journal of another model, or of another version of it; name another file, or delete this"
+DAMAGED = "{}: its last {:,} bytes were not written to the end, or were changed; these answers are asked for again"
+ANOTHER_SHAPE = "{name}: answered with shape {other} where it gave {shape} before; return answers of one kind"
+ANOTHER_KIND = "{name}: answered with {kinds} in turn; return answers of one kind"
+NOT_JOURNALED = "journaled: found {type}; give a function, or as_frames(function)"
+# What an answer consists of, by the kind of its array.
+NAMES_OF_KINDS = {"f": "fractions", "i": "whole numbers", "O": "texts"}
+KINDS = {"f": np.float64, "i": np.int64, "O": object}
+# Journals that are open in this process, by their file: two objects of one model share one.
+_OPEN: weakref.WeakValueDictionary[Path, Journal] = weakref.WeakValueDictionary()
+
+
+class StoppedError(Exception):
+    """The run was stopped before a model gave all answers; those that it gave are kept."""
+
+
+class Journal:
+    """The answers of one model.
+
+    Parameters
+    ----------
+    path
+        The file, None to keep answers in memory. It is made if it does not exist, and locked until `close`.
+    identity
+        What the model is: answers of another one are never used.
+
+    Attributes
+    ----------
+    note
+        What was wrong at the end of the file, in a sentence, or "".
+    version
+        The version of the model that gave the answers, as it says in them, or "".
+    """
+
+    def __init__(self, path: Path | None, identity: str) -> None:
+        self.identity, self.note, self.version = identity, "", ""
+        self._kept: dict[bytes, tuple[str, Any]] = {}
+        self._lock = threading.Lock()
+        self._record: WorkRecord | None = None
+        self._key = b""
+        self._stack = ExitStack()
+        if path is None:
+            return
+        question = hashlib.sha256(identity.encode()).hexdigest()
+        opened = work_record(path, question, form=FORMAT, another=ANOTHER_MODEL)
+        self._record = self._stack.enter_context(opened)
+        weakref.finalize(self, self._stack.close)
+        self._key = own_key(path)
+        try:
+            for piece in self._record.pieces:
+                line = json.loads(piece)
+                self.version = str(line.get("version", self.version))
+                self._keep([bytes.fromhex(key) for key in line["keys"]], line["answers"], line["kind"])
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise CheckpointError(ANOTHER_WRITER.format(path)) from None
+        self._record.pieces.clear()
+        if self._record.dropped:
+            self.note = DAMAGED.format(path, self._record.dropped)
+
+    def __len__(self) -> int:
+        """How many answers there are."""
+        return len(self._kept)
+
+    @property
+    def has_file(self) -> bool:
+        """Whether answers are kept in a file."""
+        return self._record is not None
+
+    def close(self) -> None:
+        """Release the file."""
+        self._record = None
+        self._stack.close()
+
+    def keys(self, shown: Any, used: Counter[bytes] | None = None) -> list[bytes]:
+        """Return the keyed hash of each row of what the model is shown.
+
+        `used` counts how often each row was asked for before; another time it has another key. Without it, all keys
+        are those of the first time.
+        """
+        prefix = hashlib.sha256(self.identity.encode()).digest()
+        keys = []
+        with self._lock:
+            for content in _contents(shown):
+                row = hashlib.sha256(prefix + content).digest()
+                before = 0 if used is None else used[row]
+                keys.append(hmac.digest(self._key, row + before.to_bytes(8), hashlib.sha256)[:16])
+                if used is not None:
+                    used[row] += 1
+        return keys
+
+    def find(self, keys: Sequence[bytes]) -> list[Any]:
+        """Return the answer that is kept under each key, (kind, value); None if there is none."""
+        with self._lock:
+            return [self._kept.get(key) for key in keys]
+
+    def add(self, keys: Sequence[bytes], answers: NDArray[Any]) -> None:
+        """Keep answers, in the file by one write."""
+        kind, values = answers.dtype.kind, answers.tolist()
+        with self._lock:
+            self._keep(keys, values, kind)
+            if self._record is not None:
+                line = {"keys": [key.hex() for key in keys], "answers": values, "kind": kind}
+                line |= {"version": self.version} if self.version else {}
+                self._record.add(json.dumps(line, separators=(",", ":")).encode())
+
+    def _keep(self, keys: Sequence[bytes], values: Sequence[Any], kind: str) -> None:
+        if kind not in KINDS:
+            raise ValueError(kind)
+        for key, value in zip(keys, values, strict=True):
+            self._kept[key] = kind, value
+
+
+def open_journal(path: str | Path | None, identity: str) -> Journal:
+    """Return the journal of a model; the one that is open in this process already, if there is one."""
+    if path is None:
+        return Journal(None, identity)
+    # One file has one lock and one object, by whatever name it is used.
+    place = Path(os.path.realpath(path))
+    if (journal := _OPEN.get(place)) is not None and journal.identity == identity and journal._record is not None:
+        return journal
+    if journal is not None and journal._record is not None:
+        raise CheckpointError(ANOTHER_MODEL.format(path))
+    try:
+        journal = _OPEN[place] = Journal(place if Path(path).is_symlink() else Path(path), identity)
+    except OSError as error:
+        raise CheckpointError(UNUSABLE.format(path, f"cannot be used ({error.strerror})")) from None
+    return journal
+
+
+def as_array(found: Sequence[tuple[str, Any]], name: str) -> NDArray[Any]:
+    """Return answers as one array; refuse those of different kinds or shapes."""
+    kinds = {kind for kind, _ in found}
+    shapes = {np.shape(value) for _, value in found}
+    if len(kinds) > 1:
+        raise ModelError(ANOTHER_KIND.format(name=name, kinds=" and ".join(sorted(NAMES_OF_KINDS[k] for k in kinds))))
+    if len(shapes) > 1:
+        shape, other = sorted(map(str, shapes))[:2]
+        raise ModelError(ANOTHER_SHAPE.format(name=name, other=other, shape=shape))
+    return np.array([value for _, value in found], KINDS[kinds.pop()])
+
+
+def _contents(shown: Any) -> list[bytes]:
+    """Return each row of what a model is shown as bytes that no other row has."""
+    if isinstance(shown, list):
+        return [b"t" + text.encode("utf-8", "surrogatepass") for text in shown]
+    if isinstance(shown, np.ndarray):
+        kind = f"a{shown.dtype.str}{shown.shape[1:]}".encode()
+        return [kind + row.tobytes() for row in shown]
+    if isinstance(shown, tuple):
+        parts = zip(*map(_contents, shown), strict=True)
+        return [b"p" + b"".join(len(part).to_bytes(8) + part for part in row) for row in parts]
+    names = shown if isinstance(shown, dict) else shown.columns
+    columns = {str(name): np.asarray(shown[name]).tolist() for name in names}
+    head = b"f" + json.dumps(list(columns)).encode()
+    return [head + repr(row).encode("utf-8", "surrogatepass") for row in zip(*columns.values(), strict=True)]
+
+
+class Journaled:
+    """A model whose answers are kept in a journal: a service, or a function given through `journaled`.
+
+    `client` sends the requests of a service, and is None for a function. `used` counts how often each input was asked
+    for, by all that use the model: no answer of a random model is used twice.
+    """
+
+    client: Any = None
+    used: Counter[bytes]
+
+    @property
+    def has_file(self) -> bool:
+        """Whether answers are kept in a file."""
+        raise NotImplementedError
+
+
+class JournaledFunction(Journaled):
+    """A function whose answers are kept; made by `journaled`."""
+
+    def __init__(self, function: Callable[[Any], Any] | FrameModel, journal: Journal) -> None:
+        self.function, self.journal = function, journal
+        self.used: Counter[bytes] = Counter()
+        inner = function.function if isinstance(function, FrameModel) else function
+        self.__qualname__ = getattr(inner, "__qualname__", type(inner).__name__)
+        self._inner = inner
+
+    def __call__(self, shown: Any) -> Any:
+        """Call the function."""
+        return self._inner(shown)
+
+    @property
+    def has_file(self) -> bool:
+        """Whether answers are kept in a file."""
+        return self.journal.has_file
+
+
+def journaled(
+    function: Callable[[Any], Any] | FrameModel, journal: str | Path | None = None, *, identity: str | None = None
+) -> JournaledFunction:
+    """Declare that a function is slow or costs money: each distinct input is asked for once, and answers are kept.
+
+    Parameters
+    ----------
+    function
+        A function of an array or of texts; of a frame through `as_frames`.
+    journal
+        A file to which each answer is added, and from which a run that was stopped or killed continues. It holds
+        hashes of inputs with their answers, and only the user who made it can use it. None keeps answers in memory.
+    identity
+        What distinguishes this model from others, for example the name and version of a service that the function
+        calls; by default the function's name and a hash of its code. Change it when answers may have changed.
+
+    Examples
+    --------
+    >>> model = journaled(lambda applicants: applicants[:, 0] > 40, identity="rule 1")
+    """
+    inner = function.function if isinstance(function, FrameModel) else function
+    if not callable(inner):
+        raise ModelError(NOT_JOURNALED.format(type=type(inner).__name__))
+    if identity is None:
+        code = getattr(inner, "__code__", None)
+        content = b"" if code is None else code.co_code + repr(code.co_names).encode() + _constants(code.co_consts)
+        name = f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', type(inner).__name__)}"
+        identity = f"function {name} {hashlib.sha256(content).hexdigest()}"
+    return JournaledFunction(function, open_journal(journal, identity))
+
+
+def _constants(constants: Sequence[Any]) -> bytes:
+    """Return the constants of code without addresses in memory, those of inner functions included."""
+    parts = []
+    for item in constants:
+        if hasattr(item, "co_code"):
+            parts.append(item.co_code + _constants(item.co_consts))
+        else:
+            # The order of a set is not the same in every process.
+            parts.append(repr(sorted(map(repr, item)) if isinstance(item, frozenset) else item).encode())
+    return b" ".join(parts)
