@@ -1,0 +1,90 @@
+"""Forecasts of `plan` beside what verdicts took, on the cases of the verification tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+
+from benchmarks.cases import DELTA, TRUTH_SEED, Case, feed_forward, missing_text, text_cases
+from benchmarks.parts.rivals import delta_text
+from benchmarks.results import COUNTS, Cell, Check, Column, PartResult, Table, count_name, kept_counts
+from benchmarks.sizes import Sizes
+from fairchain.planning import plan
+from fairchain.statistics.forecast import RoundAnswers, forecast_run
+from fairchain.verification.sampling import betting_rule
+
+DELTAS = (0.05, DELTA)
+# A forecast may be off by this part of the measured mean.
+MOST_OFF = 0.25
+# Rounds from which the true rates are taken, and of texts.
+ROUNDS, TEXT_ROUNDS = 2**16, 2**12
+TEXT = """What `fairchain plan` forecasts, beside the mean evaluations of the verdicts that are kept in
+`counts.json` (20 seeds; 5 for texts). *From rates* is told the true rate of each group and the mean share of rounds in
+which two groups differ, from a large run with another seed; *from rounds* draws that run's own rounds again, as a
+pilot does. A mean over 20 verdicts is itself known to about 10%."""
+
+
+def run(sizes: Sizes, models: Path | None) -> PartResult:
+    """Forecast every case at two deltas."""
+    kept = kept_counts(COUNTS).get("verification", {})
+    rows: list[list[Cell]] = []
+    off: dict[str, float] = {}
+    with feed_forward(models) as networks:
+        cases = [*networks, *(text_cases() if sizes.text_seeds else [])]
+        for case in cases:
+            for delta in DELTAS:
+                name = count_name(case.owner, case.name, f"delta {delta_text(delta)}")
+                seen = [each for each in kept.get(name, []) if each is not None]
+                if not seen:
+                    continue
+                measured = fmean(seen)
+                by_rates, by_rounds = _forecasts(case, delta)
+                off[name] = abs(by_rates / measured - 1)
+                cells = [measured, by_rates, by_rates / measured, by_rounds, by_rounds / measured]
+                rows.append([case.title, delta_text(delta), *cells])
+    return PartResult(
+        text=TEXT + missing_text(cases, sizes),
+        tables=[
+            Table(
+                "Forecast and measured evaluations",
+                [
+                    Column("case"),
+                    Column("delta"),
+                    Column("measured", ",.0f"),
+                    Column("from rates", ",.0f"),
+                    Column("ratio", ".2f"),
+                    Column("from rounds", ",.0f"),
+                    Column("ratio ", ".2f"),
+                ],
+                rows,
+            )
+        ],
+        checks=[_within(off)],
+        settings={"rounds of the large run": ROUNDS, "of text cases": TEXT_ROUNDS, "its seed": TRUTH_SEED},
+    )
+
+
+def _forecasts(case: Case, delta: float) -> tuple[float, float]:
+    """Return the evaluations forecast from true rates, and from rounds of the network."""
+    rounds = TEXT_ROUNDS if case.reads_texts else ROUNDS
+    hits = case.draw(TRUTH_SEED, 0, rounds, coupled=True)
+    i, j = np.triu_indices(len(hits), 1)
+    differ = float(np.mean([(hits[a] != hits[b]).mean() for a, b in zip(i, j, strict=True)]))
+    rates = hits.mean(axis=1).tolist()
+    threshold = case.spec.property.threshold
+    told = plan(threshold=threshold, delta=delta, groups=len(rates), rates=rates, differ=differ)
+    rule = partial(betting_rule, case.comparison, threshold, delta)
+    seen = forecast_run(rule, RoundAnswers.seen(hits.astype(np.uint8)))
+    assert told.evaluations.mean is not None
+    assert seen.evaluations.mean is not None
+    return told.evaluations.mean, seen.evaluations.mean
+
+
+def _within(off: dict[str, float]) -> Check:
+    worst: Sequence[str] = sorted(off, key=lambda name: off[name])[-1:]
+    found = f"{max(off.values(), default=0.0):.0%} at most" + (f" ({worst[0]})" if worst else "")
+    return Check("forecast within 25% of the measured mean", max(off.values(), default=1.0) <= MOST_OFF, found, "25%")

@@ -1,0 +1,116 @@
+"""The command `plan`: what a verdict is expected to take, before anything is run."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairchain.cli import options as shared
+from fairchain.cli.options import PATH
+from fairchain.errors import SpecError
+
+if TYPE_CHECKING:
+    from fairchain.planning import QuestionPlan, VerificationPlan
+
+BAR = 40
+
+
+@shared.command("What a verdict will take: evaluations, seconds or rows.", "plan --threshold 0.1 --gap 0.05 --rate 0.3")
+@click.argument("spec", type=PATH, required=False)
+@shared.model
+@shared.service
+@shared.data
+@shared.protected
+@shared.kind
+@shared.threshold
+@shared.delta
+@click.option("--gap", type=float, help="Assumed largest difference, smallest ratio, or share of changed decisions.")
+@click.option("--rate", type=float, default=0.5, show_default=True, help="Assumed highest rate of the outcome.")
+@click.option("--rates", help="Assumed rate of each group in place of --gap and --rate, for example 0.3,0.25,0.2.")
+@click.option("--differ", type=float, help="Assumed share of rounds in which two groups get different decisions.")
+@shared.count("--groups", "Number of groups, without SPEC.", least=2, default=2)
+@click.option("--rows", help="Rows of each group of a table read as a sample, without SPEC: 500, or 500,2000.")
+@shared.count("--questions", "Number of questions that share delta, without SPEC.", default=1)
+@click.option("--speed", type=float, help="Evaluations in a second; without it no seconds are forecast.")
+@shared.count("--pilot", "Evaluate the model for so many rounds first, and use its rates and speed.")
+@click.option("--curve", is_flag=True, help="Forecast other gaps too.")
+@shared.output("Write the curve to this file, an SVG picture.")
+@shared.as_json
+def plan(spec: Path | None, as_json: bool, curve: bool, output: Path | None, **options: Any) -> int:
+    """Forecast what a verdict on SPEC, or on a question given by options, takes.
+
+    The stopping rule is run on simulated rounds or rows; the plan lists what it assumes. The model is evaluated for
+    --pilot only. Exit code 0, or 2 bad input.
+    """
+    from fairchain.planning import plan as make_plan
+
+    model = options["model"] = shared.opened_model(options["model"], options)
+    for name in ("rates", "rows"):
+        options[name] = _numbers(name, options[name])
+    given = {name: value for name, value in options.items() if value is not None and value != ()}
+    if spec is not None and given.get("groups") == 2:  # the default
+        del given["groups"]
+    found = make_plan(spec, curve=curve or output is not None, **given)
+    if output is not None:
+        _draw(found, output)
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=1))
+    else:
+        _show(found)
+        if hasattr(model, "forecast") and found.evaluations.most is not None:
+            print(f"{model.name}: {model.forecast(int(found.evaluations.most))}, in 95 of 100 runs at most")
+    return 0
+
+
+def _numbers(name: str, text: str | None) -> Any:
+    """Return the numbers of a list; one number of rows is that of every group."""
+    if text is None:
+        return None
+    try:
+        found = [int(each) if name == "rows" else float(each) for each in text.split(",")]
+    except ValueError:
+        raise SpecError(f'--{name}: found "{text}"; write numbers with commas between them') from None
+    return found[0] if name == "rows" and len(found) == 1 else found
+
+
+def _draw(found: VerificationPlan, path: Path) -> None:
+    from fairchain.report.plots.cost_curve import cost_curve
+    from fairchain.system.atomic_write import place
+
+    if len(found.questions) > 1 or not any(point.rows or point.evaluations for point in found.questions[0].curve):
+        raise SpecError("--output: the curve is of one question with an end in sight; leave it out")
+    place({path: f"{cost_curve(found.questions[0])}\n".encode()})
+
+
+def _show(found: VerificationPlan) -> None:
+    from fairchain.cli.terminal import Screen
+    from fairchain.planning.result import amount, plan_lines
+
+    screen = Screen()
+    for question in found.questions:
+        head, *rest = plan_lines(question)
+        screen.line((head, "bold"))
+        for line in (*rest, *_bars(question)):
+            screen.line(line)
+    if len(found.questions) > 1:
+        screen.line((f"together: at most {amount(found.evaluations, 'evaluations')}, delta {found.delta:g}", "bold"))
+
+
+def _bars(question: QuestionPlan) -> list[str]:
+    """Return a bar for each gap; its length grows with the logarithm of the cost."""
+    costs = [point.rows or (point.evaluations.mean if point.evaluations else None) for point in question.curve]
+    known = [cost for cost in costs if cost]
+    if not known:
+        return []
+    low, high = math.log(min(known)), math.log(max(known))
+    unit = "rows of each group" if any(point.rows for point in question.curve) else "evaluations"
+    lines = [f"  {'ratio' if question.kind == 'ratio' else 'gap'}, verdict, {unit} (bars: logarithm)"]
+    for point, cost in zip(question.curve, costs, strict=True):
+        length = 1 + round((BAR - 1) * (math.log(cost) - low) / max(high - low, 1e-9)) if cost else 0
+        shown = f"{cost:,.0f}" if cost else "no end in sight"
+        lines.append(f"  {point.gap:<7.4g} {point.verdict:<9} {'#' * length:<{BAR}} {shown}")
+    return lines

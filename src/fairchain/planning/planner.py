@@ -1,0 +1,594 @@
+"""Plan of an audit: the rounds, evaluations, seconds or rows that a verdict is expected to take.
+
+A forecast runs the stopping rule itself on simulated rounds or rows (docs/plan.md). Everything that it assumes is
+listed in the plan; only a pilot evaluates the model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from math import ceil, isfinite
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from msgspec.structs import replace as replace_record
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from fairchain.errors import SpecError
+from fairchain.models.journal import Journaled
+from fairchain.planning.result import CurvePoint, Kind, QuestionPlan, RowsPlan, VerificationPlan
+from fairchain.prepare import Case, case_of, gather, read_question, read_rows
+from fairchain.spec import Comparison, Spec, Subgroup, Table, comparison_of, load_specs
+from fairchain.spec.groups import Group
+from fairchain.spec.properties import kind_of, limit_of, shows_same_individual
+from fairchain.spec.seeds import family_seed
+from fairchain.spec.validate import may_count
+from fairchain.statistics import Rule
+from fairchain.statistics.forecast import MOST_ROUNDS, RUNS, RoundAnswers, RunForecast, Spread, differing, forecast_run
+from fairchain.statistics.rate_counts import decided_samples
+from fairchain.statistics.rules import every_pair
+from fairchain.verification.choosing import (
+    FEW_EVALUATIONS,
+    FEW_TEXTS,
+    FIRST_FORECAST,
+    fewest_evaluations,
+    fewest_rounds,
+)
+from fairchain.verification.counting import counted_evaluations
+from fairchain.verification.family import divided
+from fairchain.verification.sampler import Sampler
+from fairchain.verification.sampling import betting_rule, rule_for
+from fairchain.verification.verifier import spec_changes
+
+# Of the rounds that show one individual as every group, two groups differ in this part of what independent answers
+# would differ more than they must: no more than that on thirteen of fourteen networks of the benchmarks.
+DIFFER_PART = 0.2
+# Gaps of a curve: so many times the threshold, of a ratio of its distance from 1; and the runs simulated for each.
+CURVE = (0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 1.1, 1.2, 1.35, 1.5, 2.0, 2.5, 3.0)
+CURVE_RUNS = 40
+# A table decides a gap if it does so in this share of samples; more rows of a group than these are not planned.
+POWER, MOST_ROWS = 0.95, 10**9
+LEAST_PILOT = 64
+PILOT_OF_ROWS = "pilot: is for inputs that are drawn; here every row or text is evaluated once"
+DIFFER_OF_ROWS = "differ: is about rounds that show one input as every group; rows of a sample are not, so leave it out"
+PILOT_IN_JOURNAL = (
+    "pilot: the verdict on a random model would use the answers of the pilot again, which are in the journal; leave "
+    "--journal (journal=...) out"
+)
+EVERY_INPUT = "every row or text is evaluated, whatever the rates"
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A question as the forecast needs it."""
+
+    name: str
+    kind: Kind
+    threshold: float
+    limit: Fraction
+    delta: float
+    comparison: Comparison
+    rule: Callable[[], Rule]
+    # Whether a round shows one individual as every group.
+    coupled: bool = True
+
+    def rates(self, gap: float, rate: float) -> list[float]:
+        """Return a rate for each counted subgroup: the highest and the lowest this gap apart, others between."""
+        if self.kind == "individual":
+            return [gap, 0.0]
+        low = rate * gap if self.kind == "ratio" else rate - gap
+        if not 0 <= low <= 1:
+            raise SpecError(f"rate: {rate:g} with a gap of {gap:g} leaves a rate of {low:g}; assume a higher rate")
+        _, first, last = (int(place) for place in np.argwhere(self.comparison.compared)[0])
+        # Subgroups of one group, which differ in their true label, have the same rate.
+        keys = [each.name if each.group is None else each.group.name for each in self.comparison.subgroups]
+        between = [key for key in dict.fromkeys(keys) if key not in (keys[first], keys[last])]
+        steps = np.linspace(rate, low, len(between) + 2).tolist()
+        of = dict(zip([keys[first], *between, keys[last]], steps, strict=True))
+        return [of[key] for key in keys]
+
+    def gap_of(self, rates: Sequence[float]) -> float:
+        """Return the largest difference between compared rates, or the smallest ratio."""
+        pairs = np.argwhere(self.comparison.compared)[:, 1:]
+        # Rates are decimal numbers that were written down: their differences are too.
+        if self.kind == "ratio":
+            return round(float(min((rates[j] / rates[i] if rates[i] else 1.0) for i, j in pairs)), 12)
+        return round(float(max(rates[i] - rates[j] for i, j in pairs)), 12)
+
+    def decides(self, gap: float) -> str:
+        """Return the right verdict on a gap."""
+        fair = gap >= self.threshold if self.kind == "ratio" else gap <= self.limit
+        return "FAIR" if fair else "UNFAIR"
+
+    def forecast(
+        self, rates: Sequence[float], differ: float | None, runs: int = RUNS, most_rounds: int = MOST_ROUNDS
+    ) -> RunForecast:
+        """Return the forecast for assumed rates."""
+        if self.gap_of(rates) == self.threshold:
+            # No number of rounds decides this.
+            return RunForecast(Spread(None, None), Spread(None, None), {"UNDECIDED": runs})
+        comparison = self.comparison
+        outcomes = list(comparison.rows)
+        answers = RoundAnswers.assumed(rates, differ)
+        other = next(label for label in range(3) if label != outcomes[-1])
+        answers = replace(answers, labels=np.where(answers.labels == 1, outcomes[-1], other))
+        return self.of_answers(answers, runs, most_rounds)
+
+    def of_answers(self, answers: RoundAnswers, runs: int = RUNS, most_rounds: int = MOST_ROUNDS) -> RunForecast:
+        """Return the forecast for a distribution of labels."""
+        comparison = self.comparison
+        return forecast_run(
+            self.rule,
+            answers,
+            outcomes=comparison.rows,
+            evaluations=lambda groups: len(comparison.evaluated(groups)),
+            runs=runs,
+            most_rounds=most_rounds,
+        )
+
+
+def plan(
+    spec: Spec | str | Path | Sequence[Spec] | None = None,
+    *,
+    model: Any = None,
+    data: Any = None,
+    gap: float | None = None,
+    rate: float = 0.5,
+    rates: Sequence[float] | None = None,
+    differ: float | None = None,
+    groups: int = 2,
+    rows: int | Sequence[int] | None = None,
+    questions: int = 1,
+    speed: float | None = None,
+    pilot: int | None = None,
+    curve: bool = False,
+    **overrides: Any,
+) -> VerificationPlan:
+    """Forecast what a verdict takes: rounds, evaluations, seconds, or the rows of a table.
+
+    Parameters
+    ----------
+    spec
+        The question: a spec, or the path of a spec file, also with several [[property]] tables. Without one the
+        question is the difference (or `kind`) between `groups` groups, of inputs that are drawn unless `rows` is given.
+    model, data
+        As for `verify`. The model is evaluated for a pilot only.
+    gap
+        The assumed largest difference, smallest ratio, or share of decisions that change. By default halfway between
+        equal rates and the threshold.
+    rate, rates
+        The assumed highest rate of the outcome; or the rate of each group, in place of `gap` and `rate`.
+    differ
+        The assumed share of rounds in which two groups get different decisions.
+    groups, rows, questions
+        Without a spec: the number of groups; the rows of each group of a table that is read as a sample; the number
+        of questions that share delta.
+    speed
+        Evaluations in a second. Without it and without a pilot no seconds are forecast.
+    pilot
+        Rounds that the model is evaluated for, with a seed that no verdict uses; they take the place of assumed rates.
+    curve
+        Whether to forecast other gaps too.
+    overrides
+        Keys of the spec in place of those in the file, as for `verify`; without a spec `threshold`, `delta`, `kind`.
+
+    Examples
+    --------
+    >>> print(plan(threshold=0.1, delta=1e-6, gap=0.05, rate=0.3, differ=0.1).evaluations.mean > 2000)
+    True
+    """
+    if rates is not None and gap is not None:
+        raise SpecError("rates, gap: the gap follows from the rates; give one of the two")
+    numbers = {"rate": rate, "gap": gap, "differ": differ}
+    for name, value in (*numbers.items(), *((f"rates: {each}", each) for each in rates or ())):
+        if value is not None and not 0 <= value <= 1:
+            raise SpecError(f"{name}: found {value:g}; write a number from 0 to 1")
+    if speed is not None and not (speed > 0 and isfinite(speed)):
+        raise SpecError(f"speed: found {speed:g}; write how many evaluations a second takes, above 0")
+    assume = _Assumed(gap=gap, rate=rate, rates=None if rates is None else tuple(rates), differ=differ)
+    about: dict[str, Any] = {"assume": assume, "speed": speed, "curve": curve}
+    if spec is None:
+        if pilot is not None or model is not None or data is not None:
+            raise SpecError("pilot, model, data: need a spec, which says what the model takes")
+        asked = _bare_question(groups, questions, **overrides)
+        sizes = None if rows is None else _sizes(rows, groups)
+        if sizes is None:
+            one = _of_rounds(asked, None, **about)
+            if asked.kind != "individual":
+                one = replace_record(one, rows=_of_sample(asked, None, assume, curve=False).rows)
+        else:
+            one = _timed(_of_sample(asked, sizes, assume, curve=curve), speed)
+        found = [one] * questions
+    else:
+        if rows is not None or questions != 1 or groups != 2:
+            raise SpecError("groups, rows, questions: are for a plan without a spec; the spec has its own")
+        measured = {"gap": gap, "rates": rates, "differ": differ, "speed": speed}
+        if pilot is not None and (assumed := [name for name, value in measured.items() if value is not None]):
+            raise SpecError(f"pilot, {assumed[0]}: a pilot measures what {assumed[0]} assumes; give one of the two")
+        specs = load_specs(spec) if isinstance(spec, str | Path) else (spec,) if isinstance(spec, Spec) else tuple(spec)
+        changed = divided([read_question(each, **spec_changes(overrides)) for each in specs])
+        found = [_of_spec(each, model, data, pilot, **about) for each in changed]
+    seconds = [each.seconds for each in found if each.seconds is not None]
+    return VerificationPlan(
+        delta=float(f"{found[0].delta * len(found):.12g}"),
+        evaluations=_sum([each.evaluations for each in found]),
+        seconds=_sum(seconds) if len(seconds) == len(found) else None,
+        questions=tuple(found),
+    )
+
+
+@dataclass(frozen=True)
+class _Assumed:
+    """What the caller assumes; None where nothing was said."""
+
+    gap: float | None
+    rate: float
+    rates: tuple[float, ...] | None
+    differ: float | None
+
+    def of(self, question: _Question) -> tuple[list[float], float | None, tuple[str, ...]]:
+        """Return a rate for each subgroup, the share of rounds that differ (None: independent), and the sentences."""
+        told = []
+        if self.rates is None:
+            equal = 1.0 if question.kind == "ratio" else 0.0
+            gap = self.gap if self.gap is not None else round((equal + question.threshold) / 2, 12)
+            halfway = "" if self.gap is not None else ", halfway between equal rates and the threshold"
+            what = {"ratio": "the smallest ratio", "individual": "the share of decisions that change"}
+            told.append(f"{what.get(question.kind, 'the largest difference')} is {gap:g}{halfway}")
+            rates = question.rates(gap, self.rate)
+            if question.kind != "individual":
+                others = "; other groups are spread evenly between" if len(set(rates)) > 2 else ""
+                told.append(f"the highest rate is {max(rates):g}, the lowest {min(rates):g}{others}")
+        else:
+            counted = len(question.comparison.subgroups)
+            if question.kind == "individual" or len(self.rates) != counted:
+                wanted = "gap, the share" if question.kind == "individual" else f"{counted}, one for each group"
+                raise SpecError(f"rates: found {len(self.rates)}; write {wanted}")
+            rates = list(self.rates)
+            told.append("the rates are " + ", ".join(f"{each:g}" for each in rates))
+        return rates, *self._differ(question, rates, told)
+
+    def _differ(self, question: _Question, rates: list[float], told: list[str]) -> tuple[float | None, tuple[str, ...]]:
+        if question.kind == "individual":
+            return None, tuple(told)
+        least, most = differing(rates)
+        if self.differ is None and not question.coupled:
+            return None, (*told, "groups are drawn independently")
+        differ = least + DIFFER_PART * (most - least) if self.differ is None else self.differ
+        if not least - 1e-9 <= differ <= most + 1e-9:
+            raise SpecError(f"differ: found {differ:g}; these rates allow {least:.4g} to {most:.4g}")
+        return differ, (*told, f"two groups get different decisions in {differ:.3g} of all rounds")
+
+
+def _bare_question(
+    groups: int,
+    questions: int,
+    threshold: float | None = None,
+    delta: float | None = None,
+    kind: str | None = None,
+    **unknown: Any,
+) -> _Question:
+    """Return a question without a spec."""
+    from fairchain.spec.schema import Guarantee
+
+    if unknown:
+        raise SpecError(f"{', '.join(unknown)}: not a part of a question without a spec; give a spec")
+    kind = kind or "difference"
+    if kind not in ("difference", "ratio", "individual"):
+        raise SpecError(f'kind: found "{kind}"; write difference, ratio or individual')
+    if threshold is None or not 0 < threshold < 1:
+        raise SpecError("threshold: missing; write a number between 0 and 1")
+    delta = Guarantee().delta if delta is None else delta
+    if not 0 < delta < 1:
+        raise SpecError(f"delta: found {delta:g}; write a number between 0 and 1")
+    if groups < 2 or questions < 1:
+        raise SpecError("groups, questions: there are at least two groups and one question")
+    exact = Fraction(repr(float(threshold)))
+    limit = 1 - exact if kind == "ratio" else exact
+    individual = kind == "individual"
+    comparison = Comparison(
+        tuple(Subgroup(name, Group(name, ())) for name in (f"group {place + 1}" for place in range(groups))),
+        () if individual else (1,),
+        every_pair(2 if individual else groups, 1),
+        "ratio" if kind == "ratio" else "difference",
+        individual=individual,
+    )
+    share = delta / questions
+    return _Question(
+        name=f"{kind} {'at least' if kind == 'ratio' else 'at most'} {threshold:g}",
+        kind=kind,  # type: ignore[arg-type]  # one of the three
+        threshold=threshold,
+        limit=limit,
+        delta=share,
+        comparison=comparison,
+        rule=partial(betting_rule, comparison, float(limit), share),
+    )
+
+
+@dataclass(frozen=True)
+class _Effort:
+    """Rounds, evaluations and the decision that a verdict is expected to take."""
+
+    engine: Literal["sampling", "enumeration", "counting"]
+    evaluations: Spread
+    rounds: Spread | None = None
+    verdict: str | None = None
+
+
+def _of_spec(
+    spec: Spec, model: Any, data: Any, pilot: int | None, *, assume: _Assumed, speed: float | None, curve: bool
+) -> QuestionPlan:
+    """Return the plan of a question."""
+    table = isinstance(spec.population, Table)
+    if table and pilot is not None:
+        raise SpecError(PILOT_OF_ROWS)
+    if pilot is not None and not spec.model.deterministic and isinstance(model, Journaled) and model.has_file:
+        raise SpecError(PILOT_IN_JOURNAL)
+    if not table and data is None and pilot is None and not may_count(spec):
+        return _of_rounds(_question_of(spec, comparison_of(spec)), spec, assume=assume, speed=speed, curve=curve)
+    case = gather(model, spec, data=data) if pilot is not None else case_of(spec, None, read_rows(spec, data))
+    question = _question_of(spec, case.comparison)
+    if table or (may_count(spec) and spec.guarantee.engine in ("auto", "counting")):
+        sample = isinstance(spec.population, Table) and spec.population.reading == "sample"
+        recorded = isinstance(spec.population, Table) and spec.population.prediction is not None
+        rows = 0 if recorded else counted_evaluations(case)
+        if sample:
+            found = _of_sample(question, _subgroup_sizes(case), assume, curve=curve)
+            return _timed(replace_record(found, evaluations=Spread(rows, rows)), speed)
+        if table or rows <= FEW_TEXTS or spec.guarantee.engine == "counting":
+            if pilot is not None:
+                raise SpecError(PILOT_OF_ROWS)
+            return _timed(_result(question, _Effort("counting", Spread(rows, rows)), (EVERY_INPUT,)), speed)
+    if pilot is None:
+        return _of_rounds(question, spec, assume=assume, speed=speed, curve=curve)
+    return _of_pilot(case, question, pilot, curve=curve)
+
+
+def _question_of(spec: Spec, comparison: Comparison) -> _Question:
+    return _Question(
+        name=str(spec.property),
+        kind=kind_of(spec),  # type: ignore[arg-type]  # one of the three
+        threshold=spec.property.threshold,
+        limit=limit_of(spec),
+        delta=spec.guarantee.delta,
+        comparison=comparison,
+        rule=partial(rule_for, spec, comparison),
+        coupled=shows_same_individual(spec),
+    )
+
+
+def _of_rounds(
+    question: _Question, spec: Spec | None, *, assume: _Assumed, speed: float | None, curve: bool
+) -> QuestionPlan:
+    """Return the plan for inputs that are drawn, or enumerated where that is cheaper."""
+    rates, differ, told = assume.of(question)
+    if spec is None:
+        effort = _effort(question.forecast(rates, differ))
+    else:
+        effort = _cheapest(spec, question, _effort(question.forecast(rates, differ, most_rounds=_worth_sampling(spec))))
+    points: tuple[CurvePoint, ...] = ()
+    if curve:
+        points = _curve(question, max(rates), lambda some: _cost(question, assume, some))
+    return _timed(replace_record(_result(question, effort, told), curve=points), speed)
+
+
+def _cost(question: _Question, assume: _Assumed, rates: Sequence[float]) -> dict[str, Any]:
+    least, most = differing(rates) if question.kind != "individual" else (0.0, 0.0)
+    given = least + DIFFER_PART * (most - least) if question.coupled else None
+    if assume.differ is not None:
+        given = min(max(assume.differ, least), most)
+    found = question.forecast(rates, None if question.kind == "individual" else given, CURVE_RUNS)
+    return {"verdict": found.decision, "evaluations": found.evaluations}
+
+
+def _effort(found: RunForecast) -> _Effort:
+    return _Effort("sampling", found.evaluations, found.rounds, found.decision)
+
+
+def _worth_sampling(spec: Spec) -> int:
+    """Return the rounds after which a run would surely have been left to an enumeration."""
+    fewest = fewest_evaluations(spec)
+    return int(min(4 * fewest, MOST_ROUNDS)) if spec.guarantee.engine == "auto" else MOST_ROUNDS
+
+
+def _cheapest(spec: Spec, question: _Question, sampled: _Effort) -> _Effort:
+    """Return the effort of the engine that a verdict would use: an enumeration takes over where it costs less."""
+    guarantee = spec.guarantee
+    fewest, groups = fewest_evaluations(spec), len(question.comparison.subgroups)
+    if guarantee.engine not in ("auto", "enumeration") or guarantee.rule == "paper" or not isfinite(fewest):
+        return sampled
+    if guarantee.engine == "enumeration" or fewest <= max(FEW_EVALUATIONS, fewest_rounds(spec) * groups):
+        return _Effort("enumeration", Spread(fewest, fewest), verdict=sampled.verdict)
+    mean = sampled.evaluations.mean
+    if mean is not None and mean <= fewest:
+        return sampled
+    # Sampling comes first, until it is forecast to need more, or has cost as much.
+    return _Effort("enumeration", Spread((1 + FIRST_FORECAST) * fewest, 2 * fewest), verdict=sampled.verdict)
+
+
+def _of_pilot(case: Case, question: _Question, rounds: int, *, curve: bool) -> QuestionPlan:
+    """Return the plan from rounds of the model itself, and its speed."""
+    if rounds < LEAST_PILOT:
+        raise SpecError(f"pilot: found {rounds}; write at least {LEAST_PILOT} rounds")
+    assert case.model is not None
+    comparison, groups = case.comparison, tuple(range(len(case.comparison.subgroups)))
+    # Not the seed of the verdict: what a pilot shows must not choose a question that the same inputs answer.
+    seed = family_seed([case.seed.value, rounds])
+    sampler = Sampler(case.model, case.population, seed, comparison)
+    sampler.labels(0, LEAST_PILOT, groups)
+    start = time.perf_counter()
+    labels = sampler.labels(1, rounds, groups)
+    speed = rounds * len(groups) / max(time.perf_counter() - start, 1e-9)
+    answers = RoundAnswers.seen(comparison.fold(labels))
+    effort = _cheapest(
+        case.spec, question, _effort(question.of_answers(answers, most_rounds=_worth_sampling(case.spec)))
+    )
+    hits = comparison.fold(labels) == np.array(comparison.rows)[:, None, None]
+    worst = int(np.ptp(hits.mean(axis=2), axis=1).argmax())
+    rates = hits[worst].mean(axis=1).tolist()
+    told = (
+        f"a pilot of {rounds:,} rounds: {'a share' if question.kind == 'individual' else 'rates'} of "
+        + ", ".join(f"{each:.3g}" for each in (rates[:1] if question.kind == "individual" else rates)),
+        f"{speed:,.0f} evaluations a second, measured in one thread",
+    )
+    points: tuple[CurvePoint, ...] = ()
+    if curve:
+        i, j = np.triu_indices(len(rates), 1)
+        differ = float(np.mean([(hits[worst][a] != hits[worst][b]).mean() for a, b in zip(i, j, strict=True)]))
+        assume = _Assumed(gap=None, rate=max(rates), rates=None, differ=differ)
+        points = _curve(question, max(rates), lambda some: _cost(question, assume, some))
+    return _timed(replace_record(_result(question, effort, told), curve=points), speed)
+
+
+def _curve(question: _Question, rate: float, cost: Callable[[list[float]], dict[str, Any]]) -> tuple[CurvePoint, ...]:
+    """Return what other gaps take, at the same highest rate."""
+    points = []
+    for times in CURVE:
+        unfair = times * float(question.limit)
+        gap = round(1 - unfair if question.kind == "ratio" else unfair, 12)
+        if gap < 0 or gap > (1 if question.kind != "difference" else rate):
+            continue
+        points.append(CurvePoint(gap=gap, **cost(question.rates(gap, rate))))
+    return tuple(points)
+
+
+def _of_sample(question: _Question, sizes: NDArray[np.int64] | None, assume: _Assumed, *, curve: bool) -> QuestionPlan:
+    """Return the plan for a table that is read as a sample; without sizes all groups have the same number of rows."""
+    if not question.comparison.disjoint or question.kind == "individual":
+        raise SpecError("rows: are planned where groups are compared with each other and share no row")
+    question = replace(question, coupled=False)
+    known = sizes is not None
+    if known and assume.differ is not None:
+        raise SpecError(DIFFER_OF_ROWS)
+    sizes = np.ones(len(question.comparison.subgroups), np.int64) if sizes is None else sizes
+    rates, _, told = replace(assume, differ=None).of(question)
+    sample = _Sample(question, sizes)
+    gap, limit = question.gap_of(rates), question.threshold
+    found = RowsPlan(
+        sizes=tuple(sizes.tolist()) if known else None,
+        decided=sample.decided(rates, 1) if known else None,
+        needed=sample.needed(rates),
+        fair_up_to=sample.extreme(max(rates), above=False) if known else None,
+        unfair_from=sample.extreme(max(rates), above=True) if known else None,
+    )
+    points: tuple[CurvePoint, ...] = ()
+    if curve:
+
+        def cost(some: list[float]) -> dict[str, Any]:
+            needed = sample.needed(some)
+            return {"verdict": question.decides(question.gap_of(some)), "rows": max(needed) if needed else None}
+
+        points = _curve(question, max(rates), cost)
+    verdict = question.decides(gap) if gap != limit else None
+    effort = _Effort("counting", Spread(int(sizes.sum()), int(sizes.sum())), verdict=verdict)
+    return replace_record(_result(question, effort, told), rows=found, curve=points)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Tables of rows that are drawn from groups with assumed rates, and whether they decide a question."""
+
+    question: _Question
+    sizes: NDArray[np.int64]
+
+    def decided(self, rates: Sequence[float], times: float, runs: int = RUNS) -> float:
+        """Return the share of samples that give the right verdict, each with so many times the rows."""
+        comparison = self.question.comparison
+        trials = np.maximum(np.ceil(self.sizes * times), 1).astype(np.int64)
+        # The same random numbers for every size and rate: the share rises with the rows, but for single steps.
+        uniforms = np.random.default_rng(0).random((runs, len(trials)))
+        successes = binom.ppf(uniforms, trials, np.asarray(rates)).astype(np.int64)
+        table = np.zeros((runs, len(comparison.rows), len(trials)), np.int64)
+        table[:, 0] = trials - successes
+        table[:, -1] = successes
+        question = self.question
+        fair = question.decides(question.gap_of(rates)) == "FAIR"
+        measure, limit = comparison.measure, question.limit
+        decided = decided_samples(trials, table, comparison.compared, measure, question.delta, limit, fair=fair)
+        return float(decided.mean())
+
+    def needed(self, rates: Sequence[float]) -> tuple[int, ...] | None:
+        """Return the rows of each subgroup with which 95 of 100 samples decide, within 3%; None beyond a billion."""
+        if self.question.gap_of(rates) == self.question.threshold:
+            return None
+        few, many = 0.0, max(1.0 / int(self.sizes.min()), 0.125)
+        while self.decided(rates, many) < POWER:
+            few, many = many, 2 * many
+            if many * self.sizes.max() > MOST_ROWS:
+                return None
+        while many - few > 0.03 * many and (many - few) * self.sizes.min() > 1:
+            middle = (few + many) / 2
+            few, many = (few, middle) if self.decided(rates, middle) >= POWER else (middle, many)
+        return tuple(ceil(each) for each in (self.sizes * many).tolist())
+
+    def extreme(self, rate: float, *, above: bool) -> float | None:
+        """Return the gap nearest to the threshold on one side that 95 of 100 samples decide; None if none is."""
+        question = self.question
+        relative = question.kind == "ratio"
+        worst = 0.0 if relative else rate
+        near, far = question.threshold, (worst if above else (1.0 if relative else 0.0))
+        if not above and not relative and question.threshold > rate:
+            near = rate
+        if self.decided(question.rates(far, rate), 1) < POWER:
+            return None
+        for _ in range(8):
+            middle = (near + far) / 2
+            decided = self.decided(question.rates(middle, rate), 1) >= POWER
+            near, far = (near, middle) if decided else (middle, far)
+        return round(far, 4)
+
+
+def _subgroup_sizes(case: Case) -> NDArray[np.int64]:
+    """Return (subgroups,): the rows of a table that each subgroup has."""
+    assert case.rows is not None
+    assert case.members is not None
+    of = dict(zip(case.groups, case.members, strict=True))
+    masks = []
+    for each in case.comparison.subgroups:
+        if each.group is None:
+            raise SpecError("rows: are planned where groups are compared with each other and share no row")
+        mask = of[each.group]
+        masks.append(mask if each.truth is None else mask & (case.rows.truth == each.truth))
+    return np.array([case.rows.sizes(mask) for mask in masks], np.int64)
+
+
+def _sizes(rows: int | Sequence[int], groups: int) -> NDArray[np.int64]:
+    sizes = [rows] * groups if isinstance(rows, int) else list(rows)
+    if len(sizes) != groups or min(sizes) < 1:
+        raise SpecError(f"rows: found {len(sizes)} numbers; write one for each of {groups} groups, each above 0")
+    return np.array(sizes, np.int64)
+
+
+def _result(question: _Question, effort: _Effort, told: tuple[str, ...]) -> QuestionPlan:
+    return QuestionPlan(
+        question=question.name,
+        engine=effort.engine,
+        kind=question.kind,
+        threshold=question.threshold,
+        delta=question.delta,
+        groups=tuple(each.name for each in question.comparison.subgroups),
+        verdict=effort.verdict,
+        rounds=effort.rounds,
+        evaluations=effort.evaluations,
+        assumptions=told,
+    )
+
+
+def _timed(found: QuestionPlan, speed: float | None) -> QuestionPlan:
+    if speed is None:
+        return found
+    stated = () if any("a second" in each for each in found.assumptions) else (f"{speed:,.10g} evaluations a second",)
+    seconds = found.evaluations.times(1 / speed)
+    return replace_record(found, seconds=seconds, assumptions=(*found.assumptions, *stated))
+
+
+def _sum(spreads: Sequence[Spread]) -> Spread:
+    """Return the sum of the means and of what is not exceeded; None if one of them is."""
+    ends = zip(*((each.mean, each.most) for each in spreads), strict=True)
+    return Spread(*(None if None in end else float(sum(each for each in end if each is not None)) for end in ends))

@@ -1,0 +1,97 @@
+"""Forecast of what a slow model is asked: inputs, requests and seconds, before the run begins.
+
+Rows of a table and texts of a corpus that is counted are known exactly. How many rounds sampling takes depends on the
+gap: the least number is known, and the largest if there is a budget of evaluations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, inf
+from typing import Any
+
+import numpy as np
+
+from fairchain.models.adapters.answer_memo import REPEATED
+from fairchain.models.adapters.from_service import CallForecast
+from fairchain.prepare import Case
+from fairchain.spec import Individual, Spec, Table
+from fairchain.spec.validate import may_count
+from fairchain.verification.choosing import FEW_EVALUATIONS, FEW_TEXTS, fewest_evaluations, fewest_rounds
+from fairchain.verification.counting import counted_evaluations
+
+
+@dataclass(frozen=True)
+class ServiceForecast:
+    """What a model is asked at least, and at most; None where that depends on the gap alone.
+
+    `name` is the model's, `latency` the seconds of a request so far, and `kept` the answers in its journal.
+    """
+
+    name: str
+    least: CallForecast
+    most: CallForecast | None
+    latency: float
+    connections: int
+    kept: int
+
+    def __str__(self) -> str:
+        measured = f"{self.connections} connection{'s' if self.connections > 1 else ''}"
+        if self.latency:
+            measured += f", {1000 * self.latency:,.0f} ms a request so far"
+        if self.kept:
+            measured += f"; of {self.kept:,} answers in the journal none is asked for again"
+        if self.least == self.most:
+            return f"{self.name}: forecast {self.least} ({measured})"
+        most = "more if the gap is near the threshold; --max-evaluations limits them"
+        if self.most is not None:
+            most = f"at most {self.most}"
+        return f"{self.name}: forecast at least {self.least}, {most} ({measured})"
+
+
+def forecast_calls(case: Case) -> ServiceForecast | None:
+    """Return the forecast of a case about a service; None for other models, and for recorded decisions."""
+    service: Any = getattr(case.model, "service", None)
+    if service is None:
+        return None
+    spec, groups = case.spec, len(case.comparison.subgroups)
+    allowed = spec.guarantee.budget.evaluations
+    most: float
+    if isinstance(spec.population, Table):
+        least = most = min(_rows(case) + REPEATED, allowed or inf)
+    elif may_count(spec) and (counted := counted_evaluations(case)) <= min(FEW_TEXTS, allowed or inf):
+        least = most = counted + REPEATED
+    elif spec.guarantee.engine in ("auto", "enumeration") and _few(spec):
+        least = most = min(fewest_evaluations(spec) + REPEATED, allowed or inf)
+    else:
+        least = min(ceil(min(fewest_rounds(spec), 1e9)) * groups, allowed or inf)
+        most = allowed or inf
+    client = service.client
+    return ServiceForecast(
+        case.model.name if case.model is not None else "",
+        service.forecast(int(least)),
+        None if most == inf else service.forecast(int(most)),
+        client.seconds / max(1, client.requests),
+        client.connections,
+        len(service.journal) if service.has_file else 0,
+    )
+
+
+def _few(spec: Spec) -> bool:
+    """Return whether all inputs are so few that they are enumerated at once, or an enumeration is wanted."""
+    return fewest_evaluations(spec) <= (FEW_EVALUATIONS if spec.guarantee.engine == "auto" else 1e12)
+
+
+def _rows(case: Case) -> int:
+    """Return how many different inputs the rows of a table are."""
+    assert case.rows is not None
+    assert case.concerned is not None
+    assert case.members is not None
+    spec, values = case.spec, case.rows.values
+    overall = getattr(spec.property, "compare", "groups") != "groups"
+    needed = case.concerned if overall else case.concerned & case.members.any(axis=0)
+    asked = [place for place, feature in enumerate(spec.features) if feature.model_input]
+    if isinstance(spec.property, Individual):
+        asked = [place for place in asked if spec.features[place].name not in spec.protected]
+    distinct = len(np.unique(values[needed][:, asked], axis=0))
+    return distinct * (len(case.comparison.subgroups) if isinstance(spec.property, Individual) else 1)
