@@ -239,6 +239,17 @@ def test_every_state_that_is_written_can_be_read_again(tmp_path: Path, monitor: 
         assert ended.reports[-1]["rows"] == rows, ended.err
 
 
+@pytest.mark.skipif(os.name == "nt", reason="permissions are others there")
+def test_a_private_state_stays_private(tmp_path: Path, monitor: Command) -> None:
+    state = tmp_path / "s.json"
+    monitor(*ASK, "--state", state, stdin=as_csv(people(5)))
+    before = state.read_bytes()
+    state.chmod(0o600)
+    monitor(*ASK, "--state", state, stdin=as_csv(people(5)))
+    assert state.read_bytes() != before
+    assert state.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_name_that_no_state_could_hold_is_refused_with_its_line(tmp_path: Path, monitor: Command) -> None:
     state = tmp_path / "s.json"
     data = as_jsonl(people(5)) + lines_of_groups(1, 1001)

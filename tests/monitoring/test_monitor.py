@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fairchain.errors import DataError, SpecError
 from fairchain.monitoring import Monitor
-from fairchain.monitoring.monitor import MORE_THAN
+from fairchain.monitoring.monitor import NO_GROUP, TOO_MANY_STREAM_GROUPS
 from fairchain.statistics import Decision
 from tests.messages import says
 
@@ -111,6 +114,10 @@ def test_a_forecast_is_about_right() -> None:
     [
         ({"threshold": 0.0}, "threshold: found 0.0"),
         ({"threshold": 0.1, "delta": 1.0}, "delta: found 1.0"),
+        ({"threshold": Decimal("sNaN")}, "threshold: found Decimal"),
+        ({"threshold": Fraction(10**400, 3)}, "threshold: found Fraction\\(1000"),
+        ({"threshold": 1j}, "threshold: found 1j"),
+        ({"threshold": 0.1, "delta": "0.05"}, "delta: found '0.05'"),
         ({"threshold": 0.1, "kind": "gap"}, 'kind: found "gap"'),
         ({"threshold": 0.1, "groups": ["a"]}, "at least two"),
         ({"threshold": 0.1, "groups": ["a", "a"]}, "named twice"),
@@ -145,6 +152,16 @@ def test_rows_that_cannot_be_counted_change_nothing(groups: Any, decisions: Any,
     assert monitor.rows == 0
 
 
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, Decimal("sNaN")])
+def test_a_missing_group_is_not_counted_as_one(missing: Any) -> None:
+    """The texts None and nan are names like others."""
+    monitor = Monitor(Fraction(1, 10))
+    with pytest.raises(DataError, match=says(NO_GROUP, row="2")):
+        monitor.update_many(["a", missing], [True, False])
+    monitor.update_many(["None", "nan"], [True, False])
+    assert (monitor.rows, monitor.question.threshold) == (2, 0.1)
+
+
 @pytest.mark.parametrize(("name", "words"), [("a\0b", "NUL character"), ("a" * 1001, "more than 1,000 characters")])
 def test_a_group_whose_name_cannot_be_kept_is_refused(name: str, words: str) -> None:
     with pytest.raises(DataError, match=words):
@@ -155,7 +172,7 @@ def test_a_group_whose_name_cannot_be_kept_is_refused(name: str, words: str) -> 
 
 def test_a_column_of_names_is_no_column_of_groups() -> None:
     monitor = Monitor(0.1)
-    with pytest.raises(DataError, match=says(MORE_THAN, places_count="501", most_groups="500")):
+    with pytest.raises(DataError, match=says(TOO_MANY_STREAM_GROUPS, places_count="501", most_groups="500")):
         monitor.update_many(range(501), [True] * 501)
     assert monitor.rows == 0
 

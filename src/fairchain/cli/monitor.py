@@ -23,6 +23,8 @@ from fairchain.messages import in_a_line
 from fairchain.system.interrupts import raising
 
 if TYPE_CHECKING:
+    from fairchain.monitoring.several import FamilyReport, FamilyWatch, StreamQuestion
+    from fairchain.monitoring.state import StreamSpec
     from fairchain.monitoring.stream import Report, Watch
 
 # Between two writes of the state while nothing happens.
@@ -39,16 +41,21 @@ class Terminated(BaseException):
     "--threshold 0.1",
 )
 @click.argument("file", type=PATH, required=False)
-@click.option("--protected", multiple=True, required=True, help="Column with the groups; repeat for combinations.")
-@click.option("--prediction", required=True, help="Column with the decisions.")
-@click.option("--outcome", required=True, help="Decision whose rate is compared.")
-@click.option("--threshold", type=float, required=True, help="Largest difference, or smallest ratio, that is fair.")
-@shared.choice("--kind", ["difference", "ratio"], "What is measured.", default="difference")
-@click.option("--delta", type=float, default=0.05, show_default=True, help="Largest probability of a wrong report.")
+@click.option(
+    "--spec", type=PATH, help="Spec whose [[property]] tables are watched together, in place of the next options."
+)
+@click.option("--protected", multiple=True, help="Column with the groups; repeat for combinations.")
+@click.option("--prediction", help="Column with the decisions.")
+@click.option("--outcome", help="Decision whose rate is compared.")
+@click.option("--threshold", type=float, help="Largest difference, or smallest ratio, that is fair.")
+@shared.choice("--kind", ["difference", "ratio"], "What is measured, by default the difference.")
+@click.option("--delta", type=float, help="Largest probability of a wrong report, by default 0.05 or the spec's.")
 @click.option("--group", "groups", multiple=True, help="Group to compare; by default all of them. Repeatable.")
 @click.option("--state", type=PATH, help="File that keeps the counts; a later run continues from it.")
 @shared.count("--every", "Number of rows between two reports.")
 @click.option("--keep-going", is_flag=True, help="Continue after the first decision; report every change.")
+@click.option("--alarm-file", type=PATH, help="File that is written when a property becomes UNFAIR.")
+@click.option("--webhook", help="Address that gets the alarm as JSON by POST; no rows of the input are sent.")
 @click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read.")
 @shared.allow_constant
 @shared.choice("--format", ["csv", "jsonl"], "Format of the input; by default from its suffix or start.", to="form")
@@ -57,10 +64,13 @@ class Terminated(BaseException):
 @click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
 def monitor(
     file: Path | None,
+    spec: Path | None,
     groups: tuple[str, ...],
     state: Path | None,
     every: int | None,
     keep_going: bool,
+    alarm_file: Path | None,
+    webhook: str | None,
     skip_bad: bool,
     allow_constant: bool | None,
     form: Any,
@@ -71,55 +81,121 @@ def monitor(
 ) -> int:
     """Read decisions from FILE or standard input (CSV with a header, or JSON Lines); report when the data decide.
 
-    The interval of the gap is valid after every row. Exit code 0 fairness established, 1 violated, 3 the
-    input ended before either or all rows have the same decision, 2 bad input or a result that cannot be written.
+    The interval of the gap is valid after every row. With --spec several properties share delta, so that all reports
+    are right together. Exit code 0 fairness established, 1 violated, 3 the input ended before either or all rows have
+    the same decision, 2 bad input or a result that cannot be written.
     """
     from fairchain.monitoring.lines import LineSource
-    from fairchain.monitoring.state import StreamSpec, read_state, sole_use
+    from fairchain.monitoring.state import read_family_state, read_state, sole_use
     from fairchain.monitoring.stream import Watch
 
-    protected: tuple[str, ...] = question["protected"]
-    spec = StreamSpec(groups=tuple(_full_name(group, protected) for group in groups), **question)
-    for name in spec.columns:
-        if spec.columns.count(name) > 1:
-            raise SpecError(f'--protected, --prediction: "{name}" is named twice; every column can play one part only')
-    if not all((*spec.columns, spec.outcome)):
-        raise SpecError("--protected, --prediction, --outcome: found an empty text; write a name")
     delimiter = "\t" if delimiter == "\\t" else delimiter
     if len(delimiter) != 1 or delimiter in '\r\n"':
         raise SpecError(f'--delimiter: found "{delimiter}"; write one character, for example ";"')
+    several = None if spec is None else _questions(spec, groups, question)
+    one = _stream_spec(groups, question) if several is None else None
+    if webhook is not None:
+        from fairchain.monitoring.alarms import check_webhook
+
+        check_webhook(webhook)
+    if alarm_file is not None:
+        must_be_writable(alarm_file, "--alarm-file")
     if state is not None and state.is_symlink():
         # One state has one lock, by whatever name it is used.
         state = Path(os.path.realpath(state))
     if state is not None:
         must_be_writable(state, "--state")
+    options = {"form": form, "delimiter": delimiter, "skip_bad": skip_bad, "allow_constant": bool(allow_constant)}
     # The state is read after it is locked, and written before the lock is released.
     with sole_use(state) if state is not None else nullcontext(), LineSource(file) as source:
-        watch = Watch(
-            source,
-            spec,
-            read_state(state, spec) if state is not None else None,
-            resumable=state is not None,
-            form=form,
-            delimiter=delimiter,
-            skip_bad=skip_bad,
-            allow_constant=bool(allow_constant),
-        )
+        watch: Watch | FamilyWatch
+        if several is not None:
+            from fairchain.monitoring.several import FamilyWatch, definitions_of
+
+            asked = [each.spec for each in several]
+            kept = read_family_state(state, asked, definitions_of(several)) if state is not None else None
+            watch = FamilyWatch(source, several, kept, resumable=state is not None, **options)
+        else:
+            assert one is not None
+            before = read_state(state, one) if state is not None else None
+            watch = Watch(source, one, before, resumable=state is not None, **options)
+        alarm = _Alarm(alarm_file, webhook)
         with _kept(watch, state) as save:
             try:
                 for report in watch.reports(every=every, keep_going=keep_going, after_block=save):
                     last = report.event in ("end", "before") or (report.event == "change" and not keep_going)
                     _print(report, last=last, as_json=as_json, quiet=quiet)
+                    alarm.take(report)
             except (KeyboardInterrupt, Terminated):
                 print(f"S{_so_far(watch)[1:]}.", file=sys.stderr)
                 raise
         if source.unfinished:
             print("The last line is not complete yet; the next run reads it.", file=sys.stderr)
-    return VERDICTS[watch.progress.concluded(watch.question)]
+    return VERDICTS[watch.verdict]
+
+
+def _stream_spec(groups: tuple[str, ...], question: dict[str, Any]) -> StreamSpec:
+    """Return the one property that options ask about."""
+    from fairchain.monitoring.state import StreamSpec
+
+    for name in ("protected", "prediction", "outcome", "threshold"):
+        if question[name] in (None, ()):
+            raise click.UsageError(f"Missing option '--{name}'.")
+    protected: tuple[str, ...] = question["protected"]
+    given: dict[str, Any] = {"kind": "difference", "delta": 0.05} | {
+        key: each for key, each in question.items() if each is not None
+    }
+    spec = StreamSpec(groups=tuple(_full_name(group, protected) for group in groups), **given)
+    for name in spec.columns:
+        if spec.columns.count(name) > 1:
+            raise SpecError(f'--protected, --prediction: "{name}" is named twice; every column can play one part only')
+    if not all((*spec.columns, spec.outcome)):
+        raise SpecError("--protected, --prediction, --outcome: found an empty text; write a name")
+    return spec
+
+
+def _questions(path: Path, groups: tuple[str, ...], options: dict[str, Any]) -> tuple[StreamQuestion, ...]:
+    """Return the properties of a spec file, with delta from the command line if it is given there."""
+    from fairchain.monitoring.several import stream_questions
+    from fairchain.spec import load_specs, revise
+
+    for name in ("protected", "prediction", "outcome", "threshold", "kind"):
+        if options[name] not in (None, ()):
+            raise SpecError(f"--{name}: the spec says it; change it there, or leave --spec out")
+    if groups:
+        raise SpecError("--group: the spec says it; change it there, or leave --spec out")
+    delta = options["delta"]
+    specs = [each if delta is None else revise(each, guarantee__delta=delta) for each in load_specs(path)]
+    with shared.naming(path):
+        return stream_questions(specs)
+
+
+class _Alarm:
+    """What happens when a property becomes UNFAIR: a file, a message to a webhook. Nothing here hides the verdict.
+
+    A run that continues one with an alarm gives it again: twice is better than never.
+    """
+
+    def __init__(self, path: Path | None, webhook: str | None) -> None:
+        self._path, self._webhook = path, webhook
+        self._known: frozenset[int] = frozenset()
+
+    def take(self, report: Report | FamilyReport) -> None:
+        """Give the alarm if a property is UNFAIR that was not before."""
+        raised, self._known = report.unfair - self._known, report.unfair
+        if not raised or (self._path is None and self._webhook is None):
+            return
+        from fairchain.monitoring.alarms import send_alarm, write_alarm
+
+        content = {"alarm": "UNFAIR", **report.to_dict()}
+        if self._webhook is not None and (problem := send_alarm(self._webhook, content)):
+            print(f"fairchain: {problem}; the alarm was not delivered there.", file=sys.stderr)
+        if self._path is not None:
+            write_alarm(self._path, content)
 
 
 @contextmanager
-def _kept(watch: Watch, path: Path | None) -> Iterator[Any]:
+def _kept(watch: Watch | FamilyWatch, path: Path | None) -> Iterator[Any]:
     """Write the state every few seconds and at the end, also after Ctrl-C or SIGTERM."""
     from fairchain.monitoring.state import write_state
 
@@ -152,8 +228,8 @@ def _kept(watch: Watch, path: Path | None) -> Iterator[Any]:
                 write()
 
 
-def _so_far(watch: Watch) -> str:
-    return f"stopped after {watch.progress.counts.rows:,} rows: {watch.progress.concluded(watch.question)}"
+def _so_far(watch: Watch | FamilyWatch) -> str:
+    return f"stopped after {watch.rows:,} rows: {watch.verdict}"
 
 
 def _full_name(group: str, protected: tuple[str, ...]) -> str:
@@ -171,12 +247,16 @@ def _full_name(group: str, protected: tuple[str, ...]) -> str:
     return group
 
 
-def _print(report: Report, *, last: bool, as_json: bool, quiet: bool) -> None:
+def _print(report: Report | FamilyReport, *, last: bool, as_json: bool, quiet: bool) -> None:
     """Print a report at once, as a line or as one JSON object; of a quiet run only the last."""
+    from fairchain.monitoring.stream import Report
+
     if quiet and not last:
         return
     if as_json:
         print(json.dumps(report.to_dict()))
+    elif not isinstance(report, Report):
+        _print_family(report, last=last, quiet=quiet)
     elif not last:
         print(in_a_line(_line(report)))
     else:
@@ -195,6 +275,22 @@ def _print(report: Report, *, last: bool, as_json: bool, quiet: bool) -> None:
             for note in _notes(found):
                 screen.line(note)
             screen.line((found["statement"], "bold"))
+    sys.stdout.flush()
+
+
+def _print_family(report: FamilyReport, *, last: bool, quiet: bool) -> None:
+    """Print a line for all properties, and one for each of them, or for each that changed."""
+    from fairchain.cli.terminal import Screen
+    from fairchain.cli.verdict_display import COLOURS
+
+    screen = Screen()
+    screen.line((report.verdict, COLOURS[report.verdict]), f": {len(report.reports)} properties")
+    if not quiet:
+        for place, (name, each) in enumerate(zip(report.names, report.reports, strict=True)):
+            if last or place in report.changed:
+                screen.line(in_a_line(f"  {_line(each)} ({name})"))
+        if last:
+            screen.line((report.to_dict()["statement"], "bold"))
     sys.stdout.flush()
 
 

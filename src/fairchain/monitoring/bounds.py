@@ -7,6 +7,7 @@ Every function takes the counts of many moments at once: arrays (..., groups).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -67,12 +68,18 @@ class MonitoredProperty:
     allow_constant: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.threshold < 1:
-            raise SpecError(
-                f"threshold: found {self.threshold}; write a number strictly between 0 and 1, for example 0.1"
-            )
-        if not 1e-100 <= self.delta < 1:
-            raise SpecError(f"delta: found {self.delta}; write a probability from 1e-100 to below 1, for example 0.05")
+        for name, least, advice in (
+            ("threshold", 0.0, "a number strictly between 0 and 1, for example 0.1"),
+            ("delta", 1e-100, "a probability from 1e-100 to below 1, for example 0.05"),
+        ):
+            found = getattr(self, name)
+            try:
+                number = math.nan if isinstance(found, str) else float(found)
+            except (TypeError, ValueError, OverflowError):
+                number = math.nan
+            if not least <= number < 1 or not number:
+                raise SpecError(f"{name}: found {ascii(found)[:60]}; write {advice}")
+            object.__setattr__(self, name, number)
         if self.kind not in ("difference", "ratio"):
             raise SpecError(f'kind: found "{self.kind}"; write "difference" or "ratio"')
         if len(self.groups) == 1:

@@ -24,8 +24,11 @@ from fairchain.statistics.intervals import Interval
 from fairchain.statistics.rules import Decision
 from fairchain.tables.frames import has_masked
 
-MORE_THAN = "groups: {places_count} are more than {most_groups}; is this a column of groups?"
+TOO_MANY_STREAM_GROUPS = "groups: {places_count} are more than {most_groups}; is this a column of groups?"
+NO_GROUP = "groups: row {row:,} has no value; fill it, for example with 'unknown', or leave the row out"
 LARGEST_GAP = "the largest gap"
+# What a missing value of Python, numpy or pandas is as a text.
+MISSING = frozenset({"None", "nan", "NaN", "sNaN", "NaT", "<NA>"})
 
 
 class Monitor:
@@ -94,11 +97,16 @@ class Monitor:
         int or None
             The index of the first row after which `decision` is another one than before.
         """
-        names, outcomes = list(map(str, _listed("groups", groups))), _array("decisions", decisions)
+        given, outcomes = _listed("groups", groups), _array("decisions", decisions)
+        names = list(map(str, given))
         if outcomes.shape != (len(names),):
             raise DataError(f"decisions: shape {outcomes.shape} for {len(names)} groups; give one for each row")
         if names and (outcomes.dtype.kind not in "biuf" or not ((outcomes == 0) | (outcomes == 1)).all()):
             raise DataError("decisions: write True or 1 for a row that got the outcome, False or 0 for any other")
+        if not MISSING.isdisjoint(names):
+            for row, (group, name) in enumerate(zip(given, names, strict=True)):
+                if name in MISSING and not isinstance(group, str):
+                    raise DataError(NO_GROUP.format(row=row + 1))
         places = self._placed(names)
         codes = np.fromiter(map(places.__getitem__, names), np.intp, len(names))
         self._counts, self._places = self._counts.widened(tuple(places)), places
@@ -130,7 +138,7 @@ class Monitor:
                 raise DataError(f"groups: {problem}")
             places.setdefault(name, len(places))
         if len(places) > MOST_GROUPS:
-            raise DataError(MORE_THAN.format(places_count=len(places), most_groups=MOST_GROUPS))
+            raise DataError(TOO_MANY_STREAM_GROUPS.format(places_count=len(places), most_groups=MOST_GROUPS))
         return places
 
     @property

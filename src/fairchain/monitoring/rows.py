@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Literal
 
@@ -17,16 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
-from fairchain.messages import unknown
+from fairchain.messages import listed, shown, unknown
 from fairchain.monitoring.bounds import MOST_GROUPS, name_problem
 from fairchain.monitoring.state import StreamSpec
 
 Key = tuple[str, ...]
 Form = Literal["csv", "jsonl"]
+# From the values of the protected columns to the name of the group, or None for a row of no group; it raises a
+# DataError for values that are not those of the features.
+Grouping = Callable[[Sequence[str]], str | None]
 Scalar = str | int | float | bool
 # Some programs begin UTF-8 files with it.
 MARK = b"\xef\xbb\xbf"
 MOST_LABELS = 1000
+NOT_A_DECISION = "{label} is not one of model.labels ({known})"
 MOST_KEYS = 100_000
 SUFFIXES: dict[str, Form] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
 
@@ -192,9 +197,12 @@ class Encoder(dict[Key, int]):
 
     LEFT_OUT, TROUBLE = -1, -2
 
-    def __init__(self, spec: StreamSpec, names: Sequence[str]) -> None:
+    def __init__(
+        self, spec: StreamSpec, names: Sequence[str], grouping: Grouping | None = None, labels: Sequence[str] = ()
+    ) -> None:
         super().__init__()
-        self._spec = spec
+        self._known_labels = labels
+        self._spec, self._grouping = spec, grouping or partial(group_name, spec.protected)
         self._places = {name: place for place, name in enumerate(names)}
         self._groups: list[int] = []
         self._hits: list[bool] = []
@@ -214,18 +222,25 @@ class Encoder(dict[Key, int]):
     def __missing__(self, key: Key) -> int:
         *values, label = key
         self.labels.add(label)
-        self._groups.append(self._group(values))
+        known = not self._known_labels or label in self._known_labels
+        problem = "" if known else NOT_A_DECISION.format(label=shown(label), known=listed(self._known_labels))
+        self._groups.append(self._refused(problem) if problem else self._group(values))
         self._hits.append(label == self._spec.outcome)
         self[key] = len(self._groups) - 1
         return self[key]
 
     def _group(self, values: Sequence[str]) -> int:
-        name = group_name(self._spec.protected, values)
+        try:
+            name = self._grouping(values)
+        except DataError as error:
+            return self._refused(str(error))
         if len(self.labels) > MOST_LABELS:
             return self._refused(
                 f'column "{self._spec.prediction}" has more than {MOST_LABELS} different values; --prediction must '
                 "name decisions, not scores"
             )
+        if name is None:
+            return self.LEFT_OUT
         if name in self._places:
             return self._places[name]
         if len(self) >= MOST_KEYS:

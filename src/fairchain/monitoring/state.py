@@ -6,10 +6,10 @@ over the same lines, however often they were stopped, leave the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -101,7 +101,20 @@ class State(_Strict, frozen=True, kw_only=True):
     digest: str = ""
 
 
-def write_state(state: State, path: Path) -> None:
+class FamilyState(_Strict, frozen=True, kw_only=True):
+    """The states of several properties of one input, each as it would be by itself.
+
+    `definitions` is a hash of what the names of groups and decisions mean in the spec.
+    """
+
+    format: Literal["fairchain-monitor-family"] = "fairchain-monitor-family"
+    version: Literal[1] = 1
+    questions: Annotated[tuple[State, ...], Meta(min_length=1)]
+    definitions: str = ""
+    digest: str = ""
+
+
+def write_state(state: State | FamilyState, path: Path) -> None:
     """Replace the file in one step."""
     content = msgspec.to_builtins(state)
     content["digest"] = digest(content)
@@ -138,23 +151,58 @@ def read_state(path: Path, question: StreamSpec) -> State | None:
 
     Raises a DataError if it is damaged, or answers another question.
     """
+    state = _read(path, State)
+    if state is None:
+        return None
+    if not _consistent(state):
+        raise DataError(f"{path}: was damaged or changed by hand; {NEW}")
+    _must_answer(path, state, question)
+    return state
+
+
+def read_family_state(path: Path, questions: Sequence[StreamSpec], definitions: str = "") -> FamilyState | None:
+    """Return the state of several properties in a file; None if there is none. Raises a DataError as `read_state`."""
+    family = _read(path, FamilyState)
+    if family is None:
+        return None
+    files = {each.file for each in family.questions}
+    if not all(map(_consistent, family.questions)) or len(files) > 1:
+        raise DataError(f"{path}: was damaged or changed by hand; {NEW}")
+    if len(family.questions) != len(questions):
+        raise DataError(f"{path}: was made for {len(family.questions)} properties, not {len(questions)}; {NEW}")
+    for state, question in zip(family.questions, questions, strict=True):
+        _must_answer(path, state, question)
+    if family.definitions != definitions:
+        raise DataError(f"{path}: was made for groups or labels that the spec defined otherwise; {NEW}")
+    return family
+
+
+StateFile = TypeVar("StateFile", State, FamilyState)
+
+
+def _read(path: Path, kind: type[StateFile]) -> StateFile | None:
+    """Return the content of a state file, if it was not changed."""
     try:
-        state = msgspec.json.decode(read_plain(path, MOST_BYTES), type=State)
+        state = msgspec.json.decode(read_plain(path, MOST_BYTES), type=kind)
     except UnreadableError as error:
         if error.missing:
             return None
         raise DataError(f"{path}: {error}; --state must name a file that monitor wrote, or a new one") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path}: not a state of fairchain monitor ({error}); {NEW}") from None
-    if state.digest != digest(msgspec.to_builtins(state)) or not _consistent(state):
+    if state.digest != digest(msgspec.to_builtins(state)):
         raise DataError(f"{path}: was damaged or changed by hand; {NEW}")
+    return state
+
+
+def _must_answer(path: Path, state: State, question: StreamSpec) -> None:
+    """Raise a DataError if a state belongs to another question."""
     for key in StreamSpec.__struct_fields__:
         was, now = getattr(state.question, key), getattr(question, key)
         if was != now:
             raise DataError(
                 f"{path}: was made for {key} {_shown(was)}, not {_shown(now)}; give the same options, or {NEW}"
             )
-    return state
 
 
 def _consistent(state: State) -> bool:

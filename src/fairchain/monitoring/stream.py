@@ -7,7 +7,7 @@ again.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from fairchain.errors import DataError
 from fairchain.monitoring.bounds import GroupCounts, MonitoredProperty, advance
 from fairchain.monitoring.lines import LineSource, Place
 from fairchain.monitoring.monitor import describe
-from fairchain.monitoring.rows import Encoder, Form, ParsedLines, Parser, csv_parser, format_of, json_parser
+from fairchain.monitoring.rows import Encoder, Form, Grouping, ParsedLines, Parser, csv_parser, format_of, json_parser
 from fairchain.monitoring.state import START, GroupState, Read, State, StreamSpec, Turn, Verdict
 from fairchain.statistics.rules import Decision
 
@@ -61,6 +61,11 @@ class Report:
         """FAIR, UNFAIR, UNDECIDED or CONSTANT."""
         return self.progress.concluded(self.question)
 
+    @property
+    def unfair(self) -> frozenset[int]:
+        """The numbers of the properties that are UNFAIR: of one property, 0."""
+        return frozenset({0} if self.verdict == "UNFAIR" else ())
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON values."""
         progress = self.progress
@@ -95,6 +100,12 @@ class Watch:
         Whether lines that cannot be read are passed over and counted.
     allow_constant
         Whether FAIR may be concluded while every row has the outcome, or none has it.
+    grouping
+        The group of a row, if it is not the combination of its values.
+    labels
+        The decisions that there are; by default any.
+    passed
+        Where the lines of an earlier run end, if another monitor of the same source has read over them.
     """
 
     def __init__(
@@ -108,7 +119,11 @@ class Watch:
         delimiter: str = ",",
         skip_bad: bool = False,
         allow_constant: bool = False,
+        grouping: Grouping | None = None,
+        labels: Sequence[str] = (),
+        passed: tuple[Place, bytes] | None = None,
     ) -> None:
+        self.passed = passed
         self.question = spec.monitored(allow_constant=allow_constant)
         self._spec, self._source, self._skip_bad = spec, source, skip_bad
         self._keep_unfinished = resumable and source.regular
@@ -117,7 +132,7 @@ class Watch:
         self.progress = StreamProgress(GroupCounts.none(self.question), Place())
         if state is not None:
             self._resume(state)
-        self._encoder = Encoder(spec, self.progress.counts.names)
+        self._encoder = Encoder(spec, self.progress.counts.names, grouping, labels)
 
     def _resume(self, state: State) -> None:
         if (state.file is not None) != self._source.regular:
@@ -126,7 +141,10 @@ class Watch:
                 f"{self._source.name}: the state was made from {was}; give the same kind of input, or start with a "
                 "new --state"
             )
-        place, start = self._source.skip(state.file.bytes, state.file.sha256) if state.file else (Place(), b"")
+        if self.passed is None:
+            read = state.file
+            self.passed = self._source.skip(read.bytes, read.sha256) if read else (Place(), b"")
+        place, start = self.passed
         if state.file and start:
             self._form = self._form or state.file.format
             self._parser = self._parser_for(start)[0]
@@ -170,21 +188,44 @@ class Watch:
             return
         number = self.progress.place.lines + 1
         for raw in self._source.blocks(number, keep_unfinished=self._keep_unfinished):
-            body = raw
-            if self._parser is None:
-                self._parser, header = self._parser_for(raw)
-                self.progress = replace(self.progress, place=self.progress.place.after(raw[:header]))
-                body = raw[header:]
-            for report in self._take(body, every):
+            for report in self._take(self._body(raw), every):
                 ends = report.event == "change" and report.verdict in ENDS and not keep_going
                 if ends or keep_going or report.event != "change":
                     yield report
                 if ends:
                     return
             after_block()
-        if self._parser is None:
+        if not self.started:
             raise DataError(f"{self._source.name}: is empty; give a CSV file with a header, or JSON Lines")
         yield Report("end", self.progress, self.question)
+
+    @property
+    def verdict(self) -> str:
+        """FAIR, UNFAIR, UNDECIDED or CONSTANT, so far."""
+        return self.progress.concluded(self.question)
+
+    @property
+    def rows(self) -> int:
+        """Rows that were counted."""
+        return self.progress.counts.rows
+
+    @property
+    def started(self) -> bool:
+        """Whether a line was read, in this run or an earlier one."""
+        return self._parser is not None
+
+    def feed(self, raw: bytes) -> None:
+        """Count whole lines."""
+        for _ in self._take(self._body(raw), None):
+            pass
+
+    def _body(self, raw: bytes) -> bytes:
+        """Return the lines without the header, which the first block has."""
+        if self._parser is not None:
+            return raw
+        self._parser, header = self._parser_for(raw)
+        self.progress = replace(self.progress, place=self.progress.place.after(raw[:header]))
+        return raw[header:]
 
     def _parser_for(self, start: bytes) -> tuple[Parser, int]:
         """Return the parser, and how many bytes at the start are a header."""

@@ -1,0 +1,259 @@
+"""Monitoring of several properties: one pass over the input, one error probability for all decisions together.
+
+Each of m properties has delta/m, so that no decision is ever wrong with probability 1 - delta
+(docs/mathematics.md, "Several questions"). All properties count every block of lines, so that their counts always
+belong to the same rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairchain.errors import DataError, SpecError
+from fairchain.monitoring.lines import LineSource
+from fairchain.monitoring.rows import Form, Grouping
+from fairchain.monitoring.state import FamilyState, StreamSpec
+from fairchain.monitoring.stream import ENDS, Report, Watch
+from fairchain.spec import CategoryFeature, Spec, Table, groups_of
+from fairchain.spec.schema import Difference, Ratio
+from fairchain.statements import family_conclusion, family_statement
+from fairchain.verification.family import divided
+
+NEEDS_RECORDED = (
+    'monitor: the spec needs population.kind = "table" with `prediction`, the column of the decisions in the input, '
+    'and as = "sample", since a stream goes on'
+)
+ONLY_RATES = (
+    'property {question}: a monitor compares the rates of one outcome between groups; write kind = "difference" or '
+    '"ratio" with an outcome, and no given, criterion, compare, reference or min_size'
+)
+ONLY_LABELS = (
+    "model.{key}: a monitor reads decisions by the names of labels, not as scores or codes; record names, and remove "
+    "the key"
+)
+
+
+@dataclass(frozen=True)
+class StreamQuestion:
+    """A property of a spec as a monitor reads it off a stream: its columns, and the group of a row's values.
+
+    `labels` are the decisions that there are, and `definition` says what the groups mean.
+    """
+
+    spec: StreamSpec
+    name: str
+    grouping: Grouping
+    labels: tuple[str, ...]
+    definition: str
+
+
+def definitions_of(questions: Sequence[StreamQuestion]) -> str:
+    """Return a hash of what the names of groups and labels mean."""
+    meaning = [[each.definition, each.labels] for each in questions]
+    return hashlib.sha256(json.dumps(meaning).encode()).hexdigest()
+
+
+def stream_questions(specs: Sequence[Spec]) -> tuple[StreamQuestion, ...]:
+    """Return the questions of a spec file with their shares of delta.
+
+    Raises a SpecError if one of them needs more than recorded decisions, groups and one outcome.
+    """
+    return tuple(_question(spec) for spec in divided(specs))
+
+
+def _question(spec: Spec) -> StreamQuestion:
+    population, prop = spec.population, spec.property
+    if not isinstance(population, Table) or population.prediction is None or population.reading != "sample":
+        raise SpecError(NEEDS_RECORDED)
+    if (
+        not isinstance(prop, Difference | Ratio)
+        or (prop.given, prop.criterion, prop.compare) != (None, "demographic_parity", "groups")
+        or prop.outcome is None
+        or prop.reference is not None
+        or prop.min_size is not None
+    ):
+        raise SpecError(ONLY_RATES.format(question=prop))
+    if spec.model.codes is not None or spec.model.decision == "score":
+        raise SpecError(ONLY_LABELS.format(key="codes" if spec.model.codes is not None else "decision"))
+    features = {feature.name: feature for feature in spec.features}
+    columns = tuple(features[name].column or name for name in prop.protected)
+    groups = groups_of(spec)
+    asked = StreamSpec(
+        protected=columns,
+        prediction=population.prediction,
+        outcome=prop.outcome,
+        kind="ratio" if isinstance(prop, Ratio) else "difference",
+        threshold=prop.threshold,
+        delta=spec.guarantee.delta,
+        groups=tuple(group.name for group in groups),
+    )
+    codes = [_code_of(features[name]) for name in prop.protected]
+
+    def grouping(values: Sequence[str]) -> str | None:
+        found = [code(value) for code, value in zip(codes, values, strict=True)]
+        for group in groups:
+            if all(domain.holds(each).all() for domain, each in zip(group.domains, found, strict=True)):
+                return group.name
+        return None
+
+    cells = [(each.aliases or each.values) if isinstance(each, CategoryFeature) else () for each in features.values()]
+    return StreamQuestion(asked, str(prop), grouping, spec.model.labels, repr([groups, cells]))
+
+
+def _code_of(feature: Any) -> Callable[[str], Any]:
+    """Return what turns a cell into the number by which groups are defined; it raises a DataError for other cells."""
+    if isinstance(feature, CategoryFeature):
+        names = [str(each) for each in (feature.aliases or feature.values)]
+
+        def place(cell: str) -> Any:
+            if cell not in names:
+                raise DataError(f'"{cell}" is not a value of feature {feature.name} ({", ".join(names[:8])})')
+            return np.array([names.index(cell)], float)
+
+        return place
+
+    def number(cell: str) -> Any:
+        try:
+            return np.array([float(cell)])
+        except ValueError:
+            raise DataError(f'"{cell}" is not a number, as feature {feature.name} is') from None
+
+    return number
+
+
+@dataclass(frozen=True)
+class FamilyReport:
+    """One report about several properties: `event` is change, every, end or before.
+
+    `changed` are the numbers of the properties whose verdict is another one than before.
+    """
+
+    event: str
+    reports: tuple[Report, ...]
+    names: tuple[str, ...]
+    changed: tuple[int, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """UNFAIR if one property is, FAIR if all are, else UNDECIDED or CONSTANT."""
+        return family_conclusion([each.verdict for each in self.reports], unanswered=0)
+
+    @property
+    def unfair(self) -> frozenset[int]:
+        """The numbers of the properties that are UNFAIR."""
+        return frozenset(place for place, each in enumerate(self.reports) if each.verdict == "UNFAIR")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain JSON values."""
+        delta = sum(each.question.delta for each in self.reports)
+        return {
+            "event": self.event,
+            "verdict": self.verdict,
+            "delta": float(f"{delta:.12g}"),
+            "statement": family_statement(len(self.reports), float(f"{delta:.12g}")),
+            "questions": [
+                {"property": name, **report.to_dict()} for name, report in zip(self.names, self.reports, strict=True)
+            ],
+        }
+
+
+class FamilyWatch:
+    """The monitor of several properties of one input; the arguments are those of `Watch`."""
+
+    def __init__(
+        self,
+        source: LineSource,
+        questions: Sequence[StreamQuestion],
+        state: FamilyState | None = None,
+        *,
+        resumable: bool = False,
+        form: Form | None = None,
+        delimiter: str = ",",
+        skip_bad: bool = False,
+        allow_constant: bool = False,
+    ) -> None:
+        self._source, self._names = source, tuple(each.name for each in questions)
+        self._keep_unfinished, self._definitions = resumable and source.regular, definitions_of(questions)
+        watches: list[Watch] = []
+        for number, question in enumerate(questions):
+            watches.append(
+                Watch(
+                    source,
+                    question.spec,
+                    None if state is None else state.questions[number],
+                    resumable=resumable,
+                    form=form,
+                    delimiter=delimiter,
+                    skip_bad=skip_bad,
+                    allow_constant=allow_constant,
+                    grouping=question.grouping,
+                    labels=question.labels,
+                    passed=watches[0].passed if watches else None,
+                )
+            )
+        self.watches = tuple(watches)
+
+    @property
+    def state(self) -> FamilyState:
+        """The states of all properties, which belong to the same rows."""
+        return FamilyState(questions=tuple(each.state for each in self.watches), definitions=self._definitions)
+
+    @property
+    def rows(self) -> int:
+        """Rows that at least one property counted."""
+        return max(each.progress.counts.rows for each in self.watches)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on all properties."""
+        return self._report("").verdict
+
+    def _report(self, event: str, changed: tuple[int, ...] = ()) -> FamilyReport:
+        reports = tuple(Report(event, each.progress, each.question) for each in self.watches)
+        return FamilyReport(event, reports, self._names, changed)
+
+    def reports(
+        self, *, every: int | None = None, keep_going: bool = False, after_block: Callable[[], None] = lambda: None
+    ) -> Iterator[FamilyReport]:
+        """Read the input; yield a report after a block of lines in which a verdict changed, and one at the end.
+
+        Without `keep_going` the run ends as soon as one property is UNFAIR, or all are FAIR. With `every` there is also
+        a report after the block in which each so many rows were reached.
+        """
+        if self.verdict in ENDS and not keep_going:
+            yield self._report("before")
+            return
+        empty = True
+        for raw in self._source.blocks(self.watches[0].progress.place.lines + 1, keep_unfinished=self._keep_unfinished):
+            empty = False
+            before, rows = [each.progress.concluded(each.question) for each in self.watches], self.rows
+            self._feed(raw)
+            after = [each.progress.concluded(each.question) for each in self.watches]
+            changed = tuple(place for place, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1])
+            if changed:
+                yield (report := self._report("change", changed))
+                if report.verdict in ENDS and not keep_going:
+                    return
+            elif every and rows // every != self.rows // every:
+                yield self._report("every")
+            after_block()
+        if empty and not any(each.started for each in self.watches):
+            raise DataError(f"{self._source.name}: is empty; give a CSV file with a header, or JSON Lines")
+        yield self._report("end")
+
+    def _feed(self, raw: bytes) -> None:
+        """Let every property count a block, or none of them: counts always belong to the same rows."""
+        before = [watch.progress for watch in self.watches]
+        try:
+            for watch in self.watches:
+                watch.feed(raw)
+        except BaseException:
+            for watch, progress in zip(self.watches, before, strict=True):
+                watch.progress = progress
+            raise
