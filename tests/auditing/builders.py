@@ -32,10 +32,8 @@ def few_inputs() -> Iterator[None]:
     from fairchain.auditing import auditor
     from fairchain.chain import stopping as effort
     from fairchain.repairing import change_plan
-    from fairchain.verification.all_pairs import estimate_all_pairs
 
     with (
-        patch.dict(estimate_all_pairs.__kwdefaults__, rounds=500),
         patch.object(auditor, "explain_case", partial(auditor.explain_case, rounds=500)),
         patch.object(auditor, "repair_case", partial(auditor.repair_case, settings=change_plan.Settings(iterations=1))),
         patch.multiple(change_plan, SEARCHED=512, REFINED=512, ASKED=512, ASKED_REFINED=512),

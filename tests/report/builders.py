@@ -97,7 +97,7 @@ def groups(every: list[str], shares: list[float], width: float = 0.01) -> tuple[
 def all_pairs(count: int, width: float = 0.02) -> AllPairs:
     every, shares = names(count), rates(count)
     pairs = tuple(pair_gap(every[i], every[j], shares[i] - shares[j], width) for i, j in combinations(range(count), 2))
-    return AllPairs(groups(every, shares), pairs, "difference", 20000, 1e-6)
+    return AllPairs(pairs, "difference", 1e-6, of_rates=False)
 
 
 def pair_gap(first: str, second: str, estimate: float, width: float) -> PairGap:
@@ -235,12 +235,13 @@ def findings(count: int = 5, units: int = 40, *, accepted: bool = True) -> Findi
 def with_ratio() -> Findings:
     """Ratios of three groups and three outcomes."""
     found, every, shares = findings(3, 12), names(3), rates(3)
-    told = changed(found.verdict, kind="ratio", threshold=0.8, gap=gap(0.5, 0.02, every[-1], every[0]))
     rated = tuple(
         changed(group, outcome=outcome) for outcome in (OUTCOME, "later", "no") for group in groups(every, shares)
     )
+    found_gap = gap(0.5, 0.02, every[-1], every[0])
+    told = changed(found.verdict, kind="ratio", threshold=0.8, gap=found_gap, groups=rated)
     pairs = tuple(pair_gap(every[i], every[j], shares[i] / shares[j], 0.03) for i, j in combinations(range(3), 2))
-    return replace(found, verdict=told, all_pairs=AllPairs(rated, pairs, "ratio", 20000, 1e-6), repair=None)
+    return replace(found, verdict=told, all_pairs=AllPairs(pairs, "ratio", 1e-6, of_rates=False), repair=None)
 
 
 def with_individual() -> Findings:
@@ -274,7 +275,7 @@ def with_rows() -> Findings:
     return replace(
         found,
         verdict=told,
-        all_pairs=AllPairs(exact, all_pairs(2, 0.0).pairs, "difference", 0, 0.0),
+        all_pairs=AllPairs(all_pairs(2, 0.0).pairs, "difference", 0.0, of_rates=True),
         chain=None,
         repair=None,
         left_out={"chain": "population.kind: people are drawn", "repair": "a sample <is> used up by one look"},

@@ -131,7 +131,7 @@ def test_the_page_of_a_real_audit_is_quiet_and_its_story_is_the_one_in_the_docs(
         assert not seen.page.evaluate("document.documentElement.scrollWidth > innerWidth")
         assert seen.page.evaluate(CONTRAST) == []
         assert seen.page.locator("h2").all_inner_texts() == [
-            "Selection rates of the groups", "The gap of each pair", "Why: features and neurons",
+            "Selection rates of the groups", "The gap of each pair", "Why: the features behind it",
             "One individual, two decisions", "The repair", "What exactly was tested", "About this audit",
             "Check it yourself", "Technical annex",
         ]  # fmt: skip

@@ -13,7 +13,7 @@ from msgspec.structs import replace as changed
 
 import fairchain
 from fairchain.report.page import page
-from fairchain.report.selection_table import SelectionTable, selection_csv, selection_table
+from fairchain.report.selection_table import GroupFacts, RowFacts, SelectionTable, selection_csv, selection_table
 from fairchain.spec import parse_spec
 from fairchain.spec.schema import About
 from fairchain.spec.seeds import meaning_of
@@ -92,19 +92,21 @@ def test_csv_has_every_group_and_those_left_out_and_no_cell_is_a_formula() -> No
     assert (first[1], first[3:6]) == ("'=1+1", ["100", "50", "0.500000"])
     assert second[1].startswith("'@sum")
     assert "\n" not in second[1]
-    assert (small[1], small[-1]) == ("'-small", "left out as too small: 3 rows")
-    assert few[-1] == "left out as too small: a share of 0.01"
+    assert (small[1], small[-1]) == ("'-small", "left out, smaller than min_size: 3 rows")
+    assert few[-1] == "left out, smaller than min_size: a share of 0.01"
 
 
 def test_the_page_has_the_table_the_rows_that_support_it_and_what_is_stated_about_the_audit() -> None:
-    found = replace(findings(3), about=About(auditor="<b>Ada</b>"), support={"land=group 0": 12})
+    facts = RowFacts((GroupFacts("land=group 0", 12, 9),))
+    found = replace(findings(3), about=About(auditor="<b>Ada</b>"), facts={verdict(3).question: facts})
     html = page(found)
     for words in (
         "impact ratio",
         "labelled rows",
         "&lt;b&gt;Ada&lt;/b&gt;",
         "not stated",
-        "Fewer than 30 labelled rows",
+        "fewer than 30 labelled rows are of land=group 0 (12)",
+        "0.750",
     ):
         assert words in html
     assert "<b>Ada</b>" not in html

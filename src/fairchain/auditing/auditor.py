@@ -21,6 +21,7 @@ import msgspec
 
 from fairchain._version import __version__
 from fairchain.auditing.checkpoints import Checkpoints, Files, open_checkpoints
+from fairchain.auditing.row_facts import described_feature, row_facts
 from fairchain.certificates import dump, make_certificate, make_family_certificate
 from fairchain.chain import Chain, learn_chain
 from fairchain.chain.formats import chain_text, read_chain
@@ -30,8 +31,8 @@ from fairchain.explaining.explainer import explain_case
 from fairchain.explaining.result import Explanation, Influence
 from fairchain.messages import FILE_NOT_FOUND
 from fairchain.models import OnnxModel
-from fairchain.models.load import PYTHON
-from fairchain.prepare import Case, case_of, group_masks, prepare, read_question
+from fairchain.models.load import PYTHON, is_url
+from fairchain.prepare import Case, case_of, prepare, read_question
 from fairchain.records import Record
 from fairchain.repairing.files import certificate_of, thresholds_text
 from fairchain.repairing.repair_data import LabelledRows, read_labelled_rows
@@ -39,15 +40,15 @@ from fairchain.repairing.repairer import repair_case
 from fairchain.repairing.result import RepairRecord
 from fairchain.report.findings import Findings
 from fairchain.report.markdown import markdown
-from fairchain.report.page import page
-from fairchain.report.selection_table import SelectionTable, selection_csv
+from fairchain.report.page import page, selection_page
+from fairchain.report.selection_table import RowFacts, SelectionTable, selection_csv
 from fairchain.spec import Marginals, Spec, Table, load_specs, revise
 from fairchain.spec.documents import files_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.schema import Texts
 from fairchain.tables import read_table
 from fairchain.tables.read import RawTable
-from fairchain.verification.all_pairs import AllPairs, all_pairs_of_rows, estimate_all_pairs
+from fairchain.verification.all_pairs import AllPairs, all_pairs
 from fairchain.verification.family import (
     FamilyRecord,
     FamilyVerdict,
@@ -65,7 +66,7 @@ ABOUT = {
     "verdict.json": "the verdict, with counterfactual pairs",
     "questions.json": "the verdicts on all questions",
     "questions-repaired.json": "the verdicts on all questions for the repaired network",
-    "all-pairs.json": "estimates for every group and pair",
+    "all-pairs.json": "the gap of every pair with its interval",
     "explanation.json": "every feature and neuron with its effect",
     "chain.json": "the learned Markov chain, complete",
     "chain.prism": "the chain for PRISM and Storm",
@@ -73,6 +74,7 @@ ABOUT = {
     "chain.dot": "the chain as a drawing, for Graphviz",
     "network.onnx": "the network that was audited",
     "selection-rates.csv": "selection rates and impact ratios of the groups, for spreadsheets",
+    "selection-rates.html": "the same as a page of its own, as bias audits of hiring tools publish it",
     "selection-rates-repaired.csv": "the same for the repaired model",
     "repaired.onnx": "the repaired network",
     "thresholds.json": "the decision thresholds of the repaired model",
@@ -180,13 +182,12 @@ class AuditRun:
         return model.content
 
     @property
-    def support(self) -> dict[str, int]:
-        """The number of labelled rows of each compared group; empty without labelled rows, and for texts."""
-        if self.labelled is None or self.spec.text is not None:
-            return {}
-        rows = read_labelled_rows(self.labelled, self.spec, self.label)
-        masks = group_masks(self.spec, self.case.groups, rows.values)
-        return {group.name: int(mask.sum()) for group, mask in zip(self.case.groups, masks, strict=True)}
+    def facts(self) -> dict[str, RowFacts]:
+        """What rows say about the groups of each question beside its verdict."""
+        given = None
+        if self.labelled is not None and self.spec.text is None:
+            given = read_labelled_rows(self.labelled, self.spec, self.label)
+        return {str(case.spec.property): row_facts(case, given, self.source) for case in self.cases}
 
 
 def audit(
@@ -249,8 +250,13 @@ def audit(
     if isinstance(questions[0].population, CallablePopulation):
         raise AuditError(f"{name}: population.kind: an audit needs a population that the spec defines, not a function")
     source = model
+    if is_url(model):
+        from fairchain.models.adapters.from_service import Service
+
+        # One object for all stages: no input is asked for twice.
+        model = source = Service(model)
     if isinstance(model, str | Path) and not str(model).startswith(PYTHON):
-        if not Path(model).is_file():
+        if not Path(model).exists():
             raise AuditError(
                 FILE_NOT_FOUND.format(path=model, remedy=f"give the file of a model, or {PYTHON}package.module:name")
             )
@@ -313,7 +319,6 @@ def _run(
     stage("verify", verify_files, again=True)
     assert run.verdict is not None
     decision = run.verdict.conclusion
-    stage("all pairs", all_pairs_files)
     if decision in ("UNFAIR", "UNDECIDED"):
         stage("explain", explain_files)
         run.explanation = _record(done, "explanation.json", Explanation)
@@ -329,6 +334,8 @@ def _run(
         for filename, tables in _selection_files(findings).items():
             if tables:
                 files[filename] = selection_csv(tables).encode()
+        if "selection-rates.html" in findings.files:
+            files["selection-rates.html"] = selection_page(findings).encode()
         return files
 
     stage("report", report_files, again=True)
@@ -336,7 +343,7 @@ def _run(
 
 
 def verify_files(run: AuditRun, tell: Tell) -> Files:
-    """Verify all questions; for rows the estimates of all pairs follow from the verdict."""
+    """Verify all questions; the gaps of all pairs follow from the verdict on the worst one."""
     family = verify_cases(run.cases, workers=run.workers, progress=_measured(tell), certify=True)
     if any(verdict.stopped == "interrupted" for verdict in family.verdicts):
         raise KeyboardInterrupt
@@ -353,8 +360,9 @@ def verify_files(run: AuditRun, tell: Tell) -> Files:
         files["certificate.json"] = dump(certificate).encode()
         if run.network is not None:
             files["network.onnx"] = run.network
-    if isinstance(run.spec.population, Table):
-        files["all-pairs.json"] = to_json(all_pairs_of_rows(verdict))
+    pairs = all_pairs(run.case, verdict)
+    if pairs is not None:
+        files["all-pairs.json"] = to_json(pairs)
     return files
 
 
@@ -382,12 +390,6 @@ def repaired_questions_files(run: AuditRun, content: bytes, tell: Tell) -> Files
     if any(verdict.stopped == "interrupted" for verdict in family.verdicts):
         raise KeyboardInterrupt
     return {"questions-repaired.json": to_json(family.record)}
-
-
-def all_pairs_files(run: AuditRun, tell: Tell) -> Files:
-    """Estimate every group and every pair, where inputs are drawn."""
-    found = estimate_all_pairs(run.case, workers=run.workers, progress=_rounds(tell))
-    return {} if found is None else {"all-pairs.json": to_json(found)}
 
 
 def explain_files(run: AuditRun, tell: Tell) -> Files:
@@ -547,9 +549,12 @@ def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Finding
         questions=_questions(done, "questions.json"),
         questions_after=_questions(done, "questions-repaired.json"),
         about=run.spec.about,
-        support=run.support,
+        facts=run.facts,
+        features=tuple(described_feature(each) for each in run.spec.described),
     )
     made = [filename for filename, tables in _selection_files(findings).items() if tables]
+    if "selection-rates.csv" in made and findings.verdict.rows is not None:
+        made.append("selection-rates.html")
     return replace(
         findings, files={**findings.files, **{filename: ABOUT[filename] for filename in [*made, "report.md"]}}
     )
@@ -580,12 +585,14 @@ def _commands(run: AuditRun, done: Mapping[str, bytes], folder: Path | None) -> 
         # Rows in memory have no file: whoever checks has to name one.
         data = " --data ROWS.csv"
     given = made / "network.onnx" if run.network is not None else Path(run.spec.model.path or "")
+    service = getattr(run.case.model, "service", None)
+    model = shlex.quote(service.url) if service is not None else written(given)
     networks = {
-        "certificate.json": given if run.case.model is not None else None,
-        "repaired-certificate.json": made / "repaired.onnx",
+        "certificate.json": model if run.case.model is not None else None,
+        "repaired-certificate.json": written(made / "repaired.onnx"),
     }
     return tuple(
-        f"fairchain recheck {written(made / name)}{f' --model {written(path)}' if path is not None else ''}{data}"
+        f"fairchain recheck {written(made / name)}{f' --model {path}' if path is not None else ''}{data}"
         for name, path in networks.items()
         if name in done
     )

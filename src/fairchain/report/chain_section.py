@@ -8,7 +8,7 @@ from fairchain.report.chain_flow import ChainFlow, flow_of, groups_of, transitio
 from fairchain.report.findings import Findings
 from fairchain.report.markup import Child, Markup, el, figure, join, name, table
 from fairchain.report.plots.flow import flow_picture
-from fairchain.report.plots.matrix import without_prefix
+from fairchain.report.plots.frame import without_prefix
 
 MOST_STEPS = 24
 
@@ -23,7 +23,8 @@ def chain_section(findings: Findings) -> Markup | None:
     groups = groups_of(chain)
     if len(groups) < 2:
         return None
-    pairs = [findings.widest[:2]]
+    gap = findings.verdict.gap
+    pairs = [(gap.more, gap.less)]
     if findings.explanation is not None:
         pairs.append((findings.explanation.pair.more, findings.explanation.pair.less))
     more, less = next((pair for pair in pairs if {*pair} <= {*groups}), (groups[0], groups[1]))
@@ -47,7 +48,7 @@ def chain_section(findings: Findings) -> Markup | None:
 
 def _picture(findings: Findings, chain: Chain, flow: ChainFlow) -> Markup:
     headings = [str(unit).partition(":")[0] for unit in chain.metadata.get("states", ())] + ["decision"]
-    last, outcome = len(flow.columns) - 1, findings.widest[2]
+    last, outcome = len(flow.columns) - 1, findings.outcome
     ends = [
         f"{share(strand.states[last, state])} of {strand.name}"
         for strand in flow.strands

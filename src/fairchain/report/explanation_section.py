@@ -20,27 +20,34 @@ MOST_BARS = 600
 def why_section(findings: Findings) -> Markup | None:
     """Return the features and neurons, or words, with the largest effects on the gap."""
     explanation, texts = findings.explanation, findings.inputs == "texts"
-    title = "Why: units and words" if texts else "Why: features and neurons"
-    if explanation is None or not explanation.units:
+    title = "Why: words and units" if texts else "Why: the features behind it"
+    if explanation is None or not (explanation.units or explanation.words):
         return findings.missing("explanation", "why", title)
-    units, pair = explanation.units, explanation.pair
-    more, less, gap = name(pair.more), name(pair.less), el("b", bounded(explanation.gap))
-    told: tuple[Child, ...] = (more, " gets ", name(pair.outcome), " more often than ", less, " by ", gap, ".")
+    pair = explanation.pair
+    units = _main_units(explanation)
+    more, less = name(pair.more), name(pair.less)
+    told: tuple[Child, ...] = (more, " gets ", name(pair.outcome), " more often than ", less, ".")
     if findings.verdict.kind == "individual":
-        told = ("The decision changes between ", more, " and ", less, " for a share of ", gap, ".")
+        told = ("The decision changes between ", more, " and ", less, " for some inputs.")
     instead = f"takes the value of a randomly drawn {'text' if texts else 'individual'}, of any group"
     if any(unit.held_as is not None for unit in units):
-        instead = f"is held at the value beside its name; a unit without one {instead}"
+        instead = f"is held at the value beside its name, and one without such a value {instead}"
     protected = "" if texts else " The protected features define the groups and are not ablated."
     return section(
         "why",
         title,
-        el("p", *told, " This is a separate measurement of the two groups, on inputs of its own."),
-        el("p", f"An effect is the reduction of the gap when one unit is ablated: the unit {instead}.{protected}"),
-        _effects(units),
+        el("p", *told, " Which inputs of the model make that difference?"),
         _words(explanation),
+        el("p", f"An effect is the reduction of the gap when one {'unit' if texts else 'feature'} is ablated: it "
+           f"{instead}.{protected}") if units else None,
+        _effects(units) if units else None,
         *(el("p", note, class_="note") for note in explanation.notes),
-    )
+    )  # fmt: skip
+
+
+def _main_units(explanation: Explanation) -> Sequence[Influence]:
+    """Return the features, which every reader knows; where there are none, all units."""
+    return [unit for unit in explanation.units if unit.kind == "feature"] or explanation.units
 
 
 def annex_explanation(findings: Findings) -> Markup | None:
@@ -53,24 +60,32 @@ def annex_explanation(findings: Findings) -> Markup | None:
         for each in explanation.layers
     ]
     headers = ["layer", "units", "sum of effects", "sum of sensitivities"]
+    pair, shown = explanation.pair, _main_units(explanation)
     return join(
+        el("p", f"Effects and sensitivities are measured on {explanation.rounds:,} inputs of their own, on which the "
+           f"gap between {pair.more} and {pair.less} is {bounded(explanation.gap)}.", class_="note"),
+        _effects(explanation.units) if len(shown) < len(explanation.units) else None,
         _sensitivities(explanation.units),
         table("Layer by layer", headers, layers) if layers else None,
         el("p", explanation.statement, class_="note"),
-    )
+    )  # fmt: skip
 
 
 def _effects(units: Sequence[Influence]) -> Markup:
     shown = units[:MOST_NAMED]
     lines = [Line(unit_name(unit), unit.effect.estimate, unit.effect.low, unit.effect.high) for unit in shown]
-    title = "Effect of each unit on the gap"
+    title = (
+        "Effect of each feature on the gap"
+        if all(u.kind == "feature" for u in units)
+        else "Effect of each unit on the gap"
+    )
     more = f" The first {len(lines)} of {len(units):,}." if len(units) > len(lines) else ""
     return figure(
         intervals(
             title, f"Largest: {lines[0].name} with {bounded(lines[0])}.", lines, "reduction of the gap", zero=True
         ),
         title,
-        f"To the right of zero: ablating this unit reduces the gap by so much.{more} The intervals hold together. "
+        f"To the right of zero: ablating it reduces the gap by so much.{more} The intervals hold together. "
         "Effects overlap, so they do not add up to the gap.",
     )
 
@@ -85,8 +100,8 @@ def _sensitivities(units: Sequence[Influence]) -> Markup:
     return figure(
         units_overview(title, f"Largest: {ranked[0].name} with {bounded(ranked[0].sensitivity)}.", shown),
         title,
-        f"The paper's measure. {which} on one scale, thin lines for the intervals; point at a bar for its numbers. It "
-        "can mislead, since it does not measure what a unit changes; the effects above do.",
+        f"The paper's measure. {which} on one scale, thin lines for the intervals; numbers are in explanation.json. "
+        "It can mislead, since it does not measure what a unit changes; the effects above do.",
     )
 
 
@@ -129,9 +144,8 @@ def _directions(findings: Findings) -> str:
 
 
 def _card(witness: Witness, findings: Findings) -> Markup:
-    outcome = findings.widest[2]
     decisions = [
-        el("div", name(group), ": ", el("b", name(label)), class_="yes" if label == outcome else "no")
+        el("div", name(group), ": ", el("b", name(label)), class_="yes" if label == findings.outcome else "no")
         for group, label in zip(witness.groups, witness.labels, strict=True)
     ]
     return el("div", el("div", *decisions, class_="decisions"), _input(witness), class_="card")

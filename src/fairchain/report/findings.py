@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fairchain.report.markup import Markup, el, section
-from fairchain.report.selection_table import SelectionTable, selection_table
+from fairchain.report.selection_table import RowFacts, SelectionTable, selection_table
 
 if TYPE_CHECKING:
     from fairchain.chain import Chain
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairchain.repairing.result import RepairRecord
     from fairchain.spec.schema import About
     from fairchain.verification.all_pairs import AllPairs, PairGap
-    from fairchain.verification.record import GroupRate, VerdictRecord
+    from fairchain.verification.record import EvaluatedGroup, VerdictRecord
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Findings:
     verdict
         `Verdict.record`.
     all_pairs
-        Estimates for every group and pair, from rounds of their own.
+        The gap of every pair, from the evidence of the verdict.
     chain
         The learned chain, with the units that have the largest effects as states.
     explanation, repair
@@ -51,8 +51,10 @@ class Findings:
         that is furthest from being met.
     about
         Who audited what, when and why, as the spec states it.
-    support
-        The number of labelled rows of each group, where there are any: how well the data support its rate.
+    facts
+        For each question what its rows say beside the verdict: labelled rows, accuracy, scores, rows left out.
+    features
+        Name, kind and range of each feature.
     """
 
     title: str
@@ -68,59 +70,42 @@ class Findings:
     questions: tuple[VerdictRecord, ...] = ()
     questions_after: tuple[VerdictRecord, ...] = ()
     about: About | None = None
-    support: dict[str, int] = field(default_factory=dict)
+    facts: dict[str, RowFacts] = field(default_factory=dict)
+    features: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def inputs(self) -> str:
         """Inputs of the network: individuals or texts."""
         return self.verdict.inputs
 
-    @cached_property
-    def widest(self) -> tuple[str, str, str]:
-        """The group with the higher rate, the group with the lower rate, and the outcome with the largest gap.
+    @property
+    def recorded(self) -> bool:
+        """Whether the decisions are on record, so that there is no model to explain or to repair."""
+        return not self.verdict.model_sha256 and not self.verdict.evaluations
 
-        The all-pairs estimates are preferred: a verdict stops sampling groups that cannot change it.
-        """
-        gap = self.verdict.gap
-        if not self.pairs:
-            return gap.more, gap.less, gap.outcome
-        widest = max(self.pairs, key=self.size)
-        shares = {each.name: each.estimate for each in self.groups}
-        less, more = sorted((widest.second, widest.first), key=shares.__getitem__)
-        return more, less, gap.outcome
+    @property
+    def outcome(self) -> str:
+        """The outcome with the largest gap, which all sections are about."""
+        return self.verdict.gap.outcome
 
     @cached_property
     def pairs(self) -> list[PairGap]:
-        """Every pair, for the outcome with the largest gap; empty without all-pairs estimates."""
-        outcome = self.verdict.gap.outcome
-        return [pair for pair in (self.all_pairs.pairs if self.all_pairs else ()) if pair.outcome == outcome]
+        """Every pair, for the outcome with the largest gap; empty where groups are not compared with each other."""
+        return [pair for pair in (self.all_pairs.pairs if self.all_pairs else ()) if pair.outcome == self.outcome]
 
     def size(self, pair: PairGap) -> float:
         """Return a number that is the larger, the larger the gap of a pair or the smaller its ratio."""
         return -pair.estimate if self.verdict.kind == "ratio" else abs(pair.estimate)
 
     @cached_property
-    def all_groups(self) -> tuple[GroupRate, ...]:
-        """Every group and outcome, from the verdict or from the all-pairs estimates: whose intervals are narrower."""
-        own = self.verdict.groups
-        if self.all_pairs is None or not self.all_pairs.groups:
-            return own
-        known = {(group.name, group.outcome) for group in own}
-        if not known >= {(group.name, group.outcome) for group in self.all_pairs.groups}:
-            return self.all_pairs.groups
-        sources: list[tuple[GroupRate, ...]] = [own, self.all_pairs.groups]
-        return min(sources, key=lambda groups: max(group.high - group.low for group in groups))
-
-    @cached_property
-    def groups(self) -> list[GroupRate]:
+    def groups(self) -> list[EvaluatedGroup]:
         """The probability of the outcome with the largest gap, for every group."""
-        return [group for group in self.all_groups if group.outcome == self.verdict.gap.outcome]
+        return [group for group in self.verdict.groups if group.outcome == self.outcome]
 
     @cached_property
     def selection(self) -> SelectionTable | None:
         """The selection rates of the groups for the outcome with the largest gap; None where no rates are compared."""
-        rounds = self.all_pairs.rounds if self.all_pairs is not None else None
-        return selection_table(self.groups, self.verdict, rounds=rounds or None)
+        return selection_table(self.groups, self.verdict, self.facts.get(self.verdict.question))
 
     @cached_property
     def selection_after(self) -> SelectionTable | None:
@@ -128,33 +113,41 @@ class Findings:
         if self.repair is None or not self.repair.accepted or self.repair.after is None:
             return None
         after = self.repair.after
-        groups = [group for group in after.groups if group.outcome == self.verdict.gap.outcome]
-        return selection_table(groups, after)
+        groups = [group for group in after.groups if group.outcome == self.outcome]
+        moved = {
+            each.group: (each.gained, each.lost, each.inputs)
+            for each in self.repair.groups
+            if each.outcome == self.outcome
+        }
+        return selection_table(groups, after, moved=moved)
 
     @property
     def all_selections(self) -> list[SelectionTable]:
         """The selection rates of every question."""
-        return _selections(self.questions) if self.questions else [self.selection] if self.selection else []
+        return self._selections(self.questions) if self.questions else [self.selection] if self.selection else []
 
     @property
     def all_selections_after(self) -> list[SelectionTable]:
         """The same for the repaired model."""
         if self.questions_after:
-            return _selections(self.questions_after)
+            return self._selections(self.questions_after, after=True)
         return [self.selection_after] if self.selection_after else []
+
+    def _selections(self, questions: Sequence[VerdictRecord], *, after: bool = False) -> list[SelectionTable]:
+        found = (
+            selection_table(
+                [group for group in each.groups if group.outcome == each.gap.outcome],
+                each,
+                None if after else self.facts.get(each.question),
+            )
+            for each in questions
+        )
+        return [table for table in found if table is not None]
 
     def missing(self, part: str, key: str, title: str) -> Markup | None:
         """Return a section with the reason why a part is missing; None where no part is expected."""
-        reason = self.left_out.get(part)
+        reason = None if self.recorded else self.left_out.get(part)
         return None if reason is None else section(key, title, el("p", f"Not possible here: {reason}."))
-
-
-def _selections(questions: Sequence[VerdictRecord]) -> list[SelectionTable]:
-    found = (
-        selection_table([group for group in each.groups if group.outcome == each.gap.outcome], each)
-        for each in questions
-    )
-    return [table for table in found if table is not None]
 
 
 def unit_name(unit: Influence) -> str:

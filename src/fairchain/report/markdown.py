@@ -194,13 +194,9 @@ def _repair_groups(repair: RepairRecord) -> str:
     """Return who gained and who lost."""
     if not repair.groups or repair.price is None:
         return ""
-    rows = [
-        [escape(g.group), f"{g.before:.4f}", f"{g.after:.4f}", f"{g.gained:,}", f"{g.lost:,}", f"{g.inputs:,}"]
-        for g in repair.groups[:MOST_ROWS]
-    ]
-    return table(
-        ["group", f"P({escape(repair.groups[0].outcome)}) before", "after", "gained it", "lost it", "of"], rows
-    )
+    rows = [[escape(g.group), f"{g.gained:,}", f"{g.lost:,}", f"{g.inputs:,}"] for g in repair.groups[:MOST_ROWS]]
+    outcome = escape(repair.groups[0].outcome)
+    return table(["group", f"gained {outcome}", f"lost {outcome}", "of"], rows)
 
 
 def _price(price: Price) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from fairchain.messages import plain
+from fairchain.number_format import Bounded, bounded
 
 # Elements without an end.
 _VOID = frozenset({"meta", "br", "hr", "link", "input"})
@@ -114,3 +115,9 @@ def table(
         data_tools="" if tools else None,
     )
     return scrolled(content, caption)
+
+
+def two_lines(value: Bounded) -> Markup:
+    """Return an estimate with its interval under it, for tables with many columns."""
+    estimate, _, interval = bounded(value).partition(" ")
+    return join(estimate, el("small", interval) if interval else None)

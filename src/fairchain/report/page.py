@@ -9,7 +9,16 @@ from fairchain.report.explanation_section import annex_explanation, why_section,
 from fairchain.report.findings import Findings
 from fairchain.report.markup import Child, Markup, el, join, name, section, table
 from fairchain.report.repair_section import annex_repair, repair_section
-from fairchain.report.verdict_section import first_screen, groups_section, pairs_section, questions_section
+from fairchain.report.verdict_section import (
+    by_features,
+    first_screen,
+    groups_section,
+    other_questions,
+    pairs_section,
+    questions_section,
+    selection_part,
+    tested_on,
+)
 from fairchain.spec.schema import About
 from fairchain.statements import error_in_words
 
@@ -22,23 +31,40 @@ RULES = {
 }
 FEWER = (
     "A round is one draw that is shown to every group still in question. Groups that can no longer change the verdict "
-    "are left out, so evaluations are fewer than rounds times groups."
+    "are left out, so evaluations are fewer than rounds times groups. Evaluations after the verdict make the intervals "
+    "narrower; they cannot change it, and the certificate covers both."
 )
 NOT_LEGAL = (
     "The verdict compares selection rates with a threshold that was chosen for this audit. It is not a legal finding."
 )
+# What a published bias audit has to state beside its tables.
+PUBLISHED = ("model_name", "model_version", "provider", "auditor", "audit_date", "data_source", "data_period")
+SEEDS = {
+    "derived": "derived from the network, the spec and the data",
+    "chosen": "chosen by the issuer; how many others were tried is stated under seeds tried, if at all",
+}
+NO_HASH_SEED = "derived from the spec and the data only, since the model has no bytes to hash"
 HOW_TO_READ = {
     "Verdict": "FAIR: all compared groups meet the threshold. UNFAIR: at least two do not. UNDECIDED: there is not "
-    "enough evidence for either. CONSTANT: the model gave everyone the same decision, so nothing can be compared.",
+    "enough evidence for either, so this is neither a pass nor a failure. CONSTANT: the model gave everyone the same "
+    "decision, so nothing can be compared.",
+    "What was tested": "The words in the frame at the top. Synthetic profiles are made up by drawing each feature "
+    "at random; they show what the model does, not what happened to people. Rows of a table are real records.",
     "Gap and ratio": "The gap of two groups is the difference of their selection rates: 0.10 means 10 of 100 "
-    "decisions more. The ratio is the smaller rate divided by the larger one.",
+    "decisions more. The ratio is the smaller rate divided by the larger one: 0.80 means 80 decisions of the one group "
+    "for 100 of the other.",
     "Interval": "0.15 [0.12, 0.18] means: the estimate is 0.15, and the true value is between 0.12 and 0.18, up to "
     "the stated error probability. An exact number has no interval.",
+    "Assessed and selected": "How many inputs or rows of a group were looked at, and how many of them got the outcome.",
     "Selection rate and impact ratio": "The selection rate is the share of a group that gets the outcome. The impact "
     "ratio divides it by the highest rate of all groups; the four-fifths rule asks for at least 0.8.",
+    "How far the population may change": "The tested inputs are assumed to be as frequent as stated. The factor says "
+    "how much more frequent, or rarer, any of them may be before the verdict could change. Close to 1 means: hardly.",
     "Effect": "The amount by which the gap shrinks when one feature or neuron no longer tells the groups apart. "
     "Effects overlap, so they do not add up to the gap.",
     "Counterfactual pair": "One profile that gets two decisions, depending on its group alone.",
+    "What it does not say": "Whether the decisions are right or lawful, and nothing about other inputs than those that "
+    "were tested.",
 }
 
 
@@ -76,15 +102,41 @@ def page(findings: Findings) -> str:
         ),
         el("script", Markup(_asset("script.js"))),
     )
+    return _document(f"{findings.verdict.verdict}: {findings.title}", body)
+
+
+def _document(title: str, body: Markup) -> str:
     head = el(
         "head",
         el("meta", charset="utf-8"),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("title", f"{findings.verdict.verdict}: {findings.title}"),
+        el("title", title),
         el("style", Markup(_asset("style.css"))),
     )
     return f"<!doctype html>\n{el('html', head, body, lang='en')}\n"
+
+
+def selection_page(findings: Findings) -> str:
+    """Return the selection rates of all questions as a page, as bias audits of hiring tools publish them."""
+    about = findings.about or About()
+    stated = {key: getattr(about, key) for key in PUBLISHED}
+    listed = [
+        join(el("dt", key.replace("_", " ")), el("dd", name(told or "not stated"))) for key, told in stated.items()
+    ]
+    tables = [
+        el("section", el("h2", f"Selection rates {by_features(verdict)}"), selection_part(selection))
+        for verdict in findings.questions or (findings.verdict,)
+        for selection in findings.all_selections
+        if selection.question == verdict.question
+    ]
+    body = el(
+        "body",
+        el("main", el("h1", "Selection rates and impact ratios: ", name(findings.title)), el("p", tested_on(findings)),
+           el("dl", *listed), *tables, el("p", NOT_LEGAL, class_="note")),
+        el("script", Markup(_asset("script.js"))),
+    )  # fmt: skip
+    return _document(f"Selection rates: {findings.title}", body)
 
 
 def _how_to_read() -> Markup:
@@ -98,9 +150,11 @@ def _asset(filename: str) -> str:
 
 def _population_section(findings: Findings) -> Markup:
     verdict = findings.verdict
-    what = f"the model on the {findings.inputs} described here" if verdict.model_sha256 else "the decisions on record"
-    if not verdict.model_sha256 and verdict.evaluations:
-        what = f"the Python function on the {findings.inputs} described here"
+    what = f"the model on the {findings.inputs} described here"
+    if findings.recorded:
+        what = "the decisions on record, without a model that could be explained or repaired"
+    elif not verdict.model_sha256:
+        what = f"the model that was given, a function or a service, on the {findings.inputs} described here"
     return section(
         "population",
         "What exactly was tested",
@@ -112,7 +166,17 @@ def _population_section(findings: Findings) -> Markup:
            "state whether the decisions are right."),
         *(el("p", note, class_="note") for note in verdict.notes),
         *(el("p", f"Assumed: {text}", class_="note") for text in verdict.assumptions),
+        _features(findings),
     )  # fmt: skip
+
+
+def _features(findings: Findings) -> Markup | None:
+    """Return the features with the ranges that inputs may have."""
+    if not findings.features:
+        return None
+    rows: list[list[Child]] = [[name(each), kind, ranged] for each, kind, ranged in findings.features]
+    listed = table("Features and their ranges", ["feature", "kind", "values"], rows, words=(0, 1, 2))
+    return el("details", el("summary", f"{len(rows)} features and their ranges"), listed)
 
 
 def _about_section(about: About | None) -> Markup:
@@ -141,12 +205,15 @@ def _recheck_section(findings: Findings) -> Markup | None:
         el("p", "The certificate has every count behind the verdict. With it and the model anyone can check both, "
            "without trust in the author of this page. In the folder of this page:"),
         el("pre", el("code", commands), data_copy="", tabindex="0"),
+        el("p", "A model can change after an audit. ", el("code", "fairchain monitor"), " watches the same question on "
+           "the decisions of a model in use."),
     )  # fmt: skip
 
 
 def _annex(findings: Findings) -> Markup:
     """Return what specialists need: error probabilities, the chain, sensitivities, weights, the run, files."""
     parts = {
+        "others": ("Selection rates of the other questions", other_questions(findings)),
         "errors": ("Error probabilities", _errors(findings)),
         "chain": ("Chain from groups to decisions", chain_section(findings)),
         "sensitivities": ("Sensitivities and layers", annex_explanation(findings)),
@@ -163,9 +230,16 @@ def _annex(findings: Findings) -> Markup:
 def _errors(findings: Findings) -> Markup:
     """Return every error probability of the page, and their sum."""
     verdict, repair, explanation = findings.verdict, findings.repair, findings.explanation
-    rows: list[tuple[str, float]] = [("the verdict", verdict.delta)]
-    if findings.all_pairs is not None and findings.all_pairs.rounds:
-        rows += [("the selection rates", findings.all_pairs.delta), ("the gaps of pairs", findings.all_pairs.delta)]
+    questions = findings.questions or (verdict,)
+    delta, several = sum(each.delta for each in questions), len(questions) > 1
+    rows: list[tuple[str, float]] = [("the verdicts and their gaps" if several else "the verdict and its gap", delta)]
+    if verdict.epsilon is None and any(each.kind != "individual" for each in questions):
+        rates = sum(each.delta for each in questions if each.kind != "individual")
+        rows.append(("the selection rates and impact ratios", rates))
+    if len(findings.pairs) > 1 and findings.all_pairs is not None and not findings.all_pairs.of_rates:
+        rows.append(("the gaps of pairs", findings.all_pairs.delta))
+    if any(each.tipping is not None and each.tipping.all_groups_alike is not None for each in questions):
+        rows.append(("how far the population may change", delta))
     if explanation is not None:
         rows.append(("the effects", explanation.delta))
     if repair is not None and repair.attempts:
@@ -182,15 +256,20 @@ def _errors(findings: Findings) -> Markup:
 
 def _run(findings: Findings) -> Markup:
     verdict = findings.verdict
+    refined = 0 < verdict.decision_evaluations < verdict.evaluations
+    origin = SEEDS.get(str(verdict.seed_origin), "")
+    if verdict.seed_origin == "derived" and not verdict.model_sha256:
+        origin = NO_HASH_SEED
     rows: list[tuple[str, str]] = [
         ("threshold", f"{verdict.threshold:g}"),
         ("probability of a wrong verdict", f"at most {verdict.delta:g}" if verdict.delta else "none"),
         ("engine", verdict.engine),
         ("rule", RULES.get(verdict.rule, verdict.rule)),
-        ("seed", "–" if verdict.seed is None else f"{verdict.seed} ({verdict.seed_origin})"),
+        ("seed", "–" if verdict.seed is None else f"{verdict.seed}, {origin}"),
         *([("rounds", f"{verdict.rounds:,}")] if verdict.engine in ("sampling", "bounds") else []),
         *([("rows", f"{verdict.rows:,}")] if verdict.rows is not None else []),
-        ("evaluations of the model", f"{verdict.evaluations:,}"),
+        *([("evaluations of the model until the verdict", f"{verdict.decision_evaluations:,}")] if refined else []),
+        ("evaluations of the model" + (" in all" if refined else ""), f"{verdict.evaluations:,}"),
         ("model, sha256", verdict.model_sha256 or "–"),
     ]  # fmt: skip
     if verdict.table_sha256:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fairchain.number_format import bounded, confidence, share
 from fairchain.repairing.result import Price, RepairRecord
 from fairchain.report.findings import Findings
-from fairchain.report.markup import Child, Markup, el, figure, join, name, section, table
+from fairchain.report.markup import Child, Markup, el, figure, join, name, section, table, two_lines
 from fairchain.report.plots.intervals import Dumbbell, dumbbells
 from fairchain.report.plots.scatter import front
-from fairchain.report.verdict_section import selection_part, verdict_panel
+from fairchain.report.verdict_section import MOST_UNFOLDED, verdict_panel
 
 MOST_WEIGHTS, MOST_GROUPS = 200, 40
 
@@ -34,9 +34,8 @@ def repair_section(findings: Findings) -> Markup | None:
         after,
         el("p", f"{searched}{tested}") if searched or tested else None,
         _before_after(findings, repair),
-        selection_part(findings, findings.selection_after, "Selection rates after the repair"),
+        _table_after(findings, repair),
         _price(repair.price) if repair.price is not None else None,
-        _groups(repair),
         _front(findings, repair) if repair.front else None,
         el("p", repair.statement, class_="note"),
         *(el("p", note, class_="note") for note in repair.notes),
@@ -56,7 +55,7 @@ def _before_after(findings: Findings, repair: RepairRecord) -> Markup | None:
     """Return the rate of each group before and after the repair as a dumbbell each."""
     if repair.after is None or repair.after.kind == "individual":
         return None
-    outcome = findings.widest[2]
+    outcome = findings.outcome
     after = {group.name: group.estimate for group in repair.after.groups if group.outcome == outcome}
     lines = [
         Dumbbell(group.name, group.estimate, after[group.name]) for group in findings.groups if group.name in after
@@ -66,7 +65,12 @@ def _before_after(findings: Findings, repair: RepairRecord) -> Markup | None:
     title = f"Probability of {outcome} before and after the repair"
     first = lines[0]
     return figure(
-        dumbbells(title, f"{first.name}: {share(first.before)} before, {share(first.after)} after.", lines),
+        dumbbells(
+            title,
+            f"{first.name}: {share(first.before)} before, {share(first.after)} after.",
+            lines,
+            f"P({outcome} | group)",
+        ),
         title,
         "Hollow: before; filled: after. Estimates without intervals; the tables have them.",
     )
@@ -86,22 +90,45 @@ def _price(price: Price) -> Markup:
     return el("p", f"{text}. These were not used in the search; the interval holds with probability {sure}.")
 
 
-def _groups(repair: RepairRecord) -> Markup | None:
-    """Return who gained and who lost, with the threshold of each group where thresholds changed."""
-    if not repair.groups or repair.price is None:
+def _table_after(findings: Findings, repair: RepairRecord) -> Markup | None:
+    """Return each group before and after: its rate, its impact ratio, decisions gained and lost, thresholds."""
+    before, after = findings.selection, findings.selection_after
+    if before is None or after is None or repair.price is None:
         return None
-    heads = ["group", f"P({repair.groups[0].outcome}) before", "after", "gained it", "lost it", "of"]
-    moved = any(each.threshold is not None for each in repair.groups)
+    earlier = {row.group: row for row in before.rows}
+    thresholds = {each.group: (each.threshold_before, each.threshold) for each in repair.groups}
+    moved = any(new is not None for _, new in thresholds.values())
+    heads = ["group", "rate before", "rate after", "ratio before", "ratio after"]
+    heads += ["gained", "lost", "of"] if after.moved else []
+    heads += ["threshold before", "after"] if moved else []
     rows: list[list[Child]] = []
-    for each in repair.groups[:MOST_GROUPS]:
-        cells: list[Child] = [name(each.group), share(each.before), share(each.after)]
-        cells += [f"{each.gained:,}", f"{each.lost:,}", f"{each.inputs:,}"]
+    for row in after.rows:
+        old = earlier.get(row.group)
+        cells: list[Child] = [name(row.group)]
+        numbers = (old.rate if old else None, row.rate, old.ratio if old else None, row.ratio)
+        cells += ["–" if each is None else two_lines(each) for each in numbers]
+        if after.moved:
+            changed = after.moved.get(row.group)
+            cells += ["–"] * 3 if changed is None else [f"{number:,}" for number in changed]
         if moved:
-            cells += ["" if t is None else f"{t:.4g}" for t in (each.threshold_before, each.threshold)]
+            cells += ["–" if t is None else f"{t:.4g}" for t in thresholds.get(row.group, (None, None))]
         rows.append(cells)
-    more = len(repair.groups) - len(rows)
-    title = f"Who gained and who lost, on {repair.price.on}" + (f" ({more} more groups)" if more else "")
-    return table(title, [*heads, *(["threshold before", "after"] if moved else [])], rows)
+    told = [f"Ratio: the impact ratio. Before the repair: {_lowered(before.four_fifths)} After it: "
+            f"{_lowered(after.four_fifths)}" if after.four_fifths else ""]  # fmt: skip
+    if after.moved:
+        told.append(
+            f"Gained: the outcome only after the repair; lost: only before; counted on {repair.price.on}, shown as "
+            "their own group."
+        )
+    content = join(
+        table(f"Before and after the repair: {after.outcome}", heads, rows, tools=True),
+        el("p", " ".join(filter(None, told)), class_="note"),
+    )
+    return content if len(rows) <= MOST_UNFOLDED else el("details", el("summary", f"All {len(rows)} groups"), content)
+
+
+def _lowered(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _front(findings: Findings, repair: RepairRecord) -> Markup:
@@ -113,7 +140,8 @@ def _front(findings: Findings, repair: RepairRecord) -> Markup:
     return figure(
         front(title, f"{len(points)} candidates between fairness and {measure}.", points, threshold, measure),
         title,
-        "Alternatives considered: each point is a best trade-off between gap and accuracy. These numbers are those of "
+        f"Alternatives considered: each point is a best trade-off between gap and {measure}, whose axis does not start "
+        "at 0. These numbers are those of "
         f"the search and carry no guarantee; the verdict and the price above {fresh}.",
     )
 

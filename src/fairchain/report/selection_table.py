@@ -2,7 +2,8 @@
 
 The impact ratio of a group is its selection rate divided by that of the group that is selected most often, as the
 four-fifths rule and bias audits of hiring tools define it. Where the intervals of all rates hold together, so do those
-of the ratios: the highest rate lies between the largest lower bound and the largest upper bound.
+of the ratios: the highest rate lies between the largest lower bound and the largest upper bound. Models that score have
+a scoring rate too: the share of rows whose score is above the median of all rows.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fairchain.messages import in_a_line
 from fairchain.number_format import with_interval
 from fairchain.spec.subgroups import AVERAGE, OVERALL
 from fairchain.statistics import Interval
-from fairchain.verification.record import EvaluatedGroup, GroupRate, VerdictRecord
+from fairchain.verification.record import EvaluatedGroup, VerdictRecord
 
 # Signs with which a spreadsheet would begin a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -33,30 +34,86 @@ HEADERS = (
     "impact ratio",
     "ratio low",
     "ratio high",
+    "scored above the median",
+    "scoring rate",
+    "scoring ratio",
+    "labelled rows",
+    "decided right",
+    "gained by the repair",
+    "lost by the repair",
+    "inputs of gained and lost",
     "remark",
 )
 
 
 @dataclass(frozen=True)
+class GroupFacts:
+    """Counts of rows of one group: rows that support it, those decided right, and those with a score above the median.
+
+    None is what is not known.
+    """
+
+    group: str
+    support: int | None = None
+    right: int | None = None
+    above_median: int | None = None
+
+
+@dataclass(frozen=True)
+class RowsLeftOut:
+    """Rows, or a share of the population, that are not compared: how many, of them selected if known, and why."""
+
+    group: str
+    size: float
+    selected: int | None
+    reason: str
+
+    @property
+    def count(self) -> str:
+        """The size in words."""
+        return f"{self.size:,.0f} rows" if self.size >= 1 else f"a share of {self.size:g}"
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """What rows say about the groups of a question beside its verdict; `support_is` says what the support counts."""
+
+    groups: tuple[GroupFacts, ...] = ()
+    left_out: tuple[RowsLeftOut, ...] = ()
+    median: float | None = None
+    support_is: str = "labelled rows"
+
+
+@dataclass(frozen=True)
 class SelectionRow:
-    """One group: how many were assessed and selected (None where inputs are weighted), its rate, its impact ratio."""
+    """One group: how many were assessed and selected (None where inputs are weighted), its rate, its impact ratio.
+
+    `scoring` is the share with a score above the median, and `scoring_ratio` that share over the largest one.
+    """
 
     group: str
     assessed: int | None
     selected: int | None
     rate: Interval
     ratio: Interval | None
+    facts: GroupFacts
+    scoring: float | None = None
+    scoring_ratio: float | None = None
     remark: str = ""
 
 
 @dataclass(frozen=True)
 class SelectionTable:
-    """The groups of one question and outcome; `left_out` were too small to be compared, with their size."""
+    """The groups of one question and outcome, with rows that are not compared.
+
+    `moved` has for each group of a repaired model the decisions gained and lost, and the number of inputs behind them.
+    """
 
     question: str
     outcome: str
     rows: tuple[SelectionRow, ...]
-    left_out: tuple[tuple[str, float], ...] = ()
+    facts: RowFacts = RowFacts()
+    moved: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     @property
     def smallest(self) -> float:
@@ -79,7 +136,10 @@ class SelectionTable:
 
 
 def selection_table(
-    groups: Sequence[GroupRate], verdict: VerdictRecord, *, rounds: int | None = None
+    groups: Sequence[EvaluatedGroup],
+    verdict: VerdictRecord,
+    facts: RowFacts | None = None,
+    moved: dict[str, tuple[int, int, int]] | None = None,
 ) -> SelectionTable | None:
     """Return the table of one outcome; None where a question compares no rates of groups.
 
@@ -89,21 +149,33 @@ def selection_table(
         The rates of one outcome with their intervals, which hold together.
     verdict
         The question that they belong to.
-    rounds
-        How often each group was evaluated, where the groups do not say it.
+    facts
+        What rows say beside the verdict.
+    moved
+        Decisions gained and lost by a repair, and the inputs behind them, for each group.
     """
     compared = [group for group in groups if group.name not in (OVERALL, AVERAGE)]
     if verdict.kind == "individual" or not compared:
         return None
+    if facts is None:
+        reason = "smaller than min_size"
+        small = tuple(RowsLeftOut(group.name, group.size, None, reason) for group in verdict.left_out)
+        facts = RowFacts(left_out=small)
+    known = {each.group: each for each in facts.groups}
     most = max(compared, key=lambda group: group.estimate)
     top_low, top_high = max(group.low for group in compared), max(group.high for group in compared)
     counted = verdict.engine in ("sampling", "counting")
     # Rates among different true labels are not compared with each other.
     by_truth = "truth=" in verdict.question
+    scoring = {
+        group.name: above / group.evaluations
+        for group in compared
+        if group.evaluations and (above := known.get(group.name, GroupFacts("")).above_median) is not None
+    }
+    best = max(scoring.values(), default=0.0)
     rows = []
     for group in compared:
-        own = group.evaluations if isinstance(group, EvaluatedGroup) else rounds
-        assessed = own if counted else None
+        assessed, scored = group.evaluations if counted else None, scoring.get(group.name)
         rows.append(
             SelectionRow(
                 group.name,
@@ -111,14 +183,16 @@ def selection_table(
                 None if assessed is None else round(group.estimate * assessed),
                 Interval(group.estimate, group.low, group.high),
                 None if by_truth else _ratio(group, most, top_low, top_high),
+                known.get(group.name, GroupFacts(group.name)),
+                scored,
+                None if scored is None or not best else scored / best,
                 "selected most often" if group is most and not by_truth else "",
             )
         )
-    small = tuple((group.name, group.size) for group in verdict.left_out)
-    return SelectionTable(verdict.question, compared[0].outcome, tuple(rows), small)
+    return SelectionTable(verdict.question, compared[0].outcome, tuple(rows), facts, moved or {})
 
 
-def _ratio(group: GroupRate, most: GroupRate, top_low: float, top_high: float) -> Interval | None:
+def _ratio(group: EvaluatedGroup, most: EvaluatedGroup, top_low: float, top_high: float) -> Interval | None:
     """Return the impact ratio with its interval; None where no group is ever selected, as far as is known."""
     if most.estimate <= 0:
         return None
@@ -128,46 +202,50 @@ def _ratio(group: GroupRate, most: GroupRate, top_low: float, top_high: float) -
 
 
 def selection_csv(tables: Sequence[SelectionTable]) -> str:
-    """Return tables as CSV for spreadsheets; no cell can act as a formula there.
+    """Return tables as CSV for spreadsheets; no cell can act as a formula there, and what is not known is empty.
 
     >>> from fairchain.statistics import Interval
-    >>> row = SelectionRow("sex=Female", 40, 10, Interval(0.25, 0.2, 0.3), Interval(0.5, 0.4, 0.6))
+    >>> rate, ratio = Interval(0.25, 0.2, 0.3), Interval(0.5, 0.4, 0.6)
+    >>> row = SelectionRow("sex=Female", 40, 10, rate, ratio, GroupFacts("sex=Female"))
     >>> print(selection_csv([SelectionTable("by sex", "hired", (row,))]).splitlines()[1])
-    by sex,sex=Female,hired,40,10,0.250000,0.200000,0.300000,0.500000,0.400000,0.600000,
+    by sex,sex=Female,hired,40,10,0.250000,0.200000,0.300000,0.500000,0.400000,0.600000,,,,,,,,,
     """
     written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(HEADERS)
+    writer = csv.DictWriter(written, HEADERS, restval="", lineterminator="\n")
+    writer.writeheader()
     for table in tables:
+        about = {"question": _cell(table.question), "outcome": _cell(table.outcome)}
         for row in table.rows:
-            ratio = ["", "", ""] if row.ratio is None else _numbers(row.ratio)
-            counts = ["" if count is None else count for count in (row.assessed, row.selected)]
-            cells = [
-                _cell(table.question),
-                _cell(row.group),
-                _cell(table.outcome),
-                *counts,
-                *_numbers(row.rate),
-                *ratio,
-                row.remark,
-            ]
-            writer.writerow(cells)
-        for name, size in table.left_out:
-            counted = f"{size:g} rows" if size >= 1 else f"a share of {size:g}"
-            writer.writerow(
-                [
-                    _cell(table.question),
-                    _cell(name),
-                    _cell(table.outcome),
-                    *[""] * 8,
-                    f"left out as too small: {counted}",
-                ]
-            )
+            gained, lost, inputs = table.moved.get(row.group, (None, None, None))
+            cells = {
+                "group": _cell(row.group),
+                "assessed": row.assessed,
+                "selected": row.selected,
+                **_numbers(row.rate, ("selection rate", "rate low", "rate high")),
+                **_numbers(row.ratio, ("impact ratio", "ratio low", "ratio high")),
+                "scored above the median": row.facts.above_median,
+                "scoring rate": None if row.scoring is None else f"{row.scoring:.6f}",
+                "scoring ratio": None if row.scoring_ratio is None else f"{row.scoring_ratio:.6f}",
+                "labelled rows": row.facts.support,
+                "decided right": row.facts.right,
+                "gained by the repair": gained,
+                "lost by the repair": lost,
+                "inputs of gained and lost": inputs,
+                "remark": row.remark,
+            }
+            writer.writerow(about | cells)
+        for left in table.facts.left_out:
+            counts = {"assessed": f"{left.size:.0f}" if left.size >= 1 else None, "selected": left.selected}
+            remark = f"left out, {left.reason}: {left.count}"
+            writer.writerow(about | counts | {"group": _cell(left.group), "remark": remark})
     return written.getvalue()
 
 
-def _numbers(interval: Interval) -> list[str]:
-    return [f"{number:.6f}" for number in (interval.estimate, interval.low, interval.high)]
+def _numbers(interval: Interval | None, keys: Sequence[str]) -> dict[str, str]:
+    if interval is None:
+        return {}
+    ends = (interval.estimate, interval.low, interval.high)
+    return {key: f"{number:.6f}" for key, number in zip(keys, ends, strict=True)}
 
 
 def _cell(name: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from itertools import chain as chained
 
 from fairchain.number_format import bounded, confidence, share
@@ -9,25 +11,29 @@ from fairchain.report.findings import Findings
 from fairchain.report.markup import Child, Markup, el, figure, join, name, section, table
 from fairchain.report.plots.intervals import Band, Line, intervals
 from fairchain.report.plots.matrix import Gap, matrix, side_of
-from fairchain.report.selection_table import SelectionTable
+from fairchain.report.selection_table import SelectionRow, SelectionTable
 from fairchain.spec.subgroups import OVERALL
 from fairchain.statements import WARNING, error_in_words
 from fairchain.verification.record import GroupRate, VerdictRecord
 
 # Groups in the table of pairs; with hundreds, its cells would be most of the page, and unreadable.
 MOST_IN_MATRIX = 40
-# Groups of a table that is shown unfolded.
-MOST_UNFOLDED = 60
+# Groups of a table that is shown unfolded; of more the picture has so many at each end.
+MOST_UNFOLDED, MOST_EXTREME = 60, 20
+# Fewer labelled rows than this support a group weakly; so many groups and categories are named.
+FEW_ROWS, MOST_FEW, MOST_LEFT_OUT = 30, 8, 40
 
 
 def verdict_panel(verdict: VerdictRecord, *details: Child) -> Markup:
     """Return the verdict, its sentence, what it was tested on, and how often such a verdict is wrong."""
+    # CONSTANT does not answer the question, so it has no probability of a wrong answer.
+    named = verdict.verdict == verdict.decision
     return el(
         "div",
         el("span", verdict.word, class_="word"),
         el("p", verdict.headline, class_="headline"),
         *details,
-        el("p", error_in_words(verdict.decision, verdict.delta, sound=verdict.sound)),
+        el("p", error_in_words(verdict.decision, verdict.delta, sound=verdict.sound)) if named else None,
         el("p", verdict.tipping_sentence) if verdict.tipping is not None else None,
         *(el("p", note) for note in verdict.notes if verdict.constant is not None or note.startswith(WARNING)),
         class_=f"verdict {verdict.verdict}",
@@ -36,7 +42,32 @@ def verdict_panel(verdict: VerdictRecord, *details: Child) -> Markup:
 
 def first_screen(findings: Findings) -> Markup:
     """Return the verdict with the two extreme groups in percent and the kind of inputs that were tested."""
-    return verdict_panel(findings.verdict, _extremes(findings), el("p", _tested_on(findings), class_="badge"))
+    details = (_of_several(findings), _extremes(findings), el("p", tested_on(findings), class_="badge"))
+    return verdict_panel(findings.verdict, *details)
+
+
+def _of_several(findings: Findings) -> Markup | None:
+    """Return how many questions there are, and which of them the verdict above belongs to."""
+    questions = findings.questions
+    if not questions:
+        return None
+    words = Counter(each.word for each in questions)
+    counted = ", ".join(f"{count} {word}" for word, count in words.items())
+    return el("p", f"{len(questions)} questions were asked: {counted}. This is the one furthest from being met, ",
+              name(asked(findings.verdict)), ".")  # fmt: skip
+
+
+def asked(verdict: VerdictRecord) -> str:
+    """Return what is compared, in a few words: `the ratio by sex and race`."""
+    kind = {"difference": "the gap", "ratio": "the ratio"}.get(verdict.kind, "individual decisions")
+    return f"{kind} {by_features(verdict)}".rstrip()
+
+
+def by_features(verdict: VerdictRecord) -> str:
+    """Return the features that define the groups: `by sex and race`; empty where groups have none."""
+    named = next((group.name for group in verdict.groups if "=" in group.name), "")
+    features = dict.fromkeys(part.partition("=")[0] for part in named.partition(", ")[0].split(" & "))
+    return f"by {' and '.join(features)}" if named else ""
 
 
 def questions_section(findings: Findings) -> Markup | None:
@@ -46,7 +77,8 @@ def questions_section(findings: Findings) -> Markup | None:
     after = {each.question: each for each in findings.questions_after}
     rows: list[list[Child]] = []
     for each in findings.questions:
-        cells: list[Child] = [el("code", each.question), el("b", each.word, class_=f"tone {each.verdict}")]
+        question = join(asked(each), el("small", el("code", each.question)))
+        cells: list[Child] = [question, el("b", each.word, class_=f"tone {each.verdict}")]
         cells += [bounded(each.gap, threshold=each.threshold), f"{each.threshold:g}", _pair(each)]
         if after:
             then = after.get(each.question)
@@ -57,17 +89,19 @@ def questions_section(findings: Findings) -> Markup | None:
     together = "All answers are exact." if not delta else (
         f"All verdicts are right together with probability at least {confidence(delta)}."
     )  # fmt: skip
-    tables = [table for table in findings.all_selections if table.question != findings.verdict.question]
     return section(
         "questions",
         f"{len(rows)} questions",
-        el("p", f"{together} The sections below are about the question that is furthest from being met."),
+        el("p", f"{together} The sections below are about the question that is furthest from being met; the selection "
+           "rates of the others are in the annex and in selection-rates.csv."),
         table("Every question with its verdict", heads, rows, words=(0, 1, 4, 5), tools=True),
-        *(
-            el("details", el("summary", f"Selection rates: {each.question}"), selection_part(findings, each))
-            for each in tables
-        ),
-    )
+    )  # fmt: skip
+
+
+def other_questions(findings: Findings) -> Markup | None:
+    """Return the selection rates of the questions that the sections are not about."""
+    others = [each for each in findings.all_selections if each.question != findings.verdict.question]
+    return join(*(join(el("h3", each.question), selection_part(each)) for each in others)) if others else None
 
 
 def _pair(verdict: VerdictRecord) -> Markup | str:
@@ -96,12 +130,12 @@ def _extremes(findings: Findings) -> Markup | None:
     )  # fmt: skip
 
 
-def _tested_on(findings: Findings) -> str:
+def tested_on(findings: Findings) -> str:
     """Return what was tested, in the words of a reader who knows no populations."""
     verdict, texts = findings.verdict, findings.inputs == "texts"
     if verdict.rows is not None:
         rows = f"{verdict.rows:,} {'texts of a corpus' if texts else 'rows of a table'}"
-        if not verdict.model_sha256 and not verdict.evaluations:
+        if findings.recorded:
             rows = f"the recorded decisions in {rows}"
         return f"Tested on {rows}" + (", all of them counted." if verdict.delta == 0 else ", taken as a random sample.")
     if texts:
@@ -114,15 +148,24 @@ def groups_section(findings: Findings) -> Markup | None:
     groups = findings.groups
     if findings.verdict.kind == "individual" or not groups:
         return None
-    more, less, outcome = findings.widest
-    tones = {more: "more", less: "less"}
+    gap, outcome = findings.verdict.gap, findings.outcome
+    tones = {gap.more: "more", gap.less: "less"}
     lines = [Line(g.name, g.estimate, g.low, g.high, tones.get(g.name, "plain")) for g in groups]
+    drawn = lines
+    if len(lines) > MOST_UNFOLDED:
+        ranked = sorted(lines, key=lambda line: -line.estimate)
+        drawn = ranked[:MOST_EXTREME] + ranked[-MOST_EXTREME:]
+    some = (
+        f" The {MOST_EXTREME} highest and the {MOST_EXTREME} lowest of {len(lines)} groups."
+        if drawn is not lines
+        else ""
+    )
     title = f"Probability of {outcome} for each group"
     estimates = [line.estimate for line in lines]
     about = f"{len(lines)} groups, from {min(estimates):.3f} to {max(estimates):.3f}."
     band = _band(findings, lines)
     allowed = f" If all dots are inside the green band, {band.meaning}." if band is not None else ""
-    source = "of the model" if findings.verdict.model_sha256 else "on record"
+    source = "on record" if findings.recorded else "of the model"
     return section(
         "groups",
         "Selection rates of the groups",
@@ -133,42 +176,34 @@ def groups_section(findings: Findings) -> Markup | None:
             f", for {findings.inputs} of each group.",
         ),
         figure(
-            intervals(title, about, lines, f"P({outcome} | group)", band=band, floor=0.0, zero=True),
+            intervals(title, about, drawn, f"P({outcome} | group)", band=band, floor=0.0, zero=True),
             title,
-            f"Dot: estimate; line: interval.{allowed} {_from_where(findings)}",
+            f"Dot: estimate; line: interval.{some}{allowed} {_from_where(findings)}",
         ),
-        selection_part(findings, findings.selection),
+        selection_part(findings.selection),
         _other_outcomes(findings),
     )
 
 
-def selection_part(findings: Findings, selection: SelectionTable | None, title: str = "Selection rates") -> Markup:
-    """Return the table of selection rates and impact ratios, with groups that were left out, and four fifths."""
+def selection_part(selection: SelectionTable | None, title: str = "Selection rates") -> Markup:
+    """Return the table of selection rates and impact ratios, with rows that are not compared, and four fifths."""
     if selection is None:
         return join()
-    ratios = any(row.ratio is not None for row in selection.rows)
-    counted = any(row.assessed is not None for row in selection.rows)
-    heads = ["group", *(["assessed", "selected"] if counted else []), "selection rate"]
-    heads += ["impact ratio"] if ratios else []
-    heads += ["labelled rows"] if findings.support else []
-    rows: list[list[Child]] = []
-    for row in selection.rows:
-        cells: list[Child] = [name(row.group)]
-        if counted:
-            cells += ["–" if count is None else f"{count:,}" for count in (row.assessed, row.selected)]
-        cells.append(bounded(row.rate))
-        cells += ([bounded(row.ratio) if row.ratio is not None else "–"]) if ratios else []
-        cells += [f"{findings.support.get(row.group, 0):,}"] if findings.support else []
-        rows.append(cells)
-    few = [row.group for row in selection.rows if findings.support and findings.support.get(row.group, 0) < 30]
+    columns = _columns(selection)
+    heads = ["group", *columns]
+    rows: list[list[Child]] = [[name(row.group), *(make(row) for make in columns.values())] for row in selection.rows]
     told = [selection.four_fifths]
-    if ratios:
+    if "impact ratio" in columns:
         told.append("The impact ratio is a group's selection rate divided by the highest one.")
-    if few:
-        told.append(f"Fewer than 30 labelled rows support the rates of {', '.join(few[:5])}.")
+    if selection.facts.median is not None:
+        told.append(
+            f"The scoring rate is the share of scores above the median of all rows, {selection.facts.median:g}; it is "
+            "counted on these rows."
+        )
     content = join(
         table(f"{title}: {selection.outcome}", heads, rows, tools=True),
         el("p", " ".join(filter(None, told)), class_="note"),
+        _support_note(selection),
         _left_out(selection),
     )
     if len(rows) <= MOST_UNFOLDED:
@@ -176,28 +211,95 @@ def selection_part(findings: Findings, selection: SelectionTable | None, title: 
     return el("details", el("summary", f"Table of all {len(rows)} groups"), content)
 
 
-def _left_out(selection: SelectionTable) -> Markup | None:
-    small = selection.left_out
-    if not small:
+def _columns(selection: SelectionTable) -> dict[str, Callable[[SelectionRow], str]]:
+    """Return the columns of a table that have something to show, with what they show of a row."""
+    facts = selection.facts
+
+    def count(number: int | None) -> str:
+        return "–" if number is None else f"{number:,}"
+
+    def accuracy(row: SelectionRow) -> str:
+        right, support = row.facts.right, row.facts.support
+        return "–" if right is None or not support else f"{right / support:.3f}"
+
+    def known(key: str) -> bool:
+        return any(getattr(row, key, None) is not None or getattr(row.facts, key, None) is not None
+                   for row in selection.rows)  # fmt: skip
+
+    columns: dict[str, tuple[bool, Callable[[SelectionRow], str]]] = {
+        "assessed": (known("assessed"), lambda row: count(row.assessed)),
+        "selected": (known("selected"), lambda row: count(row.selected)),
+        "selection rate": (True, lambda row: bounded(row.rate)),
+        "impact ratio": (known("ratio"), lambda row: "–" if row.ratio is None else bounded(row.ratio)),
+        "scoring rate": (known("scoring"), lambda row: "–" if row.scoring is None else f"{row.scoring:.3f}"),
+        "scoring ratio": (
+            known("scoring_ratio"),
+            lambda row: "–" if row.scoring_ratio is None else f"{row.scoring_ratio:.3f}",
+        ),
+        facts.support_is: (
+            any(row.facts.support not in (None, row.assessed) for row in selection.rows),
+            lambda row: count(row.facts.support),
+        ),
+        "accuracy": (known("right"), accuracy),
+    }
+    return {head: make for head, (shown, make) in columns.items() if shown}
+
+
+def _support_note(selection: SelectionTable) -> Markup | None:
+    """Return which groups few rows support, and what the accuracy is counted on; None where nothing is known."""
+    facts = selection.facts
+    supports = {row.group: row.facts.support for row in selection.rows if row.facts.support is not None}
+    if not supports:
         return None
-    named = ", ".join(f"{group} ({size:,g}{' rows' if size >= 1 else ' of all'})" for group, size in small[:40])
-    more = f" and {len(small) - 40} more" if len(small) > 40 else ""
-    return el("p", f"Left out as smaller than the spec's min_size: {named}{more}.", class_="note")
+    few = [f"{group} ({rows:,})" for group, rows in supports.items() if rows < FEW_ROWS]
+    more = f" and {len(few) - MOST_FEW} more groups" if len(few) > MOST_FEW else ""
+    told = []
+    if any(row.facts.right is not None for row in selection.rows):
+        told.append(f"The accuracy is counted on the {facts.support_is}, and is about these rows alone.")
+    if few:
+        told.append(
+            f"Weak support: fewer than {FEW_ROWS} {facts.support_is} are of {', '.join(few[:MOST_FEW])}{more}. What a "
+            "model does with such inputs was hardly learned from data."
+        )
+    return el("p", " ".join(told), class_="note") if told else None
+
+
+def _left_out(selection: SelectionTable) -> Markup | None:
+    """Return the rows that are not compared: how many, of them selected where it is known, and why."""
+    left = selection.facts.left_out
+    if not left:
+        return None
+    selected = any(each.selected is not None for each in left)
+    rows: list[list[Child]] = []
+    for each in left[:MOST_LEFT_OUT]:
+        cells: list[Child] = [name(each.group), f"{each.size:,.0f}" if each.size >= 1 else share(each.size)]
+        if selected:
+            rate = "–" if not each.size or each.selected is None else f"{each.selected / each.size:.3f}"
+            cells += ["–" if each.selected is None else f"{each.selected:,}", rate]
+        rows.append([*cells, each.reason])
+    more = f" ({len(left) - MOST_LEFT_OUT} more)" if len(left) > MOST_LEFT_OUT else ""
+    heads = [
+        "category",
+        "rows" if all(each.size >= 1 for each in left) else "size",
+        *(["selected", "selection rate"] if selected else []),
+        "reason",
+    ]
+    return table(f"Not compared{more}", heads, rows, words=(0, len(heads) - 1))
 
 
 def _from_where(findings: Findings) -> str:
     """Return the source of the intervals."""
-    verdict, all_pairs = findings.verdict, findings.all_pairs
+    verdict = findings.verdict
     if verdict.delta == 0:
         return "All rows were counted: these numbers are exact." if verdict.rows is not None else "They are exact."
-    if all_pairs is None and not verdict.sound:
+    if not verdict.sound:
         return "The intervals come from the rule of the paper and carry no guarantee."
     sure = f"The intervals of all groups hold together with probability at least {confidence(verdict.delta)}"
-    if all_pairs is None:
-        return f"{sure}. Groups that could no longer change the verdict were evaluated less often."
-    if not all_pairs.rounds:
+    if verdict.rows is not None:
         return f"{sure}, if the rows are a random sample."
-    return f"{sure}. They come from {all_pairs.rounds:,} separate rounds, each of which evaluates every group once."
+    if len({group.evaluations for group in findings.groups}) > 1:
+        sure += ". Groups that could no longer change the verdict were evaluated less often"
+    return f"{sure}."
 
 
 def _band(findings: Findings, lines: list[Line]) -> Band | None:
@@ -221,11 +323,11 @@ def _band(findings: Findings, lines: list[Line]) -> Band | None:
 
 def _other_outcomes(findings: Findings) -> Markup | None:
     """Return the numbers of all outcomes; of two labels a difference has the same gaps, so one suffices."""
-    outcomes = list(dict.fromkeys(group.outcome for group in findings.all_groups))
+    outcomes = list(dict.fromkeys(group.outcome for group in findings.verdict.groups))
     if len(outcomes) < 2 or (len(outcomes) == 2 and findings.verdict.kind == "difference"):
         return None
     by_name: dict[str, dict[str, GroupRate]] = {}
-    for group in findings.all_groups:
+    for group in findings.verdict.groups:
         by_name.setdefault(group.name, {})[group.outcome] = group
     rows: list[list[Child]] = [
         [name(each), *(bounded(have[outcome]) if outcome in have else "–" for outcome in outcomes)]
@@ -236,9 +338,10 @@ def _other_outcomes(findings: Findings) -> Markup | None:
 
 def pairs_section(findings: Findings) -> Markup | None:
     """Return the gap or the ratio of each pair, and how many fail the threshold, meet it, and are unresolved."""
-    outcome, ratio = findings.widest[2], findings.verdict.kind == "ratio"
+    outcome, ratio = findings.outcome, findings.verdict.kind == "ratio"
     pairs = findings.pairs
-    if not pairs:
+    if len(pairs) < 2:
+        # The gap of a single pair is that of the verdict.
         return None
     every = list(dict.fromkeys(chained.from_iterable((pair.first, pair.second) for pair in pairs)))
     names = every if len(every) <= MOST_IN_MATRIX else _of_the_widest(findings, every)
@@ -246,20 +349,26 @@ def pairs_section(findings: Findings) -> Markup | None:
     for pair in pairs:
         gap = pair.estimate, pair.low, pair.high
         gaps[pair.first, pair.second] = gap
-        gaps[pair.second, pair.first] = gap if ratio else (-gap[0], -gap[2], -gap[1])
+        gaps[pair.second, pair.first] = gap if ratio else (0 - gap[0], 0 - gap[2], 0 - gap[1])
     threshold = findings.verdict.threshold
+    exact = findings.verdict.delta == 0
     sides = [side_of(p.low, p.high, threshold, ratio=ratio) for p in pairs]
     fails, meets = sides.count("fails"), sides.count("meets")
     what = "the smaller rate divided by the larger" if ratio else "row minus column"
-    together = "" if findings.verdict.delta == 0 else "; the intervals of all pairs hold together"
+    together = "" if findings.verdict.delta == 0 else "; the intervals of all pairs hold together, so that they are "
+    together += "wider than the interval of the largest gap alone" if together else ""
     of = "ratio" if ratio else "gap"
     side = ("below", "not below") if ratio else ("above", "not above")
+    known, meets_it = "have", "; the others do not"
+    if not exact:
+        unresolved = f"and {len(pairs) - fails - meets:,} are unresolved (dotted line)"
+        known, meets_it = "are known to have", f", {meets:,} are known to be {side[1]} it, {unresolved}"
     return section(
         "pairs",
         "The ratio of each pair" if ratio else "The gap of each pair",
-        el("p", f"Of {len(pairs):,} pairs, {fails:,} are known to have a {of} {side[0]} {threshold:g} (underlined), "
-           f"{meets:,} are known to be {side[1]} it, and {len(pairs) - fails - meets:,} are unresolved "
-           f"(dotted line). Darker means a {'smaller ratio' if ratio else 'larger gap'}."),
+        el("p", f"Of {len(pairs):,} pairs, {fails:,} {known} a {of} {side[0]} {threshold:g} (underlined)"
+           f"{meets_it}. "
+           f"Darker means a {'smaller ratio' if ratio else 'larger gap'}."),
         el("p", f"The table has {len(names)} of {len(every)} groups: those of the pairs that differ most. All pairs "
            "are in all-pairs.json.", class_="note") if len(names) < len(every) else None,
         matrix(f"P({outcome}): {what}{together}", names, gaps, threshold, ratio=ratio),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairchain.messages import plain
@@ -110,3 +111,17 @@ def axis(scale: AxisScale, top: float, bottom: float, title: str, about: int = 5
     middle = (scale.start + scale.end) / 2
     parts.append(el("text", title, x=middle, y=bottom + 34, class_="tick", text_anchor="middle"))
     return join(*parts)
+
+
+def without_prefix(names: Sequence[str]) -> list[str]:
+    """Return names of groups without their features, where all groups are of the same features.
+
+    >>> without_prefix(["sex=Female", "sex=Male"])
+    ['Female', 'Male']
+    >>> without_prefix(["sex=Female & race=White", "sex=Male & race=Black"])
+    ['Female & White', 'Male & Black']
+    """
+    parts = [[part.partition("=") for part in each.split(" & ")] for each in names]
+    features = {tuple(feature for feature, _, _ in each) for each in parts}
+    plain = len(features) == 1 and all(value for each in parts for _, _, value in each)
+    return [" & ".join(value for _, _, value in each) for each in parts] if plain else list(names)

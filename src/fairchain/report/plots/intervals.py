@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 from fairchain.number_format import bounded
 from fairchain.report.markup import Markup, el, join
-from fairchain.report.plots.frame import AxisScale, around, axis, bounds_data, label, picture, text_width
+from fairchain.report.plots.frame import (
+    AxisScale,
+    around,
+    axis,
+    bounds_data,
+    label,
+    picture,
+    text_width,
+    without_prefix,
+)
 
 LINE, TOP, BOTTOM, WIDTH, NUMBERS = 26, 12, 44, 760, 190
 # On a narrow page name and number are above the whisker.
@@ -77,14 +86,15 @@ def intervals(
     values += [0.0] if zero else []
     values += [band.low, band.high] if band else []
     low, high = around(values, floor=floor)
-    names = min(max((text_width(line.name) for line in lines), default=0.0) + 12, 250.0)
+    short = dict(zip((line.name for line in lines), without_prefix([line.name for line in lines]), strict=True))
+    names = min(max(map(text_width, short.values()), default=0.0) + 12, 290.0)
 
     def drawn(width: float, start: float, end: float, step: float, ticks: int, kind: str) -> Markup:
         scale, bottom = AxisScale(low, min(high, 1.0), start, end), TOP + step * len(lines)
         rows = [
-            _wide(line, scale, TOP + step * (place + 0.5), names)
+            _wide(line, short[line.name], scale, TOP + step * (place + 0.5), names)
             if kind == "wide"
-            else _narrow(line, scale, TOP + step * (place + 0.5))
+            else _narrow(line, short[line.name], scale, TOP + step * (place + 0.5))
             for place, line in enumerate(lines)
         ]
         return picture(
@@ -112,11 +122,11 @@ def _band(scale: AxisScale, band: Band, bottom: float) -> Markup:
     return join(el("rect", el("title", band.meaning), **size, class_="band"), *edges)
 
 
-def _wide(line: Line, scale: AxisScale, y: float, names: float) -> Markup:
+def _wide(line: Line, short: str, scale: AxisScale, y: float, names: float) -> Markup:
     return el(
         "g",
         el("title", f"{line.name}: {bounded(line)}"),
-        label(names, y + 4, line.name, space=names - 8, class_="name", text_anchor="end"),
+        label(names, y + 4, short, space=names - 8, class_="name", text_anchor="end"),
         _whisker(line, scale, y),
         el("text", bounded(line), x=WIDTH - NUMBERS + 4, y=y + 4, class_="number"),
         class_=f"row {line.tone}",
@@ -124,10 +134,10 @@ def _wide(line: Line, scale: AxisScale, y: float, names: float) -> Markup:
     )
 
 
-def _narrow(line: Line, scale: AxisScale, y: float) -> Markup:
+def _narrow(line: Line, short: str, scale: AxisScale, y: float) -> Markup:
     return el(
         "g",
-        label(2, y - 4, line.name, space=NARROW - text_width(bounded(line)) - 12, class_="name"),
+        label(2, y - 4, short, space=NARROW - text_width(bounded(line)) - 12, class_="name"),
         el("text", bounded(line), x=NARROW - 2, y=y - 4, class_="number", text_anchor="end"),
         _whisker(line, scale, y + 10),
         class_=f"row {line.tone}",
@@ -143,10 +153,11 @@ def _whisker(line: Line, scale: AxisScale, y: float) -> Markup:
     )
 
 
-def dumbbells(title: str, about: str, lines: Sequence[Dumbbell]) -> Markup:
+def dumbbells(title: str, about: str, lines: Sequence[Dumbbell], axis_title: str) -> Markup:
     """Draw a hollow and a filled dot for each name on an axis from 0 to 1 or less, joined by a line."""
     _, high = around([0.0, *(value for line in lines for value in (line.before, line.after))], floor=0.0)
-    names = min(max(text_width(line.name) for line in lines) + 12, 250.0)
+    short = without_prefix([line.name for line in lines])
+    names = min(max(map(text_width, short)) + 12, 290.0)
 
     def drawn(width: float, start: float, end: float, step: float, ticks: int, kind: str) -> Markup:
         scale, bottom = AxisScale(0.0, min(high, 1.0), start, end), TOP + step * len(lines)
@@ -159,9 +170,9 @@ def dumbbells(title: str, about: str, lines: Sequence[Dumbbell]) -> Markup:
                 el(
                     "g",
                     el("title", f"{line.name}: {told}"),
-                    label(names, y + 4, line.name, space=names - 8, class_="name", text_anchor="end")
+                    label(names, y + 4, short[place], space=names - 8, class_="name", text_anchor="end")
                     if wide
-                    else label(2, y - 4, line.name, space=NARROW - text_width(told) - 12, class_="name"),
+                    else label(2, y - 4, short[place], space=NARROW - text_width(told) - 12, class_="name"),
                     el("line", x1=scale(line.before), x2=scale(line.after), y1=dots, y2=dots, class_="whisker"),
                     el("circle", cx=scale(line.before), cy=dots, r=4.5, class_="hollow"),
                     el("circle", cx=scale(line.after), cy=dots, r=4.5, class_="dot"),
@@ -176,7 +187,7 @@ def dumbbells(title: str, about: str, lines: Sequence[Dumbbell]) -> Markup:
             about,
             width,
             bottom + BOTTOM,
-            axis(scale, TOP, bottom, "before and after", ticks),
+            axis(scale, TOP, bottom, axis_title, ticks),
             *rows,
             class_=f"plot dumbbells {kind}",
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fairchain.number_format import with_interval
 from fairchain.report.markup import Markup, el, name, scrolled
+from fairchain.report.plots.frame import without_prefix
 
 # Above so many groups a cell shows the longer side of its interval only.
 MOST_WRITTEN = 6
@@ -83,20 +84,6 @@ def side_of(low: float, high: float, threshold: float, *, ratio: bool) -> str:
     if ratio:
         return "fails" if high < threshold else "meets" if low >= threshold else "open"
     return "fails" if max(low, -high) > threshold else "meets" if max(-low, high) <= threshold else "open"
-
-
-def without_prefix(names: Sequence[str]) -> list[str]:
-    """Return names of groups without their features, where all groups are of the same features.
-
-    >>> without_prefix(["sex=Female", "sex=Male"])
-    ['Female', 'Male']
-    >>> without_prefix(["sex=Female & race=White", "sex=Male & race=Black"])
-    ['Female & White', 'Male & Black']
-    """
-    parts = [[part.partition("=") for part in each.split(" & ")] for each in names]
-    features = {tuple(feature for feature, _, _ in each) for each in parts}
-    plain = len(features) == 1 and all(value for each in parts for _, _, value in each)
-    return [" & ".join(value for _, _, value in each) for each in parts] if plain else list(names)
 
 
 def _header(whole: str, short: str, scope: str) -> Markup:
