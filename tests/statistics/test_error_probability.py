@@ -18,6 +18,7 @@ from fairchain.statistics.e_values import log_wealth
 from fairchain.statistics.payoff import DIFFERENCE
 from tests.statistics.simulation import at_the_boundary, simulate
 
+pytestmark = pytest.mark.no_cover
 against_at_most = DIFFERENCE.against_at_most
 
 RUNS, ROUNDS, THRESHOLD = 300, 400, 0.1

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fairchain.statistics import BettingRule, Tally, count_together, e_values, rate_counts
+from fairchain.statistics import BettingRule, Tally, count_together, e_values, rate_counts, two_sample
 from fairchain.statistics.e_values import BETS, log_wealth, reaches
 from fairchain.statistics.intervals import clopper_pearson, largest_above, upper_bounds
 from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff
 from fairchain.statistics.rate_counts import SubgroupCounts
 from fairchain.statistics.rules import every_pair
-from fairchain.statistics.two_sample import combined_level, largest_bound, lower_beyond, two_sample_bounds
+from fairchain.statistics.two_sample import bounds_beyond, combined_level, largest_bound, two_sample_bounds
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +80,9 @@ def test_the_largest_bounds_of_rows_are_those_of_all_pairs(measure: str, rows: i
         assert lowest == below.max() == -np.inf or lowest == pytest.approx(below.max(), abs=1e-9)
         limit = Fraction(1, 20)
         expected = np.argwhere(compared)[below > float(limit)]
-        assert np.array_equal(lower_beyond(trials, successes, compared, measure, 0.01, limit), expected)
+        assert np.array_equal(bounds_beyond(trials, successes, compared, measure, 0.01, limit, upper=False), expected)
+        expected = np.argwhere(compared)[above > float(limit)]
+        assert np.array_equal(bounds_beyond(trials, successes, compared, measure, 0.01, limit, upper=True), expected)
 
 
 def test_the_largest_gap_of_rows_is_compared_once_for_equal_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,3 +196,35 @@ def test_beside_a_huge_group_a_small_one_has_its_own_bound() -> None:
     turned = trials[::-1].copy(), successes[:, ::-1].copy()
     _, above = two_sample_bounds(*turned, np.array([[0, 1, 0]]), "difference", 0.05)
     assert alone < above[0] < 1.05 * alone
+
+
+def test_bounds_of_samples_sort_groups_and_not_pairs_and_compute_each_count_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The work behind the bounds grows with the number of groups and outcomes; only comparisons grow with pairs."""
+    rng = np.random.default_rng(0)
+    groups, outcomes = 80, 30
+    trials = rng.integers(300, 500, groups)
+    successes = rng.binomial(trials, 0.01, (outcomes, groups))
+    compared = every_pair(groups, outcomes)
+    work = {"sorted": 0, "computed": 0}
+    unique = np.unique
+
+    def counted_unique(values: NDArray[np.generic], **options: object) -> object:
+        work["sorted"] += len(values)
+        return unique(values, **options)  # type: ignore[call-overload]
+
+    bound = two_sample.clopper_pearson_bound
+
+    def counted_bounds(successes: NDArray[np.float64], *given: object, upper: bool) -> object:
+        work["computed"] += len(successes)
+        return bound(successes, *given, upper=upper)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(two_sample.np, "unique", counted_unique)
+    monkeypatch.setattr(two_sample, "clopper_pearson_bound", counted_bounds)
+    found = list(two_sample._looks(trials, successes, compared, "difference", 1e-3, lambda: -np.inf, upper=True))
+    assert sum(len(pairs) for pairs, _, _ in found) == compared.sum()
+    kinds = len(two_sample.Combination.at(1e-3).of_kinds[0])
+    counts = np.stack([np.broadcast_to(trials, successes.shape).ravel(), successes.ravel()], axis=1)
+    assert work["computed"] <= kinds * len(unique(counts, axis=0)) < 2 * kinds * groups * outcomes
+    assert work["sorted"] <= 4 * kinds * groups * outcomes < compared.sum()

@@ -239,14 +239,18 @@ class Answers:
     def mass(self, keep: Callable[[Person], bool]) -> Fraction:
         return sum((share for person, share in self.world.shares.items() if keep(person)), start=Fraction(0))
 
-    def _in(self, person: Person, group: tuple[int, ...] | None) -> bool:
+    def _members(self, group: tuple[int, ...] | None) -> list[Person]:
         places = [NAMES.index(name) for name in self.protected]
-        return self.concerned(person) and (group is None or tuple(person[at] for at in places) == group)
+        return [
+            person
+            for person in self.world.shares
+            if self.concerned(person) and (group is None or tuple(person[at] for at in places) == group)
+        ]
 
     def rate(self, group: tuple[int, ...] | None, label: int) -> Fraction:
-        inside = [person for person in self.world.shares if self._in(person, group)]
+        inside = self._members(group)
         got = sum((self.world.shares[person] * self._chance(person, label) for person in inside), start=Fraction(0))
-        return got / self.mass(lambda person: self._in(person, group))
+        return got / sum((self.world.shares[person] for person in inside), start=Fraction(0))
 
     def _chance(self, person: Person, label: int) -> Fraction:
         return Fraction(self.decided[person] == label) if self.chances is None else self.chances[person][label]
@@ -310,7 +314,9 @@ class Answers:
 
     def possible(self) -> bool:
         """Whether somebody belongs to every group."""
-        return all(self.mass(lambda person, g=group: self._in(person, g)) > 0 for group in self.groups().values())
+        return all(
+            any(self.world.shares[person] for person in self._members(group)) for group in self.groups().values()
+        )
 
     def spec(self, path: Path, threshold: float, **guarantee: Any) -> dict[str, Any]:
         """The same question as a spec."""

@@ -25,11 +25,22 @@ from fairchain import (
     verify,
 )
 from fairchain.spec import revise
+from fairchain.system.cache_folder import NOT_PRIVATE
 from fairchain.system.locks import locked
+from fairchain.system.untrusted_files import NOT_PLAIN_FILE
+from fairchain.system.work_record import (
+    ANOTHER_QUESTION,
+    ANOTHER_WRITER,
+    CANNOT_BE_USED,
+    IN_USE,
+    NOT_A_RECORD,
+    WorkRecord,
+)
 from fairchain.verification import enumeration
+from fairchain.verification.choosing import CHECKPOINT_NEEDS_FILE, NOT_CONTINUED
 from fairchain.verification.enumeration import Enumerator, Segment
 from fairchain.verification.sampler import Sampler
-from fairchain.verification.work_record import ANOTHER_QUESTION, ANOTHER_WRITER, NOT_OURS, WorkRecord
+from tests.messages import says
 from tests.rechecking.builders import audit, written
 
 KEY = b"k" * 32
@@ -96,7 +107,7 @@ KILLED = """
 import os, signal, sys
 from fairchain import parse_spec, verify
 from fairchain.verification import enumeration
-from fairchain.verification.work_record import WorkRecord
+from fairchain.system.work_record import WorkRecord
 import fairchain.input_space, json
 fairchain.input_space.TILE = enumeration.TILE = 2
 enumeration.SEGMENT_EVALUATIONS = 1
@@ -186,9 +197,9 @@ def test_a_file_that_is_no_record_of_this_question_is_refused_and_kept(data: dic
     file = tmp_path / "points"
     for content in (b"", b"name,age\n", b"{}", b"\x00" * 100):
         file.write_bytes(content)
-        with pytest.raises(CheckpointError, match="not a checkpoint") as found:
+        with pytest.raises(CheckpointError, match=says(NOT_A_RECORD)) as found:
             run(data, file)
-        assert str(found.value) == NOT_OURS.format(file)
+        assert str(found.value) == NOT_A_RECORD.format(file, "checkpoint")
         assert file.read_bytes() == content
     file.unlink()
     run(data, file)
@@ -215,25 +226,25 @@ def test_a_key_that_others_can_read_is_refused(data: dict[str, Any], tmp_path: P
     key = tmp_path / "cache" / "checkpoint.key"
     assert key.stat().st_mode & 0o777 == 0o600
     key.chmod(0o644)
-    with pytest.raises(CheckpointError, match="not a private file"):
+    with pytest.raises(CheckpointError, match=says(NOT_PRIVATE)):
         run(data, tmp_path / "points")
 
 
 def test_a_file_in_use_or_in_no_folder_is_one_message(data: dict[str, Any], tmp_path: Path) -> None:
-    with locked(tmp_path / "points"), pytest.raises(CheckpointError, match="is using it; wait for its end"):
+    with locked(tmp_path / "points"), pytest.raises(CheckpointError, match=says(IN_USE)):
         run(data, tmp_path / "points")
     for file in (tmp_path / "nowhere" / "points", tmp_path / "bad\0name"):
-        with pytest.raises(CheckpointError, match="cannot be used"):
+        with pytest.raises(CheckpointError, match=says(CANNOT_BE_USED)):
             run(data, file)
-    with pytest.raises(CheckpointError, match="not a plain file"):
+    with pytest.raises(CheckpointError, match=says(NOT_PLAIN_FILE)):
         run(data, tmp_path)
 
 
 def test_what_has_no_checkpoint_is_refused_with_the_remedy(data: dict[str, Any], tmp_path: Path) -> None:
     chosen = {**data, "guarantee": {**data["guarantee"], "engine": "auto"}}
-    with pytest.raises(SpecError, match="choose one by --engine"):
+    with pytest.raises(SpecError, match=says(NOT_CONTINUED)):
         run(chosen, tmp_path / "points")
-    with pytest.raises(ModelError, match="a model that is a file"):
+    with pytest.raises(ModelError, match=says(CHECKPOINT_NEEDS_FILE)):
         verify(lambda inputs: inputs[:, 0] > 1, parse_spec(data), checkpoint=tmp_path / "points")
     assert not (tmp_path / "points").exists()
 
@@ -285,5 +296,5 @@ def test_sampling_continues_where_it_lost_its_workers(
     before = counting.left
     assert make_certificate(sampled(tmp_path / "batches"), timed=False) == whole
     assert counting.left == before
-    with pytest.raises(CheckpointError, match="another question"):
+    with pytest.raises(CheckpointError, match=says(ANOTHER_QUESTION)):
         sampled(tmp_path / "batches", seed=7)

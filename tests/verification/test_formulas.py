@@ -168,6 +168,7 @@ def drawn_table(
     return columns, {person: Fraction(people.count(person), len(people)) for person in everybody}
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("first", range(0, 240, 12))
 def test_sampling_counting_and_enumeration_agree_with_brute_force(first: int, tmp_path: Path) -> None:
     for number in range(first, first + 12):

@@ -19,7 +19,7 @@ from fairchain import Decision, OnnxModel, Spec, parse_spec, verify
 from fairchain.certificates import make_certificate
 from fairchain.errors import SpecError
 from fairchain.populations import build_population
-from fairchain.populations.bayes.population import GROUP_PROBABILITY
+from fairchain.populations.bayes.population import GROUP_HAS_PROBABILITY_ZERO
 from fairchain.spec import comparison_of
 from fairchain.verification.verdict import RunRecord
 from tests.messages import says
@@ -272,7 +272,7 @@ def test_a_group_with_probability_0_in_a_network_is_left_out_like_any_small_one(
     data = asked_of(network, "network", protected=["job"])
     nodes = [NODES[0], {"name": "job", "parents": ["sex"], "probabilities": {"s0": [0.5, 0.5, 0], "s1": [0.2, 0.8, 0]}}]
     data["population"] = {"kind": "network", "nodes": [*nodes, NODES[2]]}
-    with pytest.raises(SpecError, match=says(GROUP_PROBABILITY, name="job=j2")):
+    with pytest.raises(SpecError, match=says(GROUP_HAS_PROBABILITY_ZERO, name="job=j2")):
         verify(None, parse_spec(data))
     verdict = verify(None, parse_spec(changed(data, "property.min_size", 0.01)))
     assert verdict.left_out == (("job=j2", 0.0),)

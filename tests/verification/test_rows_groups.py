@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fairchain import DataError, Decision, parse_spec, verify
-from fairchain.verification.counting import GROUP_ROWS
+from fairchain.verification.counting import GROUP_WITHOUT_ROWS
 from tests.messages import says
 from tests.networks import linear, save
 from tests.questions import category, changed, integer, question, real
@@ -79,7 +79,7 @@ def test_the_statement_says_that_rows_were_left_out(reading: str) -> None:
 
 def test_a_group_that_nobody_belongs_to_is_named_with_its_count() -> None:
     table = counted({"Female": (3, 6), "Male": (3, 6)})
-    with pytest.raises(DataError, match=says(GROUP_ROWS, empty="sex=Other", values_count="12")):
+    with pytest.raises(DataError, match=says(GROUP_WITHOUT_ROWS, empty="sex=Other", values_count="12")):
         verify(None, parse_spec(audit()), data=table)
     assert dict(verify(None, parse_spec(audit(min_size=1)), data=table).left_out) == {"sex=Other": 0}
 

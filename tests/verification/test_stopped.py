@@ -13,7 +13,7 @@ import pytest
 import fairchain
 from fairchain.errors import CertificateError, ModelError
 from fairchain.executors import Workers
-from fairchain.models.adapters.from_function import ANSWERS_CHANGE
+from fairchain.models.adapters.answer_memo import ANSWERS_CHANGE
 from fairchain.prepare import prepare
 from fairchain.spec import parse_spec
 from fairchain.statements import NO_PARTIAL_CERTIFICATE
@@ -148,7 +148,7 @@ def test_a_stopped_run_says_how_many_rows_it_saw_and_bounds_the_rest(reading: st
 
 def test_chunks_follow_the_time_of_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A function that takes a tenth of a second for each row gets few rows at a time, a fast one many."""
-    from fairchain.models.adapters import from_function
+    from fairchain.models.adapters import answer_memo
 
     clock = [0.0]
 
@@ -157,7 +157,7 @@ def test_chunks_follow_the_time_of_an_answer(monkeypatch: pytest.MonkeyPatch) ->
             clock[0] += 0.1 * len(rows)
             return super().__call__(rows)
 
-    monkeypatch.setattr(from_function, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(answer_memo, "perf_counter", lambda: clock[0])
     slow = Slow()
     fairchain.verify(slow, spec(), data=table(200))
     assert max(slow.sizes[2:]) <= 6

@@ -129,12 +129,8 @@ class BettingRule(TallyCounts):
         promise = np.full(self._groups, -np.inf)
         for part, some in self.tally.parts():
             raised = self._payoff.gaps(some) + FOCUS * self._payoff.errors(some)
-            raised = np.where(self._compared[part], raised, -np.inf)
-            promise = np.maximum(promise, np.maximum(raised.max(axis=(0, 1)), raised.max(axis=(0, 2))))
-        as_promising = (promise[:, None] <= promise).sum(axis=1)
-        matter = promise - self._threshold >= np.maximum(PROMISE, (as_promising / 2) ** 0.2) * above
-        matter[list(leader[:2])] = True
-        return tuple(np.flatnonzero(matter).tolist())
+            promise = np.maximum(promise, promise_of(raised, self._compared[part]))
+        return promising(promise, self._threshold, above, leader)
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
@@ -232,6 +228,21 @@ class BettingRule(TallyCounts):
                 if most > enough:
                     break
         return most
+
+
+def promise_of(raised: Floats, compared: NDArray[np.bool_]) -> Floats:
+    """Return (groups,): the largest raised gap of a group, of those in (outcomes, groups, groups) that are compared."""
+    raised = np.where(compared, raised, -np.inf)
+    largest: Floats = np.maximum(raised.max(axis=(0, 1)), raised.max(axis=(0, 2)))
+    return largest
+
+
+def promising(promise: Floats, threshold: float, above: float, leader: Leader) -> tuple[int, ...]:
+    """Return the leader's groups and those that promise a faster end; the leader is `above` the threshold."""
+    as_promising = (promise[:, None] <= promise).sum(axis=1)
+    matter = promise - threshold >= np.maximum(PROMISE, (as_promising / 2) ** 0.2) * above
+    matter[list(leader[:2])] = True
+    return tuple(np.flatnonzero(matter).tolist())
 
 
 def pairs_above(

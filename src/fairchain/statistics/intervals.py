@@ -172,7 +172,7 @@ def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float |
     """Return bounds of probabilities that hold at every time at once: the mixture of all bets under a uniform prior."""
     successes, trials = (np.atleast_1d(np.asarray(a, float)) for a in (successes, trials))
     failures = trials - successes
-    # Log likelihood at the bounds. Of equal counts, of which there are many, each is computed once.
+    # Log likelihood at the bounds. Equal counts are frequent, and each is computed once.
     each, place = np.unique(np.stack([successes.ravel(), failures.ravel()]), axis=1, return_inverse=True)
     evidence = [
         math.lgamma(got + 1) + math.lgamma(not_got + 1) - math.lgamma(got + not_got + 2) for got, not_got in each.T
@@ -201,10 +201,16 @@ def _mixture_low(successes: Floats, failures: Floats, level: Floats) -> Floats:
 
 def clopper_pearson(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
     """Return exact bounds of probabilities for a number of trials fixed beforehand."""
+    low = clopper_pearson_bound(successes, trials, alpha / 2, upper=False)
+    return low, clopper_pearson_bound(successes, trials, alpha / 2, upper=True)
+
+
+def clopper_pearson_bound(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats, *, upper: bool) -> Floats:
+    """Return the exact upper (or lower) bound alone, which fails with probability at most alpha."""
     from scipy.special import betainccinv, betaincinv
 
     successes, trials = np.asarray(successes, float), np.asarray(trials, float)
     failures = trials - successes
-    low = np.where(successes > 0, betaincinv(np.maximum(successes, 1), failures + 1, alpha / 2), 0.0)
-    high = np.where(failures > 0, betainccinv(successes + 1, np.maximum(failures, 1), alpha / 2), 1.0)
-    return low, high
+    if upper:
+        return np.where(failures > 0, betainccinv(successes + 1, np.maximum(failures, 1), alpha), 1.0)
+    return np.where(successes > 0, betaincinv(np.maximum(successes, 1), failures + 1, alpha), 0.0)

@@ -115,7 +115,7 @@ class EnumeratedRates:
         return max(gap, Fraction(payoff_of(self._measure, self._compared).floor)), pair
 
     def _near(self, more: Fractions, less: Fractions, above: float | None = None) -> list[Leader]:
-        """Return the compared pairs whose gap is the largest but for rounding, or is above a number but for rounding.
+        """Return the compared pairs whose gap is the largest up to rounding, or is above a number up to rounding.
 
         Of pairs of equal rates only the first is returned if the largest is wanted.
         """

@@ -21,7 +21,7 @@ from fairchain.statistics.intervals import Floats, clopper_pearson, probability_
 from fairchain.statistics.payoff import MOST_RATIO, payoff_of
 from fairchain.statistics.rules import Decision, Leader
 from fairchain.statistics.tally import Counts
-from fairchain.statistics.two_sample import largest_bound, lower_beyond
+from fairchain.statistics.two_sample import bounds_beyond, largest_bound
 
 Level = float | Floats
 # Pairs up to which a forecast is worth its time.
@@ -118,17 +118,42 @@ def gap_bounds(
     `overall` (subgroups,) marks the subgroups that hold all rows and not those of a group. Subgroups that
     are `disjoint` share no row, so that a fixed sample of them can be judged pair by pair.
     """
-    floor = payoff_of(measure, compared).floor
-    estimate = max(floor, _largest(gaps_of(counts.rates, counts.rates, measure), compared))
+    estimate = _gap_estimate(counts, compared, measure)
+    below, above = (
+        _gap_bound(counts, compared, measure, delta, method, overall, disjoint=disjoint, upper=upper)
+        for upper in (False, True)
+    )
+    return estimate, below, above
+
+
+def _gap_estimate(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> float:
+    gaps = gaps_of(counts.rates, counts.rates, measure)
+    return max(payoff_of(measure, compared).floor, _largest(gaps, compared))
+
+
+def _gap_bound(
+    counts: SubgroupCounts,
+    compared: NDArray[np.bool_],
+    measure: str,
+    delta: float,
+    method: Bounds,
+    overall: NDArray[np.bool_] | None,
+    *,
+    disjoint: bool,
+    upper: bool,
+) -> float:
+    """Return the upper (or lower) bound of the largest gap alone."""
+    estimate = _gap_estimate(counts, compared, measure)
     if disjoint and method is fixed_sample:
-        table, level = (counts.trials, counts.successes, compared, measure), delta / 2 / int(compared.sum())
-        above, below = largest_bound(*table, delta / 2, upper=True), largest_bound(*table, level, upper=False)
-        return estimate, max(floor, min(below, estimate)), max(above, estimate)
-    low, high = counts.bounds(_one_pair(compared, overall, delta / 2), method)
-    above = _largest(gaps_of(high, low, measure), compared)
-    low, high = simultaneous(counts, compared, delta / 2, method, overall)
-    below = _largest(gaps_of(low, high, measure), compared)
-    return estimate, max(floor, min(below, estimate)), max(above, estimate)
+        level = delta / 2 if upper else delta / 2 / int(compared.sum())
+        bound = largest_bound(counts.trials, counts.successes, compared, measure, level, upper=upper)
+    elif upper:
+        low, high = counts.bounds(_one_pair(compared, overall, delta / 2), method)
+        bound = _largest(gaps_of(high, low, measure), compared)
+    else:
+        low, high = simultaneous(counts, compared, delta / 2, method, overall)
+        bound = _largest(gaps_of(low, high, measure), compared)
+    return max(bound, estimate) if upper else max(payoff_of(measure, compared).floor, min(bound, estimate))
 
 
 def _one_pair(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None, spend: float) -> Floats:
@@ -184,11 +209,35 @@ def pairs_beyond(
     """Return the pairs (i, j, outcome) of a fixed sample that are above the limit, together except at delta/2."""
     if disjoint:
         level = delta / 2 / int(compared.sum())
-        found = lower_beyond(counts.trials, counts.successes, compared, measure, level, limit)
+        found = bounds_beyond(counts.trials, counts.successes, compared, measure, level, limit, upper=False)
     else:
         low, high = simultaneous(counts, compared, delta / 2, fixed_sample, overall)
         return pairs_above(gaps_of(low, high, measure), compared, limit)
     return [(int(i), int(j), int(outcome)) for outcome, i, j in found]
+
+
+def decided_samples(
+    trials: Counts,
+    samples: Counts,
+    compared: NDArray[np.bool_],
+    measure: str,
+    delta: float,
+    limit: Fraction,
+    *,
+    fair: bool,
+) -> NDArray[np.bool_]:
+    """Return (samples,): which of many fixed samples of disjoint groups are decided FAIR (or UNFAIR), as `RowsAnswer`.
+
+    `samples` is (samples, outcomes, groups): successes.
+    """
+    number, outcomes, _ = samples.shape
+    level = delta / 2 if fair else delta / 2 / int(compared.sum())
+    each = samples.reshape(number * outcomes, -1)
+    all_pairs = np.tile(compared, (number, 1, 1))
+    beyond = bounds_beyond(trials, each, all_pairs, measure, level, limit, upper=fair)
+    found = np.zeros(number, bool)
+    found[beyond[:, 0] // outcomes] = True
+    return ~found if fair else found
 
 
 def pairs_above(gaps: Floats, compared: NDArray[np.bool_], limit: Fraction) -> list[tuple[int, int, int]]:
@@ -215,7 +264,7 @@ def exact_gap(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str)
 
 
 def _near_largest(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> list[tuple[int, int, int]]:
-    """Return (i, j, outcome) of the pairs with the largest gap but for rounding; the first with equal counts."""
+    """Return (i, j, outcome) of the pairs with the largest gap up to rounding; the first with equal counts."""
     rates = counts.rates
     # Rates of different counts differ in their number; means over columns are all taken to differ.
     number = np.arange(rates.size).reshape(rates.shape)
@@ -278,41 +327,43 @@ def rows_needed(
     if compared.sum() > MOST_PAIRS:
         return None
 
-    def bounds(times: int) -> tuple[float, float, float]:
-        more = SubgroupCounts(counts.trials * times, counts.successes * times, counts.weights)
-        return gap_bounds(more, compared, measure, delta, fixed_sample, overall, disjoint=disjoint)
+    estimate = _gap_estimate(counts, compared, measure)
 
-    return _fewest(bounds, threshold)
+    def bound(times: int) -> float:
+        more = SubgroupCounts(counts.trials * times, counts.successes * times, counts.weights)
+        upper = estimate < threshold
+        return _gap_bound(more, compared, measure, delta, fixed_sample, overall, disjoint=disjoint, upper=upper)
+
+    return _fewest(bound, estimate, threshold)
 
 
 def proportion_needed(successes: int, trials: int, threshold: float, delta: float) -> int | None:
     """Forecast the same for one share of rows alone."""
+    estimate = successes / max(trials, 1)
 
-    def bounds(times: int) -> tuple[float, float, float]:
-        low, high = fixed_sample(successes * times, trials * times, delta / 2)
-        return successes / max(trials, 1), float(low), float(high)
+    def bound(times: int) -> float:
+        return float(fixed_sample(successes * times, trials * times, delta / 2)[estimate < threshold])
 
-    return _fewest(bounds, threshold)
+    return _fewest(bound, estimate, threshold)
 
 
-def _fewest(bounds: Callable[[int], tuple[float, float, float]], threshold: float) -> int | None:
-    """Return the fewest times, within 5%, at which the bounds lie on one side of the threshold.
+def _fewest(bound: Callable[[int], float], estimate: float, threshold: float) -> int | None:
+    """Return the fewest times, within 5%, at which the bound on the side of the threshold does not reach it.
 
     Bounds approach the estimate about as one over the square root of the times, so that few of them are computed.
     """
     few, many, times = 1, MOST_TIMES + 1, 2
+    distance = abs(threshold - estimate)
     while many - few > max(1, many // 20):
-        estimate, low, high = bounds(times)
-        if high < threshold or low > threshold:
+        reached = bound(times)
+        if (reached - threshold) * (estimate - threshold) > 0:
             many = times
             times = max(few + 1, times - max(1, times // 20))
             continue
         if times == MOST_TIMES:
             return None
         few = times
-        distance = abs(estimate - threshold)
-        width = high - estimate if estimate < threshold else estimate - low
-        factor = (width / distance) ** 2 if distance > 0 else math.inf
+        factor = ((reached - estimate) / distance) ** 2 if distance > 0 else math.inf
         # Where the last step was too short for this law, the next is longer.
         guess = min(times * max(1.02 * factor, 1.05), float(MOST_TIMES))
         times = min(max(few + 1, math.ceil(guess)), (few + many) // 2 if many <= MOST_TIMES else MOST_TIMES)

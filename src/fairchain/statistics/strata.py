@@ -16,15 +16,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.statistics.betting import FOCUS, promise_of, promising
 from fairchain.statistics.e_values import BETS, LOG_SHARES, Floats
 from fairchain.statistics.intervals import bisect
-from fairchain.statistics.rules import BatchPlan, Decision, Leader, next_batch
+from fairchain.statistics.rules import LEAST_ROUNDS, BatchPlan, Decision, Leader, next_batch
 from fairchain.statistics.tally import Counts, Tally
 
 # At the beginning of a stratum this part of the wealth is spread over all stakes anew: the best stake changes with M.
 SPREAD = 0.5
-# A pair whose gap may still be the largest within this many standard errors goes on being sampled.
-FOCUS = 0.5
 TINY = 1e-12
 
 
@@ -214,18 +213,19 @@ class StrataRule:
 
     def plan(self) -> BatchPlan:
         """Return the groups that still matter, and the leader, from past counts."""
-        done = int(self.strata[-1].tally.joint.max())
-        rounds = next_batch(done, self._groups, self._outcomes, self._to_go())
+        # A look at several strata costs as much as hundreds of rounds.
+        rounds = next_batch(self.rounds, self._groups, self._outcomes, self._to_go(), few=LEAST_ROUNDS)
         return BatchPlan(rounds, self._active(), self.widest() if self.rounds else None)
 
     def _active(self) -> tuple[int, ...]:
-        """Groups in an open pair that may be the largest, if that is above the threshold; else in any open pair."""
-        matter = ~self.cleared
+        """Return the groups that a plain run would go on with."""
+        leader, limit = self.widest(), float(self._threshold)
+        above = self._gap_of(leader) - limit
+        if above <= 0 or not self.rounds:
+            waiting = ~self.cleared
+            return tuple(np.flatnonzero(waiting.any(axis=(0, 1)) | waiting.any(axis=(0, 2))).tolist())
         gaps, errors = self._gaps()
-        largest = float(np.where(matter, gaps, -np.inf).max())
-        if largest > self._threshold:
-            matter = matter & (gaps + FOCUS * errors >= largest)
-        return tuple(np.flatnonzero(matter.any(axis=(0, 1)) | matter.any(axis=(0, 2))).tolist())
+        return promising(promise_of(gaps + FOCUS * errors, self._compared), limit, above, leader)
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""

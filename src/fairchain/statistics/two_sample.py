@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.statistics.e_values import Floats
-from fairchain.statistics.intervals import clopper_pearson
+from fairchain.statistics.intervals import clopper_pearson_bound
 from fairchain.statistics.tally import Counts
 
 # Steps in which the product of the two p-values is divided between them.
@@ -54,6 +54,7 @@ class Combination:
     levels: tuple[float, ...]
 
     @staticmethod
+    @lru_cache(maxsize=64)
     def at(alpha: float) -> Combination:
         """Return the combination that fails with probability alpha."""
         return Combination(tuple(combined_level(alpha, weight) for weight in WEIGHTS))
@@ -64,28 +65,34 @@ class Combination:
         The weight depends on the two sizes alone: it is the best one where both counts are about normal and have the
         same variance.
         """
+        own, others = self.of_kinds
+        kinds = self.kinds(first, second)
+        return own[kinds], others[kinds]
+
+    @property
+    def of_kinds(self) -> tuple[Floats, Floats]:
+        """The exponents of both groups, by the kind of a pair: its weight, and whether the first group is larger."""
+        levels = np.array(self.levels)
+        larger = levels / np.array(WEIGHTS)
+        return np.concatenate([levels, larger]), np.concatenate([larger, levels])
+
+    def kinds(self, first: Counts, second: Counts) -> NDArray[np.intp]:
+        """Return the kind of each pair of sizes, an index into `of_kinds`."""
         ratio = np.minimum(first, second) / np.maximum(first, second)
-        levels, weights = np.array(self.levels), np.array(WEIGHTS)
-        best = (levels * (1 + ratio[..., None] / weights)).argmin(axis=-1)
-        smaller, larger = levels[best], levels[best] / weights[best]
-        return np.where(first > second, larger, smaller), np.where(first > second, smaller, larger)
+        best: NDArray[np.intp] = (np.array(self.levels) * (1 + ratio[..., None] / np.array(WEIGHTS))).argmin(axis=-1)
+        kinds: NDArray[np.intp] = best + len(WEIGHTS) * (first > second)
+        return kinds
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """Bounds of some rates at the levels of some of the steps, (rates, levels) each."""
+def _rate_bounds(trials: Counts, successes: Counts, exponents: Floats, steps: int = STEPS, *, upper: bool) -> Floats:
+    """Return (rates, levels): upper (or lower) bounds of some rates at the levels of the steps.
 
-    low: Floats
-    high: Floats
-
-    @classmethod
-    def of(cls, trials: Counts, successes: Counts, exponents: Floats, steps: int = STEPS) -> _Grid:
-        """Compute each count once, however many groups have it; `exponents` are -ln of the first level of each."""
-        each = np.stack([trials, successes, exponents], axis=1)
-        counts, place = np.unique(each, axis=0, return_inverse=True)
-        levels = np.exp(-counts[:, 2:] * np.linspace(1.0, 0.0, steps + 1))
-        low, high = clopper_pearson(counts[:, 1:2], counts[:, :1], 2 * np.minimum(levels, 1.0))
-        return cls(low[place.ravel()], high[place.ravel()])
+    `exponents` are -ln of the first level of each rate. Each count is computed once, however many groups have it.
+    """
+    each = np.stack([trials, successes, exponents], axis=1)
+    counts, place = np.unique(each, axis=0, return_inverse=True)
+    levels = np.minimum(np.exp(-counts[:, 2:] * np.linspace(1.0, 0.0, steps + 1)), 1.0)
+    return clopper_pearson_bound(counts[:, 1:2], counts[:, :1], levels, upper=upper)[place.ravel()]
 
 
 def two_sample_bounds(
@@ -102,19 +109,27 @@ def two_sample_bounds(
     measure, alpha
         "difference" for p_i - p_j, "ratio" for 1 - p_j / p_i; and how often a bound may fail.
     """
-    below, above = np.empty((2, len(pairs)))
+    below, above = (_gap_bounds(trials, successes, pairs, measure, alpha, upper=upper) for upper in (False, True))
+    return below, above
+
+
+def _gap_bounds(
+    trials: Counts, successes: Counts, pairs: NDArray[np.intp], measure: str, alpha: float, *, upper: bool
+) -> Floats:
+    """Return the upper (or lower) bounds alone."""
+    found = np.empty(len(pairs))
     combination = Combination.at(alpha)
     for start in range(0, len(pairs), PAIRS_AT_ONCE):
         part = slice(start, start + PAIRS_AT_ONCE)
         outcome, i, j = pairs[part].T
         own, others = combination.exponents(trials[i], trials[j])
-        one = _Grid.of(trials[i], successes[outcome, i], own)
-        two = _Grid.of(trials[j], successes[outcome, j], others)
+        one = _rate_bounds(trials[i], successes[outcome, i], own, upper=upper)
+        two = _rate_bounds(trials[j], successes[outcome, j], others, upper=not upper)
         # A step from one level of the first rate to the next gives the second rate what is left of the product; taking
         # each rate at its worst within the step errs on the safe side.
-        above[part] = _gap(one.high[:, :-1], two.low[:, -2::-1], measure, 0.0).max(axis=-1)
-        below[part] = _gap(one.low[:, :-1], two.high[:, -2::-1], measure, -np.inf).min(axis=-1)
-    return below, above
+        gaps = _gap(one[:, :-1], two[:, -2::-1], measure, 0.0 if upper else -np.inf)
+        found[part] = gaps.max(axis=-1) if upper else gaps.min(axis=-1)
+    return found
 
 
 # Steps of a first look, which divides pairs into those that can matter and those that cannot.
@@ -131,7 +146,7 @@ def largest_bound(
 
     def refine(pairs: NDArray[np.intp]) -> None:
         nonlocal best
-        best = max(best, float(two_sample_bounds(trials, successes, pairs, measure, alpha)[upper].max(initial=-np.inf)))
+        best = max(best, float(_gap_bounds(trials, successes, pairs, measure, alpha, upper=upper).max(initial=-np.inf)))
 
     distinct = _distinct(trials, successes, compared)
     looks = _looks(trials, successes, distinct, measure, alpha, lambda: best - SLACK, upper=upper)
@@ -158,21 +173,53 @@ def _distinct(trials: Counts, successes: Counts, compared: NDArray[np.bool_]) ->
     return found
 
 
-def lower_beyond(
-    trials: Counts, successes: Counts, compared: NDArray[np.bool_], measure: str, alpha: float, limit: Fraction
+def bounds_beyond(
+    trials: Counts,
+    successes: Counts,
+    compared: NDArray[np.bool_],
+    measure: str,
+    alpha: float,
+    limit: Fraction,
+    *,
+    upper: bool,
 ) -> NDArray[np.intp]:
-    """Return the compared pairs, (pairs, 3), whose lower bound is above the limit."""
+    """Return the compared pairs, (pairs, 3), whose upper (or lower) bound is above the limit."""
     found = [np.empty((0, 3), np.intp)]
-    looks = _looks(trials, successes, compared, measure, alpha, lambda: float(limit) - SLACK, upper=False)
+    looks = _looks(trials, successes, compared, measure, alpha, lambda: float(limit) - SLACK, upper=upper)
     for pairs, at_least, at_most in looks:
         above = at_least > float(limit) + SLACK
         unsure = np.flatnonzero(~above & (at_most > float(limit) - SLACK))
         above[unsure] = [
-            gap > limit for gap in two_sample_bounds(trials, successes, pairs[unsure], measure, alpha)[0].tolist()
+            gap > limit for gap in _gap_bounds(trials, successes, pairs[unsure], measure, alpha, upper=upper).tolist()
         ]
         found.append(pairs[above])
     every = np.concatenate(found)
     return every[np.lexsort(every.T[::-1])]
+
+
+class _CoarseBounds:
+    """Bounds at the levels of a first look, computed once for each count, whatever group and outcome have it."""
+
+    def __init__(self, trials: Counts, successes: Counts) -> None:
+        each = np.stack([np.broadcast_to(trials, successes.shape).ravel(), successes.ravel()], axis=1)
+        self._counts, place = np.unique(each, axis=0, return_inverse=True)
+        self._place = place.reshape(successes.shape)
+        self._known: dict[tuple[float, bool], tuple[NDArray[np.bool_], Floats]] = {}
+
+    def of(self, outcome: int, groups: NDArray[np.intp], exponent: float, *, upper: bool) -> Floats:
+        """Return (groups, levels): upper (or lower) bounds of the rates of some groups."""
+        if (exponent, upper) not in self._known:
+            size = len(self._counts)
+            self._known[exponent, upper] = np.zeros(size, bool), np.empty((size, COARSE + 1))
+        known, every = self._known[exponent, upper]
+        wanted = self._place[outcome, groups]
+        new = np.unique(wanted[~known[wanted]])
+        if len(new):
+            trials, successes = self._counts[new].T
+            every[new] = _rate_bounds(trials, successes, np.full(len(new), exponent), COARSE, upper=upper)
+            known[new] = True
+        found: Floats = every[wanted]
+        return found
 
 
 def _looks(
@@ -192,16 +239,18 @@ def _looks(
     pair is beyond the group with the highest and the group with the lowest rate in every step.
     """
     worst, gap = np.maximum if upper else np.minimum, partial(_gap, at_zero=0.0 if upper else -np.inf)
-    own, others = Combination.at(alpha).exponents(trials[:, None], trials[None, :])
+    combination = Combination.at(alpha)
+    kinds = combination.kinds(trials[:, None], trials[None, :])
+    bounds = _CoarseBounds(trials, successes)
+    exponents = list(zip(*(each.tolist() for each in combination.of_kinds), strict=True))
     for outcome, pairs in enumerate(compared):
-        for one, other in np.unique(np.stack([own[pairs], others[pairs]], axis=1), axis=0).tolist():
-            those = pairs & (own == one) & (others == other)
+        # Not by sorting the exponents: with many groups that would take longer than all the rest.
+        found = np.flatnonzero(np.bincount(kinds[pairs], minlength=len(exponents))).tolist()
+        for kind in sorted(found, key=exponents.__getitem__):
+            those, (one, other) = pairs & (kinds == kind), exponents[kind]
             first, second = np.flatnonzero(those.any(axis=1)), np.flatnonzero(those.any(axis=0))
-            grid, grid_of_second = (
-                _Grid.of(trials[used], successes[outcome, used], np.full(len(used), exponent), COARSE)
-                for used, exponent in ((first, one), (second, other))
-            )
-            more, less = (grid.high, grid_of_second.low) if upper else (grid.low, grid_of_second.high)
+            more = bounds.of(outcome, first, one, upper=upper)
+            less = bounds.of(outcome, second, other, upper=not upper)
             last = COARSE - 1 if upper else COARSE
             most = worst.reduce([gap(more[:, s].max(), less[:, last - s].min(), measure) for s in range(COARSE)])
             if most < floor():

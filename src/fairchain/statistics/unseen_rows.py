@@ -1,4 +1,4 @@
-"""Answers about a table of which only some rows were evaluated: the run was stopped, or its budget was spent.
+"""Answers about a table whose rows were evaluated only in part: the run was stopped, or its budget was spent.
 
 The rows that were seen are the first of all rows in a random order. What they say about the others depends on who
 decided when to stop (docs/mathematics.md, "Rows that were not evaluated").
@@ -143,7 +143,7 @@ def _most(found: int, drawn: int, rows: int, level: float) -> int:
 
 
 def _at_most(found: int, drawn: int, rows: int, successes: int) -> float:
-    """Return P(S <= found) of a hypergeometric S: `drawn` of `rows`, of which `successes` are successes."""
+    """Return P(S <= found) of a hypergeometric S: `drawn` of `rows`, among them `successes` successes."""
     counts = np.arange(max(0, drawn - (rows - successes)), min(found, drawn, successes) + 1)
 
     def choose(n: int, k: NDArray[np.int64]) -> Floats:

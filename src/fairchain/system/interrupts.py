@@ -1,4 +1,4 @@
-"""Ctrl-C (SIGINT): an exception that never unwinds an import, and a first one that only asks a loop to end.
+"""Ctrl-C (SIGINT): an exception that never unwinds an import, and a first one that only tells a loop to end.
 
 An exception inside an import leaves modules half made, and packages turn it into errors of their own (numpy into an
 ImportError, a class body into a RuntimeError). `Interrupts` waits until the import is over.

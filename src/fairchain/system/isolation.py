@@ -223,7 +223,7 @@ def _messages(stream: IO[bytes]) -> Iterator[tuple[str, Any]]:
 
 
 def answer() -> None:
-    """Do what `isolated` asks for on standard input; runs in the new process."""
+    """Run the call that `isolated` writes to standard input; this is the new process."""
     import pickle
 
     from fairchain.errors import ModelError

@@ -17,7 +17,7 @@ from fairchain.spec.properties import in_own_unit
 from fairchain.statistics import Decision, Inference, Interval
 from fairchain.statistics.intervals import Floats
 from fairchain.statistics.rules import Leader
-from fairchain.statistics.tally import Counts
+from fairchain.statistics.tally import Counts, Tally
 from fairchain.verification.progress import Report
 from fairchain.verification.record import Witness
 from fairchain.verification.verdict import Evidence
@@ -59,6 +59,8 @@ class Answer:
         Rows of a table that the question is about, and that were evaluated or not.
     witnesses
         Counterfactual pairs.
+    tally
+        The counts of all rounds, where inputs were sampled.
     """
 
     engine: str
@@ -82,6 +84,7 @@ class Answer:
     seen: int
     unseen: int
     witnesses: tuple[Witness, ...]
+    tally: Tally | None = None
 
 
 class AnswerEngine(Protocol):
@@ -111,6 +114,7 @@ def answer_from(
     witnesses: tuple[Witness, ...],
     ratio: float | None = None,
     exact_gap: Fraction | None = None,
+    tally: Tally | None = None,
 ) -> Answer:
     """Return the answer with every number that the statistics give; `ratio` is its estimate without rounding."""
     low, high = found.probabilities()
@@ -136,4 +140,5 @@ def answer_from(
         tried=tried,
         stopped=stopped,
         witnesses=witnesses,
+        tally=tally,
     )

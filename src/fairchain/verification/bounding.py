@@ -44,8 +44,8 @@ LEAST_BOXES, STEP = 64, 0.1
 PATIENCE, FIRST_FORECAST = 2**16, 2**9
 # A new stratum begins when the open probability, times the cost of a round, has fallen to this part of the last one's.
 NEW_STRATUM = 0.9
-# While nothing is decided, halving takes at most as long as sampling, and this part of it if it gains nothing.
-EXPLORED = 0.05
+# While nothing is decided, halving may set the run back by this part of what plain sampling would know for its cost.
+EXPLORED = 0.04
 # Measured costs in plain evaluations of the network: of a box, for each evaluation that its multiplications would make,
 # and besides; and of drawing a round in open boxes, besides its evaluations.
 OVERHEAD, PER_BOX, PER_DRAW = 16, 120, 5
@@ -123,6 +123,8 @@ class BoundingRun:
         # Evaluations that bounding one box costs, and what each kind of work has cost so far.
         self._cost = bounds.linear.cost * OVERHEAD + PER_BOX
         self._halving_cost, self._sampling_cost = 0.0, 1.0
+        # Evaluations of a plain run that would tell as much as the rounds so far.
+        self.worth = 1.0
         self._gain = math.inf
         self._bound()
 
@@ -177,18 +179,38 @@ class BoundingRun:
     def _wants_halving(self, left: int) -> bool:
         """Return whether halving boxes is forecast to narrow the interval more than sampling, for the same cost.
 
-        The squared width of the interval is about proportional to the open probability, and to one over the rounds.
+        The squared width of the interval is about proportional to the open probability, and to one over the rounds. A
+        run may be stopped at any time, so halving is an investment that is limited by what the rounds so far are worth
+        more than as many plain ones.
         """
         if self.rule.decision is not Decision.UNDECIDED or not self._sampling or left <= 0:
             return True
-        if self._halving_cost <= EXPLORED * self._sampling_cost:
-            return True
-        return self._halving_cost <= self._sampling_cost <= self._gain * self._sampling_cost**2
+        if not self._halving_cost:
+            return True  # the first step costs next to nothing
+        if self.worth < (1 - EXPLORED) * (self.cost + self._step_cost):
+            return False
+        explored = self._halving_cost <= EXPLORED * self._sampling_cost
+        return explored or self._gain * self._sampling_cost >= 1
+
+    @property
+    def cost(self) -> float:
+        """What the run has cost so far, in evaluations of the network."""
+        return self._halving_cost + self._sampling_cost
+
+    @property
+    def _step(self) -> int:
+        """Boxes that the next step halves."""
+        return max(LEAST_BOXES, int(STEP * len(self.partition.open)))
+
+    @property
+    def _step_cost(self) -> float:
+        """What the next step costs, at most: both halves of every box, as each protected value."""
+        return 2.0 * min(self._step, len(self.partition.open)) * len(self.space.weights[0]) * self._cost
 
     def halve(self) -> bool:
         """Halve some open boxes; return whether there were any."""
         before, bounded = self.partition.open_mass, self.partition.boxes
-        if not self.partition.refine(max(LEAST_BOXES, int(STEP * len(self.partition.open)))):
+        if not self.partition.refine(self._step):
             self._gain = 0.0
             return False
         spent = max(1, self.partition.boxes - bounded) * self._cost
@@ -234,7 +256,7 @@ class BoundingRun:
 
     def _batch(self, plan: BatchPlan, rounds: int) -> Tally:
         comparison = self.case.comparison
-        subgroups = comparison.asks(plan.groups)
+        subgroups = comparison.evaluated(plan.groups)
         if self._sampled is None:
             batch = self._sampler.run(self._chunk, rounds, plan.groups, self._halted)
             self._chunk += batch.chunks
@@ -250,6 +272,7 @@ class BoundingRun:
             cost = len(subgroups) + PER_DRAW
         self.evaluations += rounds * len(subgroups)
         self._sampling_cost += rounds * cost
+        self.worth += rounds * len(subgroups) / self.rule.strata[-1].mass
         return Tally.of_batch(rounds, together, plan.groups, len(comparison.counted))
 
     def _labels_of(self, rounds: int, subgroups: Sequence[int]) -> tuple[NDArray[np.integer], Floats]:

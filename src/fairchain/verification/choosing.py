@@ -21,7 +21,8 @@ from fairchain.spec import CategoryFeature, Feature, ProbabilityFormula, Spec, T
 from fairchain.spec.properties import limit_of
 from fairchain.spec.schema import BayesNetwork, Marginals, Uniform
 from fairchain.spec.validate import may_count, no_bounds
-from fairchain.statistics import Decision, Rule
+from fairchain.statistics import DIFFERENCE, Decision, Rule
+from fairchain.statistics.e_values import rounds_to_go
 from fairchain.verification.answers import Answer, AnswerEngine
 from fairchain.verification.progress import Report
 from fairchain.verification.sampling import SamplingEngine
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 NOT_CONTINUED = (
     "checkpoint: only an enumeration or sampling can be continued; choose one by --engine (engine = ... in [guarantee])"
+)
+CHECKPOINT_NEEDS_FILE = (
+    "checkpoint: needs a model that is a file, since a function may have changed meanwhile; answers of a service or of "
+    "Python code are kept by --journal (journaled, or journal=... of a Service)"
 )
 # So many evaluations are made at once: they take a few milliseconds.
 FEW_EVALUATIONS = 2048
@@ -56,7 +61,7 @@ def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = N
         if guarantee.engine not in ("enumeration", "sampling") or isinstance(case.spec.population, Table):
             raise SpecError(NOT_CONTINUED)
         if not case.model_sha256:
-            raise ModelError("checkpoint: needs a model that is a file, since a function may have changed meanwhile")
+            raise ModelError(CHECKPOINT_NEEDS_FILE)
     if isinstance(case.spec.population, Table):
         from fairchain.verification.counting import CountingEngine
 
@@ -81,17 +86,17 @@ def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = N
 
 def _few_axes(spec: Spec) -> bool:
     """Return whether branch and bound may prove an answer: few features beside the protected ones, all independent."""
-    asked = [feature for feature in spec.features if feature.model_input and feature.name not in spec.protected]
-    return not no_bounds(spec) and spec.guarantee.epsilon is None and len(asked) <= MOST_AXES
+    drawn = [feature for feature in spec.features if feature.model_input and feature.name not in spec.protected]
+    return not no_bounds(spec) and spec.guarantee.epsilon is None and len(drawn) <= MOST_AXES
 
 
 def fewest_evaluations(spec: Spec) -> float:
-    """Return about how many evaluations an enumeration takes; infinite where a feature is a real number.
+    """Return about how many evaluations an enumeration takes; infinite for real features and random models.
 
     It takes microseconds: features that the network ignores without being declared so, and values that a population
     does not have, are not known yet, so that the true number may be smaller.
     """
-    if not isinstance(spec.population, Uniform | Marginals | BayesNetwork):
+    if not isinstance(spec.population, Uniform | Marginals | BayesNetwork) or not spec.model.deterministic:
         return inf
     needed = set(spec.protected)
     if spec.property.given is not None:
@@ -125,12 +130,12 @@ def _codes(feature: Feature) -> float:
 def fewest_rounds(spec: Spec) -> float:
     """Return how many rounds a FAIR verdict takes at least where no round shows a difference.
 
-    The wealth of the largest stake then grows by the factor 1 + 0.97 c/(1 - c) in each round, and must reach 2/delta.
+    No measure grows faster than a difference does.
     """
     limit = float(limit_of(spec))
     if limit <= 0:
         return inf
-    return log(2 / spec.guarantee.delta) / log(1 + 0.97 * limit / (1 - limit))
+    return float(rounds_to_go(0.0, [0, 1, 0], DIFFERENCE.against_at_least(limit), log(2 / spec.guarantee.delta)))
 
 
 @dataclass

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,6 +23,7 @@ from fairchain.executors import Workers
 from fairchain.models import Model
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.base import decide
+from fairchain.models.journal import StoppedError
 from fairchain.models.onnx.decision import WORDS, words_that_change
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations.streams import decision_words
@@ -52,7 +53,7 @@ ALONE_PER_CALL = 256
 SECONDS_PER_CALL = 0.5
 MOST_PER_CALL = 32768
 NO_LABELS: NDArray[np.integer] = np.empty((1, 0), np.int64)
-GROUP_ROWS = (
+GROUP_WITHOUT_ROWS = (
     '{source}: group "{empty}"{more} has 0 of the {values_count:,} rows{given}; remove it from the groups of its '
     "[[feature]], or leave small groups out: min_size = 30 in [property]"
 )
@@ -159,7 +160,9 @@ def _witnesses(case: Case, found: RowCounts, inference: RowsAnswer) -> tuple[Wit
     comparison, rows = case.comparison, case.rows
     assert rows is not None
     if not _is_swapped(case):
-        return changed_rows(case.spec, comparison, rows.values[found.rows], found.labels)
+        # Rows that were evaluated as they are show no change.
+        individual = comparison.individual
+        return changed_rows(case.spec, comparison, rows.values[found.rows], found.labels) if individual else ()
     if not found.labels.size:
         return ()
     shown = _shown(case)
@@ -225,7 +228,9 @@ def count_rows(
         more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
         given = f' for which property.given "{case.spec.property.given}" holds' if case.spec.property.given else ""
         raise DataError(
-            GROUP_ROWS.format(source=rows.source, empty=empty[0], more=more, values_count=len(rows.values), given=given)
+            GROUP_WITHOUT_ROWS.format(
+                source=rows.source, empty=empty[0], more=more, values_count=len(rows.values), given=given
+            )
         )
     needed = seen = np.flatnonzero(np.any([mask for _, mask in columns], axis=0))
     known, classes = rows.recorded if decisions is None else decisions, len(case.spec.model.labels)
@@ -263,15 +268,8 @@ def count_rows(
     ]
     successes = np.array(counted).T.astype(np.int64)
     trials = np.array([rows.sizes(mask) for mask in masks], np.int64)
-    return RowCounts(
-        counts=SubgroupCounts(trials, successes, weights),
-        totals=totals,
-        labels=labels[None, seen],
-        rows=seen,
-        evaluations=0 if known is not None else len(seen),
-        seen=tuple(sorted(labels_in(labels[seen]))),
-        unseen=len(needed) - len(seen),
-    )
+    found = _row_counts(SubgroupCounts(trials, successes, weights), totals, needed, seen, labels[None, seen])
+    return found if known is None else replace(found, evaluations=0)
 
 
 def rows_at(values: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -359,15 +357,19 @@ def _changes(
         possible = _possible(np.diff(answers, axis=2, prepend=0).reshape(-1, answers.shape[2]))
         return RowCounts(counts, totals, NO_LABELS, rows, groups * len(rows), possible)
     changes = comparison.fold(answers).sum(axis=1, dtype=np.int64)
-    return RowCounts(
-        counts=SubgroupCounts(trials, changes[None]),
-        totals=totals,
-        labels=answers,
-        rows=rows,
-        evaluations=answers.size,
-        seen=tuple(sorted(labels_in(answers))),
-        unseen=len(needed) - len(rows),
-    )
+    return _row_counts(SubgroupCounts(trials, changes[None]), totals, needed, rows, answers)
+
+
+def _row_counts(
+    counts: SubgroupCounts,
+    totals: NDArray[np.int64],
+    needed: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    labels: NDArray[np.integer],
+) -> RowCounts:
+    """Return the counts of rows with these labels, (evaluations of each, rows); `needed` are all that matter."""
+    seen = tuple(sorted(labels_in(labels)))
+    return RowCounts(counts, totals, labels, rows, labels.size, seen, len(needed) - len(rows))
 
 
 def _count_swapped(case: Case, evaluation: _Evaluation) -> RowCounts:
@@ -414,15 +416,7 @@ def _count_swapped(case: Case, evaluation: _Evaluation) -> RowCounts:
     counted = [np.bincount(answers[place][of(rows, truth)], minlength=classes) for place, truth in columns]
     successes = np.array(counted).T[list(comparison.outcomes)].astype(np.int64)
     trials = np.array([np.count_nonzero(of(rows, truth)) for _, truth in columns], np.int64)
-    return RowCounts(
-        counts=SubgroupCounts(trials, successes, weights),
-        totals=totals,
-        labels=answers,
-        rows=rows,
-        evaluations=answers.size,
-        seen=tuple(sorted(labels_in(answers))),
-        unseen=len(needed) - len(rows),
-    )
+    return _row_counts(SubgroupCounts(trials, successes, weights), totals, needed, rows, answers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -482,7 +476,7 @@ class _Evaluation:
         while done < most and not cancelled():
             if isinstance(model, FunctionModel):
                 size = self._size(model, times, most - done)
-                together = 4 if model.thread_safe and not self.workers.remote else 1
+                together = 4 if model.thread_safe and not self.workers.remote and not model.costly else 1
                 # Where other processes answer, what a call takes here includes their start.
                 size = int(self.workers.batch((most - done) * times, 2 * SECONDS_PER_CALL) / times) or size
             else:
@@ -492,9 +486,9 @@ class _Evaluation:
                 results = self._asked(model, read, parts)
             else:
                 results = self.workers.map(read, parts, sizes=[len(each.rows) for each in parts], halted=cancelled)
-            for each, labels in zip(parts, results, strict=False):
+            for labels in _until_stopped(results, read, parts):
                 found.append(labels)
-                done += len(each.rows)
+                done += labels.shape[1]
                 if self.progress is not None:
                     self.progress(done * times, len(rows) * times)
         grouped = self.case.rows is not None and self.case.rows.repeats is not None
@@ -514,7 +508,7 @@ class _Evaluation:
         return left if model.local and left < 2 * size else size
 
     def _asked(self, model: FunctionModel, read: RowReader, parts: Sequence[RowPart]) -> Iterator[NDArray[np.integer]]:
-        """Yield the labels of parts from a function that is asked for each distinct row once."""
+        """Yield the labels of parts from a function that is called once for each distinct row."""
         with model.spread_over(self.workers):
             for part in parts:
                 yield read(part)
@@ -527,6 +521,21 @@ class _Evaluation:
         # Never a chosen seed: decisions about the rows of a sample must not be drawn until they suit.
         seed = derive_seed(self.case.spec, model.sha256, self.case.data_sha256)
         return decision_words(seed, 0, len(self.case.rows.values))
+
+
+def _until_stopped(
+    results: Iterator[NDArray[np.integer]], read: RowReader, parts: Sequence[RowPart]
+) -> Iterator[NDArray[np.integer]]:
+    """Yield results until a slow model is stopped, which sets `cancel` too; then what it has answered of a part."""
+    done = 0
+    try:
+        for labels in results:
+            yield labels
+            done += 1
+    except StoppedError:
+        known = read.answered(parts[done])
+        if known.shape[1]:
+            yield known
 
 
 @dataclass(frozen=True, eq=False)
@@ -566,10 +575,19 @@ class RowReader:
     times: int
     with_probabilities: bool
 
+    def answered(self, part: RowPart) -> NDArray[np.integer]:
+        """Return what a slow model has decided about the first rows of a part before it was stopped."""
+        if not isinstance(self.model, FunctionModel) or self.times > 1 or self.model.drawn:
+            return np.empty((self.times, 0), np.int64)
+        return self.model.answered(self._values(part))[None]
+
+    def _values(self, part: RowPart) -> NDArray[Any]:
+        values = part.show(part.rows)
+        return values.astype(getattr(self.model, "dtype", values.dtype), copy=False)
+
     def __call__(self, part: RowPart) -> NDArray[np.integer]:
         """Return what the model decides about some rows."""
-        values = part.show(part.rows)
-        values = values.astype(getattr(self.model, "dtype", values.dtype), copy=False)
+        values = self._values(part)
         if self.with_probabilities:
             ends = self.model.ends(values)
             check_alone(self.model, values, ends, part.batch, ALONE_PER_CALL)

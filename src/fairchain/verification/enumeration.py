@@ -12,10 +12,11 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from dataclasses import replace as replace_field
+from functools import partial
 from importlib.metadata import version
 from math import prod
 from pathlib import Path
@@ -35,19 +36,19 @@ from fairchain.input_space import TILE, InputSpace, Shown, input_space
 from fairchain.models import Model
 from fairchain.models.onnx.decision import WORDS, words_that_change
 from fairchain.models.tiles import Tile
-from fairchain.populations.finite import Factor
 from fairchain.prepare import Case
 from fairchain.spec.conditions import predicate_of
 from fairchain.spec.properties import in_own_unit, limit_of
 from fairchain.spec.seeds import meaning_of
 from fairchain.statistics import Decision, Interval
 from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
+from fairchain.system.work_record import ANOTHER_WRITER, WorkRecord, work_record
 from fairchain.verification.answers import Answer, answer_from
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import Witness
 from fairchain.verification.sampler import labels_in
+from fairchain.verification.tile_weights import TileWeights
 from fairchain.verification.witnesses import WITNESSES, changed_points
-from fairchain.verification.work_record import ANOTHER_WRITER, WorkRecord, work_record
 
 # A segment has at least so many evaluations, and a run at most so many segments, which a certificate lists.
 SEGMENT_EVALUATIONS, MOST_SEGMENTS = 2**18, 1024
@@ -63,150 +64,10 @@ SEARCHED_BLOCKS = 8
 LOOKS, LOOKED_PAIRS, FIRST_LOOK = 16, 2**16, 2**22
 # Seconds between two reports of progress.
 REPORT_EVERY = 0.2
-# Vectors of weights that are kept: a vector has a number for each point of a tile.
-MOST_VECTORS = 128
-# Sums of whole numbers below this are exact in double precision, in whatever order they are added.
-EXACT = 2**53
-
-
-# A factor as an array with its outer columns first, and the places of these among all outer columns.
-Arranged = tuple[NDArray[Any], tuple[int, ...]]
 BUDGET_TOO_SMALL = (
     "guarantee.budget.evaluations: {allowed:,} are not enough for the {evaluations:,} evaluations of an enumeration; "
     "allow more, or leave guarantee.engine out"
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Vector:
-    """The weights of the points of a tile but for a common factor.
-
-    `digits` are the weights in some base, the lowest digit first, in double precision, such that every sum of them is
-    exact; None where all weights are 1. `possible` says which weights are not 0, None if all are.
-    """
-
-    digits: tuple[NDArray[np.float64], ...] | None
-    base: int
-    total: int
-    count: int
-    possible: NDArray[np.bool_] | None
-
-    @classmethod
-    def of(cls, weights: NDArray[Any]) -> Vector:
-        """Return the vector of an array of whole numbers."""
-        size = max(weights.size, 1)
-        count = int(np.count_nonzero(weights))
-        possible = None if count == weights.size else np.asarray(weights > 0)
-        if bool((weights == 1).all()):
-            return cls(None, 1, weights.size, count, None)
-        base = 1 << (EXACT // size).bit_length() - 1
-        digits = []
-        left = weights.astype(object)
-        while left.any():
-            digits.append((left % base).astype(np.float64))
-            left //= base
-        total = sum(int(digit.sum()) * base**place for place, digit in enumerate(digits))
-        return cls(tuple(digits), base, total, count, possible)
-
-    def by_label(self, labels: NDArray[np.integer], classes: int) -> list[int]:
-        """Return the weight of the points that got each label."""
-        if self.digits is None:
-            if classes == 2:
-                ones = int(np.count_nonzero(labels))
-                return [self.total - ones, ones]
-            found: list[int] = np.bincount(labels, minlength=classes).tolist()
-            return found
-        sums = [0] * classes
-        for place, digit in enumerate(self.digits):
-            unit = self.base**place
-            if classes == 2:
-                sums[1] += int(np.dot(labels.astype(np.float64), digit)) * unit
-            else:
-                for label, each in enumerate(np.bincount(labels, weights=digit, minlength=classes).tolist()):
-                    sums[label] += int(each) * unit
-        if classes == 2:
-            sums[0] = self.total - sums[1]
-        return sums
-
-    def by_share(self, shares: NDArray[np.int64]) -> list[int]:
-        """Return the weighted sums of whole numbers of each point, (points, numbers), exactly."""
-        if self.digits is None:
-            found: list[int] = shares.sum(axis=0).tolist()
-            return found
-        sums = [0] * shares.shape[1]
-        for place, digit in enumerate(self.digits):
-            weighted = digit.astype(np.int64).astype(object) @ shares.astype(object)
-            sums = [one + int(other) * self.base**place for one, other in zip(sums, weighted.tolist(), strict=True)]
-        return sums
-
-
-class TileWeights:
-    """The weights of a tile's points for each choice of the other columns, from the factors of one measure.
-
-    Parameters
-    ----------
-    factors
-        Of the whole space.
-    inner, outer
-        The columns of the tile, and those that are set for a block, protected ones too.
-    sizes
-        How many values each column has.
-    """
-
-    def __init__(
-        self, factors: Sequence[Factor], inner: Sequence[int], outer: Sequence[int], sizes: Sequence[int]
-    ) -> None:
-        self._shape = tuple(sizes[column] for column in inner) or (1,)
-        self._kept: dict[tuple[int, ...], Vector] = {}
-        self._lock = threading.Lock()
-        # Factors without a column of the tile multiply a whole block.
-        plain = [factor for factor in factors if not set(factor.columns) & set(inner)]
-        self._scales = [self._arranged(factor, (), outer, object) for factor in plain]
-        mixed = [factor for factor in factors if set(factor.columns) & set(inner)]
-        self._depends = tuple(
-            place for place, column in enumerate(outer) if any(column in factor.columns for factor in mixed)
-        )
-        most = prod(int(factor.weights.max()) for factor in mixed)
-        self._dtype: Any = np.int64 if most < 2**62 else object
-        self._mixed = [self._arranged(factor, inner, outer, self._dtype) for factor in mixed]
-
-    @staticmethod
-    def _arranged(factor: Factor, inner: Sequence[int], outer: Sequence[int], dtype: Any) -> Arranged:
-        """Return a factor with its outer columns first, then an axis for each column of the tile, and their places."""
-        first = [axis for axis, column in enumerate(factor.columns) if column in outer]
-        last = [factor.columns.index(column) for column in inner if column in factor.columns]
-        # A column that is neither has one value left.
-        single = [axis for axis in range(len(factor.columns)) if axis not in first + last]
-        weights = factor.weights.transpose(first + last + single)
-        shape = [factor.weights.shape[axis] for axis in first]
-        shape += [
-            factor.weights.shape[factor.columns.index(column)] if column in factor.columns else 1 for column in inner
-        ]
-        places = tuple(outer.index(column) for column in factor.columns if column in outer)
-        return weights.reshape(shape).astype(dtype), places
-
-    def at(self, chosen: Sequence[int], strip: int) -> tuple[int, Vector]:
-        """Return the common factor and the weights of a tile, where outer columns have these values.
-
-        Of a tile of one long column, those of a strip.
-        """
-        scale = 1
-        for weights, places in self._scales:
-            scale *= int(weights.item(*(chosen[place] for place in places)))
-        key = (strip, *(chosen[place] for place in self._depends))
-        vector = self._kept.get(key)
-        if vector is None:
-            rows = slice(strip * TILE, (strip + 1) * TILE)
-            found = np.ones(self._shape, np.int64).astype(self._dtype)[..., rows]
-            for factor, places in self._mixed:
-                part = factor[tuple(chosen[place] for place in places)]
-                found = found * (part[..., rows] if part.shape[-1] > 1 else part)
-            vector = Vector.of(found.reshape(-1))
-            with self._lock:
-                if len(self._kept) >= MOST_VECTORS:
-                    self._kept.pop(next(iter(self._kept)))
-                self._kept[key] = vector
-        return scale, vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +103,7 @@ class Enumerator:
         self.strips = -(-inputs.tile_points // TILE)
         self.blocks = prod(self._sizes) * self.strips
         columns = (*self._outer, *inputs.protected)
-        self._weights = [TileWeights(each, self._inner, columns, space.sizes) for each in space.measures]
+        self._weights = [TileWeights(each, self._inner, columns, space.sizes, TILE) for each in space.measures]
         self._own = threading.local()
         # Where labels are drawn every weight is counted in words: so many for a label as its probability has.
         self.unit = WORDS if model.drawn else 1
@@ -316,12 +177,8 @@ class Enumerator:
         scale, vector = self._weights[-1].at((*self._digits(block), *shown.indices), block % self.strips)
         return vector.possible if scale else np.zeros(self.rows(block), bool)
 
-    def segment(self, part: tuple[int, int]) -> Segment:
-        """Evaluate a unit of work: (first block, how many)."""
-        return self.run(*part)
-
     def run(self, first: int, blocks: int) -> Segment:
-        """Evaluate some blocks, fewer if the run is halted meanwhile."""
+        """Evaluate some blocks, fewer at the end of the space or if the run is halted meanwhile."""
         inputs, comparison = self._inputs, self._case.comparison
         outcomes = comparison.rows
         sums = [[[0] * (1 + len(outcomes)) for _ in inputs.parts] for _ in self._weights]
@@ -329,7 +186,7 @@ class Enumerator:
         seen: set[int] = set()
         points = evaluations = 0
         count = self._changes if inputs.individual else self._rates
-        for block in range(first, first + blocks):
+        for block in range(first, min(first + blocks, self.blocks)):
             if block > first and self._halted():
                 break
             evaluations += count(block, sums, trials, seen)
@@ -434,9 +291,10 @@ class EnumerationEngine:
                 _restore(run, record, self.checkpoint)
             first = run.segments
             if first < count and not run.settled:
-                blocks = range(first * size, enumerator.blocks, size)
-                parts = [(block, min(size, enumerator.blocks - block)) for block in blocks]
-                segments = workers.map(enumerator.segment, parts, halted=lambda _seconds: halted())
+                # A range and not a list: a space can have many more segments than a run gets to.
+                starts = range(first * size, enumerator.blocks, size)
+                evaluate = partial(enumerator.run, blocks=size)
+                segments = workers.map(evaluate, starts, halted=lambda _seconds: halted())
                 stack.callback(segments.close)
                 for place, segment in enumerate(segments, first + 1):
                     found = run.add(segment)
@@ -477,7 +335,7 @@ def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
 
 
 class _Run:
-    """The segments of a run so far, and what they come to.
+    """The segments of a run so far, and their sums.
 
     `segments` of them with `points` were evaluated; `settled` says whether the others cannot change the verdict.
     """
@@ -610,21 +468,21 @@ def _witnesses(case: Case, inputs: InputSpace, enumerator: Enumerator, found: En
     witnesses: list[Witness] = []
     predicate = predicate_of(case.spec)
     for block in range(min(enumerator.blocks, SEARCHED_BLOCKS)):
-        asked = np.ones(enumerator.rows(block), bool)
+        eligible = np.ones(enumerator.rows(block), bool)
         for shown, _ in pair:
             possible = enumerator.possible(block, shown)
-            asked &= True if possible is None else possible
+            eligible &= True if possible is None else possible
         labels, rows = [], []
-        for shown, _ in pair if asked.any() else ():
+        for shown, _ in pair if eligible.any() else ():
             decided, tile = enumerator.shown(block, shown)
             labels.append(decided)
             rows.append(tile.values.copy())
             if predicate is not None:
                 # Of values that the network cannot tell apart the first is shown, and it may be excluded.
-                asked &= predicate.holds(tile.values.astype(np.float64))
-        if asked.any():
+                eligible &= predicate.holds(tile.values.astype(np.float64))
+        if eligible.any():
             names = [name for _, name in pair]
-            witnesses += changed_points(case, names, np.stack(labels)[:, asked], np.stack(rows)[:, asked])
+            witnesses += changed_points(case, names, np.stack(labels)[:, eligible], np.stack(rows)[:, eligible])
         if len(witnesses) >= WITNESSES:
             break
     return tuple(witnesses[:WITNESSES])

@@ -2,7 +2,7 @@
 
 Each of m questions has delta/m, so that all verdicts are right together with probability 1 - delta
 (docs/mathematics.md, "Several questions"). All draw from one seed, so that questions about the same groups see the
-same inputs; labels that one of them asked for are not asked for again. Every verdict is the one that its question would
+same inputs; labels that one of them has computed are used again. Every verdict is the one that its question would
 get by itself with this seed and delta/m.
 """
 
@@ -35,6 +35,8 @@ from fairchain.verification.record import VerdictRecord
 from fairchain.verification.verdict import Verdict
 from fairchain.verification.verifier import refuse_uncertifiable, spec_changes, verify_case
 
+FAMILY_HAS_NO_TRUTH = "a family is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare family.conclusion"
+QUESTIONS_DIFFER = "property: the questions of a family share model, features, population and guarantee; these differ"
 # Bytes of labels that are kept for other questions.
 MOST_KEPT = 2**26
 Labels = NDArray[np.integer]
@@ -42,7 +44,7 @@ Labels = NDArray[np.integer]
 
 @dataclass(eq=False)
 class SharedLabels:
-    """Labels that questions of a family asked for: of rounds by chunk, and of the rows of a table.
+    """Labels that questions of a family have computed: of rounds by chunk, and of the rows of a table.
 
     `saved` counts the evaluations that were not made again.
     """
@@ -56,7 +58,7 @@ class SharedLabels:
     def rounds(
         self, case: Case, chunk: int, count: int, groups: Sequence[int], ask: Callable[[Sequence[int]], Labels]
     ) -> Labels:
-        """Return (groups, rounds): the labels of a chunk, of which `ask` gives those that are not known."""
+        """Return (groups, rounds): the labels of a chunk; `ask` gives those that are not known."""
         key = _inputs_of(case)
         # Inputs that are only looked at, in search of a second label, are not counted as evaluations.
         if key is None or chunk >= LOOK_CHUNK:
@@ -85,7 +87,7 @@ class SharedLabels:
         needed: NDArray[np.int64],
         ask: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], Labels]],
     ) -> tuple[NDArray[np.int64], Labels]:
-        """Return the rows with a label and their labels, (rows,), of which `ask` gives those that are not known."""
+        """Return the rows with a label and their labels, (rows,); `ask` gives those that are not known."""
         assert case.rows is not None
         labels = self._rows.setdefault(case.rows.sha256, np.full(len(case.rows.values), -1, np.int64))
         unknown = needed[labels[needed] < 0]
@@ -147,7 +149,7 @@ class FamilyVerdict:
         return self.record.text()
 
     def __bool__(self) -> bool:
-        raise TypeError("a family is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare family.conclusion")
+        raise TypeError(FAMILY_HAS_NO_TRUTH)
 
     @property
     def conclusion(self) -> str:
@@ -247,6 +249,10 @@ def family_cases(
 ) -> list[Case]:
     """Return a case for each question, with one seed for all; the model is loaded and the rows are read once."""
     first = gather(model, questions[0], data=data, population=population, network=network, **sources)
+    asked: Any = first.model
+    if getattr(asked, "costly", False) and asked.most is not None:
+        # The budget was divided among the questions.
+        asked.most *= len(questions)
     cases = [first]
     for question in questions[1:]:
         kept = getattr(question.population, "keep_missing", False)
@@ -265,9 +271,7 @@ def divided(questions: Sequence[Spec]) -> list[Spec]:
     first, count = questions[0], len(questions)
     for each in questions[1:]:
         if _with_property(each, first) != first:
-            raise SpecError(
-                "property: the questions of a family share model, features, population and guarantee; these differ"
-            )
+            raise SpecError(QUESTIONS_DIFFER)
     budget = first.guarantee.budget.evaluations
     changes: dict[str, Any] = {"guarantee__delta": first.guarantee.delta / count}
     if budget is not None:

@@ -22,8 +22,8 @@ from fairchain.executors.workers import Halted
 from fairchain.prepare import Case
 from fairchain.spec.seeds import meaning_of
 from fairchain.statistics import Rule
+from fairchain.system.work_record import ANOTHER_WRITER, WorkRecord, work_record
 from fairchain.verification.sampler import Batch, Sampler
-from fairchain.verification.work_record import ANOTHER_WRITER, WorkRecord, work_record
 
 
 class KeptBatches:
@@ -72,6 +72,6 @@ def kept_batches(sampler: Sampler, rule: Rule, case: Case, path: Path) -> Iterat
     """Open the checkpoint of a run for this process alone."""
     start = chain_start(case.model_sha256, case.data_sha256, meaning_of(case.spec))
     programs = [__version__, *(version(name) for name in ("numpy", "onnxruntime"))]
-    asked = [start, programs, case.seed.value, type(rule).__name__, rule.coupled]
-    with work_record(path, hashlib.sha256(json.dumps(["sampling", *asked]).encode()).hexdigest()) as record:
+    depends_on = [start, programs, case.seed.value, type(rule).__name__, rule.coupled]
+    with work_record(path, hashlib.sha256(json.dumps(["sampling", *depends_on]).encode()).hexdigest()) as record:
         yield KeptBatches(sampler, record, path)

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from fairchain.errors import SpecError
 from fairchain.statistics import Interval
 
 # Seconds before the first line.
 PATIENCE = 1.0
+NOT_PROGRESS = "progress: found {found!r}; give True for a line on standard error, or a function of a Progress"
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,9 @@ class Progress:
         """The progress in a line; empty in the first second."""
         if self.seconds <= PATIENCE:
             return ""
-        if self.gap is None:
+        if self.gap is None and self.total is None:
+            done = f"{self.evaluations:,} inputs answered by the model"
+        elif self.gap is None:
             done = f"{self.evaluations:,} of {self.total:,} rows evaluated"
         elif self.total is not None:
             done = f"{self.evaluations:,} of {self.total:,} inputs evaluated, {self.gap} so far"
@@ -56,6 +60,8 @@ def reporting(progress: Report | bool | None) -> Iterator[Report | None]:
 
     Without a terminal, True shows nothing.
     """
+    if progress is not None and not isinstance(progress, bool) and not callable(progress):
+        raise SpecError(NOT_PROGRESS.format(found=progress))
     if not isinstance(progress, bool):
         yield progress
         return

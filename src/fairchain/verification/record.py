@@ -15,7 +15,7 @@ MOST_GROUPS = 40
 
 
 class Pair(Record, frozen=True):
-    """Two groups and the outcome on which they differ; the first gets it more often, unless only it was asked about.
+    """Two groups and the outcome on which they differ; the first gets it more often, unless only it is compared.
 
     With a reference group, `more` is the reference; of a formula X - Y <= c it is X, of X / Y >= c it is Y.
     """
@@ -87,7 +87,7 @@ class Tipping(Record, frozen=True):
     A population is within a factor if no input is more than so many times as frequent, or as rare, as assumed. In
     `each_group` every group may change by itself, in `all_groups_alike` the individuals that are shown as every group
     change; None where rounds do not show the same individual as every group. 1 means that nothing beyond the assumed
-    population is known, and 1000 stands for all larger factors.
+    population is known, and 1000 means 1000 or more.
     """
 
     each_group: float

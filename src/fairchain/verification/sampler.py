@@ -33,7 +33,7 @@ ROWS_PER_CALL = 4096
 Done = tuple[NDArray[np.integer], set[int]]
 # A chunk as a unit of work: its number, its rounds, and the subgroups that are evaluated.
 ChunkUnit = tuple[int, int, tuple[int, ...]]
-# Returns the labels of a chunk, of which some may be known from other questions.
+# Returns the labels of a chunk; some may be known from other questions.
 Recall = Callable[[int, int, Sequence[int], Callable[[Sequence[int]], NDArray[np.integer]]], NDArray[np.integer]]
 
 
@@ -168,7 +168,7 @@ class Sampler:
         """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if it is `halted` meanwhile."""
         size = chunk_rounds(rounds)
         sizes = [min(size, rounds - start) for start in range(0, rounds, size)]
-        subgroups = tuple(self._comparison.asks(groups))
+        subgroups = tuple(self._comparison.evaluated(groups))
         units = [(first + place, count, subgroups) for place, count in enumerate(sizes)]
         costs = [count * len(subgroups) for count in sizes]
         together: Counts | None = None

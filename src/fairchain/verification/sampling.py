@@ -20,6 +20,7 @@ from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, Look
 from fairchain.executors import Workers
 from fairchain.executors.workers import Halted
 from fairchain.models import OnnxModel
+from fairchain.models.journal import StoppedError
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Spec
 from fairchain.spec.properties import in_own_unit, limit_of
@@ -47,11 +48,17 @@ REPORT_EVERY = 0.2
 QUICK_LOOK = 0.01
 # What bounds and sentences about one group and outcome take after the last look; measured with 50,000 of them.
 SECONDS_PER_RATE = 2e-5
+# What the first look and its bounds take for each pair and outcome; measured with 25 million of them, and doubled.
+SECONDS_PER_PAIR = 2e-7
+# How much longer the last look and the bounds may take than those that were measured.
+SLOWER = 1.5
 
 # How narrow the intervals are that commands and reports go on for.
 REFINE = 0.01
 # Seconds for narrow intervals after the decision; those of an evaluation beside its weights, and of each weight.
 CHEAP_SECONDS, SECONDS_PER_EVALUATION, SECONDS_PER_WEIGHT = 0.2, 4e-7, 1e-10
+# Inputs that a model which seems constant is shown beside those of the verdict, if its answers cost time or money.
+LOOKED_COSTLY = 512
 # Words of a text whose length the spec does not state.
 LONG_TEXT = 512
 
@@ -80,7 +87,7 @@ class SamplingEngine:
         """Answer a case whose inputs are drawn."""
         model, spec, comparison = case.model, case.spec, case.comparison
         assert model is not None
-        rule = _rule(spec, comparison)
+        rule = rule_for(spec, comparison)
         start = time.perf_counter()
         # Labels of other questions are here, and not where other processes count.
         known = case.shared is not None and rule.coupled and not workers.remote
@@ -98,10 +105,12 @@ class SamplingEngine:
             if stopped == "decided" and isinstance(rule, BettingRule):
                 entries += _refine(rule, sampler, case, entries, start, cancel)
         record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries), decided=decided)
+        deadline = start + spec.guarantee.budget.seconds
         if len(record.labels) == 1 and stopped != "left":
-            deadline = start + spec.guarantee.budget.seconds
-            record = replace(record, look=_second_look(sampler, spec, comparison, record, deadline, cancel))
-        evaluations = sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in entries)
+            costly = getattr(model, "costly", False)
+            look = _second_look(sampler, spec, comparison, record, deadline, cancel, costly=costly)
+            record = replace(record, look=look)
+        evaluations = sum(batch.rounds * len(comparison.evaluated(plan.groups)) for plan, batch in entries)
         looked = record.look.rounds * len(comparison.subgroups) if record.look is not None else 0
         return answer_from(
             case,
@@ -113,24 +122,33 @@ class SamplingEngine:
             evaluations=evaluations,
             tried=evaluations + looked,
             stopped=stopped,
-            witnesses=find_witnesses(case, rule, record),
+            witnesses=find_witnesses(case, rule, record, late=lambda: time.perf_counter() > deadline),
+            tally=rule.tally,
         )
 
 
-def _rule(spec: Spec, comparison: Comparison) -> Rule:
+def rule_for(spec: Spec, comparison: Comparison) -> Rule:
+    """Return a new rule for a question about drawn inputs."""
     limit, guarantee = float(limit_of(spec)), spec.guarantee
     groups, outcomes = len(comparison.counted), len(comparison.rows)
     if guarantee.rule == "paper":
         epsilon = guarantee.epsilon or DEFAULT_EPSILON
         return PaperRule(groups, outcomes, limit, guarantee.delta, epsilon, len(spec.model.labels))
-    compared = comparison.compared
     if guarantee.epsilon is not None:
+        compared = comparison.compared
         return EstimateRule(groups, outcomes, limit, guarantee.delta, guarantee.epsilon, compared=compared)
+    return betting_rule(comparison, limit, guarantee.delta)
+
+
+def betting_rule(comparison: Comparison, limit: float, delta: float) -> BettingRule:
+    """Return a new betting rule for a comparison with the largest fair gap `limit`."""
+    compared = comparison.compared
     payoff = payoff_of(comparison.measure, compared)
     if comparison.individual:
         # The second subgroup never changes: only the share of the first is bet on.
         payoff, compared = SHARE, np.triu(compared)
-    return BettingRule(groups, outcomes, limit, guarantee.delta, compared=compared, payoff=payoff)
+    groups, outcomes = len(comparison.counted), len(comparison.rows)
+    return BettingRule(groups, outcomes, limit, delta, compared=compared, payoff=payoff)
 
 
 def _sample(
@@ -148,48 +166,76 @@ def _sample(
     most, deadline = int(budget.rounds), start + budget.seconds
     allowed = float("inf") if budget.evaluations is None else budget.evaluations
     entries: list[tuple[BatchPlan, Batch]] = []
-    rounds = evaluations = chunk = bounded = 0
+    rounds = evaluations = chunk = 0
     reported = start
-    outcomes, groups, _ = rule.tally.both.shape
-    # The budget is for the whole answer, with a look at the last batch, the bounds of the gap and the pairs above the
-    # threshold. All are measured.
-    look = bounds = 0.0
+    groups = rule.tally.both.shape[1]
+    after = _AfterSampling(rule)
 
     def halted(seconds: float) -> bool:
-        left = deadline - time.perf_counter() - outcomes * groups * SECONDS_PER_RATE
-        return cancel.is_set() or left < seconds + look + bounds
+        return cancel.is_set() or deadline - time.perf_counter() < seconds + after.seconds
 
     while (plan := rule.plan()) is not None:
         if cancel.is_set():
             return entries, "interrupted"
         if rounds >= most:
             return entries, "rounds"
-        asked = len(case.comparison.asks(plan.groups))
-        if allowed - evaluations < asked:
+        each_round = len(case.comparison.evaluated(plan.groups))
+        if allowed - evaluations < each_round:
             return entries, "evaluations"
         if halted(sampler.seconds):
             return entries, "seconds"
         if leave is not None and entries and leave(rule, evaluations, time.perf_counter() - start):
             return entries, "left"
-        left = most - rounds if budget.evaluations is None else min(most - rounds, int(allowed - evaluations) // asked)
-        batch = run(chunk, min(plan.rounds, left), plan.groups, halted)
+        left = (
+            most - rounds
+            if budget.evaluations is None
+            else min(most - rounds, int(allowed - evaluations) // each_round)
+        )
+        try:
+            batch = run(chunk, min(plan.rounds, left), plan.groups, halted)
+        except StoppedError:
+            return entries, "interrupted"
         before = time.perf_counter()
         rule.observe(plan, Tally.of_batch(batch.rounds, batch.together, plan.groups, groups))
-        look = time.perf_counter() - before
+        after.measured(time.perf_counter() - before, rounds + batch.rounds)
         entries.append((plan, batch))
         rounds, chunk = rounds + batch.rounds, chunk + batch.chunks
-        evaluations += batch.rounds * len(case.comparison.asks(plan.groups))
-        if look > QUICK_LOOK and rounds >= 2 * bounded:
-            before = time.perf_counter()
-            rule.gap()
-            rule.violators()
-            bounds, bounded = time.perf_counter() - before, rounds
+        evaluations += batch.rounds * len(case.comparison.evaluated(plan.groups))
         now = time.perf_counter()
         if progress is not None and now - reported > REPORT_EVERY:
             reported = now
             progress(Progress(rounds, evaluations, now - start, Interval(*in_own_unit(spec, rule.gap()))))
     # Estimate mode ends where everything is within epsilon, whatever that says about the threshold.
     return entries, "epsilon" if isinstance(rule, EstimateRule) else "decided"
+
+
+class _AfterSampling:
+    """Seconds that the answer takes after the last round: the budget is for the whole answer.
+
+    That is a look at the last batch, the bounds of the gap, the pairs above the threshold, and bounds of each
+    rate. Looks and bounds are measured; before the first look their time follows from the number of pairs.
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        outcomes, groups, _ = rule.tally.both.shape
+        self._rule = rule
+        self._rates: float = outcomes * groups * SECONDS_PER_RATE
+        self._pairs: float = rule.tally.both.size * SECONDS_PER_PAIR
+        self._bounds, self._bounded = 0.0, 0
+
+    @property
+    def seconds(self) -> float:
+        """The seconds to leave for it."""
+        return self._rates + self._pairs
+
+    def measured(self, look: float, rounds: int) -> None:
+        """Take in what the last look took; the bounds are computed, and measured, each time the rounds have doubled."""
+        if look > QUICK_LOOK and rounds >= 2 * self._bounded:
+            before = time.perf_counter()
+            self._rule.gap()
+            self._rule.violators()
+            self._bounds, self._bounded = time.perf_counter() - before, rounds
+        self._pairs = SLOWER * (look + self._bounds)
 
 
 def _refine(
@@ -202,20 +248,22 @@ def _refine(
 ) -> list[tuple[BatchPlan, Batch]]:
     """Go on after the decision until intervals are narrow; how far depends on evaluations, and on no clock."""
     guarantee, groups = case.spec.guarantee, len(case.comparison.counted)
-    within, asked = guarantee.refine, len(case.comparison.subgroups)
+    within, each_round = guarantee.refine, len(case.comparison.subgroups)
     if within is None:
         return []
     budget, deadline = guarantee.budget, start + guarantee.budget.seconds
     left = cheap_evaluations(case)
     if budget.evaluations is not None:
-        used = sum(batch.rounds * len(case.comparison.asks(plan.groups)) for plan, batch in entries)
+        used = sum(batch.rounds * len(case.comparison.evaluated(plan.groups)) for plan, batch in entries)
         left = min(left, int(budget.evaluations) - used)
-    rounds_left = min(left // asked, int(budget.rounds) - sum(batch.rounds for _, batch in entries))
+    rounds_left = min(left // each_round, int(budget.rounds) - sum(batch.rounds for _, batch in entries))
     chunk = sum(batch.chunks for _, batch in entries)
     further: list[tuple[BatchPlan, Batch]] = []
 
+    after = _AfterSampling(rule)
+
     def halted(seconds: float) -> bool:
-        return cancel.is_set() or deadline - time.perf_counter() < seconds
+        return cancel.is_set() or deadline - time.perf_counter() < seconds + after.seconds
 
     while not halted(sampler.seconds) and (plan := rule.refine(within, rounds_left)) is not None:
         batch = sampler.run(chunk, plan.rounds, plan.groups, halted)
@@ -245,6 +293,8 @@ def _second_look(
     record: RunRecord,
     deadline: float,
     cancel: Event,
+    *,
+    costly: bool = False,
 ) -> Look:
     """Show more inputs to a model that gave one label so far, until it gives another or enough were tried.
 
@@ -255,11 +305,14 @@ def _second_look(
     budget = spec.guarantee.budget
     left = int(budget.rounds) - sum(batch.rounds for _, batch in record.entries)
     if budget.evaluations is not None:
-        used = sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in record.entries)
+        used = sum(batch.rounds * len(comparison.evaluated(plan.groups)) for plan, batch in record.entries)
         left = min(left, max(0, int(budget.evaluations) - used) // len(subgroups))
-    most = min(-(-LOOKED // len(subgroups)), left)
+    most = min(-(-(LOOKED_COSTLY if costly else LOOKED) // len(subgroups)), left)
     while done < most and len(found) < 2 and not cancel.is_set() and time.perf_counter() < deadline:
         count = min(LOOK_ROUNDS, most - done)
-        found |= labels_in(sampler.labels(LOOK_CHUNK + done // LOOK_ROUNDS, count, subgroups))
+        try:
+            found |= labels_in(sampler.labels(LOOK_CHUNK + done // LOOK_ROUNDS, count, subgroups))
+        except StoppedError:
+            break
         done += count
     return Look(done, sorted(found))

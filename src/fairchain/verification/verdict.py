@@ -33,10 +33,11 @@ from fairchain.statements import (
     statement,
     unseen_statement,
 )
-from fairchain.statistics import Decision, Interval, Tally
+from fairchain.statistics import Decision, Interval
 from fairchain.statistics.rate_counts import compared_rates
 from fairchain.statistics.rules import BatchPlan
 from fairchain.statistics.shift import factor_of_rates, factor_of_rounds
+from fairchain.statistics.tally import Tally
 from fairchain.verification.record import (
     MOST_GROUPS,
     EvaluatedGroup,
@@ -94,6 +95,13 @@ class RunRecord:
         """All labels that the model gave, whether they are counted or not."""
         found = {label for _, batch in self.entries for label in batch.labels}
         return tuple(sorted(found.union(self.look.labels if self.look is not None else ())))
+
+    def tally(self, groups: int, outcomes: int) -> Tally:
+        """Return the counts of all batches together."""
+        total = Tally.empty(groups, outcomes)
+        for plan, batch in self.entries:
+            total += Tally.of_batch(batch.rounds, batch.together, plan.groups, groups)
+        return total
 
     @property
     def whole(self) -> bool:
@@ -300,7 +308,7 @@ class Verdict:
 
 
 def assemble(case: Case, answer: Answer, started: float, workers: Workers | None = None) -> Verdict:
-    """Return the verdict that an answer comes to; the work began at the time `started`, and `workers` did it."""
+    """Return the verdict of an answer; the work began at the time `started`, and `workers` did it."""
     spec, comparison, seen = case.spec, case.comparison, answer.record.labels
     names, outcomes = comparison.counted, outcome_names(spec, comparison)
 
@@ -312,7 +320,7 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
     if isinstance(answer.record, RunRecord):
         first = answer.record.to_decision
         rounds = sum(batch.rounds for _, batch in first)
-        evaluations = sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in first)
+        evaluations = sum(batch.rounds * len(comparison.evaluated(plan.groups)) for plan, batch in first)
     verdict = Verdict(
         decision=answer.decision,
         gap=answer.gap,
@@ -360,7 +368,7 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
 
 def _tipping(case: Case, answer: Answer) -> Tipping | None:
     """Return how far the population may change before the verdict could; None without a sound verdict."""
-    comparison, record = case.comparison, answer.record
+    comparison = case.comparison
     if answer.decision is Decision.UNDECIDED or not answer.sound:
         return None
     fair, limit = answer.decision is Decision.FAIR, float(limit_of(case.spec))
@@ -375,11 +383,8 @@ def _tipping(case: Case, answer: Answer) -> Tipping | None:
         factor = factor_of_rates(low, high, **about | {"compared": np.array([[[False, True], [False, False]]])})
         return Tipping(factor, factor)
     alike = None
-    if isinstance(record, RunRecord) and shows_same_individual(case.spec):
-        tally = Tally.empty(len(comparison.counted), len(comparison.rows))
-        for plan, batch in record.entries:
-            tally += Tally.of_batch(batch.rounds, batch.together, plan.groups, len(comparison.counted))
-        alike = factor_of_rounds(tally, delta=case.spec.guarantee.delta, **about)
+    if answer.tally is not None and shows_same_individual(case.spec):
+        alike = factor_of_rounds(answer.tally, delta=case.spec.guarantee.delta, **about)
     return Tipping(factor_of_rates(answer.low, answer.high, **about), alike)
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-from fairchain.errors import CertificateError
-from fairchain.executors import AnyWorkers, open_workers
+from fairchain.errors import CertificateError, ExecutorError
+from fairchain.executors import AnyWorkers, Workers, open_workers
 from fairchain.messages import near
 from fairchain.models import Limits
+from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.journal import StoppedError
 from fairchain.prepare import Case, gather, read_question
 from fairchain.spec import Spec, Table
 from fairchain.statements import (
@@ -21,14 +24,18 @@ from fairchain.statements import (
     NO_CERTIFICATE,
     NO_GROUPED_CERTIFICATE,
     NO_PAPER_CERTIFICATE,
-    NO_RANDOM_CERTIFICATE,
 )
 from fairchain.system.interrupts import first_interrupt
 from fairchain.system.isolation import isolated
 from fairchain.verification.choosing import engine_for
-from fairchain.verification.progress import Report, reporting
+from fairchain.verification.progress import Progress, Report, reporting
 from fairchain.verification.verdict import Verdict, assemble
 
+ASKED_HERE = (
+    "{name}: is asked by this process alone, so that each input is asked for once; leave --executor (executor=...) out"
+)
+# Seconds between two reports of what a slow model has answered.
+TICK = 0.5
 # Keyword arguments of `verify` that replace a key of the spec; double underscores are dots.
 OVERRIDES = {
     **{
@@ -39,7 +46,7 @@ OVERRIDES = {
     "rounds": "guarantee__budget__rounds",
     "seconds": "guarantee__budget__seconds",
     "max_evaluations": "guarantee__budget__evaluations",
-    **{name: f"model__{name}" for name in ("decision", "decision_threshold", "labels")},
+    **{name: f"model__{name}" for name in ("decision", "decision_threshold", "labels", "deterministic")},
     "label": "population__label",
     "prediction": "population__prediction",
     "rows": "population__as",
@@ -111,8 +118,8 @@ def verify(
     overrides
         Values in place of keys of the spec: `protected`, `kind`, `outcome`, `given`, `criterion`, `compare`,
         `min_size` and `threshold` of the property; `delta`, `epsilon`, `rule`, `rounds`, `seconds` and
-        `max_evaluations` of the guarantee; `decision`, `decision_threshold` and `labels` of the model; `label`,
-        `prediction` and `rows` of a table; `show_texts` of texts, to quote them in full.
+        `max_evaluations` of the guarantee; `decision`, `decision_threshold`, `labels` and `deterministic` of the
+        model; `label`, `prediction` and `rows` of a table; `show_texts` of texts, to quote them in full.
 
     Returns
     -------
@@ -154,14 +161,67 @@ def verify(
         return verify_case(case, workers=opened, progress=report, certify=certify, checkpoint=path)
 
 
+def workers_for(case: Case, workers: AnyWorkers) -> AnyWorkers:
+    """Return who works on a case: a model whose answers are kept is asked in one order, by connections of its own.
+
+    Raises
+    ------
+    ExecutorError
+        If the caller gave an executor for such a model.
+    """
+    if not getattr(case.model, "costly", False):
+        return workers
+    if isinstance(workers, Workers) and workers.remote:
+        raise ExecutorError(ASKED_HERE.format(name=getattr(case.model, "name", "model")))
+    return Workers()
+
+
+@contextmanager
+def watching(case: Case, cancel: Event, progress: Report | None, start: float) -> Iterator[Report | None]:
+    """Stop a slow model as soon as `cancel` is set, and yield a report that also tells what it answers in between."""
+    model = case.model
+    if not isinstance(model, FunctionModel) or not model.costly:
+        yield progress
+        return
+    if model.service is not None and model.service.tell is not None:
+        from fairchain.verification.call_forecast import forecast_calls
+
+        model.service.tell(str(forecast_calls(case)))
+    answers = _Answers(progress, start) if progress is not None else None
+    try:
+        with model.watched(cancel, None if answers is None else answers.count):
+            yield answers
+    except StoppedError:
+        # In an engine that has no partial answer.
+        raise KeyboardInterrupt from None
+
+
+class _Answers:
+    """Reports of an engine, with those about single answers of a slow model between them."""
+
+    def __init__(self, report: Report, start: float) -> None:
+        self._report, self._start = report, start
+        self._step, self._since, self._told = Progress(0, 0, 0.0, None), 0, start
+
+    def __call__(self, step: Progress) -> None:
+        self._step, self._since, self._told = step, 0, time.perf_counter()
+        self._report(step)
+
+    def count(self, inputs: int) -> None:
+        """Count answers; report them now and then."""
+        self._since, now = self._since + inputs, time.perf_counter()
+        if now - self._told > TICK:
+            self._told, known = now, self._step.evaluations + self._since
+            known = known if self._step.total is None else min(known, self._step.total)
+            self._report(replace(self._step, evaluations=known, seconds=now - self._start))
+
+
 def refuse_uncertifiable(question: Spec) -> None:
     """Raise a CertificateError for a question whose answer could have no certificate."""
     if question.guarantee.engine == "bounds" and not isinstance(question.population, Table):
         raise CertificateError(NO_BOUNDS_CERTIFICATE)
     if question.guarantee.rule == "paper":
         raise CertificateError(NO_PAPER_CERTIFICATE)
-    if not question.model.deterministic:
-        raise CertificateError(NO_RANDOM_CERTIFICATE)
 
 
 def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
@@ -201,8 +261,9 @@ def verify_case(
     start = time.perf_counter()
     # From here to the verdict: what is known when Ctrl-C comes is never lost, if the engine has a partial answer.
     with first_interrupt(cancel.set) if engine.partial else nullcontext():
-        with open_workers(workers) as opened:
+        report = watching(case, cancel, progress, start)
+        with report as told, open_workers(workers_for(case, workers)) as opened:
             if getattr(case.model, "stateless", False) and not getattr(case.model, "thread_safe", False):
                 opened.allow_processes()
-            answer = engine.answer(case, workers=opened, cancel=cancel, progress=progress)
+            answer = engine.answer(case, workers=opened, cancel=cancel, progress=told)
         return assemble(case, answer, start, opened)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,13 @@ from fairchain.verification.verdict import RunRecord
 WITNESSES, SEARCH = 3, 4096
 
 
-def find_witnesses(case: Case, rule: Rule, record: RunRecord) -> tuple[Witness, ...]:
+def find_witnesses(
+    case: Case, rule: Rule, record: RunRecord, *, late: Callable[[], bool] = lambda: False
+) -> tuple[Witness, ...]:
     """Return a few inputs of the first rounds with different decisions in two of the subgroups that are compared.
 
     The rounds are drawn again rather than kept: memory stays flat, and a run without flips costs nothing.
+    The search ends when it is `late`.
     """
     spec, comparison, model = case.spec, case.comparison, case.model
     i, j, outcome = rule.widest()
@@ -35,11 +38,13 @@ def find_witnesses(case: Case, rule: Rule, record: RunRecord) -> tuple[Witness, 
         or not _shows_one_input(spec)
     ):
         return ()
-    pair = tuple(comparison.asks((i, j)))
+    pair = tuple(comparison.evaluated((i, j)))
     if any(comparison.subgroups[subgroup].group is None for subgroup in pair):
         return ()
     found: list[Witness] = []
     for rounds, first, drawn in _first_rounds(record, comparison, i, j):
+        if late():
+            break
         shown = case.population.rounds(record.seed.value, first, rounds, subgroups=drawn).inputs(pair)
         words = np.tile(decision_words(record.seed.value, first, rounds), len(pair)) if model.drawn else None
         labels = decide(model, shown, words).reshape(len(pair), rounds)
@@ -58,12 +63,10 @@ def _shows_one_input(spec: Spec) -> bool:
 def changed_rows(
     spec: Spec, comparison: Comparison, values: NDArray[np.floating], labels: NDArray[np.integer]
 ) -> tuple[Witness, ...]:
-    """Return the first rows of a table whose decision changes; none where each row was evaluated as it is.
+    """Return the first rows of a table whose decision changes.
 
     `values` are the rows that were evaluated, and `labels` (subgroups, rows) their classes as each subgroup.
     """
-    if not comparison.individual:
-        return ()
     names = [subgroup.name for subgroup in comparison.subgroups]
     flips = np.flatnonzero(comparison.fold(labels)[0])[:WITNESSES]
     rows = values[flips]
@@ -135,7 +138,7 @@ def _first_rounds(
             own = batch.together.diagonal(axis1=1, axis2=2)
             both = batch.together[:, one, other]
             if (own[:, one] > both).any() or (own[:, other] > both).any():
-                yield rounds, batch.first, comparison.asks(plan.groups)
+                yield rounds, batch.first, comparison.evaluated(plan.groups)
 
 
 def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]:

@@ -1,0 +1,156 @@
+"""Exact weights of the points of a tile, for an enumeration: products of factors as sums of digits without rounding."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.populations.finite import Factor
+
+# Vectors of weights that are kept: a vector has a number for each point of a tile.
+MOST_VECTORS = 128
+# Sums of whole numbers below this are exact in double precision, in whatever order they are added.
+EXACT = 2**53
+# A factor as an array with its outer columns first, and the places of these among all outer columns.
+Arranged = tuple[NDArray[Any], tuple[int, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class WeightVector:
+    """The weights of the points of a tile, without a common factor.
+
+    `digits` are the weights in some base, the lowest digit first, in double precision, such that every sum of them is
+    exact; None where all weights are 1. `possible` says which weights are not 0, None if all are.
+    """
+
+    digits: tuple[NDArray[np.float64], ...] | None
+    base: int
+    total: int
+    count: int
+    possible: NDArray[np.bool_] | None
+
+    @classmethod
+    def of(cls, weights: NDArray[Any]) -> WeightVector:
+        """Return the vector of an array of whole numbers."""
+        size = max(weights.size, 1)
+        count = int(np.count_nonzero(weights))
+        possible = None if count == weights.size else np.asarray(weights > 0)
+        if bool((weights == 1).all()):
+            return cls(None, 1, weights.size, count, None)
+        base = 1 << (EXACT // size).bit_length() - 1
+        digits = []
+        left = weights.astype(object)
+        while left.any():
+            digits.append((left % base).astype(np.float64))
+            left //= base
+        total = sum(int(digit.sum()) * base**place for place, digit in enumerate(digits))
+        return cls(tuple(digits), base, total, count, possible)
+
+    def by_label(self, labels: NDArray[np.integer], classes: int) -> list[int]:
+        """Return the weight of the points that got each label."""
+        if self.digits is None:
+            if classes == 2:
+                ones = int(np.count_nonzero(labels))
+                return [self.total - ones, ones]
+            found: list[int] = np.bincount(labels, minlength=classes).tolist()
+            return found
+        sums = [0] * classes
+        for place, digit in enumerate(self.digits):
+            unit = self.base**place
+            if classes == 2:
+                sums[1] += int(np.dot(labels.astype(np.float64), digit)) * unit
+            else:
+                for label, each in enumerate(np.bincount(labels, weights=digit, minlength=classes).tolist()):
+                    sums[label] += int(each) * unit
+        if classes == 2:
+            sums[0] = self.total - sums[1]
+        return sums
+
+    def by_share(self, shares: NDArray[np.int64]) -> list[int]:
+        """Return the weighted sums of whole numbers of each point, (points, numbers), exactly."""
+        if self.digits is None:
+            found: list[int] = shares.sum(axis=0).tolist()
+            return found
+        sums = [0] * shares.shape[1]
+        for place, digit in enumerate(self.digits):
+            weighted = digit.astype(np.int64).astype(object) @ shares.astype(object)
+            sums = [one + int(other) * self.base**place for one, other in zip(sums, weighted.tolist(), strict=True)]
+        return sums
+
+
+class TileWeights:
+    """The weights of a tile's points for each choice of the other columns, from the factors of one measure.
+
+    Parameters
+    ----------
+    factors
+        Of the whole space.
+    inner, outer
+        The columns of the tile, and those that are set for a block, protected ones too.
+    sizes
+        How many values each column has.
+    strip
+        Points in a strip of a tile of one long column.
+    """
+
+    def __init__(
+        self, factors: Sequence[Factor], inner: Sequence[int], outer: Sequence[int], sizes: Sequence[int], strip: int
+    ) -> None:
+        self._strip = strip
+        self._shape = tuple(sizes[column] for column in inner) or (1,)
+        self._kept: dict[tuple[int, ...], WeightVector] = {}
+        self._lock = threading.Lock()
+        # Factors without a column of the tile multiply a whole block.
+        plain = [factor for factor in factors if not set(factor.columns) & set(inner)]
+        self._scales = [self._arranged(factor, (), outer, object) for factor in plain]
+        mixed = [factor for factor in factors if set(factor.columns) & set(inner)]
+        self._depends = tuple(
+            place for place, column in enumerate(outer) if any(column in factor.columns for factor in mixed)
+        )
+        most = prod(int(factor.weights.max()) for factor in mixed)
+        self._dtype: Any = np.int64 if most < 2**62 else object
+        self._mixed = [self._arranged(factor, inner, outer, self._dtype) for factor in mixed]
+
+    @staticmethod
+    def _arranged(factor: Factor, inner: Sequence[int], outer: Sequence[int], dtype: Any) -> Arranged:
+        """Return a factor with its outer columns first, then an axis for each column of the tile, and their places."""
+        first = [axis for axis, column in enumerate(factor.columns) if column in outer]
+        last = [factor.columns.index(column) for column in inner if column in factor.columns]
+        # A column that is neither has one value left.
+        single = [axis for axis in range(len(factor.columns)) if axis not in first + last]
+        weights = factor.weights.transpose(first + last + single)
+        shape = [factor.weights.shape[axis] for axis in first]
+        shape += [
+            factor.weights.shape[factor.columns.index(column)] if column in factor.columns else 1 for column in inner
+        ]
+        places = tuple(outer.index(column) for column in factor.columns if column in outer)
+        return weights.reshape(shape).astype(dtype), places
+
+    def at(self, chosen: Sequence[int], strip: int) -> tuple[int, WeightVector]:
+        """Return the common factor and the weights of a tile, where outer columns have these values.
+
+        Of a tile of one long column, those of a strip.
+        """
+        scale = 1
+        for weights, places in self._scales:
+            scale *= int(weights.item(*(chosen[place] for place in places)))
+        key = (strip, *(chosen[place] for place in self._depends))
+        vector = self._kept.get(key)
+        if vector is None:
+            rows = slice(strip * self._strip, (strip + 1) * self._strip)
+            found = np.ones(self._shape, np.int64).astype(self._dtype)[..., rows]
+            for factor, places in self._mixed:
+                part = factor[tuple(chosen[place] for place in places)]
+                found = found * (part[..., rows] if part.shape[-1] > 1 else part)
+            vector = WeightVector.of(found.reshape(-1))
+            with self._lock:
+                if len(self._kept) >= MOST_VECTORS:
+                    self._kept.pop(next(iter(self._kept)))
+                self._kept[key] = vector
+        return scale, vector

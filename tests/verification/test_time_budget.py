@@ -1,0 +1,152 @@
+"""Promises about `budget.seconds`: it is for the whole answer, with the bounds of many pairs.
+
+Time is simulated: a clock goes on by what each step of the work is said to cost. No test depends on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fairchain
+from fairchain.executors import workers
+from fairchain.spec import parse_spec
+from fairchain.statistics import BettingRule
+from fairchain.verification import sampling
+
+GROUPS, LABELS, SECONDS = 20, 5, 10.0
+PAIRS = GROUPS * GROUPS * LABELS
+
+
+class SimulatedClock:
+    """Takes the place of the module `time`."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def costs(self, function: Callable[..., Any], seconds: Callable[..., float]) -> Callable[..., Any]:
+        """Return the function, with this price for each call."""
+
+        def paid(*given: Any) -> Any:
+            self.now += seconds(*given)
+            return function(*given)
+
+        return paid
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimulatedClock:
+    made = SimulatedClock()
+    for module in (sampling, workers):
+        monkeypatch.setattr(module, "time", made)
+    return made
+
+
+def question() -> Any:
+    return parse_spec(
+        {
+            "model": {"labels": [f"l{i}" for i in range(LABELS)], "decision": "label", "codes": list(range(LABELS))},
+            "feature": [
+                {"name": "g", "kind": "category", "values": [f"g{i}" for i in range(GROUPS)]},
+                {"name": "x", "kind": "real", "low": 0, "high": 1},
+            ],
+            # At the threshold, so that no run comes to an end by itself.
+            "property": {"protected": ["g"], "kind": "difference", "threshold": 0.1},
+            "guarantee": {"budget": {"rounds": 1e9, "seconds": SECONDS}},
+        }
+    )
+
+
+def decide(rows: Any) -> Any:
+    moved = np.where((rows[:, 0] == 0) & (rows[:, 1] < 0.1), 0.25, 0.0)
+    return np.minimum(((rows[:, 1] + moved) % 1 * LABELS).astype(int), LABELS - 1)
+
+
+def spent(clock: SimulatedClock, monkeypatch: pytest.MonkeyPatch, row: float, look: float, bounds: float) -> Any:
+    """Return a verdict, with prices for a row and, each for one pair, for a look and for the bounds of the gap.
+
+    Each look costs a tenth more than the one before, up to three times as much.
+    """
+    looks = 0
+
+    def price(*_: Any) -> float:
+        nonlocal looks
+        looks += 1
+        return PAIRS * look * min(1 + looks / 10, 3)
+
+    def price_of_gap(rule: BettingRule) -> float:
+        return PAIRS * bounds if rule._bounds is None else 0.0
+
+    monkeypatch.setattr(BettingRule, "observe", clock.costs(BettingRule.observe, price))
+    monkeypatch.setattr(BettingRule, "gap", clock.costs(BettingRule.gap, price_of_gap))
+    monkeypatch.setattr(BettingRule, "violators", clock.costs(BettingRule.violators, lambda _: PAIRS * bounds / 2))
+    model = clock.costs(decide, lambda rows: len(rows) * row)
+    return fairchain.verify(model, question(), workers=1, seed=1)
+
+
+# Seconds for a row, and for each pair in a look and in the bounds.
+PRICES = {
+    "rows": (1e-5, 1e-8, 1e-8),
+    "looks": (1e-7, 4e-4, 1e-6),
+    "bounds": (1e-7, 2e-6, 4e-4),
+    "all": (1e-6, 1e-4, 2e-4),
+}
+
+
+@pytest.mark.parametrize("prices", PRICES)
+def test_the_whole_answer_keeps_to_the_budget(
+    prices: str, clock: SimulatedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What the first look costs on the simulated machine.
+    monkeypatch.setattr(sampling, "SECONDS_PER_PAIR", 8e-4)
+    began: list[float] = []
+    answer = sampling.SamplingEngine.answer
+
+    def timed(*given: Any, **options: Any) -> Any:
+        began.append(clock.now)
+        return answer(*given, **options)
+
+    monkeypatch.setattr(sampling.SamplingEngine, "answer", timed)
+    verdict = spent(clock, monkeypatch, *PRICES[prices])
+    assert verdict.stopped == "seconds"
+    assert SECONDS / 2 < clock.now - began[0] <= SECONDS
+
+
+@pytest.mark.parametrize("prices", ["looks", "bounds", "all"])
+def test_the_test_above_can_fail(prices: str, clock: SimulatedClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that leaves no time for what comes after the last round takes longer than its budget."""
+    monkeypatch.setattr(sampling._AfterSampling, "seconds", 0.0)
+    spent(clock, monkeypatch, *PRICES[prices])
+    assert clock.now > SECONDS
+
+
+def test_before_the_first_look_its_time_follows_from_the_number_of_pairs(
+    clock: SimulatedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first batch of many chunks is cut while there is still time for a look at it."""
+    monkeypatch.setattr(sampling, "SECONDS_PER_PAIR", 8.0 / PAIRS)
+    monkeypatch.setattr("fairchain.statistics.betting.next_batch", lambda *_, **__: 40 * 1024)
+    verdict = spent(clock, monkeypatch, 1e-5, 2.0 / PAIRS, 2.0 / PAIRS)
+    assert verdict.stopped == "seconds"
+    assert 0 < verdict.rounds < 40 * 1024
+    assert clock.now <= SECONDS + 1.0  # with what loading the model costs
+
+
+def test_the_search_for_witnesses_ends_with_the_budget(clock: SimulatedClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    late: list[bool] = []
+
+    def search(*_: Any, late: Callable[[], bool], into: list[bool] = late) -> tuple[()]:
+        into.append(late())
+        clock.now += SECONDS
+        into.append(late())
+        return ()
+
+    monkeypatch.setattr(sampling, "find_witnesses", search)
+    spent(clock, monkeypatch, 1e-5, 1e-8, 1e-8)
+    assert late == [False, True]
