@@ -3,7 +3,8 @@
     python -m benchmarks.against REVISION [--repetitions N] [--calls N] [--limit RATIO]
 
 Both revisions answer the embedded examples with the same seed, in turns: as whole commands (cold), and as repeated
-calls of `fairchain.verify` in one process (warm; each call reads and checks the network again). A ratio above one
+calls of `fairchain.verify` in one process (warm; each call reads and checks the network again). Commands end at the
+verdict: a revision that goes on for narrower intervals is told not to (`--stop-at-verdict`). A ratio above one
 means that this tree is slower: medians and minima, of wall time and of processor time, which other programs disturb
 less. Exit code 1 if a ratio of median wall times is above the limit.
 """
@@ -29,6 +30,7 @@ from statistics import median
 from typing import NamedTuple
 
 EXAMPLES = ("census", "credit", "bank")
+STOP = "--stop-at-verdict"
 SEED = 1
 LIMIT = 1.10
 ROOT = Path(__file__).parents[1]
@@ -96,9 +98,11 @@ def environment(sources: Path) -> dict[str, str]:
 def cold(sources: Path, example: str) -> Seconds:
     """Return the times of a whole `fairchain verify` on an embedded example."""
     spec = sources / "fairchain" / "examples" / f"{example}.toml"
+    options = sources / "fairchain" / "cli" / "verify.py"
+    stop = [STOP] if options.exists() and STOP in options.read_text() else []
     before, start = _processor_time_of_children(), time.perf_counter()
     done = subprocess.run(
-        (sys.executable, "-c", COMMAND, "verify", str(spec), "--seed", str(SEED)),
+        (sys.executable, "-c", COMMAND, "verify", str(spec), "--seed", str(SEED), *stop),
         env=environment(sources),
         stdout=subprocess.PIPE,
         check=False,

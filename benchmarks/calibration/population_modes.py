@@ -1,4 +1,4 @@
-"""Modes that draw inputs: every kind of population, verdicts by betting, estimates, and the survey of all pairs."""
+"""Modes that draw inputs: every kind of population, verdicts by betting, estimates, and the gaps of all pairs."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ from fairchain.spec import Spec
 from fairchain.statistics import estimate
 from fairchain.statistics.intervals import clopper_pearson
 from fairchain.verification import all_pairs
+from fairchain.verification.verifier import verify_case
 
 AT_THRESHOLD = "gap equal to the threshold"
 PEEKING = "normal interval looked at after every batch", partial(deciding_by, Peeking)
@@ -403,21 +404,21 @@ def text_modes() -> list[Mode]:
     return [mode("observed"), mode("swapped")]
 
 
-def _surveyed(cutoffs: Sequence[int], about: Plain) -> tuple[Play, Play]:
+def _every_pair(cutoffs: Sequence[int], about: Plain) -> tuple[Play, Play]:
     drawing = uniform(cutoffs, about)
 
     def play(seed: int, effort: Effort, breaking: Breaking = nullcontext) -> Wrong:
         with breaking():
-            found = all_pairs.estimate_all_pairs(
-                prepare(drawing.model, drawing.spec, seed=seed), rounds=effort.rounds, workers=1
-            )
+            case = prepare(drawing.model, with_rounds(drawing.spec, effort.rounds), seed=seed)
+            verdict = verify_case(case, workers=1)
+            found = all_pairs.all_pairs(case, verdict)
         assert found is not None
         missed = False
         for pair in found.pairs:
             one, other = (drawing.truth.rates[name, pair.outcome] for name in (pair.first, pair.second))
             truth = min(one, other) / max(one, other) if found.measure == "ratio" else one - other
             missed |= outside(truth, pair.low, pair.high)
-        groups = [(drawing.truth.rates[group.name, group.outcome], group) for group in found.groups]
+        groups = [(drawing.truth.rates[group.name, group.outcome], group) for group in verdict.record.groups]
         return {GAP: missed, RATES: any(outside(truth, each.low, each.high) for truth, each in groups)}
 
     def normal(cells: Any, _: float, payoff: Any) -> Any:
@@ -431,16 +432,14 @@ def _surveyed(cutoffs: Sequence[int], about: Plain) -> tuple[Play, Play]:
     return play, partial(play, breaking=partial(exchanged, all_pairs, "pair_bounds", normal))
 
 
-def survey_modes() -> list[Mode]:
-    """Return intervals of all pairs at once."""
+def every_pair_modes() -> list[Mode]:
+    """Return intervals of all pairs at once, at the end of a verdict whose largest gap is at the threshold."""
     cutoffs = (50, 100, 150, 200, 400, 500, 550, 600)
     modes = []
-    for name, about in (("difference", {"threshold": 0.1}), ("ratio", {"kind": "ratio", "threshold": 0.8})):
-        play, unsound = _surveyed(cutoffs, about)
+    for name, about in (("difference", {"threshold": 0.55}), ("ratio", {"kind": "ratio", "threshold": 1 / 12})):
+        play, unsound = _every_pair(cutoffs, about)
         variant = "normal interval of every pair on its own"
-        modes.append(
-            Mode("uniform", f"{name}, 8 groups", "all-pairs survey", "28 gaps known", DELTA, play, variant, unsound)
-        )
+        modes.append(Mode("uniform", f"{name}, 8 groups", "every pair", "28 gaps known", DELTA, play, variant, unsound))
     return modes
 
 
@@ -530,5 +529,5 @@ def drawn_modes() -> list[Mode]:
         *function_modes(),
         *text_modes(),
         *estimate_modes(),
-        *survey_modes(),
+        *every_pair_modes(),
     ]

@@ -10,10 +10,11 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from benchmarks.calibration.known_truth import (
     DELTA,
+    NO_YES,
     ROUNDING,
     Labels,
     Model,
@@ -36,9 +37,11 @@ from fairchain import Decision, Interval, Verdict, metrics, verify
 from fairchain.errors import SpecError
 from fairchain.monitoring import Monitor
 from fairchain.monitoring.bounds import gap_bounds
+from fairchain.monitoring.several import StreamQuestion, stream_questions
 from fairchain.spec import Spec
 from fairchain.statistics import rate_counts as counts
-from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts, fixed_sample
+from fairchain.statistics.intervals import Floats
+from fairchain.statistics.rate_counts import Level, RowsAnswer, SubgroupCounts, fixed_sample
 
 AT_THRESHOLD = "gap equal to the threshold"
 SAMPLE, RECORDED = "table as sample", "recorded decisions as sample"
@@ -402,6 +405,10 @@ def metric_modes() -> list[Mode]:
     ]
 
 
+# Properties of a stream that are watched together; each feature moves the rate by 0.1, the threshold.
+PROPERTIES = 5
+
+
 @dataclass(frozen=True)
 class Watching:
     """A stream of decisions whose gap is the threshold: any decision, after any row, is wrong."""
@@ -435,6 +442,40 @@ class Watching:
         }
 
 
+def _five_properties() -> tuple[StreamQuestion, ...]:
+    """Return the questions of a monitor about five features of one stream, with their shares of delta."""
+    features = [category(f"g{place}", 2) for place in range(PROPERTIES)]
+    about = {"kind": "difference", "threshold": 0.1, "outcome": "yes"}
+    population = {"kind": "table", "prediction": "decision", "as": "sample"}
+    return stream_questions(
+        [
+            spec_of(
+                features,
+                {**about, "protected": [f"g{place}"]},
+                population=population,
+                delta=DELTA,
+                model={"labels": list(NO_YES), "decision": "label"},
+            )
+            for place in range(PROPERTIES)
+        ]
+    )
+
+
+def watch_five(seed: int, effort: Effort, breaking: Breaking = nullcontext) -> Wrong:
+    """Watch five properties of the same rows, each with a gap equal to its threshold: every decision is wrong."""
+    rng = np.random.default_rng((seed, 11))
+    groups = rng.integers(0, 2, (PROPERTIES, 2 * effort.rounds))
+    hits = rng.random(groups.shape[1]) < 0.25 + 0.1 * groups.sum(axis=0)
+    found = False
+    for question, mine in zip(_five_properties(), groups, strict=True):
+        asked = question.spec
+        monitor = Monitor(asked.threshold, kind=asked.kind, delta=asked.delta, groups=asked.groups)
+        names = np.array(asked.groups)[mine]
+        with breaking():
+            found |= monitor.update_many(names.tolist(), hits.tolist()) is not None
+    return {VERDICT: found}
+
+
 def monitor_modes() -> list[Mode]:
     """Return streams that are looked at after every row."""
     named = {"groups": ["0", "1"]}
@@ -445,19 +486,29 @@ def monitor_modes() -> list[Mode]:
     }
     variant = "Clopper-Pearson bounds looked at after every row"
     peeking = partial(exchanged, counts, "probability_any_time", fixed_sample)
+    stream = "stream of decisions"
+    greedy = partial(exchanged, counts, "probability_any_time", _at_delta)
     return [
+        *(
+            Mode(stream, name, "monitor", AT_THRESHOLD, DELTA, each.play, variant, partial(each.play, breaking=peeking))
+            for name, each in cases.items()
+        ),
         Mode(
-            "stream of decisions",
-            name,
+            stream,
+            "five properties of one stream",
             "monitor",
             AT_THRESHOLD,
             DELTA,
-            watching.play,
-            variant,
-            partial(watching.play, breaking=peeking),
-        )
-        for name, watching in cases.items()
+            watch_five,
+            "the same with the whole of delta for each bound",
+            partial(watch_five, breaking=greedy),
+        ),
     ]
+
+
+def _at_delta(successes: ArrayLike, trials: ArrayLike, level: Level) -> tuple[Floats, Floats]:
+    """Return bounds of a fixed sample that spend all of delta, whatever they may spend."""
+    return fixed_sample(successes, trials, DELTA + 0 * np.asarray(level))
 
 
 def row_modes() -> list[Mode]:

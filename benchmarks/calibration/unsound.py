@@ -90,7 +90,7 @@ def stakes_of_a_share() -> Any:
 
 def deciding_by(rule: Callable[[Spec, Comparison], Any]) -> Any:
     """Return a context in which verdicts come from this rule."""
-    return exchanged(rounds, "_rule", rule)
+    return exchanged(rounds, "rule_for", rule)
 
 
 def same_rounds_again() -> Any:

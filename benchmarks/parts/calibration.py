@@ -23,6 +23,7 @@ from benchmarks.calibration.measure import (
 )
 from benchmarks.calibration.network_modes import inside_modes
 from benchmarks.calibration.population_modes import drawn_modes
+from benchmarks.calibration.random_modes import random_modes
 from benchmarks.calibration.row_modes import row_modes
 from benchmarks.calibration.shift_modes import shift_modes
 from benchmarks.measuring import blocks
@@ -49,7 +50,7 @@ def _by_name(*modes: Mode) -> dict[str, Mode]:
     return found
 
 
-MODES = _by_name(*drawn_modes(), *row_modes(), *inside_modes(), *shift_modes(), *family_modes())
+MODES = _by_name(*drawn_modes(), *row_modes(), *inside_modes(), *shift_modes(), *family_modes(), *random_modes())
 
 
 @dataclass(frozen=True)
