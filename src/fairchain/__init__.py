@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from fairchain.models import Limits, OnnxModel, as_frames, load_model, to_onnx
     from fairchain.monitoring import Monitor
     from fairchain.pctl import check_chain
+    from fairchain.planning import VerificationPlan, plan
     from fairchain.populations.functions import Coupled
     from fairchain.rechecking import Recheck, recheck
     from fairchain.repairing import Repair, repair, write_repair
@@ -74,9 +75,12 @@ _HOMES = {
     "fairchain.examples": ("example",),
     "fairchain.explaining": ("Explanation", "explain"),
     "fairchain.system.isolation": ("isolated",),
+    "fairchain.models.adapters.from_service": ("Service",),
+    "fairchain.models.journal": ("journaled",),
     "fairchain.models": ("Limits", "OnnxModel", "as_frames", "load_model", "to_onnx"),
     "fairchain.monitoring": ("Monitor",),
     "fairchain.pctl": ("check_chain",),
+    "fairchain.planning": ("VerificationPlan", "plan"),
     "fairchain.populations.functions": ("Coupled",),
     "fairchain.rechecking": ("Recheck", "recheck"),
     "fairchain.repairing": ("Repair", "repair", "write_repair"),
@@ -112,10 +116,12 @@ __all__ = [
     "QueryError",
     "Recheck",
     "Repair",
+    "Service",
     "Spec",
     "SpecError",
     "SubgroupSearch",
     "Verdict",
+    "VerificationPlan",
     "__version__",
     "as_frames",
     "assert_fair",
@@ -127,12 +133,14 @@ __all__ = [
     "find_subgroups",
     "infer_spec",
     "isolated",
+    "journaled",
     "learn_chain",
     "learn_family",
     "load_model",
     "load_spec",
     "make_certificate",
     "parse_spec",
+    "plan",
     "read_chain",
     "recheck",
     "repair",

@@ -95,7 +95,7 @@ class RunEvidence(Record, frozen=True, forbid_unknown_fields=True):
 
     @property
     def labels(self) -> list[int]:
-        """All labels that the network is said to have given."""
+        """All labels that occur among the decisions, as the certificate states them."""
         batches = {label for batch in self.batches for label in batch.labels}
         return sorted(batches.union(self.look.labels if self.look is not None else ()))
 
@@ -152,7 +152,7 @@ class EnumerationEvidence(Record, frozen=True, forbid_unknown_fields=True):
 
     @property
     def labels(self) -> list[int]:
-        """All labels that the network is said to have given."""
+        """All labels that occur among the decisions, as the certificate states them."""
         return sorted({label for segment in self.segments for label in segment.labels})
 
     @property

@@ -5,18 +5,20 @@ What the caller does not state is read off the model and the table, or assumed; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
+
+import numpy as np
 
 from fairchain.drafting import Draft, DraftOptions, draft_spec, draft_text_spec, write_spec
 from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.executors import AnyWorkers, open_workers
 from fairchain.models import Limits
 from fairchain.models.adapters.from_function import FunctionModel
-from fairchain.prepare import Case, case_of
+from fairchain.prepare import Case, case_of, within_budget
 from fairchain.spec import revise
 from fairchain.spec.schema import Decision, GroupExpr
 from fairchain.statements import WARNING
@@ -25,14 +27,14 @@ from fairchain.verification.family import divided
 from fairchain.verification.progress import Report, reporting
 from fairchain.verification.verdict import Verdict
 
+TERMS_WITHOUT_TEXT = "terms: are looked for in texts; name the column of the texts: text=... (--text)"
+BAD_DEPTH = "depth: found {depth}; give a number from 1 to {most}, the protected columns"
 Kind = Literal["difference", "ratio", "individual"]
 RowsMean = Literal["sample", "population", "observed", "swapped"]
 SAMPLE_BY_DEFAULT = (
     "population.as: The rows are taken for a random sample that the model was not fitted on, and the verdict is about "
     'the population they come from. For a verdict about these rows alone: rows="population" (--as population).'
 )
-# Evaluations of a budget that are kept back for repeated inputs, which show whether a function is deterministic.
-REPEATS = 16
 RANGES_CUT_FROM_ROWS = (
     "rows: the ranges of a protected number were cut by looking at these rows, so they cannot be read as a sample; "
     'state ranges in Python, groups={"age": {"young": [18, 39], ...}}, in a spec (fairchain init), or take the rows '
@@ -49,7 +51,7 @@ def check(
     terms: str | Mapping[str, Sequence[str]] | None = None,
     label: str | None = None,
     prediction: str | None = None,
-    outcome: str | None = None,
+    outcome: str | int | None = None,
     kind: Kind = "difference",
     threshold: float | None = None,
     rows: RowsMean | None = None,
@@ -62,6 +64,7 @@ def check(
     decision_threshold: float | None = None,
     labels: Sequence[str] = (),
     model_output: str | None = None,
+    deterministic: bool | None = None,
     ignore: Sequence[str] = (),
     show_texts: bool | None = None,
     delta: float | None = None,
@@ -120,6 +123,8 @@ def check(
         cut-off of its own: without one it is refused.
     labels
         Names of the labels in the model's order; of a score the one below the cut-off first.
+    deterministic
+        False for a model that is random by design: verdicts include its randomness, and rows must be a sample.
     ignore
         Columns that the model does not take.
     show_texts
@@ -174,6 +179,7 @@ def check(
         decision_threshold=decision_threshold,
         labels=labels,
         model_output=model_output,
+        deterministic=deterministic,
         ignore=ignore,
         show_texts=show_texts,
         delta=delta,
@@ -196,7 +202,7 @@ def answer_check(
         return verify_case(case, workers=workers, progress=progress)
     protected = case.spec.protected
     if not 1 <= depth <= len(protected):
-        raise SpecError(f"depth: found {depth}; give a number from 1 to {len(protected)}, the protected columns")
+        raise SpecError(BAD_DEPTH.format(depth=depth, most=len(protected)))
     chosen = [some for size in range(1, depth + 1) for some in combinations(protected, size)]
     questions = divided([revise(case.spec, property__protected=list(some)) for some in chosen])
     cases = [
@@ -219,6 +225,14 @@ class PreparedCheck:
         return write_spec(replace(self.draft, spec=self.case.spec))
 
 
+def _several(given: Any) -> tuple[str, ...]:
+    """Return one name or several as texts; labels and columns of a frame may be numbers, or texts of numpy."""
+    if given is None:
+        return ()
+    one = isinstance(given, str) or not isinstance(given, Iterable)
+    return tuple(map(str, [given] if one else given))
+
+
 def prepare_check(
     model: Any,
     data: Any,
@@ -229,9 +243,10 @@ def prepare_check(
     **options: Any,
 ) -> PreparedCheck:
     """Return the case of `check`, with the options of `check`, and the draft of its spec."""
-    names = (protected,) if isinstance(protected, str) else tuple(protected or ())
+    names = _several(protected)
+    options = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
     if terms is not None and text is None:
-        raise SpecError("terms: are looked for in texts; name the column of the texts: text=... (--text)")
+        raise SpecError(TERMS_WITHOUT_TEXT)
     if not names and terms is None:
         remedy = ', or the terms by which texts mention them: terms="religion" (--terms)' if text is not None else ""
         raise SpecError(f"protected: missing; name the columns whose groups are compared{remedy}")
@@ -245,14 +260,15 @@ def prepare_check(
     requested = DraftOptions(
         label=options.get("label"),
         protected=names,
-        outcome=options.get("outcome"),
+        outcome=None if options.get("outcome") is None else str(options["outcome"]),
         threshold=threshold,
         reading=options.get("rows"),
-        ignore=tuple(options.get("ignore") or ()),
+        ignore=_several(options.get("ignore")),
         decision=options.get("decision"),
         decision_threshold=options.get("decision_threshold"),
-        labels=tuple(options.get("labels") or ()),
+        labels=_several(options.get("labels")),
         model_output=options.get("model_output"),
+        deterministic=options.get("deterministic") is not False,
         prediction=options.get("prediction"),
         groups=options.get("groups") or {},
         property={"kind": kind, **{key: value for key, value in stated.items() if value is not None}},
@@ -276,15 +292,14 @@ def prepare_check(
     remarks = tuple((WARNING if guess.loud else "") + guess.text for guess in about if guess.loud or not guess.key)
     if options.get("rows") is None and getattr(spec.population, "reading", "") == "sample":
         told = (SAMPLE_BY_DEFAULT, *told)
-    if certify and loaded is not None:
+    asked_again = not spec.model.deterministic or getattr(loaded, "service", None) is not None
+    if certify and loaded is not None and not loaded.sha256 and not asked_again:
         try:
             loaded = loaded.to_network(spec, draft.rows) if isinstance(loaded, FunctionModel) else loaded.to_network()
         except ModelError as error:
             raise CertificateError(str(error)) from None
-    if budget is not None and isinstance(loaded, FunctionModel) and (asked := loaded.asked):
-        loaded.spare()
-        spec = revise(spec, guarantee__budget__evaluations=max(1, int(budget) - asked - REPEATS))
-        told += (f"guarantee.budget: {asked + REPEATS:,} of {int(budget):,} evaluations are for trials of the model.",)
+    spec, about_trials = within_budget(spec, loaded)
+    told += about_trials
     if options.get("show_texts"):
         spec = revise(spec, population__show_texts=True)
     case = case_of(spec, loaded, draft.rows, assumptions=told, remarks=remarks)

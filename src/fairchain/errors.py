@@ -38,7 +38,7 @@ class InputError(FairchainError):
 
 
 class SpecError(InputError):
-    """The spec asks for something that does not exist or contradicts itself."""
+    """The spec names something that does not exist or contradicts itself."""
 
 
 class NoProtectedFeatureError(SpecError):
@@ -82,7 +82,7 @@ class ChainError(InputError):
 
 
 class QueryError(InputError):
-    """A formula cannot be read, or asks for a label that the chain does not have."""
+    """A formula cannot be read, or names a label that the chain does not have."""
 
 
 class AuditError(InputError):

@@ -46,9 +46,10 @@ def with_interval(estimate: float, low: float, high: float, *, least: int = 3, t
     places = max(least, digits(low, high))
     if threshold is not None:
         places = max(close_to(number, threshold, least=places) for number in (estimate, low, high))
-    if low == high:
-        return f"{estimate:.{places}f}"
-    return f"{estimate:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
+    shown = f"{estimate:.{places}f}"
+    if not float(shown):
+        shown = shown.lstrip("-")
+    return shown if low == high else f"{shown} [{low:.{places}f}, {high:.{places}f}]"
 
 
 def close_to(number: float, threshold: float, *, least: int = 4) -> int:
@@ -81,9 +82,12 @@ def share(value: float) -> str:
 
 
 def confidence(delta: float) -> str:
-    """Return 1 - delta as text, never rounded to 1.
+    """Return 1 - delta in percent, rounded down and never to 100%.
 
-    >>> confidence(0.025), confidence(1e-12)
-    ('0.975', '1 - 1e-12')
+    >>> confidence(0.025), confidence(1e-6), confidence(1e-6 / 3), confidence(1e-12)
+    ('97.5%', '99.9999%', '99.999966%', '1 - 1e-12')
     """
-    return f"{1 - delta:.6g}" if delta >= 0.001 else f"1 - {delta:g}"
+    if delta < 1e-9:
+        return f"1 - {delta:g}"
+    scale = 10 ** max(0, -math.floor(math.log10(delta)) - 1)
+    return f"{math.floor((100 - 100 * delta) * scale + 1e-6) / scale:.12g}%"

@@ -19,6 +19,8 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.messages import shown
 from fairchain.models import Limits, Model, OnnxModel, load_model
+from fairchain.models.adapters.answer_memo import REPEATED
+from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.populations import Population, build_population
 from fairchain.populations.build import large_enough, with_nodes
 from fairchain.spec import (
@@ -50,6 +52,9 @@ Mask = NDArray[np.bool_]
 GROUPED_ROWS = (
     "{source}: distinct rows with their numbers of copies answer questions about rates only; for individual "
     "discrimination, drawn decisions, a budget of evaluations, explanations and repairs give one smaller file"
+)
+BUDGET_FOR_TRIALS = (
+    "guarantee.budget.evaluations: {budget:,} are not enough, since trials of the model take {trials:,}; allow more"
 )
 NO_MODEL_PATH = (
     'model.path: missing; name the network\'s file, for example path = "model.onnx", or the column of recorded '
@@ -94,7 +99,7 @@ class Case:
         What was assumed about the model or the data without being stated by the caller, and what else a reader of the
         verdict should know about them.
     shared
-        The labels that other questions about the same inputs have asked for (`verification/family.py`), if there are
+        The labels that other questions about the same inputs have computed (`verification/family.py`), if there are
         any: no input is evaluated twice.
     """
 
@@ -126,8 +131,10 @@ class Case:
         counted = isinstance(population, Table)
         # Texts that were handed over in memory have no file that others could be given.
         found = not isinstance(population, Texts) or bool(population.path or population.dataset)
-        return self.spec.model.deterministic and (
-            (self.model is None or bool(self.model.sha256))
+        # A service, or a model that is random by itself, has no hash: its certificate says that it is asked again.
+        asked_again = not self.spec.model.deterministic or getattr(self.model, "service", None) is not None
+        return (
+            (self.model is None or bool(self.model.sha256) or asked_again)
             and (self.rows is None or self.rows.repeats is None)
             and self.function is None
             and found
@@ -222,15 +229,35 @@ def gather(
         As `read_question` returns it: it is not checked again.
     network
         Whether the model is wanted as an ONNX network, for a certificate or to look inside. A model that cannot be
-        converted is asked as it is, and its note says why. About the rows of a table a model is asked as it is
+        converted is called as it is, and its note says why. About the rows of a table a model is called as it is
         otherwise, because converting takes longer; about drawn inputs a network is faster.
     """
     question = _with_data(question, data)
     rows = read_rows(question, data)
     own = isinstance(question.population, Table) or (question.text is not None and question.text.raw)
     asked = rows if own else None
-    loaded = _model(model, question, limits, weights, asked, network=network)
-    return case_of(question, loaded, rows, function=population)
+    loaded: Any = _model(model, question, limits, weights, asked, network=network)
+    told: tuple[str, ...] = ()
+    if getattr(loaded, "costly", False):
+        loaded.most = question.guarantee.budget.evaluations
+        question, told = within_budget(question, loaded)
+    return case_of(question, loaded, rows, function=population, assumptions=told)
+
+
+def within_budget(spec: Spec, model: Any) -> tuple[Spec, tuple[str, ...]]:
+    """Return the spec with what is left of a budget of evaluations after trials of the model, and a sentence about it.
+
+    Inputs that are repeated to see whether the model is deterministic are kept back too.
+    """
+    budget, used = spec.guarantee.budget.evaluations, getattr(model, "evaluated", 0)
+    if budget is None or not used:
+        return spec, ()
+    model.spare()
+    trials = used + (REPEATED if spec.model.deterministic else 0)
+    if model.costly and trials >= budget:
+        raise SpecError(BUDGET_FOR_TRIALS.format(budget=int(budget), trials=trials))
+    left = revise(spec, guarantee__budget__evaluations=max(1, int(budget) - trials))
+    return left, (f"guarantee.budget: {trials:,} of {int(budget):,} evaluations are for trials of the model.",)
 
 
 def case_of(
@@ -342,6 +369,22 @@ def _predicate(spec: Spec) -> Predicate | None:
     from fairchain.spec.conditions import predicate_of
 
     return predicate_of(spec)
+
+
+def with_network(case: Case) -> Case:
+    """Return the case with a copy of its model as a network that can be looked into; itself if there is none.
+
+    A folder with a transformer is verified as it is, and its units are found in its copy. If it cannot be copied, the
+    note of the model says why.
+    """
+    model = case.model
+    if not isinstance(model, FunctionModel) or not model.sha256:
+        return case
+    try:
+        return dataclasses.replace(case, model=model.to_network(case.spec, case.rows))
+    except ModelError as error:
+        model.note = str(error)
+        return case
 
 
 def group_population(case: Case) -> Population:

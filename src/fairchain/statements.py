@@ -32,10 +32,6 @@ NO_GROUPED_CERTIFICATE = (
 NO_PARTIAL_CERTIFICATE = (
     "no certificate: not all rows were evaluated; run it again to the end, without a budget of evaluations"
 )
-NO_RANDOM_CERTIFICATE = (
-    "no certificate: the model is random by itself (model.deterministic = false), so a second run decides otherwise; "
-    'for decisions drawn from its probabilities write decision = "random"'
-)
 NO_PAPER_CERTIFICATE = (
     'guarantee.rule: "paper" carries no valid guarantee, so no certificate can be written; use rule = "betting"'
 )
@@ -67,7 +63,7 @@ NOT_UNFAIR = {
 }
 CONSTANT_REFUSED = (
     "{what}: {seen}, so no groups can differ and nothing is shown about how they are treated. {check}; to accept it "
-    "all the same: --allow-constant, or allow_constant = true in [guarantee]."
+    "anyway: --allow-constant, or allow_constant = true in [guarantee]."
 )
 
 
@@ -333,11 +329,11 @@ def ignored_note(features: Sequence[str]) -> str:
 
 
 def subject_of(model_sha256: str, recorded: str | None = None) -> str:
-    """Return the subject of a statement: a network by its hash, a Python function, or recorded decisions."""
+    """Return the subject of a statement: a network by its hash, another model, or recorded decisions."""
     if recorded is not None:
         return f'the decisions recorded in column "{recorded}"'
     if not model_sha256:
-        return "the Python function that was given"
+        return "the model that was given"
     return f"the network with sha256 {model_sha256[:16]}..."
 
 
@@ -358,7 +354,7 @@ def seed_phrase(seed: int, origin: str, *, hashed: bool = True) -> str:
     if origin == "chosen":
         return f"seed {seed}, chosen: the network could have been built to pass with this seed"
     if not hashed:
-        return f"seed {seed}, derived from the spec and its data only: a Python function has no bytes to hash"
+        return f"seed {seed}, derived from the spec and its data only: the model has no bytes to hash"
     return f"seed {seed}, derived from the network, the spec and its data"
 
 
@@ -394,7 +390,7 @@ def dropped_note(dropped: int, rows: int) -> str:
 def unseen_statement(
     decision: str, *, kind: str, low: str, high: str, threshold: float, seen: int, unseen: int, population: str
 ) -> str:
-    """Return the sentence for a whole population of which some rows were not evaluated, whatever their decisions are.
+    """Return the sentence for a whole population in which some rows were not evaluated, whatever their decisions are.
 
     >>> facts = {"kind": "difference", "low": "0.2", "high": "0.7", "threshold": 0.1, "population": "the rows of a.csv"}
     >>> print(unseen_statement("UNFAIR", seen=60, unseen=40, **facts)[:66])

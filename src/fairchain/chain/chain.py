@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 # How far the probabilities of a row may be from 1: files round them.
 ROUNDING = 1e-6
-PROBABILITIES_STATE_SUM = 'the probabilities of state "{states}" sum to {sums:.9g}, not to 1'
+PROBABILITIES_DO_NOT_SUM = 'the probabilities of state "{states}" sum to {sums:.9g}, not to 1'
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,7 @@ def _check(chain: Chain) -> None:
     wrong = np.flatnonzero(np.abs(sums - 1) > ROUNDING)
     if wrong.size:
         state = int(wrong[0])
-        raise ChainError(PROBABILITIES_STATE_SUM.format(states=chain.states[state], sums=sums[state]))
+        raise ChainError(PROBABILITIES_DO_NOT_SUM.format(states=chain.states[state], sums=sums[state]))
     _check_bounds(chain)
     if not 0 <= chain.initial < size:
         raise ChainError("the initial state does not exist")

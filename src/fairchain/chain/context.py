@@ -22,7 +22,7 @@ from fairchain.models.inspect.activations import Probe, layers_of, resolve
 from fairchain.models.inspect.recurrent import steps_of
 from fairchain.populations import Scratch
 from fairchain.populations.build import Left
-from fairchain.prepare import Case, gather, group_population, read_question
+from fairchain.prepare import Case, gather, group_population, read_question, with_network
 from fairchain.spec import Group, Spec, Table
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed
@@ -98,7 +98,7 @@ def prepare_context(
     if case is None and model is None and spec.model.path is None:
         raise ChainError("model.path: a chain is learned from a network; name its file")
     requests = parse_requests(states, spec, together=together)
-    case = case or gather(model, spec, limits=limits, network=True)
+    case = with_network(case or gather(model, spec, limits=limits, network=True))
     loaded = case.model
     if not isinstance(loaded, OnnxModel):
         assert loaded is not None

@@ -37,7 +37,7 @@ TOO_FEW_DISTINCT_VALUES = (
     "{name}: {parts} parts were requested, and the pilot sample has {distinct} distinct value{value}; request fewer"
 )
 CATEGORY_NO_ORDER = '{name}: a category has no order; leave the method out, or use "values"'
-VALUES_OF_REAL = '{name}: "values" needs a category or whole numbers; use bins, width or quantiles'
+VALUES_NEED_WHOLE_NUMBERS = '{name}: "values" needs a category or whole numbers; use bins, width or quantiles'
 TOO_MANY_VALUES = "{name}: has {size:,} values, and at most {most_values:,} can be states; use quantiles, width or bins"
 BINS_NOT_RISING = "{name}: bins must be edges in rising order, for example bins=5,10"
 
@@ -92,7 +92,7 @@ def fit_feature(
     method = method or ("bins" if edges else "values" if few and parts is None else "quantiles")
     if method == "values":
         if domain.real:
-            raise ChainError(VALUES_OF_REAL.format(name=name))
+            raise ChainError(VALUES_NEED_WHOLE_NUMBERS.format(name=name))
         if domain.size > MOST_VALUES:
             raise ChainError(TOO_MANY_VALUES.format(name=name, size=domain.size, most_values=MOST_VALUES))
         values = np.arange(int(domain.low), int(domain.high) + 1)

@@ -32,7 +32,7 @@ from fairchain.spec import Spec
 
 VIEWS = (*get_args(View), "last")
 NO_STATES_OVER_TIME = '{text}: has no states over time; use it without view = "folded"'
-UNKNOWN_VIEW_FAMILY = 'unknown view "{view}" of a family; expected folded or last'
+UNKNOWN_FAMILY_VIEW = 'unknown view "{view}" of a family; expected folded or last'
 
 
 def learn_chain(
@@ -131,7 +131,7 @@ def learn_family(
     _check(chain, estimator)
     LearningEffort(rounds)
     if view not in ("folded", "last"):
-        raise ChainError(UNKNOWN_VIEW_FAMILY.format(view=view))
+        raise ChainError(UNKNOWN_FAMILY_VIEW.format(view=view))
     if units is None:
         base = prepare_context(model, spec, (), seed, limits)
         units = every_unit(base) if view == "last" else every_cell(base)
@@ -225,7 +225,7 @@ def _with_fidelity(
     rounds: int,
     workers: Workers,
 ) -> list[Chain]:
-    """Measure the fidelity of chains that may be wrong: those over time, and shared ones, of which labels suffice."""
+    """Measure the fidelity of chains that may be wrong: those over time, and shared ones, where labels suffice."""
     plan = planned[0][1] if planned else None
     if plan is None or (plan.view is None and plan.kind == "product"):
         return list(chains)

@@ -24,7 +24,7 @@ MOST_NUMBERS = 2**24
 class LastSteps:
     """A network that shows some of its layers with each decision, recurrent ones as they are after the last step.
 
-    Used as a `Probe` is; `steps` shows all steps, of which there are `most` at most.
+    Used as a `Probe` is; `steps` shows all steps, at most `most`.
     """
 
     def __init__(self, model: OnnxModel, spec: Spec, names: Sequence[str], recurrent: frozenset[str]) -> None:

@@ -22,8 +22,8 @@ States = NDArray[np.integer]
 DENSE = 2**18
 # Cells of the largest table that is made of the traces of one chunk.
 MOST_CELLS = 2**22
-TRACE_STATE_NUMBERED = "a trace is in state {least} or {largest} of {width}, numbered from 0"
-TRACES_STEPS_EXPECTED = "traces have {least} to {largest} steps, expected {least2} to {steps}"
+TRACE_STATE_OUT_OF_RANGE = "a trace is in state {least} or {largest} of {width}, numbered from 0"
+WRONG_NUMBER_OF_STEPS = "traces have {least} to {largest} steps, expected {least2} to {steps}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ def count_link(group: int, groups: int, columns: tuple[States, States], widths: 
     """Count the link between two columns of one group's inputs."""
     for column, width in zip(columns, widths, strict=True):
         if column.size and not 0 <= column.min() <= column.max() < width:
-            raise ChainError(TRACE_STATE_NUMBERED.format(least=column.min(), largest=column.max(), width=width))
+            raise ChainError(TRACE_STATE_OUT_OF_RANGE.format(least=column.min(), largest=column.max(), width=width))
     state, following = (column.astype(np.int64) for column in columns)
     code = (group * widths[0] + state) * widths[1] + following
     size = groups * widths[0] * widths[1]
@@ -126,7 +126,7 @@ class Passages:
         least = 1 if plan.varied else plan.steps
         if len(lengths) and (lengths.min() < least or lengths.max() > plan.steps):
             raise ChainError(
-                TRACES_STEPS_EXPECTED.format(
+                WRONG_NUMBER_OF_STEPS.format(
                     least=int(lengths.min()), largest=int(lengths.max()), least2=least, steps=plan.steps
                 )
             )

@@ -29,6 +29,7 @@ from fairchain.cli.init import init
 from fairchain.cli.monitor import Terminated, monitor
 from fairchain.cli.options import PATH, RENAMED, write_or_print
 from fairchain.cli.output import ClosedPipeError, Output, standard_streams
+from fairchain.cli.plan import plan
 from fairchain.cli.query import export, query
 from fairchain.cli.repair import repair
 from fairchain.cli.subgroups import subgroups
@@ -52,7 +53,12 @@ def app() -> None:
 
 @shared.command("An independent check of a certificate.", "recheck certificate.json --model census.onnx")
 @click.argument("certificate", type=PATH)
-@click.option("--model", type=PATH, help="Network of the certificate; none for recorded decisions.")
+@click.option(
+    "--model",
+    help="Model of the certificate: a file; the address of a service, or python:package.module:name of a random model, "
+    "which is asked again; none for recorded decisions.",
+)
+@shared.service
 @click.option("--data", type=PATH, help="Rows or texts of the population, if the certificate is about a file.")
 @click.option("--spec", type=PATH, help="Your own copy of the spec, with which the certificate must agree.")
 @click.option("--full", is_flag=True, help="Run everything again, however long it takes.")
@@ -65,9 +71,7 @@ def app() -> None:
 )
 @shared.as_json
 @shared.quiet
-def recheck(
-    certificate: Path, model: Path | None, data: Path | None, as_json: bool, quiet: bool, **options: Any
-) -> int:
+def recheck(certificate: Path, model: str | None, data: Path | None, as_json: bool, quiet: bool, **options: Any) -> int:
     """Check CERTIFICATE without trust in its issuer.
 
     Exit code 0 CONFIRMED, 1 REJECTED, 3 CONSISTENT (no check failed, but a chosen seed or a sample does not prove
@@ -77,11 +81,12 @@ def recheck(
     from fairchain.rechecking import recheck as run_recheck
 
     silent = quiet or as_json
+    opened = shared.opened_model(model, options, quiet=silent)
     given = {name: value for name, value in options.items() if value is not None}
     report = partial(print, file=sys.stderr)
     with progress_of("recheck", silent) as progress:
         result = run_recheck(
-            certificate, model, data=data, progress=progress, report=None if silent else report, **given
+            certificate, opened, data=data, progress=progress, report=None if silent else report, **given
         )
     if as_json:
         print(json.dumps(result.to_dict(), indent=1))
@@ -119,7 +124,7 @@ def completion(shell: str, output: Path | None) -> None:
     write_or_print(maker(app, {}, "fairchain", COMPLETING).source() + "\n", output)
 
 
-for each in (demo, check, init, verify, subgroups, explain, repair, query, export, monitor, audit, compare, card):
+for each in (demo, check, init, verify, subgroups, plan, explain, repair, query, export, monitor, audit, compare, card):
     app.add_command(each)
 for each in (recheck, schema, completion):
     app.add_command(each)

@@ -40,6 +40,7 @@ KEPT = "interrupted; what is finished is kept in {}, and the same command goes o
 @click.argument("spec", type=PATH)
 @shared.output("Folder to write; a stopped audit continues there.", required=True)
 @shared.model
+@shared.service
 @shared.labelled
 @shared.label
 @click.option("--no-repair", is_flag=True, help="Do not repair an unfair model.")
@@ -67,6 +68,7 @@ def audit(
     verify, about the model as it is: 0 fair, 1 unfair, 3 undecided or a constant model, 2 bad input or a result that
     cannot be written, 130 interrupted.
     """
+    options["model"] = shared.opened_model(options["model"], options, quiet=quiet or as_json)
     options |= {"repair": not no_repair, "labelled": labelled, "restart": restart}
     found = run_audit(spec, output, quiet=quiet or as_json, **options)
     if as_json:
@@ -176,7 +178,7 @@ def _show_groups(screen: Screen, findings: Findings) -> None:
     from fairchain.number_format import bounded
     from fairchain.statistics import Interval
 
-    more, less, outcome = findings.widest
+    more, less, outcome = findings.verdict.gap.more, findings.verdict.gap.less, findings.outcome
     shown = sorted((each for each in findings.groups if each.name in (more, less)), key=lambda each: -each.estimate)
     rows = [[each.name, bounded(each), bar(Interval(each.estimate, each.low, each.high))] for each in shown]
     screen.table(["group", f"P(Y={outcome})", SCALE], rows, optional=(2,))

@@ -15,7 +15,13 @@ from fairchain.cli.verify import must_all_be_writable, show_result
 
 @shared.command("The verdict on a model and a table.", "check data.csv --model model.onnx --protected sex")
 @click.argument("data", type=PATH)
-@click.option("--model", help="Model: a file, or python:package.module:name; none for recorded decisions.")
+@click.option(
+    "--model",
+    help="Model: a file, python:package.module:name, or the address of a service (http://HOST/v2/models/NAME, "
+    "http://HOST/invocations); none for recorded decisions.",
+)
+@shared.service
+@shared.deterministic
 @click.option("--protected", multiple=True, help="Column whose groups are compared; repeat it for combinations.")
 @shared.text
 @shared.terms
@@ -86,9 +92,11 @@ def check(
     if (model is None) == (options["prediction"] is None):
         raise SpecError("give either --model, or --prediction with the column of recorded decisions")
     must_all_be_writable(certificate, junit, summary)
-    prepared = prepare_check(model, data, protected=protected, certify=certificate is not None, **options)
+    opened_model = shared.opened_model(model, options, quiet=quiet or as_json)
+    prepared = prepare_check(opened_model, data, protected=protected, certify=certificate is not None, **options)
     if show_spec:
         print(prepared.spec_file, file=sys.stderr if as_json else sys.stdout)
     with progress_of("verify", quiet or as_json) as progress, open_workers(workers, executor) as opened:
         verdict = answer_check(prepared, depth, workers=opened, progress=progress)
+    shared.tell_requests(opened_model)
     return show_result(verdict, data, certificate, junit, summary, as_json=as_json, quiet=quiet)

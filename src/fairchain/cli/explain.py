@@ -26,6 +26,7 @@ BAR, WITNESSES = 25, 3
 )
 @click.argument("spec", type=PATH)
 @shared.model
+@shared.service
 @shared.data
 @click.option("--rows", type=PATH, help="Table of real rows in which witnesses are searched, for drawn inputs.")
 @shared.units(
@@ -68,11 +69,12 @@ def explain(
     from fairchain.spec import load_spec
 
     question = load_spec(spec)
+    model = shared.opened_model(options.pop("model"), options, quiet=quiet or as_json)
     with naming(spec):
         question = revised(question, options)
         with progress_of("explain", quiet or as_json) as progress:
             found = run_explain(
-                options.pop("model"),
+                model,
                 question,
                 units=units or None,
                 rounds=rounds or ROUNDS,

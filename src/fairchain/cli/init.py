@@ -92,7 +92,9 @@ def _drafted(model: str, table: Path, requested: DraftOptions, *, ask: bool) -> 
 def _show(draft: Draft, model: str, output: Path, *, as_json: bool, quiet: bool) -> None:
     from fairchain.models.load import PYTHON
 
-    command = ["fairchain", "verify", str(output)] + (["--model", model] if model.startswith(PYTHON) else [])
+    command = ["fairchain", "verify", str(output)] + (
+        ["--model", model] if model.startswith((PYTHON, "http://", "https://")) else []
+    )
     for text in draft.warnings:
         print(f"fairchain: warning: {in_a_line(text)}", file=sys.stderr)
     if as_json:

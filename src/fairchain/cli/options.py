@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.errors import ModelError, SpecError
+from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
     from fairchain.spec import Spec
@@ -38,7 +40,21 @@ KEYS = {
 PATH = click.Path(path_type=Path)
 Command = Callable[..., Any]
 
-model = click.option("--model", help="Model instead of the spec's model.path: a file, or python:package.module:name.")
+model = click.option(
+    "--model",
+    help="Model instead of the spec's model.path: a file, python:package.module:name, or the address of a service "
+    "(http://HOST/v2/models/NAME, http://HOST/invocations).",
+)
+# Options of a model that is a service; --journal also of Python code.
+SERVICE = (
+    "journal",
+    "connections",
+    "rows_per_request",
+    "requests_per_second",
+    "timeout",
+    "header_from",
+    "service_inputs",
+)
 data = click.option("--data", type=PATH, help="Rows or texts of the population, instead of the spec's population.path.")
 label = click.option("--label", help="Column with the true labels; by default the spec's.")
 labelled = click.option(
@@ -101,6 +117,11 @@ max_evaluations = click.option(
     type=click.IntRange(min=1),
     help="Largest number of decisions of the model; the bounds allow for rows that are not evaluated.",
 )
+deterministic = click.option(
+    "--deterministic/--not-deterministic",
+    default=None,
+    help="Whether the model answers the same input alike; --not-deterministic for one that is random by design.",
+)
 certificate = click.option("--certificate", type=PATH, help="Write a certificate to this file.")
 junit = click.option("--junit", type=PATH, help="Write the verdict to this file as JUnit XML, for build servers.")
 summary = click.option(
@@ -161,6 +182,85 @@ def workers(command: Command) -> Command:
     )
     number = count("--workers", "Number of threads, or processes of --executor; by default one for each core.")
     return number(executor(command))
+
+
+def service(command: Command) -> Command:
+    """Add the options of a model that is a service, or that is slow."""
+    for each in (
+        choice("--service-inputs", ["columns", "array"], "What a service takes, where its metadata do not say it."),
+        click.option(
+            "--header-from",
+            multiple=True,
+            metavar="VARIABLE",
+            help="Environment variable with a header for a service, such as Authorization: Bearer ...; repeatable.",
+        ),
+        option(
+            "--timeout", click.FloatRange(min=0, min_open=True), "Seconds of a request to a service.  [default: 30]"
+        ),
+        option(
+            "--requests-per-second", click.FloatRange(min=0, min_open=True), "Largest rate of requests to a service."
+        ),
+        count("--rows-per-request", "Largest number of inputs in a request to a service.  [default: 32]"),
+        count("--connections", "Requests to a service at the same time.  [default: 8]"),
+        option(
+            "--journal",
+            PATH,
+            "Add each answer of a service or of Python code to FILE, and continue from there if it exists.",
+            metavar="FILE",
+        ),
+    ):
+        command = each(command)
+    return command
+
+
+def opened_model(model: Any, options: dict[str, Any], *, quiet: bool = True) -> Any:
+    """Return the model that the command line names: a service or journaled Python code as an object, else as it is.
+
+    Remove the options of services from `options`.
+    """
+    given = {name: options.pop(name, None) for name in SERVICE}
+    given = {name: value for name, value in given.items() if value not in (None, ())}
+    from fairchain.models.load import PYTHON, import_named, is_url
+
+    if is_url(model):
+        return _service(model, given, quiet=quiet)
+    if not given:
+        return model
+    if set(given) != {"journal"} or not str(model).startswith(PYTHON):
+        name = next((name for name in given if name != "journal"), "journal").replace("_", "-")
+        what = "a service (http://...) or Python code (python:...)" if name == "journal" else "a service (http://...)"
+        raise ModelError(f"--{name}: belongs to a model that is {what}; leave it out")
+    from fairchain.models.journal import journaled
+
+    made = journaled(import_named(model), given["journal"])
+    if made.journal.note:
+        click.echo(f"fairchain: {in_a_line(made.journal.note)}", err=True)
+    return made
+
+
+def _service(url: str, given: dict[str, Any], *, quiet: bool) -> Any:
+    from fairchain.models.adapters.from_service import Service
+    from fairchain.models.adapters.http_client import BAD_HEADER
+
+    headers = {}
+    for variable in given.pop("header_from", ()):
+        name, colon, value = os.environ.get(variable, "").strip().partition(":")
+        if not colon:
+            raise ModelError(BAD_HEADER.format(source=f"environment variable {in_a_line(variable)}"))
+        headers[name.strip()] = value.strip()
+    made = Service(url, headers=headers, inputs=given.pop("service_inputs", None), **given)
+
+    def tell(text: str) -> None:
+        click.echo(f"fairchain: {in_a_line(text)}", err=True)
+
+    made.tell = None if quiet else tell
+    return made
+
+
+def tell_requests(model: Any) -> None:
+    """Print what a service was asked, after the run."""
+    if getattr(model, "tell", None) is not None:
+        model.tell(model.summary)
 
 
 def revised(spec: Spec, options: dict[str, Any], **changes: Any) -> Spec:

@@ -144,7 +144,8 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
     screen.line((name, style), f": {told}")
     if result.needed:
         last = "after" if result.accepted else "best tried"
-        known = {"before": result.before, last: result.after, "price": result.price}
+        after = result.after.record.sentence if result.after is not None else None
+        known = {"before": result.before.record.sentence, last: after, "price": result.price}
         screen.table([], [[key, f"{found}"] for key, found in known.items() if found is not None])
         _show_groups(screen, result)
         _show_changes(screen, result)

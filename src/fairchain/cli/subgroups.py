@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @shared.command("The worst subgroups of a spec.", "subgroups audit.toml --protected sex --protected race --depth 2")
 @click.argument("spec", type=PATH)
 @shared.model
+@shared.service
 @shared.data
 @click.option(
     "--protected", multiple=True, help="Feature whose intersections are searched; repeatable.  [default: the spec's]"
@@ -57,8 +58,9 @@ def subgroups(
     from fairchain.cli.progress import progress_of
     from fairchain.subgroup_search import find_subgroups
 
+    opened = shared.opened_model(model, options, quiet=quiet or as_json)
     with naming(spec), progress_of("recheck", quiet or as_json) as progress:
-        found = find_subgroups(model, spec, protected=protected or None, progress=progress, **options)
+        found = find_subgroups(opened, spec, protected=protected or None, progress=progress, **options)
     if as_json:
         print(json.dumps(found.to_dict(), indent=1))
     else:

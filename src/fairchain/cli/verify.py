@@ -30,6 +30,7 @@ BUDGET = {
     "seconds": "guarantee__budget__seconds",
     "max_evaluations": "guarantee__budget__evaluations",
     "decision_threshold": "model__decision_threshold",
+    "deterministic": "model__deterministic",
 }
 ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 
@@ -37,6 +38,8 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.command("The verdict on a spec.", "verify audit.toml --certificate certificate.json")
 @click.argument("spec", type=PATH)
 @shared.model
+@shared.service
+@shared.deterministic
 @click.option("--weights", type=PATH, help="A torch state dict for a model that is given as python:...")
 @shared.data
 @shared.choice("--as", [*ROW_READINGS, *TEXT_READINGS], "What the rows or texts are.", to="reading")
@@ -113,6 +116,7 @@ def verify(
     from fairchain.spec import load_specs
 
     must_all_be_writable(certificate, junit, summary)
+    opened = shared.opened_model(model, changes, quiet=quiet or as_json)
     questions = load_specs(spec)
     try:
         questions = tuple(_changed(question, population, dict(changes)) for question in questions)
@@ -127,9 +131,10 @@ def verify(
                 raise SpecError(
                     "--checkpoint keeps the work on one question, and the spec states several; leave it out"
                 )
-            verdict = _run_family(questions, model, **options)  # type: ignore[arg-type]  # typed by the parameters
+            verdict = _run_family(questions, opened, **options)  # type: ignore[arg-type]  # typed by the parameters
         else:
-            verdict = run_verify(questions[0], model, checkpoint=checkpoint, **options)  # type: ignore[arg-type]
+            verdict = run_verify(questions[0], opened, checkpoint=checkpoint, **options)  # type: ignore[arg-type]
+    shared.tell_requests(opened)
     return show_result(verdict, spec, certificate, junit, summary, as_json=as_json, quiet=quiet)
 
 
@@ -263,7 +268,7 @@ def _population(
     return population | {key: value for key, value in given.items() if value is not None}
 
 
-def run_verify(question: Spec, model: str | None = None, *, population: str | None = None, **options: Any) -> Verdict:
+def run_verify(question: Spec, model: Any = None, *, population: str | None = None, **options: Any) -> Verdict:
     """Verify with progress on the terminal."""
     from fairchain.cli.progress import progress_of
     from fairchain.models.load import import_named
@@ -274,9 +279,7 @@ def run_verify(question: Spec, model: str | None = None, *, population: str | No
         return run(model, question, population=function, progress=progress, **options)
 
 
-def _run_family(
-    questions: Sequence[Spec], model: str | None, *, population: str | None, **options: Any
-) -> FamilyVerdict:
+def _run_family(questions: Sequence[Spec], model: Any, *, population: str | None, **options: Any) -> FamilyVerdict:
     """Verify several questions together with progress on the terminal."""
     from fairchain.cli.progress import progress_of
     from fairchain.models.load import import_named

@@ -5,8 +5,9 @@ since they need numpy: `encode` turns three of them into the integer inputs of t
 five of them as CSV files. None of the data ships with the package.
 """
 
-from fairchain.datasets.fetch import Description, cache_dir, describe, get, get_all, here, missing, remove
+from fairchain.datasets.fetch import Description, describe, get, get_all, here, missing, remove
 from fairchain.datasets.sources import SOURCES, DataSource
+from fairchain.system.cache_folder import cache_dir
 
 __all__ = [
     "SOURCES",

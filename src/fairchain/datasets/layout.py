@@ -21,7 +21,7 @@ from fairchain.errors import DataError
 PARQUET = b"PAR1"
 _LOOKED_AT = 100
 HEADER_LACKS = "its header lacks {missing}"
-SHAPE_INSTEAD = "its shape is {shape} instead of (words, {columns})"
+WRONG_SHAPE = "its shape is {shape} instead of (words, {columns})"
 LINE_NOT_WORD = "line {number} is not a word"
 DATA_SET = "data set {name!r}: file not found: {path}"
 
@@ -99,7 +99,7 @@ def _npy_problem(member: ArchiveMember, path: Path) -> str | None:
         return f"it is not a .npy file of numbers ({type(error).__name__})"
     if len(shape) == 2 and shape[1] == member.columns:
         return None
-    return SHAPE_INSTEAD.format(shape=shape, columns=member.columns)
+    return WRONG_SHAPE.format(shape=shape, columns=member.columns)
 
 
 def _words_problem(_: ArchiveMember, path: Path) -> str | None:

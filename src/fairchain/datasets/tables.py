@@ -27,7 +27,7 @@ COMPAS_HEADER = (
 TABLES = (*TASKS, "compas", "toxicity")
 
 Cells = Sequence[object]
-DATA_SET_COLUMN = "data set {name!r}, column {column!r}: {row!r} is not a known code"
+UNKNOWN_CODE_IN_COLUMN = "data set {name!r}, column {column!r}: {row!r} is not a known code"
 
 
 def write_table(
@@ -110,4 +110,4 @@ def _cell(name: str, row: Row, column: str, coded: schemas.RawColumn | None) -> 
     try:
         return coded.feature.values[coded.code(row[column])]
     except KeyError:
-        raise DataError(DATA_SET_COLUMN.format(name=name, column=column, row=row[column])) from None
+        raise DataError(UNKNOWN_CODE_IN_COLUMN.format(name=name, column=column, row=row[column])) from None

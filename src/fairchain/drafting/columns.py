@@ -153,7 +153,7 @@ class Profile:
         if self.numbers is None:
             return False
         known = self.numbers[~np.isnan(self.numbers)]
-        return not (known % 1 > 0).any() and not bool(((known == 0) & np.signbit(known)).any())
+        return bool((np.floor(known) == known).all()) and not bool(((known == 0) & np.signbit(known)).any())
 
     @property
     def identifies_rows(self) -> bool:
@@ -202,7 +202,7 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
         features = [frame_feature(columns[name]) for name in names]
     elif (matched := match_inputs(columns, taken)) is not None:
         if len(matched) < len(taken.inputs):
-            found = list(_shared_layouts(columns, taken.inputs, matched, protected))
+            found = list(_by_width(columns, taken.inputs, matched, protected))
             if not found:
                 lost = [each.name for each in taken.inputs if each not in matched.values()]
                 raise ModelError(
@@ -218,7 +218,7 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
     else:
         flat = taken.inputs[0] if taken.inputs else None
         if flat is None or not flat.text:
-            return list(_flat_layouts(columns, flat.width if flat is not None else None, protected))
+            return list(_by_width(columns, taken.inputs, {}, protected))
         if flat.width not in (None, len(columns)):
             return []
         guess = Guess("feature", f"Guess: the columns fill the input {shown(flat.name)} in the order of the table.")
@@ -241,63 +241,6 @@ def match_inputs(columns: Columns, taken: Signature) -> dict[str, Input] | None:
     return None if len(taken.inputs) < 2 and not (found and taken.inputs[0].width == 1) else found
 
 
-def _shared_layouts(
-    columns: Columns, inputs: Sequence[Input], matched: Mapping[str, Input], protected: Sequence[str]
-) -> Iterator[InputLayout]:
-    """Yield the layouts in which the inputs that are not called like a column share the other columns.
-
-    One input takes the categories and another one the numbers, each as many as it has values; which is which follows
-    from its name and its number type, or is tried. A single one takes them all, or those of one kind.
-    """
-    free = [each for each in inputs if each not in matched.values()]
-    if len(free) > 2 or any(each.text for each in free):
-        return
-    seen = []
-    for names in _kept_columns(columns, protected):
-        others = [name for name in names if name not in matched]
-        words = [name for name in others if columns[name].numbers is None]
-        numbers = [name for name in others if name not in words]
-        shares: list[tuple[list[str], ...]] = [(words, numbers), (numbers, words)]
-        if len(free) == 1:
-            shares = [(others,), (numbers,), (words,)]
-        for share in sorted(shares, key=lambda each: -_likeness(free, each, words)):
-            filled = {name: each.name for each, part in zip(free, share, strict=True) for name in part}
-            taken = {
-                name: filled.get(name) or _if_other(matched, name) for name in names if name in {**filled, **matched}
-            }
-            features = tuple(feature_of(columns[name], filled=each) for name, each in taken.items())
-            sizes = [sum(widths([each for each in features if each.name in part])) for part in share]
-            fits = all(each.width in (None, size) for each, size in zip(free, sizes, strict=True))
-            # A single column in place of one that is not there is no guess but a mistake.
-            alone = bool(matched) and any(len(part) < 2 for part in share)
-            if not fits or alone or not all(share) or features in seen:
-                continue
-            seen.append(features)
-            told = "; ".join(f"{listed(part)} fill {shown(each.name)}" for each, part in zip(free, share, strict=True))
-            about = [f"Guess: columns share inputs by their kind and number: {told}."]
-            if left := [name for name in columns if name not in taken]:
-                about.append(f"Guess: not inputs of the model: {listed(left)}.")
-            codes, guessed = _about_codes(columns, features)
-            yield InputLayout(features, (*(Guess("feature", text) for text in about), *codes), guessed)
-
-
-def _if_other(matched: Mapping[str, Input], name: str) -> str | None:
-    """Return the name of the input that a column fills, if it is spelt in another way."""
-    return matched[name].name if matched[name].name != name else None
-
-
-def _likeness(inputs: Sequence[Input], share: Sequence[Sequence[str]], words: Sequence[str]) -> int:
-    """Return how many inputs are said to take the kind of columns that they get here: by their type or their name."""
-    likeness = 0
-    for each, part in zip(inputs, share, strict=True):
-        categories = bool(part) and all(name in words for name in part)
-        named = words_of(each.name)
-        says_words = each.whole or any(word.startswith(WORD_INPUTS) for word in named)
-        says_numbers = any(word.startswith(NUMBER_INPUTS) for word in named)
-        likeness += (says_words and categories) + (says_numbers and not categories)
-    return likeness
-
-
 def _kept_columns(columns: Columns, protected: Sequence[str]) -> Iterable[tuple[str, ...]]:
     """Return the columns that may be inputs: all, then without those that number the rows or are protected."""
     identifiers = {name for name, profile in columns.items() if profile.identifies_rows}
@@ -307,28 +250,82 @@ def _kept_columns(columns: Columns, protected: Sequence[str]) -> Iterable[tuple[
     return dict.fromkeys(tuple(name for name in columns if name not in each) for each in left_out)
 
 
-def _flat_layouts(columns: Columns, width: int | None, protected: Sequence[str]) -> Iterator[InputLayout]:
-    """Yield the layouts of a flat input that have the right width."""
-    columns = {name: profile for name, profile in columns.items() if profile.counts}
+def _by_width(
+    columns: Columns, inputs: Sequence[Input], matched: Mapping[str, Input], protected: Sequence[str]
+) -> Iterator[InputLayout]:
+    """Yield the layouts in which columns fill the inputs that are not called like one, by their kind and number."""
+    columns = {name: profile for name, profile in columns.items() if profile.counts or name in matched}
     seen: list[tuple[Feature, ...]] = []
     for names in _kept_columns(columns, protected):
-        texts = tuple(name for name in names if columns[name].numbers is None)
-        others = tuple(name for name in names if name not in texts)
-        several = tuple(name for name in texts if len(columns[name].counts) > 2)
-        for one_hot, keep_markers in product(dict.fromkeys(((), texts, several)), (True, False)):
-            for order in dict.fromkeys((names, others + texts, texts + others)) if one_hot else (names,):
-                features = tuple(
-                    feature_of(columns[name], one_hot=name in one_hot, keep_markers=keep_markers) for name in order
-                )
-                if features and width in (None, sum(widths(features))) and features not in seen:
-                    seen.append(features)
-                    what = "the columns of the table" if order == names else "one kind of columns first"
-                    about = [f"Guess: the inputs, which the network does not name, are {what}, in this order."]
-                    left = [name for name in columns if name not in order]
-                    if left:
-                        about.append(f"Guess: not inputs, since the network takes fewer values: {listed(left)}.")
-                    codes, guessed = _about_codes(columns, features)
-                    yield InputLayout(features, (*(Guess("feature", text) for text in about), *codes), guessed)
+        found = _shared(columns, names, inputs, matched) if len(inputs) > 1 else _flat(columns, names, inputs)
+        for features, told in found:
+            if not features or features in seen:
+                continue
+            seen.append(features)
+            used = {feature.name for feature in features}
+            left = [name for name in columns if name not in used]
+            about = [
+                told,
+                *([f"Guess: not inputs, since the network takes fewer values: {listed(left)}."] * bool(left)),
+            ]
+            codes, guessed = _about_codes(columns, features)
+            yield InputLayout(features, (*(Guess("feature", text) for text in about), *codes), guessed)
+
+
+def _flat(columns: Columns, names: Sequence[str], inputs: Sequence[Input]) -> Iterator[tuple[tuple[Feature, ...], str]]:
+    """Yield the features of one flat input: categories as codes or one-hot, in the table's order or kind by kind."""
+    width = inputs[0].width if inputs else None
+    texts = tuple(name for name in names if columns[name].numbers is None)
+    others = tuple(name for name in names if name not in texts)
+    several = tuple(name for name in texts if len(columns[name].counts) > 2)
+    for one_hot, keep_markers in product(dict.fromkeys(((), texts, several)), (True, False)):
+        for order in dict.fromkeys((tuple(names), others + texts, texts + others)) if one_hot else (names,):
+            features = tuple(
+                feature_of(columns[name], one_hot=name in one_hot, keep_markers=keep_markers) for name in order
+            )
+            if width in (None, sum(widths(features))):
+                what = "the columns of the table" if order == names else "one kind of columns first"
+                yield features, f"Guess: the inputs, which the network does not name, are {what}, in this order."
+
+
+def _shared(
+    columns: Columns, names: Sequence[str], inputs: Sequence[Input], matched: Mapping[str, Input]
+) -> Iterator[tuple[tuple[Feature, ...], str]]:
+    """Yield the features of several inputs: one free input takes the categories, another the numbers.
+
+    Which is which follows from its name and its number type, or is tried. A single one takes them all, or one kind.
+    """
+    free = [each for each in inputs if each not in matched.values()]
+    if len(free) > 2 or any(each.text for each in free):
+        return
+    others = [name for name in names if name not in matched]
+    words = [name for name in others if columns[name].numbers is None]
+    numbers = [name for name in others if name not in words]
+    shares = [(others,), (numbers,), (words,)] if len(free) == 1 else [(words, numbers), (numbers, words)]
+
+    def likeness(share: Sequence[Sequence[str]]) -> int:
+        """Return how many inputs are said, by their type or name, to take the kind of columns that they get here."""
+        count = 0
+        for each, part in zip(free, share, strict=True):
+            starts = [word.startswith(WORD_INPUTS) - word.startswith(NUMBER_INPUTS) for word in words_of(each.name)]
+            categories = bool(part) and all(name in words for name in part)
+            count += (each.whole or 1 in starts) if categories else -1 in starts
+        return count
+
+    for share in sorted(shares, key=likeness, reverse=True):
+        filled = {name: each.name for each, part in zip(free, share, strict=True) for name in part}
+        filled |= {name: each.name for name, each in matched.items()}
+        features = tuple(
+            feature_of(columns[name], filled=filled[name] if filled[name] != name else None)
+            for name in names
+            if name in filled
+        )
+        sizes = [sum(widths([each for each in features if each.name in part])) for part in share]
+        fits = all(each.width in (None, size) for each, size in zip(free, sizes, strict=True))
+        # A single column in place of one that is not there is a mistake.
+        if fits and all(len(part) > bool(matched) for part in share):
+            told = "; ".join(f"{listed(part)} fill {shown(each.name)}" for each, part in zip(free, share, strict=True))
+            yield features, f"Guess: columns share inputs by their kind and number: {told}."
 
 
 def _about_codes(columns: Columns, features: Sequence[Feature]) -> tuple[list[Guess], tuple[str, ...]]:

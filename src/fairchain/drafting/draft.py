@@ -26,15 +26,15 @@ from fairchain.drafting.columns import (
     misfit,
 )
 from fairchain.drafting.groups import candidates, with_groups
-from fairchain.drafting.guesses import Draft, DraftOptions, Guess, RowsAre
+from fairchain.drafting.guesses import Draft, DraftOptions, Guess, RowsAre, in_order
 from fairchain.drafting.labels import find_label, find_outcome, output_readings
 from fairchain.drafting.signature import Signature, open_model, signature_of
 from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement, reloaded, spec_of
-from fairchain.drafting.write import TABLES
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import listed, many, shown, unknown
 from fairchain.models import Limits
-from fairchain.models.load import PYTHON
+from fairchain.models.adapters.from_service import Service
+from fairchain.models.load import PYTHON, is_url
 from fairchain.spec import Difference, Feature, Spec, Table, Uniform, parse_spec
 from fairchain.spec.schema import Decision, Population
 from fairchain.statements import MANY_DROPPED
@@ -42,6 +42,8 @@ from fairchain.tables import RawTable, TableRows, encode_rows, read_table
 
 # Path in the spec of a model that was given in Python and has no file yet.
 UNSAVED = "model.onnx"
+TEXT_READING = 'rows: "{reading}" is about texts; name their column: text=... (--text)'
+SAME_ROWS = ": the guarantee of a sample does not hold for the same rows"
 MODEL_AND_PREDICTION = "prediction: recorded decisions take the model's place; give one of the two"
 
 
@@ -119,7 +121,7 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     if model is not None and options.prediction is not None:
         raise SpecError(MODEL_AND_PREDICTION)
     if options.reading in ("observed", "swapped"):
-        raise SpecError(f'rows: "{options.reading}" is about texts; name their column: text=... (--text)')
+        raise SpecError(TEXT_READING.format(reading=options.reading))
     opened = None if model is None else open_model(model, options.limits)
     taken = Signature("no model") if opened is None else signature_of(opened, options.model_output)
     raw = read_table(table)
@@ -130,7 +132,10 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     known = label or options.prediction
     readings = output_readings(taken, Profile(raw, known) if known else None, options)
     rows = Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True)
-    trial = Trials(raw, opened, taken, rows, options.protected, _most_asked(options)).best(possible, readings)
+    # A draft may use a tenth of a budget of evaluations.
+    budget = options.guarantee.get("budget", {}).get("evaluations")
+    most = None if budget is None else max(1, int(budget) // 10)
+    trial = Trials(raw, opened, taken, rows, options.protected, most).best(possible, readings)
     outcome, about_outcome = find_outcome(trial.reading.model.labels, options.outcome)
     model_path, about_path = _model_path(model, options)
     told += (*about_path, *trial.reading.guesses, *trial.layout.guesses, *about_agreement(trial, label), *about_outcome)
@@ -163,8 +168,7 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     content["property"] = {key: value for key, value in stated.items() if value is not None}
     content["guarantee"] |= options.guarantee
     spec = parse_spec(content)
-    order = sorted(told, key=lambda guess: TABLES.index(guess.key.partition(".")[0]))
-    draft = Draft(spec, tuple(order), tuple(like_protected(raw.names)))
+    draft = Draft(spec, in_order(told), tuple(like_protected(raw.names)))
     if uniform:
         return draft
     # True labels are numbers in the order of the labels, which the trial may have changed.
@@ -189,16 +193,13 @@ def _model_path(model: Any, options: DraftOptions) -> tuple[str | None, tuple[Gu
         return None, ()
     if model is None:
         return UNSAVED, (Guess("model.path", "No model was given; name its file here."),)
+    if is_url(model) or isinstance(model, Service):
+        about = "The model is a service, whose address is given on the command line or in Python, never in a file."
+        return None, (Guess("model.path", about),)
     if isinstance(model, str | os.PathLike) and not str(model).startswith(PYTHON):
         return str(os.fspath(model)), ()
     saved = "The model was given in Python; save the result of fairchain.to_onnx as this file."
     return UNSAVED, (Guess("model.path", saved),)
-
-
-def _most_asked(options: DraftOptions) -> int | None:
-    """Return how many rows a draft may ask for: a tenth of a budget of evaluations."""
-    budget = options.guarantee.get("budget", {}).get("evaluations")
-    return None if budget is None else max(1, int(budget) // 10)
 
 
 def _about_missing(raw: RawTable, features: Sequence[Feature], trial: EncodingTrial, dropped: int) -> tuple[Guess, ...]:
@@ -329,7 +330,7 @@ def _rows_are(
     cut = f"The ranges of {shown(ranges[0])} were cut by looking at these rows"
     own = "State ranges of your own, chosen without these rows, or give other rows of the same source"
     if options.reading == "sample":
-        text = f"{cut}: the guarantee of a sample does not hold for the same rows. {own}."
+        text = f"{cut}{SAME_ROWS}. {own}."
         return "sample", (Guess("population.as", text, loud=True),)
     text = f'{cut}, so the verdict is about these rows alone. {own}, and write as = "sample" to speak about the source.'
     return "population", (Guess("population.as", text),)

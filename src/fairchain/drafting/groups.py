@@ -67,10 +67,7 @@ def with_groups(
 
     Features that are likely protected too get groups as well, so that a later run may compare them.
     """
-    features = tuple(
-        _with_stated(feature, options.groups[feature.name]) if feature.name in options.groups else feature
-        for feature in features
-    )
+    features = tuple(with_stated_groups(feature, options.groups) for feature in features)
     grouped, guesses = list(features), []
     members = {}
     total = 1
@@ -117,14 +114,17 @@ def _combination_counts(members: Sequence[NDArray[np.int64]]) -> NDArray[np.int6
     return counts[counts > 0]
 
 
-def _with_stated(feature: Feature, groups: Mapping[str, GroupExpr]) -> Feature:
-    """Return the feature with stated groups; a number may have all values of its groups, also those without a row."""
-    stated = replace(feature, groups=dict(groups))
-    if isinstance(stated, CategoryFeature):
-        return stated
+def with_stated_groups(feature: Feature, stated: Mapping[str, Mapping[str, GroupExpr]]) -> Feature:
+    """Return the feature with its stated groups; a number may have all their values, also those without a row."""
+    if feature.name not in stated:
+        return feature
+    groups = stated[feature.name]
+    feature = replace(feature, groups=dict(groups))
     ends = [end for each in groups.values() for end in (each if isinstance(each, list | tuple) else (each,))]
     numbers = [end for end in ends if isinstance(end, int | float)]
-    return replace(stated, low=min(stated.low, *numbers), high=max(stated.high, *numbers)) if numbers else stated
+    if isinstance(feature, CategoryFeature) or not numbers:
+        return feature
+    return replace(feature, low=min(feature.low, *numbers), high=max(feature.high, *numbers))
 
 
 def is_quantity(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,6 +11,8 @@ from fairchain.spec import Spec
 from fairchain.spec.schema import Decision, GroupExpr
 from fairchain.tables import TableRows
 
+# Tables of a spec, in the order of the file; "" is the spec as a whole.
+TABLES = ("", "model", "feature", "population", "property")
 RowsAre = Literal["sample", "population", "uniform", "observed", "swapped"]
 
 
@@ -32,6 +34,7 @@ class DraftOptions:
     decision_threshold: float | None = None
     labels: tuple[str, ...] = ()
     model_output: str | None = None
+    deterministic: bool = True
     prediction: str | None = None
     groups: Mapping[str, Mapping[str, GroupExpr]] = field(default_factory=dict)
     property: Mapping[str, Any] = field(default_factory=dict)
@@ -57,6 +60,11 @@ class Guess:
     key: str
     text: str
     loud: bool = False
+
+
+def in_order(guesses: Iterable[Guess]) -> tuple[Guess, ...]:
+    """Return notes in the order of their tables in a spec."""
+    return tuple(sorted(guesses, key=lambda guess: TABLES.index(guess.key.partition(".")[0])))
 
 
 @dataclass(frozen=True)

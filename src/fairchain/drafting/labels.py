@@ -80,7 +80,13 @@ def output_readings(taken: Signature, truth: Profile | None, options: DraftOptio
     """Return the possible meanings of the model's output, the likeliest first; the first that works is taken."""
     names = () if truth is None else _names(truth)
     cut = options.decision_threshold
-    base = ModelSpec(labels=("0", "1"), decision=options.decision, output=options.model_output, decision_threshold=cut)
+    base = ModelSpec(
+        labels=("0", "1"),
+        decision=options.decision,
+        output=options.model_output,
+        decision_threshold=cut,
+        deterministic=options.deterministic,
+    )
     if options.labels:
         stated = OutputReading(replace(base, labels=options.labels, codes=_stated_codes(taken, options.labels)))
         return _with_decision(stated, taken)

@@ -16,16 +16,18 @@ from fairchain.errors import ModelError
 from fairchain.messages import FILE_NOT_FOUND, unknown
 from fairchain.models import Limits, Model, load_model
 from fairchain.models.adapters.from_keras import is_keras
+from fairchain.models.adapters.from_service import REAL, Service, layout_of
 from fairchain.models.adapters.from_torch import inner_module, is_module
 from fairchain.models.adapters.from_transformers import is_folder, is_transformer, read_folder
 from fairchain.models.adapters.from_transformers import opened as transformer_of
 from fairchain.models.adapters.torch_call import forward_parameters
 from fairchain.models.fitted import Fitted, class_name, fitted_of
 from fairchain.models.frames import FrameModel
-from fairchain.models.load import PYTHON, import_named
+from fairchain.models.load import PYTHON, import_named, is_url
 from fairchain.models.onnx.file_checks import Network, check_bytes, read_network
 from fairchain.models.onnx.padding import RECURRENT
 from fairchain.models.onnx.session import OnnxModel
+from fairchain.models.onnx.token_inputs import tokens_within
 from fairchain.spec import Difference, IntegerFeature, ModelSpec, Spec
 from fairchain.tables import TableRows
 
@@ -34,8 +36,8 @@ Class = int | str
 _REALS, _STRING, _WHOLE = (1, 10, 11), 8, (2, 3, 4, 5, 6, 7, 12, 13)
 # Files that are converted for the features of a spec: whether they can be is seen when they are tried.
 NEEDS_SPEC = (".json", ".h5", ".hdf5", ".nnet")
-NETWORK_OUTPUTS = "{name}: the network has outputs {by_name}; choose one with --model-output (model_output=...)"
-NETWORK_NO_INPUTS = "{name}: the network has no inputs; export it again"
+SEVERAL_OUTPUTS = "{name}: the network has outputs {by_name}; choose one with --model-output (model_output=...)"
+NETWORK_WITHOUT_INPUTS = "{name}: the network has no inputs; export it again"
 READS_SEQUENCES = (
     "{name}: reads sequences of any length, and a row of a table is not one; write a spec about texts by hand, as "
     "docs/text.md shows"
@@ -89,7 +91,7 @@ class OpenedModel:
     width: int | None = None
 
     def load(self, spec: Spec, rows: TableRows | None = None) -> Model:
-        """Return the model with the inputs and labels of this spec, to be asked about these rows."""
+        """Return the model with the inputs and labels of this spec, to evaluate these rows."""
         if self.network is not None:
             return OnnxModel.from_bytes(self.network.content, self.name, spec, self.limits)
         # The caller named this model; a name from a spec file never comes here.
@@ -104,10 +106,14 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
         source = import_named(str(os.fspath(model)))
         if isinstance(source, str | os.PathLike):
             raise ModelError(NAMES_NO_MODEL.format(model=model, type=type(source).__name__))
+    if is_url(source):
+        source = Service(source)
     if isinstance(source, str | os.PathLike):
         path = Path(os.fspath(source))
         if is_folder(path):
-            return OpenedModel(read_folder(path), None, str(path), limits)
+            found = read_folder(path)
+            network = check_bytes(path, found, checked) if isinstance(found, bytes) else None
+            return OpenedModel(found, network, str(path), limits)
         if not path.is_file():
             raise ModelError(
                 FILE_NOT_FOUND.format(path=path, remedy="give the file of a model, for example model.onnx")
@@ -172,6 +178,9 @@ def _open_file(path: Path, limits: Limits) -> tuple[Any, Network | None, int | N
 def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
     """Return what is visible of a model; `output` names the output to read where there are several."""
     model = opened.source
+    tokens = tokens_within(opened.network.path, opened.network.model) if opened.network is not None else None
+    if tokens is not None:
+        return Signature(opened.name, classes=tokens.labels, labels=False, answers=len(tokens.labels))
     if opened.network is not None:
         return _of_network(opened.network, output)
     if isinstance(model, Path):
@@ -179,6 +188,8 @@ def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
     if is_transformer(model):
         found = transformer_of(model)
         return Signature(found.name, classes=found.labels, labels=False, answers=len(found.labels))
+    if isinstance(model, Service):
+        return _of_service(model)
     if is_keras(model):
         tensors = getattr(model, "inputs", None) or ()
         if len(tensors) > 1:
@@ -208,6 +219,25 @@ def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
     )
 
 
+def _of_service(service: Service) -> Signature:
+    """Return what the metadata of a service say; a server of MLflow says nothing."""
+    outputs = {tensor.name: tensor for tensor in service.metadata.outputs}
+    output = outputs.get(service.output or "", next(iter(outputs.values())) if len(outputs) == 1 else None)
+    labels, answers = None, None
+    if output is not None:
+        labels = output.datatype not in REAL
+        answers = prod(output.shape[1:]) if -1 not in output.shape[1:] else None
+    common: dict[str, Any] = {"labels": labels, "answers": answers}
+    names = tuple(tensor.name for tensor in service.metadata.inputs)
+    texts = len(names) == 1 and service.metadata.inputs[0].datatype == "BYTES"
+    if texts or (not names and service.inputs is None):
+        return Signature(service.name, frame=True, **common)
+    if layout_of(service) == "columns":
+        return Signature(service.name, columns=names, frame=True, **common)
+    width = service.metadata.inputs[0].shape[1] if service.metadata.inputs else -1
+    return Signature(service.name, inputs=_flat(width if width > 0 else None), **common)
+
+
 def _keras_input(tensor: Any) -> Input:
     sizes = tuple(tensor.shape[1:])
     return Input(tensor.name, False, None if None in sizes else prod(sizes), str(tensor.dtype).startswith("int"))
@@ -222,7 +252,7 @@ def _of_network(network: Network, output: str | None) -> Signature:
     constants = {tensor.name for tensor in graph.initializer}
     values = [value for value in graph.input if value.name not in constants]
     if not values:
-        raise ModelError(NETWORK_NO_INPUTS.format(name=name))
+        raise ModelError(NETWORK_WITHOUT_INPUTS.format(name=name))
     # A sequence has an axis of no fixed size besides that of the rows.
     axes = [value.type.tensor_type.shape.dim for value in values]
     sequence = any(sum(not axis.HasField("dim_value") for axis in each) > 1 for each in axes)
@@ -265,7 +295,7 @@ def _chosen(graph: Any, name: str, output: str | None) -> Any:
         return graph.output[0]
     if len(by_name) == 2 and len(labels) == 1:
         return labels[0]
-    raise ModelError(NETWORK_OUTPUTS.format(name=name, by_name=", ".join(by_name)))
+    raise ModelError(SEVERAL_OUTPUTS.format(name=name, by_name=", ".join(by_name)))
 
 
 def _classes(graph: Any, output: str) -> tuple[Class, ...]:

@@ -13,11 +13,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from fairchain.drafting.columns import Profile, frame_feature
-from fairchain.drafting.guesses import Draft, DraftOptions, Guess
+from fairchain.drafting.groups import with_stated_groups
+from fairchain.drafting.guesses import Draft, DraftOptions, Guess, in_order
 from fairchain.drafting.labels import OutputReading, find_outcome, output_readings
 from fairchain.drafting.signature import open_model, signature_of
-from fairchain.drafting.write import TABLES
-from fairchain.errors import DataError, ModelError, SpecError
+from fairchain.errors import DataError, ModelError, SpecError, UnansweredError
 from fairchain.messages import listed, near, shown
 from fairchain.models import Model
 from fairchain.populations.texts import TextRows, read_texts
@@ -31,10 +31,13 @@ TermLists = str | Mapping[str, Sequence[str]]
 NONE = "none"
 # Texts on which the two orders of labels are compared with the true labels.
 COMPARED = 512
+TABLE_READING = 'rows: "{reading}" is for tables; texts are "observed" or "swapped" (--as)'
 OBSERVED = (
     "The rate of a group is that of the texts that mention it, and the texts may differ in other respects. For the "
     'same texts with the terms of each group: rows="swapped" (--as swapped).'
 )
+
+NAME_LABELS = "{problem}; or name what it answers with: --labels fine --labels toxic (labels=[...] in Python)"
 
 
 def draft_texts(
@@ -74,7 +77,7 @@ def draft_texts(
     kind = options.property.get("kind", "difference")
     reading = options.reading or ("swapped" if kind == "individual" else "observed")
     if reading not in ("observed", "swapped"):
-        raise SpecError(f'rows: "{reading}" is for tables; texts are "observed" or "swapped" (--as)')
+        raise SpecError(TABLE_READING.format(reading=reading))
     told: tuple[Guess, ...] = () if options.reading or reading == "swapped" else (Guess("population.as", OBSERVED),)
     opened = open_model(model, options.limits)
     truth = Profile(table, options.label) if options.label is not None else None
@@ -90,25 +93,24 @@ def draft_texts(
     question |= {"min_size": 1.0} if reading == "observed" else {}
     question |= options.property
     frame = None if isinstance(data, str | Path) else data
-    described = (TextFeature(name=text), *_grouped((*mentioned, *columns), options))
+    described = (TextFeature(name=text), *(with_stated_groups(each, options.groups) for each in (*mentioned, *columns)))
     problem: ModelError | None = None
     for candidate in readings:
         try:
-            found = _tried(candidate, described, population, question, frame, opened)
+            spec, rows, loaded, about = _tried(candidate, described, population, question, frame, opened)
         except ModelError as error:
             problem = problem or error
             continue
-        spec, rows, loaded, about = found
         outcome, about_outcome = find_outcome(spec.model.labels, options.outcome)
         content = msgspec.to_builtins(replace(spec, model=replace(spec.model, path=path)))
         content["property"] = {**content["property"], "outcome": outcome}
         content["guarantee"] |= options.guarantee
         final = parse_spec(content)
         told += (*candidate.guesses, *about, *about_outcome)
-        order = sorted(told, key=lambda guess: TABLES.index(guess.key.partition(".")[0]))
-        rows = dataclasses.replace(rows, spec=final)
-        return Draft(final, tuple(order), protected, loaded, rows)
+        return Draft(final, in_order(told), protected, loaded, dataclasses.replace(rows, spec=final))
     assert problem is not None
+    if isinstance(problem, UnansweredError) and not options.labels:
+        raise ModelError(NAME_LABELS.format(problem=problem))
     raise problem
 
 
@@ -135,10 +137,9 @@ def _columns(data: Any, text: str) -> tuple[RawTable, str | None]:
         return RawTable(str(path), (), 0, lambda _: _no_column(path)), None
     if path.suffix.lower() != ".jsonl":
         return read_table(path), text
-    first = next(texts_in(path, None, {}, len), None) if not _holds_objects(path) else None
-    if first is not None:
-        return RawTable(str(path), (), 0, lambda _: _no_column(path)), None
     names = _keys(path)
+    if not names and next(texts_in(path, None, {}, len), None) is not None:
+        return RawTable(str(path), (), 0, lambda _: _no_column(path)), None
     rows = list(texts_in(path, text, dict.fromkeys([name for name in names if name != text], "it"), len))
     columns = {name: [cells[place] for _, cells in rows] for place, name in enumerate(n for n in names if n != text)}
     return dataclasses.replace(read_table({**columns, text: [each for each, _ in rows]}), source=str(path)), text
@@ -146,10 +147,6 @@ def _columns(data: Any, text: str) -> tuple[RawTable, str | None]:
 
 def _no_column(path: Path) -> Any:
     raise DataError(f"{path}: has no columns beside its texts")
-
-
-def _holds_objects(path: Path) -> bool:
-    return bool(_keys(path))
 
 
 def _keys(path: Path) -> list[str]:
@@ -161,14 +158,6 @@ def _keys(path: Path) -> list[str]:
         return []
     return (
         [key for key, value in found.items() if not isinstance(value, list | dict)] if isinstance(found, dict) else []
-    )
-
-
-def _grouped(features: Sequence[Feature], options: DraftOptions) -> tuple[Feature, ...]:
-    """Return the features with the groups that are stated."""
-    return tuple(
-        replace(feature, groups=dict(options.groups[feature.name])) if feature.name in options.groups else feature
-        for feature in features
     )
 
 

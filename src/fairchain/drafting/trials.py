@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
 
 import msgspec
 import numpy as np
@@ -30,7 +29,6 @@ from fairchain.tables import RawTable, TableRows, encode_rows
 MOST_ROWS, MOST_ASKED, FEW_ASKED = 50_000, 5_000, 256
 # What agreement must gain for another encoding, and for another order of the labels.
 BETTER, CLEARLY_BETTER = 0.02, 0.1
-MOST_PERMUTED = 6
 # Rows with a missing value on which it is tried whether Python code takes them.
 TRIED_MISSING = 16
 CUT_OFF_NEEDED = (
@@ -166,18 +164,24 @@ class Trials:
             return EncodingTrial(layout, reading, rows, _confusion(truth, rows.recorded.astype(np.int64), labels))
         population = msgspec.structs.replace(self.population, keep_missing=missing is not None)
         model = self.opened.load(spec_of(layout, reading, population, self.most), rows)
+        if missing is not None:
+            _predicted(model, rows.values[missing])
+        trial = EncodingTrial(layout, reading, rows, None, model, missing is not None)
+        scores = reading.model.decision == "logit" and not reading.given
+        # Whether the model states everything itself.
+        known = truth is None or (self.taken.frame and self.taken.classes and not reading.free)
+        if known and not scores:
+            return trial
         if isinstance(model, OnnxModel):
             most = MOST_ROWS
         # Spread over the whole table.
         chosen = np.unique(np.linspace(0, len(rows.values) - 1, min(len(rows.values), most)).astype(np.int64))
-        if missing is not None:
-            _predicted(model, rows.values[missing])
-        if reading.model.decision == "logit" and not reading.given:
+        if scores:
             reading = _read_scores(model, rows.values[chosen], reading)
             model = reloaded(self.opened, model, spec_of(layout, reading, population, self.most), rows)
-        trial = EncodingTrial(layout, reading, rows, None, model, missing is not None)
+            trial = replace(trial, reading=reading, model=model)
         if truth is None or (self.taken.frame and self.taken.classes and not reading.free):
-            return trial  # the model states everything itself
+            return trial
         return replace(trial, confusion=_confusion(truth[chosen], _predicted(model, rows.values[chosen]), labels))
 
 
@@ -209,32 +213,31 @@ def _predicted(model: Model, values: NDArray[np.float64]) -> NDArray[np.int64]:
 def _with_ordered_labels(trial: EncodingTrial) -> EncodingTrial:
     """Return the trial with the order of labels that agrees with the rows, if the guessed one is clearly worse.
 
-    Of a score the rows must show clearly which label is above the cut-off.
+    Each answer of the model means the label whose rows get it most often. Of a score the rows must show clearly which
+    label is above the cut-off.
     """
-    reading, confusion = trial.reading, trial.confusion
-    score = reading.model.decision == "score"
-    if not reading.free or (not score and (confusion is None or len(confusion) > MOST_PERMUTED)):
+    reading, confusion, model = trial.reading, trial.confusion, trial.reading.model
+    if not reading.free:
         return trial
-    *_, second, best = sorted(
-        ((0.0 if confusion is None else balanced(confusion[list(order)])), order)
-        for order in permutations(range(len(reading.model.labels)))
-    )
-    if best[0] <= (second[0] if score else trial.agreement) + CLEARLY_BETTER:
+    score, order, gain = model.decision == "score", list(range(len(model.labels))), 0.0
+    if confusion is not None:
+        found = (confusion / confusion.sum(axis=1, keepdims=True).clip(1)).argmax(axis=0).tolist()
+        if sorted(found) == order:
+            gain = balanced(confusion[found]) - balanced(confusion[found[::-1]] if score else confusion)
+            order = found
+    if gain <= CLEARLY_BETTER or confusion is None:
         if not score:
             return trial
-        below, above = reading.model.labels
+        below, above = map(shown, model.labels)
         raise CutOffNeededError(
-            DIRECTION_NEEDED.format(
-                decision_threshold=reading.model.decision_threshold, above=shown(above), below=shown(below)
-            )
+            DIRECTION_NEEDED.format(decision_threshold=model.decision_threshold, above=above, below=below)
         )
-    order = list(best[1])
     why = "Guess: in this order the model agrees with the rows; in another order it would be right less often."
     guesses = tuple(guess for guess in reading.guesses if guess.key != "model.labels")
-    model = msgspec.structs.replace(reading.model, labels=tuple(reading.model.labels[place] for place in order))
+    model = msgspec.structs.replace(model, labels=tuple(model.labels[place] for place in order))
     # The label that is now at place i was at order[i]; the rows by true label follow it.
     ordered = replace(reading, model=model, guesses=(*guesses, Guess("model.labels", why)))
-    return replace(trial, reading=ordered, confusion=confusion[order])  # type: ignore[index]
+    return replace(trial, reading=ordered, confusion=confusion[order])
 
 
 def about_agreement(trial: EncodingTrial, label: str | None) -> tuple[Guess, ...]:

@@ -22,8 +22,6 @@ from fairchain.system.atomic_write import place
 WIDTH = 110
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-# Tables of a spec, in the order of the file; "" is the spec as a whole.
-TABLES = ("", "model", "feature", "population", "property")
 _READING = {
     "sample": (
         'The verdict is about the source of the rows. If they are the whole population: as = "population".',
@@ -31,7 +29,7 @@ _READING = {
     ),
     "population": ('The rows are the whole population, and the result is exact. If they are a sample: as = "sample".',),
 }
-TOML_NO = "TOML has no {type}"
+NOT_IN_TOML = "TOML has no {type}"
 
 
 def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
@@ -135,7 +133,7 @@ def value(item: Any) -> str:
         return "{ " + ", ".join(f"{key(name)} = {value(inner)}" for name, inner in item.items()) + " }"
     if isinstance(item, Sequence):
         return "[" + ", ".join(map(value, item)) + "]"
-    raise TypeError(TOML_NO.format(type=type(item).__name__))
+    raise TypeError(NOT_IN_TOML.format(type=type(item).__name__))
 
 
 def key(name: str) -> str:

@@ -90,6 +90,8 @@ class Job:
         """Pickle a function, or raise an ExecutorError that says why it cannot be copied."""
         try:
             content = pickle.dumps(function, protocol=5)
+        except ExecutorError:
+            raise
         except Exception as error:  # pickle raises what the objects raise
             raise ExecutorError(
                 f"the work cannot be copied into other processes ({type(error).__name__}: {error}); give the model as "

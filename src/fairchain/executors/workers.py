@@ -16,6 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fairchain.errors import ExecutorError, SpecError
 from fairchain.executors.tasks import Job, Reply, WorkerFacts, run_units
 
@@ -75,7 +78,7 @@ class Workers:
     Attributes
     ----------
     note
-        What a trial of processes came to, in a sentence; "" without one.
+        The result of a trial of processes, in a sentence; "" without one.
     """
 
     note = ""
@@ -168,19 +171,20 @@ class Workers:
         """
         if self._function != function:
             self._function, self._job, self._last, self._each = function, None, 0.0, 0.0
-        sizes = sizes if sizes is not None else [1.0] * len(units)
+        # A view of one number where all are the same: there can be a hundred million units.
+        weights = np.broadcast_to(1.0, len(units)) if sizes is None else np.asarray(sizes, float)
         halted = halted or (lambda _: False)
         if self.pool is None or len(units) == 1:
-            return self._here(function, units, sizes, halted)
-        if self._may_try and self._each * sum(sizes) >= TRIAL_SECONDS:
-            return self._tried(function, units, sizes, halted)
+            return self._here(function, units, weights, halted)
+        if self._may_try and self._each * float(weights.sum()) >= TRIAL_SECONDS:
+            return self._tried(function, units, weights, halted)
         if self._may_try:
-            return self._here(function, units, sizes, halted)
+            return self._here(function, units, weights, halted)
         if not self.remote:
-            return self._threaded(function, units, sizes, halted)
-        if 0 < self._each * sum(sizes) < SMALL_SECONDS:
-            return self._here(function, units, sizes, halted)
-        return self._sent(function, units, sizes, halted)
+            return self._threaded(function, units, weights, halted)
+        if 0 < self._each * float(weights.sum()) < SMALL_SECONDS:
+            return self._here(function, units, weights, halted)
+        return self._sent(function, units, weights, halted)
 
     def _timed(self, function: Callable[[Unit], Found], unit: Unit, size: float) -> Found:
         start = time.perf_counter()
@@ -189,7 +193,7 @@ class Workers:
         return found
 
     def _here(
-        self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: Sequence[float], halted: Halted
+        self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: NDArray[np.float64], halted: Halted
     ) -> Generator[Found, None, None]:
         for place, (unit, size) in enumerate(zip(units, sizes, strict=True)):
             if place and halted(self._last):
@@ -197,7 +201,7 @@ class Workers:
             yield self._timed(function, unit, size)
 
     def _threaded(
-        self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: Sequence[float], halted: Halted
+        self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: NDArray[np.float64], halted: Halted
     ) -> Generator[Found, None, None]:
         assert self.pool is not None
         waiting: deque[Future[Found]] = deque()
@@ -217,7 +221,7 @@ class Workers:
                 future.cancel()
 
     def _tried(
-        self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: Sequence[float], halted: Halted
+        self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: NDArray[np.float64], halted: Halted
     ) -> Generator[Found, None, None]:
         """Compute units in processes, and keep them if they were faster than this process is by itself."""
         from fairchain.executors.processes import Processes
@@ -249,7 +253,7 @@ class Workers:
     # -- Other processes ---------------------------------------------------------------------------------------------
 
     def _sent(
-        self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: Sequence[float], halted: Halted
+        self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: NDArray[np.float64], halted: Halted
     ) -> Generator[Found, None, None]:
         if self._job is None:
             self._job = Job.of(function)
@@ -283,9 +287,9 @@ class Workers:
 class _Sending:
     """The groups of one call of `map` that are on their way, and the results that came back."""
 
-    def __init__(self, workers: Workers, job: Job, units: Sequence[Any], sizes: Sequence[float]) -> None:
+    def __init__(self, workers: Workers, job: Job, units: Sequence[Any], sizes: NDArray[np.float64]) -> None:
         self._workers, self._job, self._units, self._sizes = workers, job, units, sizes
-        self._left = float(sum(sizes))
+        self._left = float(sizes.sum())
         self._with_job = 0
         self.place = 0
         self.waiting: dict[Future[Any], _Group] = {}
@@ -300,7 +304,7 @@ class _Sending:
     def ahead(self) -> float:
         """The seconds until a group that is sent now would be back."""
         queued = sum(group.size for group in self.waiting.values())
-        return (self._sizes[self.place] + queued / self._workers.count) * self._workers.each
+        return float(self._sizes[self.place] + queued / self._workers.count) * self._workers.each
 
     def send_next(self) -> None:
         """Send the next units: as many as take long enough, fewer towards the end, so that all workers end together."""
@@ -315,7 +319,7 @@ class _Sending:
         self._send(_Group(start, self._units[start : self.place], size))
 
     def _send(self, group: _Group, *, with_job: bool = False) -> None:
-        # The first groups bring the job along; who does not know it later asks for it.
+        # The first groups bring the job along; a worker that does not know it later requests it.
         first = self._with_job < 2 * self._workers.count and group.tries == 0
         job = self._job if with_job or first or len(self._job.content) <= SMALL_JOB else None
         self._with_job += job is not None

@@ -83,7 +83,7 @@ class EffectContext:
 
     @property
     def network(self) -> OnnxModel | None:
-        """The network, whose neurons can be intervened on; None for a model that can only be asked."""
+        """The network, whose neurons can be intervened on; None for a model that can only be evaluated."""
         return self.model if isinstance(self.model, OnnxModel) else None
 
     @property

@@ -26,7 +26,7 @@ from fairchain.explaining.words import word_effects
 from fairchain.messages import unknown
 from fairchain.models import Limits, Model
 from fairchain.models.inspect.activations import HiddenLayer, Probe
-from fairchain.prepare import Case, gather, read_question
+from fairchain.prepare import Case, gather, read_question, with_network
 from fairchain.spec import Individual, Marginals, Spec, Table, Texts
 from fairchain.spec.properties import kind_of
 from fairchain.statements import scope
@@ -133,7 +133,7 @@ def explain_case(
     if rows is not None:
         complete = Table(reading="population", drop_missing=True)
         witnesses = encode_rows(read_table(rows), msgspec.structs.replace(case.spec, population=complete))
-    context = context_of(case, witnesses)
+    context = context_of(with_network(case), witnesses)
     requests, layers = requested_units(context, units)
     evaluate = _evaluation(context, [request.tensor for request in requests if request.tensor is not None])
     pair = _widest_pair(context)

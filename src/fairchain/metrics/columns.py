@@ -113,7 +113,7 @@ def distinct(name: str, values: Iterable[Any]) -> list[Any]:
 
 
 def is_binary(labels: Sequence[Any]) -> bool:
-    """Return whether the labels are those of which 1 is known to be the positive one."""
+    """Return whether the labels are such that 1 is known to be the positive one."""
     return set(labels) <= {0, 1} or set(labels) <= {-1, 1}
 
 

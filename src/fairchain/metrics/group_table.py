@@ -25,7 +25,6 @@ from fairchain.statistics.rate_counts import fixed_sample
 Codes = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 Key = tuple[Hashable, ...]
-METRICS = ("selection_rate", "accuracy", "false_positive_rate", "false_negative_rate", "positive_predictive_value")
 TITLES = {
     "selection_rate": "selection rate",
     "accuracy": "accuracy",
@@ -33,7 +32,6 @@ TITLES = {
     "false_negative_rate": "FNR",
     "positive_predictive_value": "PPV",
 }
-CALIBRATION = "calibration"
 MOST_BINS = 100
 # Lines of a printed table.
 MOST_LINES = 60

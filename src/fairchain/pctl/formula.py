@@ -144,7 +144,7 @@ class ExpectedSteps(Measure):
 class GapQuery(Measure):
     """`gap=? [ path ] over "sex=*"`: the largest difference of the path's probability between two groups.
 
-    Each of `groups` is a label, or a pattern in which `*` stands for any text. Only a whole query can be a gap.
+    Each of `groups` is a label, or a pattern in which `*` matches any text. Only a whole query can be a gap.
     """
 
     path: Path

@@ -27,7 +27,7 @@ class IntervenedPopulation(DerivedPopulation):
     source
         Draws the inputs; its only subgroup is the overall population.
     values
-        Draws members of the subgroups, of which only the protected features are taken: a group with several values
+        Draws members of the subgroups; only their protected features are taken: a group with several values
         draws among them independently of the input. None where every group has one value.
     """
 

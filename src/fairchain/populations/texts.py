@@ -31,7 +31,7 @@ from fairchain.populations.base import Inputs, Population, Rounds, Scratch
 from fairchain.populations.streams import Address
 from fairchain.spec import CategoryFeature, Feature, Group, Spec
 from fairchain.spec.schema import Texts
-from fairchain.spec.subgroups import Subgroup
+from fairchain.spec.subgroups import Subgroup, comparison_of
 from fairchain.tables import TableRows, read_table
 from fairchain.tables.cell_values import feature_values, label_values, missing_cells
 from fairchain.text.corpus import Beside, Corpus, read_corpus
@@ -50,7 +50,7 @@ GROUP_OF_SEVERAL_TERMS = (
     'feature "{feature}".groups: "{name}" has several values, and a text is shown with the terms of one; with as = '
     '"swapped" give every group a single value'
 )
-NONE_TEXTS_MENTIONS = (
+NO_TEXT_MENTIONS = (
     "{name}: none of its {texts:,} texts mentions {what}{given}; take a larger corpus, add words to the terms, or "
     "leave the value out"
 )
@@ -323,7 +323,7 @@ class TextRows(TableRows):
             if found and subgroup.truth is not None:
                 given += f' and has the true label "{self.spec.model.labels[subgroup.truth]}"'
             raise DataError(
-                NONE_TEXTS_MENTIONS.format(name=self.corpus.name, texts=len(self.corpus), what=what, given=given)
+                NO_TEXT_MENTIONS.format(name=self.corpus.name, texts=len(self.corpus), what=what, given=given)
             )
         return pool
 
@@ -421,9 +421,7 @@ def _terms(spec: Spec) -> tuple[Terms, ...]:
         for word in sorted(each.all_words):
             # One exchange would undo the other.
             if seen.setdefault(word, each.feature) != each.feature:
-                raise SpecError(
-                    f'feature "{each.feature}".terms: "{word}" is a term of "{seen[word]}" too; give it to one of them'
-                )
+                raise SpecError(TERM_TWICE.format(feature=each.feature, word=word, seen=seen[word]))
     return terms
 
 
@@ -509,7 +507,13 @@ def _beside(
 
 
 def text_sizes(rows: TextRows, groups: Sequence[Group]) -> list[int] | None:
-    """Return how many texts belong to each group, also to one that none belongs to; None for an exchange."""
+    """Return how many texts belong to each group, also to one that none belongs to; None for an exchange.
+
+    Where true labels are compared, a group has as many texts as it has of the rarest label.
+    """
     if rows.population.reading == "swapped":
         return None
-    return [int((rows.members(group) & rows.concerned).sum()) for group in groups]
+    truths = {subgroup.truth for subgroup in comparison_of(rows.spec, groups).subgroups if subgroup.truth is not None}
+    labelled = [rows.truth == truth for truth in truths] if rows.truth is not None and truths else [rows.concerned]
+    members = [rows.members(group) & rows.concerned for group in groups]
+    return [min(int((each & truth).sum()) for truth in labelled) for each in members]

@@ -48,7 +48,7 @@ def log_factors(
     """Yield for each betting fraction the logarithms of what a round in each cell multiplies it by, and of its weight.
 
     The e-value is the sum over fractions of exp(weight + plus * first + zero * second + minus * third). Of a share the
-    third cell is empty: nobody of the second group gets the outcome.
+    third cell is empty: no member of the second group gets the outcome.
     """
     only_second = 1.0 if relative else c if share else 1 + c
     for fraction, weight in zip(FRACTIONS, SHARES, strict=True):

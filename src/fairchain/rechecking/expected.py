@@ -68,7 +68,7 @@ def expected_claims(
             replay.rounds if replay.decided is None else replay.decision_rounds,
             trials if replay.decision_trials is None else replay.decision_trials,
         ),
-        stopped=_why_it_ended(replay, spec, decision, known, stopped),
+        stopped=_why_it_ended(replay, case, decision, known, stopped),
         seed=seed.value,
         seed_origin=seed.origin,
         rule=spec.guarantee.rule,
@@ -261,15 +261,20 @@ def differences(found: Any, expected: Any, where: str = "") -> list[str]:
     return [] if same else [where]
 
 
-def _why_it_ended(replay: Replay, spec: Spec, decision: str, reached: bool, said: str) -> str:
-    """Return why the run ended; the counts show an answer or a budget of rounds, but not a clock or a key."""
+def _why_it_ended(replay: Replay, case: Case, decision: str, reached: bool, said: str) -> str:
+    """Return why the run ended; the counts show an answer or a budget, but not a clock, a key or a failed proof."""
+    budget = case.spec.guarantee.budget
     if reached:
         return "epsilon"
     if replay.question.epsilon is None and decision != "UNDECIDED":
         return "decided"
-    if replay.rounds >= spec.guarantee.budget.rounds:
+    if replay.rounds >= budget.rounds:
         return "rounds"
-    return said if said in ("seconds", "interrupted") else "seconds"
+    if budget.evaluations is not None:
+        spent = evaluations(case, replay.rounds, np.diag(replay.joint))
+        if budget.evaluations - spent < len(case.comparison.evaluated(replay.next_batch().groups)):
+            return "evaluations"
+    return said if said in ("seconds", "interrupted", "boxes") else "seconds"
 
 
 def _union_bar(replay: Replay) -> float:

@@ -37,10 +37,18 @@ class Fresh(Record, frozen=True):
     evaluations: int
     agrees: bool | None
 
+    @classmethod
+    def of_rows(cls, found: dict[str, Any], claimed: str, evaluations: int) -> Fresh:
+        """Return the verdict of the same rows, about which a random model was asked again."""
+        gap, decision = found["gap"], found["decision"]
+        agrees = decision == claimed if {decision, claimed} <= {"FAIR", "UNFAIR"} else None
+        return cls(0, decision, gap["estimate"], gap["low"], gap["high"], 0, evaluations, agrees)
+
     def claim(self, claimed: str) -> Claim:
         """Return the claim that this run does not contradict the certificate's decision."""
         relation = {True: "agrees with", False: "contradicts", None: "neither supports nor contradicts"}[self.agrees]
-        found = f"{self.verdict}, {self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}], with seed {self.seed}"
+        how = f"with seed {self.seed}" if self.rounds else "with new answers about the same rows"
+        found = f"{self.verdict}, {self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}], {how}"
         detail = f"{found} ({self.evaluations:,} evaluations): {relation} {claimed}"
         return Claim("fresh run", self.agrees is not False, detail)
 
@@ -60,7 +68,7 @@ def fresh_run(
     The certificate's own budget is not used: it is the issuer's.
     """
     chosen = secrets.randbits(63) if seed is None else seed
-    counter, asks = Counter(model, case, chosen), case.comparison.asks
+    counter, asks = Counter(model, case, chosen), case.comparison.evaluated
     replay = Replay(question)
     chunk = number = 0
     deadline = time.perf_counter() + seconds

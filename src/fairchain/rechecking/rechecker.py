@@ -6,6 +6,7 @@ of it where that is affordable, else a random sample that the forger of a certif
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,10 +27,12 @@ from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.input_space import input_space
 from fairchain.messages import FILE_NOT_FOUND
 from fairchain.models import Limits, Model, load_model
+from fairchain.models.journal import Journaled
+from fairchain.models.load import PYTHON, is_url
 from fairchain.prepare import Case, case_of, read_question, read_rows
 from fairchain.rechecking.contents import Claim, Raw, certificate_of, evidence_of, read_certificate
 from fairchain.rechecking.expected import differences, expected_claims
-from fairchain.rechecking.expected_rows import count_rows, expected_row_claims
+from fairchain.rechecking.expected_rows import RowCount, count_rows, expected_row_claims
 from fairchain.rechecking.files import UsedFile, locate_files, used_files
 from fairchain.rechecking.forgery import smallest_forgery
 from fairchain.rechecking.fresh import Fresh, fresh_run
@@ -49,6 +52,7 @@ from fairchain.spec.seeds import Seed, derive_seed, family_seed, meaning_of, see
 from fairchain.statements import family_conclusion, seed_phrase
 from fairchain.tables import TableRows
 
+NO_MEMBERS = "{path}: not a fairchain certificate: it has no members"
 # A re-run whose forecast is longer is replaced by a sample, unless a full one is requested.
 SECONDS = 60.0
 # A certificate with so many choices that do not follow from the past is not read to its end.
@@ -72,17 +76,39 @@ VERDICT = ("verdict", "decision", "constant", "statement", "scope", "sound", "st
 
 Conclusion = Literal["CONFIRMED", "CONSISTENT", "REJECTED"]
 BAD_SECONDS_OR_SEED = "seconds must be a number from 0 on, and seed a whole number from 0 to 2**63 - 1"
+RANDOM_REMARK = (
+    "The model is random by itself, so that its counts cannot be run again bit by bit: the question was repeated with "
+    "fresh draws, which gave no verdict; --seconds allows more of them."
+)
+NO_HASH_REMARK = (
+    "The model has no hash, so the seed follows from spec and data alone, and a model could have been built to pass "
+    "with it; --fresh repeats the run with a seed of your own."
+)
+NOT_FRESH = (
+    "{path}: is about a random model, which must give new answers, and the journal may hold those of the certificate; "
+    "leave --journal (journal=...) out"
+)
+ASKED_BEFORE = (
+    "{path}: its model is asked everything again, and this model holds answers from before; name a new journal, or "
+    "give a new object without one"
+)
+NO_HASH = "a model without a hash, a service or code: the question is asked again of the one that was given"
+ABOUT_NO_HASH = (
+    "{model} has sha256 {found}..., and the certificate is about a service, or about code that is random by itself"
+)
 NOTHING_DRAWN = "{path}: all inputs were enumerated, so nothing is drawn; leave --fresh out"
 
 
 class Recheck(Record, frozen=True, kw_only=True):
     """All claims of a certificate, and what was done to check them.
 
-    `holds` only if every claim does; `fraction` of its evaluations were run again. `seed_origin` is "derived" or
-    "chosen", None for rows, which are not drawn. `sample` says what a sample of chunks is worth, if only a sample was
-    run; `fresh` is the checker's own run, if one was requested; `files` are those that were opened. `constant` is the
-    one decision that the model is claimed to give, if the certificate is about a constant model. A certificate of
-    several questions has a result for each of them in `members`.
+    `holds` only if every claim does; `fraction` of its evaluations were run again. `seed_origin` is "derived",
+    "chosen", or "spec" where it is derived from spec and data only, since the model has no hash; None for rows, which
+    are not drawn. `sample` says what a sample of chunks is worth, if only a sample was
+    run; `fresh` is the checker's own run, if one was requested or the model is `random` by itself, so that nothing can
+    be run again bit by bit; `files` are those that were opened. `constant` is the one decision that the model is
+    claimed to give, if the certificate is about a constant model. A certificate of several questions has a result for
+    each of them in `members`.
     """
 
     verdict: str
@@ -92,6 +118,7 @@ class Recheck(Record, frozen=True, kw_only=True):
     seed_origin: str | None = None
     sample: Sample | None = None
     fresh: Fresh | None = None
+    random: bool = False
     files: tuple[UsedFile, ...] = ()
     claims: tuple[Claim, ...] = ()
     members: tuple[Recheck, ...] = ()
@@ -106,7 +133,7 @@ class Recheck(Record, frozen=True, kw_only=True):
         """CONFIRMED if nothing is left to believe, REJECTED if a claim fails, else CONSISTENT.
 
         Nothing is left to believe after a whole re-run with a seed that the issuer could not choose, or after a run of
-        the checker's own that came to the same verdict.
+        the checker's own with the same verdict.
         """
         if not self.holds:
             return "REJECTED"
@@ -114,7 +141,7 @@ class Recheck(Record, frozen=True, kw_only=True):
             confirmed = all(member.conclusion == "CONFIRMED" for member in self.members)
             return "CONFIRMED" if confirmed else "CONSISTENT"
         independent = self.fresh is not None and self.fresh.agrees is True
-        whole = self.sample is None and self.seed_origin != "chosen"
+        whole = self.sample is None and self.seed_origin not in ("chosen", "spec") and not self.random
         return "CONFIRMED" if independent or whole else "CONSISTENT"
 
     @property
@@ -124,12 +151,14 @@ class Recheck(Record, frozen=True, kw_only=True):
             return ()
         if self.members:
             return tuple(dict.fromkeys(remark for member in self.members for remark in member.remarks))
-        remarks = []
+        remarks = [RANDOM_REMARK] if self.random else []
         if self.seed_origin == "chosen":
             remarks.append(
                 "The seed was chosen, so the network could have been built, or the seed searched, to pass with it; "
                 "--fresh repeats the run with a seed of your own."
             )
+        if self.seed_origin == "spec" and not self.random:
+            remarks.append(NO_HASH_REMARK)
         if self.sample is not None:
             sample, rests_on = self.sample, ""
             if sample.needed is not None and sample.needed_escape is not None:
@@ -151,7 +180,7 @@ class Recheck(Record, frozen=True, kw_only=True):
 
 def recheck(
     certificate: str | Path,
-    model: str | Path | None = None,
+    model: Any = None,
     *,
     data: Any = None,
     spec: Spec | str | Path | None = None,
@@ -168,7 +197,8 @@ def recheck(
     Parameters
     ----------
     certificate, model
-        The two files; no model for a certificate about recorded decisions, or if the spec names it.
+        The two files; no model for a certificate about recorded decisions, or if the spec names it. If it is about a
+        service, its address or a `Service`; if it is about random code, the function or `"python:module:name"`.
     data
         The rows that the certificate is about, if it is about rows: a file or a frame.
     spec
@@ -198,6 +228,7 @@ def recheck(
     options |= {"progress": progress, "report": report}
     if isinstance(file, FamilyCertificate):
         return _recheck_family(path, file, intact, model, data, spec, options)
+    _must_ask_anew(path, model, [_spec_inside(path, file)])
     own = None if spec is None else read_question(spec)
     return _recheck_one(path, file, intact, model, data, own, None, **options)
 
@@ -214,8 +245,9 @@ def _recheck_family(
     """Check each member, and what is claimed of all of them: the shares of delta, one model, one seed, the verdict."""
     members = [certificate_of(path, raw) for raw in file.members]
     if not members:
-        raise CertificateError(f"{path}: not a fairchain certificate: it has no members")
+        raise CertificateError(NO_MEMBERS.format(path=path))
     inside = [_spec_inside(path, member) for _, member, _ in members]
+    _must_ask_anew(path, model, inside)
     own: Sequence[Spec | None] = [None] * len(members)
     claims = [Claim("file", intact, "digest matches" if intact else "the digest does not match: the file was changed")]
     if spec is not None:
@@ -255,7 +287,10 @@ def _recheck_family(
         verdict=file.verdict,
         evaluations=sum(result.evaluations for result in results),
         fraction=min(result.fraction for result in results),
-        seed_origin=results[0].seed_origin,
+        # One chosen seed is enough for a choice.
+        seed_origin=next(
+            (each.seed_origin for each in results if each.seed_origin == "chosen"), results[0].seed_origin
+        ),
         files=results[0].files,
         claims=tuple(claims),
         members=tuple(results),
@@ -289,7 +324,10 @@ def _recheck_one(
     recorded = isinstance(inside.population, Table) and inside.population.prediction is not None
     if recorded and model is not None:
         raise CertificateError(f"{path}: about recorded decisions, not about a model; leave --model (model=...) out")
+    # A name in a spec, the checker's own too, never runs code and asks no service.
+    named = model is not None
     spec, model, data = locate_files(path, inside, model=model, data=data, own=own)
+    random = not spec.model.deterministic
     if fresh and (isinstance(spec.population, Table) or file.claims.get("engine") == "counting"):
         raise CertificateError(f"{path}: rows or texts were counted, so nothing is drawn; leave --fresh out")
     if fresh and file.claims.get("engine") == "enumeration":
@@ -299,8 +337,9 @@ def _recheck_one(
     if recorded:
         model = None
     else:
-        loaded, problem = _load(path, model, spec, file, limits)
-        claims.append(Claim.check("model", problem, f"sha256 {str(file.claims.get('model_sha256'))[:16]}..."))
+        loaded, problem = _load(path, model, spec, file, limits, rows, named=named)
+        hashed = str(file.claims.get("model_sha256"))
+        claims.append(Claim.check("model", problem, f"sha256 {hashed[:16]}..." if hashed else NO_HASH))
     if rows is not None and not isinstance(spec.population, Texts):
         claimed = str(file.claims.get("table_sha256"))
         problem = (
@@ -309,7 +348,7 @@ def _recheck_one(
         detail = f"{len(rows.values):,} rows with sha256 {claimed[:16]}..."
         claims.append(Claim.check("table", problem if rows.sha256 != claimed else "", detail))
     check = _Check(path, file, spec, own is not None, loaded, full, fresh, seconds, seed, progress, report, joint)
-    result = Recheck(verdict=verdict, files=used_files(spec, model, data))
+    result = Recheck(verdict=verdict, random=random, files=used_files(spec, model if _is_file(model) else None, data))
     if (constant := file.claims.get("constant")) is not None:
         result = replace(result, constant=str(constant))
     counted = isinstance(spec.population, Texts) and file.claims.get("engine") == "counting"
@@ -321,6 +360,20 @@ def _recheck_one(
     else:
         result = check.by_rounds(case_of(spec, loaded, rows), claims, result)
     return replace(result, claims=tuple(claims))
+
+
+def _must_ask_anew(path: Path, model: Any, questions: Sequence[Spec]) -> None:
+    """Refuse a model that would repeat answers that it gave before; a random one repeats those in a file only.
+
+    Before the first question: the others may use its answers.
+    """
+    if not isinstance(model, Journaled):
+        return
+    random = not all(spec.model.deterministic for spec in questions)
+    if random and model.has_file:
+        raise CertificateError(NOT_FRESH.format(path=path))
+    if not random and len(getattr(model, "journal", ())):
+        raise CertificateError(ASKED_BEFORE.format(path=path))
 
 
 def _spec_inside(path: Path, file: Certificate[Raw]) -> Spec:
@@ -367,21 +420,30 @@ def _rows(path: Path, file: Certificate[Raw], spec: Spec, data: Any) -> TableRow
 
 
 def _load(
-    path: Path, model: str | Path | None, spec: Spec, file: Certificate[Raw], limits: Limits | None
+    path: Path,
+    model: Any,
+    spec: Spec,
+    file: Certificate[Raw],
+    limits: Limits | None,
+    rows: TableRows | None,
+    *,
+    named: bool,
 ) -> tuple[Model | None, str]:
     """Return the model, if it is the one that the certificate is about, or else what is wrong with it."""
     if model is None:
         raise ModelError(f"{path}: speaks of a network; name its file with --model")
-    model = Path(model)
-    if not model.exists():
+    own = rows if isinstance(spec.population, Table) or (spec.text is not None and spec.text.raw) else None
+    if _is_file(model) and not Path(model).exists():
         raise ModelError(
             FILE_NOT_FOUND.format(path=model, remedy="--model must name the network that the certificate is about")
         )
     claimed = str(file.claims.get("model_sha256"))
     try:
-        loaded = load_model(model, spec, limits)
+        loaded = load_model(model, spec, limits, allow_python=named, rows=own, network=bool(claimed))
     except ModelError as error:
         return None, str(error)
+    if loaded.sha256 and not claimed:
+        return None, ABOUT_NO_HASH.format(model=model, found=loaded.sha256[:16])
     if loaded.sha256 != claimed:
         return None, f"{model} has sha256 {loaded.sha256[:16]}..., the certificate is about {claimed[:16]}..."
     return loaded, ""
@@ -422,12 +484,13 @@ class _Check:
         seed = seed_of(self.spec, str(said.get("model_sha256")), case.data_sha256)
         if self.joint is not None and seed.origin == "derived":
             seed = Seed(self.joint, "derived")
-        claims.append(_seed_claim(seed, evidence))
+        claims.append(_seed_claim(seed, evidence, hashed=bool(said.get("model_sha256"))))
         rule = ReplayedRule.of(case)
         replay, layout = _replay(evidence, rule, list(case.comparison.rows))
         layout = layout or contradiction(evidence, case.comparison, self.spec.model.labels)
         claims.append(Claim.check("layout", layout, f"{len(evidence.batches)} batches, each possible and in its place"))
-        result = replace(result, seed_origin=seed.origin)
+        hashed = bool(said.get("model_sha256"))
+        result = replace(result, seed_origin=seed.origin if hashed or seed.origin == "chosen" else "spec")
         if layout:
             return result
         if rule.paper:
@@ -445,7 +508,18 @@ class _Check:
             detail = "leaders, groups and batch sizes follow from earlier counts alone"
             choices = Claim.check("choices", faults[0] + more if faults else "", detail)
             claims += [question, choices, verdict, intervals]
-        return self._run_again(self.model, claims, evidence, rule, case, result) if self.model is not None else result
+        if self.model is None:
+            return result
+        if result.random:
+            return replace(result, fresh=self._fresh_run(self.model, claims, rule, case))
+        return self._run_again(self.model, claims, evidence, rule, case, result)
+
+    def _fresh_run(self, model: Model, claims: list[Claim], rule: ReplayedRule, case: Case) -> Fresh:
+        """Verify again with a seed of the checker's own."""
+        options: dict[str, Any] = {"seed": self.seed, "seconds": self.seconds, "progress": self.progress}
+        fresh = fresh_run(model, case, rule, claimed=self.decision, **options)
+        claims.append(fresh.claim(self.decision))
+        return fresh
 
     def _texts_claim(self, found: str | None) -> Claim:
         """Return the claim that corpus, words, terms and synonyms, with this hash, are those of the certificate."""
@@ -482,9 +556,7 @@ class _Check:
         fraction = rerun.evaluations / cost.evaluations if cost.evaluations and claim.holds else float(claim.holds)
         fresh = None
         if self.fresh and not rule.paper:
-            options: dict[str, Any] = {"seed": self.seed, "seconds": self.seconds, "progress": self.progress}
-            fresh = fresh_run(model, case, rule, claimed=self.decision, **options)
-            claims.append(fresh.claim(self.decision))
+            fresh = self._fresh_run(model, claims, rule, case)
         return replace(result, evaluations=rerun.evaluations, fraction=fraction, sample=sample, fresh=fresh)
 
     def by_enumeration(self, case: Case, claims: list[Claim], result: Recheck) -> Recheck:
@@ -527,6 +599,8 @@ class _Check:
         except (ModelError, CertificateError) as error:
             claims.append(Claim("re-run", False, str(error)))
             return result
+        if result.random:
+            return self._rows_answered_again(rows, count, evidence, claims, result)
         outcomes = list(count.comparison.rows)
         again = RowEvidence(len(rows.values), outcomes, count.trials, count.successes, count.labels)
         problem = "" if evidence == again else "the rows give other counts than the certificate says"
@@ -538,6 +612,30 @@ class _Check:
         expected = expected_row_claims(count, self.spec, rows, str(self.file.claims.get("model_sha256")), phrase)
         claims += self._compare(expected, "every row counted again gives")
         return replace(result, evaluations=count.evaluations, fraction=1.0)
+
+    def _rows_answered_again(
+        self, rows: TableRows, again: RowCount, evidence: RowEvidence, claims: list[Claim], result: Recheck
+    ) -> Recheck:
+        """Check the arithmetic of the certificate's counts, and compare its verdict with that of the new answers."""
+        possible = evidence.trials == again.trials and len(evidence.successes) == len(again.successes)
+        possible = possible and all(
+            len(counts) == len(evidence.trials)
+            and all(0 <= c <= n for c, n in zip(counts, evidence.trials, strict=True))
+            for counts in evidence.successes
+        )
+        claims.append(
+            Claim.check("layout", "" if possible else "counts that these rows cannot give", "possible counts")
+        )
+        if not possible:
+            return result
+        claimed = dataclasses.replace(
+            again, trials=evidence.trials, successes=evidence.successes, labels=evidence.labels
+        )
+        own = expected_row_claims(again, self.spec, rows, "", None)
+        claims += self._compare(expected_row_claims(claimed, self.spec, rows, "", None), "its counts give")
+        fresh = Fresh.of_rows(own, self.decision, again.evaluations)
+        claims.append(fresh.claim(self.decision))
+        return replace(result, evaluations=again.evaluations, fresh=fresh)
 
     def _compare(self, expected: dict[str, Any], how: str) -> list[Claim]:
         """Compare what the certificate says with what the counts give: the question, the verdict and the intervals."""
@@ -561,6 +659,11 @@ class _Check:
         ]
 
 
+def _is_file(model: Any) -> bool:
+    """Return whether a model is given by the path of a file."""
+    return isinstance(model, str | Path) and not is_url(model) and not str(model).startswith(PYTHON)
+
+
 def _replay(evidence: RunEvidence, rule: ReplayedRule, outcomes: list[int]) -> tuple[Replay, str]:
     """Go through all batches; the second part says why the layout is impossible, or is empty."""
     replay = Replay(rule)
@@ -582,7 +685,7 @@ def _replay(evidence: RunEvidence, rule: ReplayedRule, outcomes: list[int]) -> t
     return replay, ""
 
 
-def _seed_claim(seed: Seed, evidence: RunEvidence) -> Claim:
+def _seed_claim(seed: Seed, evidence: RunEvidence, *, hashed: bool) -> Claim:
     """Return the claim that the rounds were drawn with the seed that the spec states, or that is derived from it."""
     problem = ""
     if evidence.seed != seed.value and seed.origin == "chosen":
@@ -592,4 +695,5 @@ def _seed_claim(seed: Seed, evidence: RunEvidence) -> Claim:
             f"{evidence.seed} was drawn with, and network, spec and data give {seed.value}; a seed that was chosen "
             "must be stated in the spec inside"
         )
-    return Claim.check("seed", problem, seed_phrase(seed.value, seed.origin).removeprefix("seed "))
+    phrase = seed_phrase(seed.value, seed.origin, hashed=hashed)
+    return Claim.check("seed", problem, phrase.removeprefix("seed "))

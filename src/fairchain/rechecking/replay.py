@@ -1,7 +1,7 @@
 """Going through a certificate's batches: was each choice made from the past alone, and what follows from the counts.
 
 A leader picked with hindsight, or a batch that ends where it suits, would void the guarantee, so each choice is
-computed again from the counts before it. The counts themselves are taken as they stand here; whether the network
+computed again from the counts before it. The counts themselves are taken as they are here; whether the network
 really gives them is for the re-run to say.
 """
 

@@ -241,7 +241,7 @@ class Rerun(Repetition[_Chunk]):
         self, counter: Counter, batches: Sequence[BatchEvidence], *, full: bool, seconds: float, seed: int | None
     ) -> None:
         chunks = [
-            _Chunk(number, place, batch.size(place) * len(counter.case.comparison.asks(batch.groups)))
+            _Chunk(number, place, batch.size(place) * len(counter.case.comparison.evaluated(batch.groups)))
             for number, batch in enumerate(batches)
             for place in range(batch.chunks)
         ]
@@ -252,7 +252,7 @@ class Rerun(Repetition[_Chunk]):
     def run(self, chunk: _Chunk) -> str:
         """Run one chunk again; return what is wrong with it, or nothing."""
         batch = self._batches[chunk.batch]
-        subgroups = self._counter.case.comparison.asks(batch.groups)
+        subgroups = self._counter.case.comparison.evaluated(batch.groups)
         seen = self._counter.labels(batch.chunk + chunk.place, batch.size(chunk.place), subgroups)
         again = self._counter.tables(seen)
         off = max(int(np.abs(a - b).max()) for a, b in zip(again, batch.tables(chunk.place), strict=True))

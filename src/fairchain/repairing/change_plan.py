@@ -23,7 +23,7 @@ from fairchain.models import OnnxModel
 from fairchain.models.edit.candidates import Tunable, input_means
 from fairchain.models.edit.linear import with_dense_layers
 from fairchain.models.edit.weights import Array, Weights
-from fairchain.prepare import Case, case_of
+from fairchain.prepare import Case, case_of, with_network
 from fairchain.repairing.judge import CandidateEdits, WeightEdits
 from fairchain.repairing.optimizers import NAMES
 from fairchain.repairing.parameters import (
@@ -77,7 +77,7 @@ LOW_RANK_KEEPS_NOTHING = (
     'change: "low-rank" changes only the weights of the protected features, which keep_protected leaves as they are; '
     'take change = "scales" or "last-layer"'
 )
-TAKE_CHANGE = '{error}; take change = "{threshold}" or "{group_thresholds}"'
+CHANGE_THRESHOLDS_INSTEAD = '{error}; take change = "{threshold}" or "{group_thresholds}"'
 NO_WEIGHTS_IN_PYTHON = (
     '{name}: is evaluated in Python, and has no weights that could be changed; take change = "{threshold}" or '
     '"{group_thresholds}"{value}'
@@ -179,10 +179,11 @@ def plan_change(
     explanation: Explanation | None,
 ) -> Plan:
     """Plan a change of weights or, for models that have none, of thresholds."""
-    model = case.model
-    assert model is not None
     if settings.thresholds:
         return _threshold_plan(case, settings.change, source)
+    case = with_network(case)
+    model = case.model
+    assert model is not None
     if not isinstance(model, OnnxModel):
         if settings.change == "auto":
             return _threshold_plan(case, THRESHOLD, source)
@@ -200,7 +201,7 @@ def plan_change(
     except ModelError as error:
         if settings.change != "auto":
             raise ModelError(
-                TAKE_CHANGE.format(error=error, threshold=THRESHOLD, group_thresholds=GROUP_THRESHOLDS)
+                CHANGE_THRESHOLDS_INSTEAD.format(error=error, threshold=THRESHOLD, group_thresholds=GROUP_THRESHOLDS)
             ) from None
         return _threshold_plan(case, THRESHOLD, source)
     return _weight_plan(case, dense, weights, settings, rows, workers, explanation)

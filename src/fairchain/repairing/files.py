@@ -87,9 +87,9 @@ def thresholds_text(repair: Repair) -> str:
 
 def diff_report(repair: Repair) -> str:
     """Return the changes, their price and the judgements as plain text."""
-    lines = [str(repair), "", f"Before: {repair.before}"]
+    lines = [str(repair), "", f"Before: {repair.before.record.sentence}"]
     if repair.after is not None:
-        lines += [f"After:  {repair.after}", f"Price:  {repair.price}"]
+        lines += [f"After:  {repair.after.record.sentence}", f"Price:  {repair.price}"]
     lines += ["", f"Chosen by the search ({repair.optimizer}, {repair.change}, seed {repair.seed}):"]
     lines += [f"  {a.name}: {a.before:.6g} -> {a.after:.6g}" for a in repair.adjustments if a.before != a.after]
     if repair.groups:

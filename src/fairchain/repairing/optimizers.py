@@ -44,7 +44,7 @@ class Swarm:
         self._own[better], self._own_fitness[better] = points[better], fitness[better]
         self._best = self._own[int(self._own_fitness.argmin())]
         shape = self._places.shape
-        # Constants at which a swarm neither stands still nor flies apart (Clerc and Kennedy's constriction).
+        # Constants at which a swarm neither stops nor flies apart (Clerc and Kennedy's constriction).
         self._speeds = (
             0.729 * self._speeds
             + self._random.uniform(0, 1.494, shape) * (self._own - self._places)

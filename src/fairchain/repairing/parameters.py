@@ -24,6 +24,8 @@ Point = NDArray[np.float64]
 CHANGES = ("auto", "scales", "biases", "last-layer", "low-rank", "threshold", "group-thresholds")
 # How far the influence of the protected features is reduced at the points that are scored first.
 STEPS = np.arange(1, 17) / 16
+# Scores of a last layer whose biases are moved one by one at the points that are scored first, at most.
+MOST_MOVED = 4
 # How far a weight of a linear model may move, in multiples of its value.
 FAR = 4.0
 
@@ -193,12 +195,22 @@ class Parameters(Protocol):
 
 
 def last_layer(weights: Weights) -> Shifts:
-    """Return each weight and bias of the last layer."""
+    """Return each weight and bias of the last layer; first only a bias moves, which shifts every decision alike.
+
+    A bias may move as far as all inputs of its unit together can.
+    """
     block = weights.blocks[-1]
-    tensors = [block.tensor, *([block.bias] if block.bias else [])]
-    typical = typical_size(weights.values[block.tensor])
-    places = tuple((name, index) for name in tensors for index in range(weights.values[name].size))
-    return Shifts(weights.values, places, (typical,) * len(places), _names(weights, places))
+    values = weights.values[block.tensor]
+    typical, together = typical_size(values), values.shape[block.axis]
+    size = weights.values[block.bias].size if block.bias else 0
+    places = [(block.tensor, index) for index in range(values.size)]
+    places += [(block.bias, index) for index in range(size)] if block.bias else []
+    reach = (typical,) * values.size + (typical * together,) * size
+    unit = np.eye(len(places))
+    # Of two scores it is enough to move one.
+    moved = range(values.size + (size > 1), len(places)) if size <= MOST_MOVED else ()
+    first = tuple(sign * share * unit[place] for place in moved for share in STEPS for sign in (1.0, -1.0))
+    return Shifts(weights.values, tuple(places), reach, _names(weights, places), first=first)
 
 
 def linear_layer(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError, SpecError
 from fairchain.prepare import Case, case_of
-from fairchain.spec import CategoryFeature, Marginals, Spec, Table, TextFeature
+from fairchain.spec import CategoryFeature, Marginals, Spec, Table, TextFeature, Texts
 from fairchain.statistics.rate_counts import gaps_of
 from fairchain.tables import TableRows, encode_rows, read_table
 from fairchain.tables.cell_values import label_values
@@ -94,7 +95,10 @@ class LabelledRows:
     def sha256(self) -> str:
         """The hash of the rows and their labels."""
         digest = hashlib.sha256(f"fairchain labelled rows 1, {self.values.shape}, {self.values.dtype}".encode())
-        digest.update(np.ascontiguousarray(self.values).data)
+        if self.values.dtype == object:
+            digest.update(json.dumps(self.values[:, 0].tolist()).encode())
+        else:
+            digest.update(np.ascontiguousarray(self.values).data)
         digest.update(self.truth.astype("<i8").data)
         return digest.hexdigest()
 
@@ -123,17 +127,25 @@ class LabelledRows:
 
     def in_common(self, other: LabelledRows) -> int:
         """Return how many rows of the other equal a row of these, label included."""
-        own, others = ([row.tobytes() for row in np.column_stack([rows.values, rows.truth])] for rows in (self, other))
-        seen = set(own)
-        return sum(row in seen for row in others)
+        seen = set(self._rows())
+        return sum(row in seen for row in other._rows())
+
+    def _rows(self) -> list[Any]:
+        """Return each row with its label as something that can be compared."""
+        if self.values.dtype == object:
+            return list(zip(self.values[:, 0].tolist(), self.truth.tolist(), strict=True))
+        return [row.tobytes() for row in np.column_stack([self.values, self.truth])]
 
 
 def labelled_rows_of(case: Case) -> LabelledRows | None:
-    """Return the rows of a table with the true labels that the spec names; None without such a column."""
-    rows = case.rows
-    if rows is None or rows.truth is None or not isinstance(case.spec.population, Table):
+    """Return the rows of a table, or the texts, with the true labels that the spec names; None without such a column.
+
+    A corpus is the whole population of its texts.
+    """
+    rows, population = case.rows, case.spec.population
+    if rows is None or rows.truth is None or not isinstance(population, Table | Texts):
         return None
-    return LabelledRows(rows.values, rows.truth, case.spec.population.reading == "population")
+    return LabelledRows(rows.values, rows.truth, isinstance(population, Texts) or population.reading == "population")
 
 
 def halves(case: Case) -> tuple[Case, Case]:
@@ -168,14 +180,15 @@ def read_labelled_rows(source: Any, spec: Spec, label: str | None) -> LabelledRo
     Categories are found by their names or, where a table has none of them, by their numbers.
     """
     population = spec.population
-    column = label or (population.label if isinstance(population, Table) else None) or "label"
+    column = label or (population.label if isinstance(population, Table | Texts) else None) or "label"
     complete = Table(reading="population", label=column, drop_missing=True)
     if isinstance(population, Table | Marginals):
         complete = replace(complete, na_values=population.na_values)
     by_name, table = replace(spec, population=complete), read_table(source)
     if spec.text is not None:
         truth = label_values(table, "label", column, spec.model, complete.na_values)
-        return _labelled_texts(table, spec.text, truth)
+        named = population.column if isinstance(population, Texts) else None
+        return _labelled_texts(table, spec.text, named if named in table.names else spec.text.name, truth)
     try:
         rows = encode_rows(table, by_name)
     except DataError as error:
@@ -191,13 +204,19 @@ def read_labelled_rows(source: Any, spec: Spec, label: str | None) -> LabelledRo
     return LabelledRows(rows.values, rows.truth)
 
 
-def _labelled_texts(table: RawTable, feature: TextFeature, truth: NDArray[np.integer]) -> LabelledRows:
+def _labelled_texts(table: RawTable, feature: TextFeature, column: str, truth: NDArray[np.integer]) -> LabelledRows:
     """Return texts as the network reads them; those without a label or a known word are left out."""
     from fairchain.text import lexicon_of, tokenise
 
+    if feature.raw:
+        texts = table.texts(column)
+        present = np.flatnonzero((truth >= 0) & np.array([text is not None for text in texts], bool))
+        if not len(present):
+            raise DataError(f"{table.source}: has no text with a label; give other rows, or none")
+        return LabelledRows(texts[present][:, None], truth[present])
     lexicon = lexicon_of(feature)
     values = np.zeros((table.count, feature.steps), np.int32)
-    for row, text in zip(values, table.texts(feature.name), strict=True):
+    for row, text in zip(values, table.texts(column), strict=True):
         known = lexicon.ids(tokenise(text or ""))[: feature.steps]
         row[: len(known)] = known
     kept = np.flatnonzero((truth >= 0) & values.any(axis=1))

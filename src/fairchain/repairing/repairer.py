@@ -495,8 +495,8 @@ def _notes(
         notes.append("The original model was UNDECIDED; it was repaired as if it were unfair.")
     if best.attempt.price is not None and best.attempt.price.measure == "agreement":
         notes.append(
-            "No labelled rows were given, so agreement with the original model was kept, right or wrong; "
-            "give rows with --labelled (labelled=... in Python) to keep accuracy."
+            "Accuracy was not measured, since no labelled rows were given; agreement with the original model was. "
+            "Give rows with --labelled (labelled=... in Python) to keep accuracy."
         )
     # Nothing in a table distinguishes a copy of a row from another individual with the same values.
     apart = rows is not None and held_out is not None and not held_out.whole

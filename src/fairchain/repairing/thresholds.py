@@ -41,7 +41,7 @@ TARGETS, STEPS = 41, (1.0, 0.75, 0.5)
 # Rows that go through a model in one call, and the share of labels that its scores must explain.
 ROWS_PER_CALL, AGREEMENT = 4096, 0.99
 GROUPS_OVERLAP = (
-    'change: "group-thresholds" needs groups of which every input has one at most, and decisions that follow from '
+    'change: "group-thresholds" needs groups that do not overlap, and decisions that follow from '
     'scores; take change = "threshold", or another property'
 )
 NO_SCORES = (

@@ -11,8 +11,8 @@ quotes is written twice. A list after `in` is a set, never a range. The conditio
 `sex=Female` needs no second sign and no quotes, a group of a feature can be named, and a category with the values no
 and yes can be written alone.
 
-Names and quoted values are replaced by plain Python words first; `ast.parse` reads the rest, and every node that is
-not on a short list is refused.
+`condition_text` makes Python words of names and quoted values; `ast.parse` reads the rest, and every node that is not
+on a short list is refused.
 """
 
 from __future__ import annotations
@@ -21,17 +21,26 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.errors import SpecError
-from fairchain.messages import in_a_line, near
+from fairchain.messages import near
+from fairchain.spec.condition_text import (
+    NO_ARITHMETIC,
+    ConditionText,
+    Language,
+    Word,
+    fail,
+    messages_at,
+    short,
+    written_name,
+    written_value,
+)
 from fairchain.spec.groups import group_domain
 from fairchain.spec.schema import CategoryFeature, Feature, Spec
 
@@ -41,10 +50,7 @@ Holds = Callable[[Values], Mask]
 Computes = Callable[[Values], NDArray[np.float64]]
 # From how far each feature can be from 0 to how far an expression can be.
 Reach = Callable[[Sequence[float]], float]
-Language = Literal["given", "formula", "expression"]
-MOST_CHARACTERS = 10_000
 MOST_DEPTH = 100
-KEYWORDS = ("and", "or", "not", "in")
 SIGNS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Mask]]] = {
     ast.Eq: ("==", operator.eq),
     ast.NotEq: ("!=", operator.ne),
@@ -53,12 +59,6 @@ SIGNS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Mask]]] = {
     ast.Gt: (">", operator.gt),
     ast.GtE: (">=", operator.ge),
 }
-# What other languages write, and what it is here.
-FOREIGN = {
-    "=": "==", "===": "==", "<>": "!=", "=<": "<=", "=>": ">=", "≤": "<=", "≥": ">=", "≠": "!=",
-    "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "~": "not",
-}  # fmt: skip
-NO_ARITHMETIC = "there is no arithmetic here: compare features with numbers or with each other"
 ARITHMETIC: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", operator.add),
     ast.Sub: ("-", operator.sub),
@@ -71,14 +71,6 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
 }
 # Values of a category that is a yes or no, so that its name alone is a condition of a formula.
 YES_OR_NO = (("no", "yes"), ("n", "y"), ("false", "true"), ("0", "1"))
-# Quotations, numbers, names, signs; whatever else is a character of its own.
-_WORDS = re.compile(
-    r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`)|(?P<open>['"`])"""
-    r"|(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?P<after>[^\W\d][\w.-]*|_[\w.-]*)?"
-    # Vowel signs of many scripts are marks, which \w leaves out.
-    r"|(?P<name>[^\W\d](?:[\w.-]|[^\x00-\x7f])*)"
-    r"|(?P<sign>===|==|!=|<>|<=|>=|=<|=>|&&|\|\||[<>=≤≥≠&|!~])|(?P<other>\S)"
-)
 
 
 @dataclass(frozen=True)
@@ -184,10 +176,10 @@ def parse_expression(
     SpecError
         Begins with `where`, and says the column in the text, what was found there and what to write.
     """
-    with _messages(where, text):
-        source = _Source(text, features, "expression")
-        written, computes, reach = source.expression(source.tree(), category)
-        return Expression(source.names(), written, computes, reach, (text, tuple(features), category, where))
+    with messages_at(where, text):
+        meaning = _Meaning(text, features, "expression")
+        written, computes, reach = meaning.expression(meaning.tree, category)
+        return Expression(meaning.names(), written, computes, reach, (text, tuple(features), category, where))
 
 
 def parse_predicate(
@@ -215,9 +207,9 @@ def parse_predicate(
     SpecError
         With the column in the text, what was found there and what to write.
     """
-    with _messages(where, text, offset):
-        source = _Source(text, features, language)
-        found = source.predicate(source.tree())
+    with messages_at(where, text, offset):
+        meaning = _Meaning(text, features, language)
+        found = meaning.predicate(meaning.tree)
     again = (text, tuple(features), language)
     parts = tuple(
         replace(part, _again=(_conjunct, (*again, place))) for place, part in enumerate(found.conjuncts) if found._parts
@@ -229,102 +221,16 @@ def _conjunct(text: str, features: Sequence[Feature], language: Language, place:
     return parse_predicate(text, features, language).conjuncts[place]
 
 
-class _ConditionError(Exception):
-    """What is wrong at a column of the text."""
-
-    def __init__(self, column: int, message: str) -> None:
-        super().__init__(message)
-        self.column = column
-
-
-@contextmanager
-def _messages(where: str, text: str, offset: int = 0) -> Iterator[None]:
-    """Turn a problem at a column into a message that says where the text is."""
-    if len(text) > MOST_CHARACTERS:
-        raise SpecError(f"{where}: {len(text)} characters are more than {MOST_CHARACTERS}; write it shorter")
-    try:
-        yield
-    except _ConditionError as problem:
-        raise SpecError(f"{where}: column {problem.column + offset}: {in_a_line(problem)}") from None
-
-
-@dataclass(frozen=True)
-class _Word:
-    """A name, number or quoted value of the text: `code` stands for it in what Python parses."""
-
-    kind: str
-    text: str
-    code: str
-    column: int
-    shown: str
-
-
-class _Source:
-    """The text of a condition, its words, and what its syntax tree means for the features."""
+class _Meaning:
+    """What the syntax tree of a text means for the features."""
 
     def __init__(self, text: str, features: Sequence[Feature], language: Language) -> None:
-        self._text, self._language = text, language
-        self._columns: list[int] = []
+        self._language = language
         self._features = {feature.name: (index, feature) for index, feature in enumerate(features)}
-        self._words = {word.code: word for word in self._read()}
+        self._source = ConditionText(text, language, self._features)
+        self._words = self._source.words
+        self.tree = self._source.tree()
         self._used: set[str] = set()
-
-    def _read(self) -> Iterator[_Word]:
-        """Yield the words, and build the Python text with the column of each of its characters."""
-        code, end, after_operand = "", 0, False
-        for found in _WORDS.finditer(self._text):
-            column = found.start() + 1
-            code += " " * (found.start() > end)
-            self._columns += [end + 1] * (len(code) - len(self._columns))
-            if found["quoted"] or found["name"] or found["number"]:
-                word = self._word(found, column, len(code))
-                if word.kind == "keyword":
-                    code += word.text
-                elif after_operand:
-                    _fail(column, f'found "{_short(word.shown)}" where a comparison, "and" or "or" was expected')
-                else:
-                    code += f" {word.code} "
-                    yield word
-                after_operand = word.kind != "keyword"
-            else:
-                code += self._sign(found, column)
-                after_operand = False
-            self._columns += [column] * (len(code) - len(self._columns))
-            end = found.end()
-        self._columns.append(len(self._text) + 1)
-        self._code = code
-
-    def _word(self, found: re.Match[str], column: int, place: int) -> _Word:
-        shown, code = found[0], f"w{place}"
-        if quoted := found["quoted"]:
-            inner = quoted[1:-1].replace(2 * quoted[0], quoted[0])
-            return _Word("name" if quoted[0] == "`" else "text", inner, code, column, shown)
-        if found["number"]:
-            if found["after"]:
-                _fail(column, f'"{_short(shown)}" is not a number; put a name that begins like one in backticks')
-            return _Word("number", shown, code, column, shown)
-        name = shown
-        if name in KEYWORDS or (self._language == "expression" and name in ("if", "else")):
-            return _Word("keyword", name, name, column, name)
-        if name.lower() in KEYWORDS and name not in self._features:
-            _fail(column, f'found "{name}", write "{name.lower()}"')
-        return _Word("name", name, code, column, name)
-
-    def tree(self) -> ast.expr:
-        """Parse the Python text."""
-        try:
-            return ast.parse(self._code.strip(), mode="eval").body
-        except SyntaxError as error:
-            # At the end of the text Python's offset is 0.
-            offset = error.offset - 1 + len(self._code) - len(self._code.lstrip()) if error.offset else len(self._code)
-            column = self._columns[min(offset, len(self._columns) - 1)]
-            at = self._text[column - 1 :].split()
-            found_here = f'cannot be read from "{_short(at[0])}" on' if at else "ends where more was expected"
-            if self._language == "expression":
-                _fail(column, f"the expression {found_here}; write for example max(age, years + 16)")
-            _fail(column, f"the condition {found_here}; write comparisons such as age >= 18, joined with and, or, not")
-        except (RecursionError, MemoryError, ValueError):
-            _fail(1, "the condition is nested too deeply; write it flatter")
 
     def names(self) -> tuple[str, ...]:
         """Return the features that were used so far, in their order."""
@@ -342,7 +248,7 @@ class _Source:
     def condition(self, node: ast.expr, depth: int = 0) -> tuple[str, Holds]:
         """Return a node's canonical text, and the function from values to the rows for which it holds."""
         if depth > MOST_DEPTH:
-            _fail(self._column(node), f"nested deeper than {MOST_DEPTH}; write it flatter")
+            fail(self._source.column(node), f"nested deeper than {MOST_DEPTH}; write it flatter")
         if isinstance(node, ast.BoolOp):
             joint, join = ("and", operator.iand) if isinstance(node.op, ast.And) else ("or", operator.ior)
             parts = [self.condition(value, depth + 1) for value in node.values]
@@ -361,15 +267,15 @@ class _Source:
             if self._language == "formula" and (yes := self._yes_of(word)) is not None:
                 index, value, text = yes
                 return text, lambda values: values[:, index] == _rounded(value, values)
-            _fail(
-                word.column, f'{_short(word.shown)} alone is not a condition; compare it by "==", "<", "in" or the like'
+            fail(
+                word.column, f'{short(word.shown)} alone is not a condition; compare it by "==", "<", "in" or the like'
             )
         self._refuse(node)
 
     def _comparison(self, node: ast.Compare) -> tuple[str, Holds]:
         if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
             if len(node.ops) > 1:
-                _fail(self._column(node.comparators[0]), 'found "in" after a comparison; join the two with "and"')
+                fail(self._source.column(node.comparators[0]), 'found "in" after a comparison; join the two with "and"')
             return self._membership(node.left, node.comparators[0], negated=isinstance(node.ops[0], ast.NotIn))
         if self._language == "expression" and any(
             isinstance(each, ast.BinOp | ast.Call | ast.IfExp) for each in (node.left, *node.comparators)
@@ -406,7 +312,7 @@ class _Source:
     ) -> tuple[str, Computes, Reach]:
         """Return a node's canonical text, the function from values to its value, and its bound."""
         if depth > MOST_DEPTH:
-            _fail(self._column(node), f"nested deeper than {MOST_DEPTH}; write it flatter")
+            fail(self._source.column(node), f"nested deeper than {MOST_DEPTH}; write it flatter")
         if isinstance(node, ast.IfExp):
             test, holds = self.condition(node.test, depth + 1)
             (yes, one, far), (no, other, away) = (
@@ -421,8 +327,8 @@ class _Source:
         if category is not None:
             word = self._operand(node)
             if word.kind == "name":
-                example = f"for example {_written(category.values[0])}"
-                _fail(word.column, f'write a value of "{category.name}" in quotes here, {example}')
+                example = f"for example {written_value(category.values[0])}"
+                fail(word.column, f'write a value of "{category.name}" in quotes here, {example}')
             index, text = _constant(word, category)
             return text, lambda v: np.full(len(v), index), lambda _: 0.0
         if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
@@ -436,15 +342,15 @@ class _Source:
         word = self._operand(node)
         if word.kind != "name":
             if word.kind == "text":
-                _fail(word.column, f"found the text {_short(word.shown)}; write a number or a parent's name")
+                fail(word.column, f"found the text {short(word.shown)}; write a number or a parent's name")
             value = float(word.text)
             if not math.isfinite(value):
-                _fail(word.column, f"{_short(word.text)} is too large; write a finite number")
+                fail(word.column, f"{short(word.text)} is too large; write a finite number")
             return _written_number(value), lambda v: np.full(len(v), value), lambda _: abs(value)
         place, feature = self._feature(word)
         if isinstance(feature, CategoryFeature):
-            _fail(word.column, f'"{feature.name}" is a category; compare it with its values, {_example(feature)}')
-        return _written_name(word.text), lambda v: v[:, place], lambda r: r[place]
+            fail(word.column, f'"{feature.name}" is a category; compare it with its values, {_example(feature)}')
+        return written_name(word.text), lambda v: v[:, place], lambda r: r[place]
 
     def _arithmetic(self, node: ast.BinOp, depth: int) -> tuple[str, Computes, Reach]:
         sign, compute = ARITHMETIC[type(node.op)]
@@ -464,10 +370,10 @@ class _Source:
     def _call(self, node: ast.Call, depth: int) -> tuple[str, Computes, Reach]:
         name = self._words[node.func.id].text if isinstance(node.func, ast.Name) and node.func.id in self._words else ""
         if name not in FUNCTIONS or node.keywords:
-            _fail(self._column(node), f"the functions are {', '.join(FUNCTIONS)}; use one of these")
+            fail(self._source.column(node), f"the functions are {', '.join(FUNCTIONS)}; use one of these")
         least, function = FUNCTIONS[name]
         if len(node.args) < least or (least == 1 and len(node.args) > 1):
-            _fail(self._column(node), f"{name} takes {'one number' if least == 1 else 'two numbers or more'}")
+            fail(self._source.column(node), f"{name} takes {'one number' if least == 1 else 'two numbers or more'}")
         parts = [self.expression(each, None, depth + 1) for each in node.args]
         return (
             f"{name}({', '.join(text for text, _, _ in parts)})",
@@ -475,7 +381,7 @@ class _Source:
             lambda r: max(far(r) for _, _, far in parts),
         )
 
-    def _yes_of(self, word: _Word) -> tuple[int, float, str] | None:
+    def _yes_of(self, word: Word) -> tuple[int, float, str] | None:
         """Return the column, the value and the text of a category that is a yes or no, if a word is one."""
         if word.kind != "name":
             return None
@@ -484,10 +390,10 @@ class _Source:
         for no, yes in YES_OR_NO:
             if sorted(values) == sorted([no, yes]) and isinstance(feature, CategoryFeature):
                 place = values.index(yes)
-                return index, float(place), f"{_written_name(word.text)} == {_written(feature.values[place])}"
+                return index, float(place), f"{written_name(word.text)} == {written_value(feature.values[place])}"
         return None
 
-    def _named_group(self, one: _Word, op: ast.cmpop, other: _Word) -> tuple[str, Holds] | None:
+    def _named_group(self, one: Word, op: ast.cmpop, other: Word) -> tuple[str, Holds] | None:
         """Return the condition that a feature lies in one of its named groups; None if no group is named."""
         if self._language != "formula" or one.kind != "name" or other.kind not in ("value", "text"):
             return None
@@ -496,19 +402,19 @@ class _Source:
         if own or other.text not in feature.groups or not isinstance(op, ast.Eq | ast.NotEq):
             return None
         domain, sign = group_domain(feature, other.text), SIGNS[type(op)][0]
-        text = f"{_written_name(one.text)} {sign} {_written(other.text)}"
+        text = f"{written_name(one.text)} {sign} {written_value(other.text)}"
         return text, lambda values: domain.holds(values[:, index]) ^ (sign == "!=")
 
     def _membership(self, left: ast.expr, listed: ast.expr, *, negated: bool) -> tuple[str, Holds]:
         word = self._operand(left)
         if word.kind != "name":
-            _fail(word.column, f'{_short(word.shown)} is not a feature; write a feature before "in"')
+            fail(word.column, f'{short(word.shown)} is not a feature; write a feature before "in"')
         if not isinstance(listed, ast.List) or not listed.elts:
-            _fail(self._column(listed), 'after "in", write a list in brackets with a number or a value in quotes')
+            fail(self._source.column(listed), 'after "in", write a list in brackets with a number or a value in quotes')
         index, feature = self._feature(word)
         members = [_constant(self._operand(each), feature) for each in listed.elts]
         sign = "not in" if negated else "in"
-        text = f"{_written_name(word.text)} {sign} [{', '.join(text for _, text in members)}]"
+        text = f"{written_name(word.text)} {sign} [{', '.join(text for _, text in members)}]"
 
         def holds(values: Values) -> Mask:
             among = np.array([_rounded(value, values) for value, _ in members], values.dtype)
@@ -517,13 +423,13 @@ class _Source:
 
         return text, holds
 
-    def _operand(self, node: ast.expr) -> _Word:
+    def _operand(self, node: ast.expr) -> Word:
         """Return the word that a node is: a feature, a number or a quoted value."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             word = self._operand(node.operand)
             sign = "-" if isinstance(node.op, ast.USub) else ""
             if word.kind == "number" and word.text[0] != "-":
-                return _Word("number", sign + word.text, word.code, self._column(node), sign + word.shown)
+                return Word("number", sign + word.text, word.code, self._source.column(node), sign + word.shown)
         if not isinstance(node, ast.Name) or node.id not in self._words:
             self._refuse(node)
         word = self._words[node.id]
@@ -533,120 +439,92 @@ class _Source:
             self._unknown_name(word)
         return word
 
-    def _feature(self, word: _Word) -> tuple[int, Feature]:
+    def _feature(self, word: Word) -> tuple[int, Feature]:
         self._used.add(word.text)
         return self._features[word.text]
 
-    def _side(self, word: _Word, other: _Word) -> tuple[str, Callable[[Values], Any]]:
+    def _side(self, word: Word, other: Word) -> tuple[str, Callable[[Values], Any]]:
         """Return the text of one side, and its column or what a constant is in the column of the other side."""
         if word.kind == "name":
             index, _ = self._feature(word)
-            return _written_name(word.text), lambda values: values[:, index]
+            return written_name(word.text), lambda values: values[:, index]
         value, text = _constant(word, self._feature(other)[1])
         return text, lambda values: _rounded(value, values)
 
-    def _check_pair(self, one: _Word, sign: str, other: _Word) -> None:
+    def _check_pair(self, one: Word, sign: str, other: Word) -> None:
         """Raise unless the sign can be between these two."""
         features = [self._feature(word)[1] for word in (one, other) if word.kind == "name"]
         if not features or (one.kind == "value" and not self._may_be_value(one, features)):
             if unknown := next((word for word in (one, other) if word.kind == "value"), None):
                 self._unknown_name(unknown)
-            pair = f"{_short(one.shown)} {sign} {_short(other.shown)}"
-            _fail(one.column, f"{pair} compares two constants; name a feature in it")
+            pair = f"{short(one.shown)} {sign} {short(other.shown)}"
+            fail(one.column, f"{pair} compares two constants; name a feature in it")
         category = next((feature for feature in features if isinstance(feature, CategoryFeature)), None)
         if category is None:
             return
         example = _example(category)
         if len(features) == 2:
-            _fail(one.column, f'"{category.name}" is a category, compared with its own values only, {example}')
+            fail(one.column, f'"{category.name}" is a category, compared with its own values only, {example}')
         if sign not in ("==", "!="):
-            _fail(
+            fail(
                 one.column,
                 f'found "{sign}", but "{category.name}" is a category, whose values have no order; '
                 f"use ==, != or in, {example}",
             )
 
-    def _may_be_value(self, word: _Word, features: Sequence[Feature]) -> bool:
+    def _may_be_value(self, word: Word, features: Sequence[Feature]) -> bool:
         """Return whether an unquoted word before a sign is a value of the feature behind it."""
         return any(isinstance(each, CategoryFeature) and word.text in map(str, each.values) for each in features)
 
-    def _unknown_name(self, word: _Word) -> NoReturn:
-        name, missing = word.text, f'unknown feature "{_short(word.text)}"'
+    def _unknown_name(self, word: Word) -> NoReturn:
+        name, missing = word.text, f'unknown feature "{short(word.text)}"'
         for _, feature in self._features.values():
             if isinstance(feature, CategoryFeature) and name in feature.values:
-                _fail(word.column, f'{missing}; put a value of "{feature.name}" in quotes: {_written(name)}')
+                fail(word.column, f'{missing}; put a value of "{feature.name}" in quotes: {written_value(name)}')
         before = re.split(r"[-.]", name)[0]
         if before != name and before in self._features:
-            _fail(word.column, f'{missing}; {NO_ARITHMETIC}, and "-" and "." belong to a name')
-        _fail(word.column, f"{missing}; {near(name, list(self._features))}")
-
-    def _column(self, node: ast.AST) -> int:
-        start = len(self._code) - len(self._code.lstrip())
-        return self._columns[min(getattr(node, "col_offset", 0) + start, len(self._columns) - 1)]
+            fail(word.column, f'{missing}; {NO_ARITHMETIC}, and "-" and "." belong to a name')
+        fail(word.column, f"{missing}; {near(name, list(self._features))}")
 
     def _refuse(self, node: ast.expr) -> NoReturn:
         if isinstance(node, ast.BinOp | ast.UnaryOp):
-            _fail(self._column(node), NO_ARITHMETIC)
-        _fail(self._column(node), "expected a feature, a number or a value in quotes")
-
-    def _sign(self, found: re.Match[str], column: int) -> str:
-        """Return a sign as Python has it; refuse those of other languages and characters without a meaning."""
-        text = found[0]
-        if found["open"]:
-            _fail(column, f"found {text} without its end; close the quotes")
-        if text == "=" and self._language == "formula":
-            return "=="
-        if text in FOREIGN:
-            _fail(column, f'found "{text}", write "{FOREIGN[text]}"' + (" to compare" if text == "=" else ""))
-        if text == "*" and self._language == "expression":
-            return text
-        if text in "*/%^":
-            _fail(column, f'found "{text}", but {self._no_arithmetic()}')
-        if not found["sign"] and text not in "()[],+-":
-            _fail(column, f'found "{text}", which has no meaning here; put a name with such characters in backticks')
-        return text
-
-    def _no_arithmetic(self) -> str:
-        return "the signs are +, - and *" if self._language == "expression" else NO_ARITHMETIC
+            fail(self._source.column(node), NO_ARITHMETIC)
+        fail(self._source.column(node), "expected a feature, a number or a value in quotes")
 
 
-def _fail(column: int, message: str) -> NoReturn:
-    raise _ConditionError(column, message)
-
-
-def _constant(word: _Word, feature: Feature) -> tuple[float, str]:
+def _constant(word: Word, feature: Feature) -> tuple[float, str]:
     """Return what a number or a quoted value is in the feature's column, and its canonical text."""
     if word.kind == "name":
-        _fail(word.column, f"found {_short(word.shown)}; expected a number or a value in quotes")
+        fail(word.column, f"found {short(word.shown)}; expected a number or a value in quotes")
     if isinstance(feature, CategoryFeature):
         return _category_value(word, feature)
     if word.kind == "text":
-        _fail(word.column, f'"{feature.name}" is a number, found the text {_short(word.shown)}; write a number')
+        fail(word.column, f'"{feature.name}" is a number, found the text {short(word.shown)}; write a number')
     if word.kind == "value":
         groups = f"; its groups are {', '.join(feature.groups)}" if feature.groups else ""
-        _fail(word.column, f'"{feature.name}" is a number, found {_short(word.shown)}; write a number{groups}')
+        fail(word.column, f'"{feature.name}" is a number, found {short(word.shown)}; write a number{groups}')
     value = float(word.text)
     if not math.isfinite(value):
-        _fail(word.column, f"{_short(word.text)} is too large; write a finite number")
+        fail(word.column, f"{short(word.text)} is too large; write a finite number")
     # Adding 0.0 makes -0.0 an ordinary zero.
     return value + 0.0, _written_number(value + 0.0)
 
 
-def _category_value(word: _Word, feature: CategoryFeature) -> tuple[float, str]:
+def _category_value(word: Word, feature: CategoryFeature) -> tuple[float, str]:
     for index, value in enumerate(feature.values):
         is_number = word.kind == "number" and isinstance(value, int)
         if value == float(word.text) if is_number else word.kind in ("text", "value") and str(value) == word.text:
-            return float(index), _written(value)
+            return float(index), written_value(value)
     if word.kind == "number" and not any(isinstance(value, int) for value in feature.values):
-        _fail(
+        fail(
             word.column,
-            f'found the number {_short(word.text)}, but the values of "{feature.name}" are texts; write one of them '
-            f"in quotes, for example {_written(feature.values[0])}",
+            f'found the number {short(word.text)}, but the values of "{feature.name}" are texts; write one of them '
+            f"in quotes, for example {written_value(feature.values[0])}",
         )
     names = [str(value) for value in feature.values]
-    _fail(
+    fail(
         word.column,
-        f'"{_short(word.text)}" is not a value of "{feature.name}"; {near(word.text, names)}',
+        f'"{short(word.text)}" is not a value of "{feature.name}"; {near(word.text, names)}',
     )
 
 
@@ -662,24 +540,7 @@ def _written_number(value: float) -> str:
 
 
 def _example(category: CategoryFeature) -> str:
-    return f"for example {_written_name(category.name)} == {_written(category.values[0])}"
-
-
-def _written(value: str | int) -> str:
-    return str(value) if isinstance(value, int) else _quoted(value, "'")
-
-
-def _written_name(name: str) -> str:
-    plain = _WORDS.fullmatch(name)
-    return name if plain and plain["name"] and name.lower() not in KEYWORDS else _quoted(name, "`")
-
-
-def _quoted(text: str, quote: str) -> str:
-    return quote + text.replace(quote, 2 * quote) + quote
-
-
-def _short(text: str, most: int = 60) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."
+    return f"for example {written_name(category.name)} == {written_value(category.values[0])}"
 
 
 def predicate_of(spec: Spec) -> Predicate | None:

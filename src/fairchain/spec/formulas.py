@@ -2,7 +2,7 @@
 
     P(hired | sex=Female and qualified) / P(hired | sex=Male and qualified) >= 0.8
 
-A formula is a difference or a ratio of two probabilities against a number, written in any way that comes to one of
+A formula is a difference or a ratio of two probabilities against a number, written in any way that means one of
 three canonical forms: X - Y <= c, |X - Y| <= c, or X / Y >= c with c up to 1, which means X >= c Y also where Y is 0.
 Each probability is about one label, given a condition in the language of `given` (see `conditions`), or overall.
 
@@ -13,19 +13,22 @@ from directly and with common random numbers; what else it demands is the group'
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, NoReturn
 
 import numpy as np
 
 from fairchain.errors import SpecError
 from fairchain.messages import in_a_line, near
-from fairchain.spec.conditions import MOST_CHARACTERS, Predicate, parse_predicate
+from fairchain.spec.condition_text import MOST_CHARACTERS
+from fairchain.spec.conditions import Predicate, parse_predicate
 from fairchain.spec.groups import Domain, Group, domain_of, points_domain
-from fairchain.spec.schema import Feature, ProbabilityFormula, RealFeature, Spec
+from fairchain.spec.schema import Feature, ProbabilityFormula, RealFeature
 
 WHERE = "property.formula"
 EXAMPLE = "P(hired | sex=Female) / P(hired | sex=Male) >= 0.8"
@@ -312,7 +315,7 @@ class FormulaGroups:
     shape
         What is compared, and by which measure.
     protected
-        The features of which single values are demanded, in the order of the spec.
+        The features with a single value in the formula, in the order of the spec.
     groups
         The two conditions as groups, in the order of the canonical form.
     text
@@ -339,7 +342,25 @@ def formula_groups(prop: ProbabilityFormula, features: Sequence[Feature], labels
     SpecError
         If it is not a comparison of two probabilities, or names a label, feature or value that there is not.
     """
-    shape = shape_of(prop.formula)
+    return _read_formula(prop.formula, _Same(features), tuple(labels))
+
+
+class _Same(tuple[Feature, ...]):
+    """Features that are equal where they are the same objects; their groups have no hash."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and len(self) == len(other) and all(map(operator.is_, self, other))
+
+
+# A run asks for the meaning of its spec again and again.
+@lru_cache(maxsize=32)
+def _read_formula(formula: str, features: _Same, labels: tuple[str, ...]) -> FormulaGroups:
+    shape = shape_of(formula)
     if shape.first.label not in labels:
         _fail(f'"{shape.first.label}" is not one of model.labels; {near(shape.first.label, list(labels))}')
     terms = (shape.first, shape.second)
@@ -393,10 +414,3 @@ def _domains(predicate: Predicate | None, features: Sequence[Feature]) -> tuple[
         for name, held in allowed.items()
     }
     return domains, Predicate.joined(rest) if rest else None
-
-
-def formula_of(spec: Spec) -> FormulaGroups | None:
-    """Return the meaning of a spec's formula; None if its property is of another kind."""
-    if not isinstance(spec.property, ProbabilityFormula):
-        return None
-    return formula_groups(spec.property, spec.features, spec.model.labels)

@@ -37,7 +37,7 @@ TOO_MANY_VALUES = (
     'property.protected: "{name}" has {size} values, more than {most_groups} groups; join them into ranges in its '
     "[[feature]]: {example}"
 )
-GROUPS_MORE = (
+TOO_MANY_GROUPS = (
     "property.protected: {count} groups are more than {most_groups}; join values into named groups in the [[feature]]: "
     "{example}"
 )
@@ -130,7 +130,7 @@ def groups_of(spec: Spec) -> tuple[Group, ...]:
             "state at least two groups, or protect a feature with at least two values"
         )
     if count > MOST_GROUPS:
-        raise SpecError(GROUPS_MORE.format(count=count, most_groups=MOST_GROUPS, example=EXAMPLE))
+        raise SpecError(TOO_MANY_GROUPS.format(count=count, most_groups=MOST_GROUPS, example=EXAMPLE))
     return tuple(
         Group(" & ".join(name for name, _ in choice), tuple(domain for _, domain in choice))
         for choice in product(*parts)

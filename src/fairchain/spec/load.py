@@ -5,14 +5,17 @@ Reading executes nothing: a spec is data. A file is limited in size before it is
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from difflib import get_close_matches
 from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
+import numpy as np
 
 from fairchain.errors import SpecError
 from fairchain.messages import near
@@ -192,7 +195,7 @@ def parse_spec(data: Mapping[str, Any]) -> Spec:
     for all i, j: |P(Y=yes | sex=i) - P(Y=yes | sex=j)| <= 0.1
     """
     try:
-        spec = msgspec.convert(data, Spec)
+        spec = _converted(data)
     except msgspec.ValidationError as error:
         raise SpecError(_explain(str(error), data)) from None
     except UnicodeEncodeError:
@@ -203,6 +206,28 @@ def parse_spec(data: Mapping[str, Any]) -> Spec:
         )
     check(spec)
     return _canonical(spec)
+
+
+def _converted(data: Mapping[str, Any]) -> Spec:
+    """Return the spec that mappings describe; numbers and texts of numpy are taken for Python's own."""
+    try:
+        return msgspec.convert(data, Spec)
+    except (msgspec.ValidationError, ValueError) as error:  # the second for a signalling NaN
+        try:
+            plain = _plain(data)
+        except RecursionError:  # the values of a spec are not nested so deeply
+            raise error from None
+        return msgspec.convert(plain, Spec)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Decimal) and value.is_nan():
+        return math.nan
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _canonical(spec: Spec) -> Spec:

@@ -196,8 +196,8 @@ class ModelSpec(_Strict, frozen=True, kw_only=True):
     deterministic: Annotated[
         bool,
         doc(
-            "false for a Python function that is random by itself: verdicts about drawn inputs, or about the "
-            "source of rows, include its randomness, and there is no certificate."
+            "false for a function or service that is random by itself: verdicts about drawn inputs, or about the "
+            "source of rows, include its randomness, and a recheck repeats the question with fresh draws."
         ),
     ] = True
     decision_threshold: Annotated[
@@ -245,9 +245,10 @@ class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, froz
         doc("population: the rows are all there are, the answer is exact; sample: about their source."),
     ]
     label: Annotated[Text | None, doc("Column with the true labels.")] = None
-    prediction: Annotated[Text | None, doc("Column with recorded decisions, which then take the network's place.")] = (
-        None
-    )
+    prediction: Annotated[
+        Text | None,
+        doc("Column with recorded decisions, or scores if decision is score; it takes the network's place."),
+    ] = None
     keep_missing: Annotated[
         bool,
         doc(
@@ -546,6 +547,8 @@ class About(_Strict, frozen=True, kw_only=True):
     threshold_reason: Annotated[Text | None, doc("Why this threshold.")] = None
     population_reason: Annotated[Text | None, doc("Why this population.")] = None
     legal_context: Annotated[Text | None, doc("The rule or law that the audit is made for.")] = None
+    seeds_tried: Annotated[Text | None, doc("With how many seeds the question was tried, and why.")] = None
+    monitoring: Annotated[Text | None, doc("How the model is monitored after the audit: a link or a sentence.")] = None
     signature: Annotated[Text | None, doc("Who signs the report.")] = None
 
 
@@ -565,12 +568,12 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def features(self) -> tuple[Feature, ...]:
-        """The features that have values; of a text those that say who is mentioned, which are no columns."""
+        """The features that have values; of a text those that say which group is mentioned, which are not columns."""
         return tuple(feature for feature in self.described if not isinstance(feature, TextFeature))
 
     @builtins.property
     def protected(self) -> tuple[str, ...]:
-        """The features whose values make a group; of a formula those of which it demands single values."""
+        """The features whose values make a group; of a formula those with a single value in it."""
         if not isinstance(self.property, ProbabilityFormula):
             return self.property.protected
         from fairchain.spec.formulas import formula_groups

@@ -2,7 +2,7 @@
 
 The inputs of a run are a function of its seed. Whoever knows the seed before the network exists can build a network
 that behaves well on exactly these inputs. So by default the network comes first: the seed is the hash of everything
-that decides what is asked about what (docs/trust.md). What a user may vary without changing the question, paths,
+that decides the question (docs/trust.md). What a user may vary without changing the question, paths,
 engine, budgets and the way a number is written, is left out of the hash, so that it gives no second try.
 """
 
@@ -84,14 +84,17 @@ def seed_of(spec: Spec, model_sha256: str, data_sha256: str | None) -> Seed:
 
 
 def family_seed(seeds: Sequence[int]) -> int:
-    """Return the one seed of several questions about a model, from the seeds that each would have by itself."""
-    text = json.dumps(["fairchain family seed 1", list(seeds)], separators=(",", ":"))
+    """Return the one seed of several questions about a model, from the seeds that each would have by itself.
+
+    Their order changes no meaning, and gives no second try.
+    """
+    text = json.dumps(["fairchain family seed 1", sorted(seeds)], separators=(",", ":"))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
 
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """Return the fields of a struct; msgspec reads the annotations again whenever it is asked."""
+    """Return the fields of a struct; msgspec reads the annotations again at each call."""
     return msgspec.structs.fields(kind)
 
 

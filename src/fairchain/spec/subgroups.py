@@ -86,7 +86,7 @@ class Comparison:
         """What is counted in the tally, one table each: labels, or that a decision changes."""
         return (1,) if self.individual else self.outcomes
 
-    def asks(self, counted: Sequence[int]) -> Sequence[int]:
+    def evaluated(self, counted: Sequence[int]) -> Sequence[int]:
         """Return the subgroups to show to the network so that these of the tally can be counted."""
         return range(len(self.subgroups)) if self.individual else counted
 
@@ -131,7 +131,7 @@ def comparison_of(spec: Spec, groups: Sequence[Group] | None = None) -> Comparis
             if i != j and one.truth == other.truth and (prop.compare == "groups" or overall[i] != overall[j]):
                 compared[:, i, j] = True
         if reference is not None and one.group is not reference:
-            # No group may be behind the reference; whether it is ahead is not asked.
+            # No group may be behind the reference; it may be ahead.
             compared[:, i, :] = False
         if prop.criterion == "equal_opportunity":
             # Each label is looked at among those who truly have it.

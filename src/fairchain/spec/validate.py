@@ -28,6 +28,7 @@ from fairchain.spec.schema import (
     Uniform,
 )
 
+DECLARED_RANDOM = "needs decisions that follow from the text, and the model is declared random (deterministic = false)"
 # One 32-bit word per integer draw: see populations.streams.
 MOST_VALUES = 2**32
 # The largest whole number up to which doubles hold every one.
@@ -342,7 +343,7 @@ def _not_counted(spec: Spec) -> str:
         kind = type(spec.population).__struct_config__.tag
         return f'is for the rows of a table and the texts of a corpus, and population.kind = "{kind}" has none'
     if not spec.model.deterministic:
-        return "needs decisions that follow from the text, and the model is declared random (deterministic = false)"
+        return DECLARED_RANDOM
     if spec.population.replace:
         return "needs finitely many texts, and words are replaced at random (population.replace)"
     return ""
@@ -394,7 +395,7 @@ def _check_corpus(corpus: Texts, text: TextFeature) -> None:
 
 
 def _check_mentions(spec: Spec, corpus: Texts, mentioned: Sequence[CategoryFeature]) -> None:
-    """Check what the property asks of features that a text mentions, and of columns beside it."""
+    """Check the property against the features that a text mentions, and the columns beside it."""
     prop, names = spec.property, [feature.name for feature in mentioned]
     if isinstance(prop, Individual) and corpus.reading != "swapped":
         raise SpecError(

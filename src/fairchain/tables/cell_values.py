@@ -24,8 +24,8 @@ TYPES_MERGED = (
     "alike"
 )
 CODES_NEEDED = "state what the table calls each label, in the order of labels: codes = [...] in [model]"
-NOT_MODEL = "{found} not one of model.labels{value} {known}; {remedy}"
-LABEL_CODE_ANOTHER = (
+NOT_A_LABEL = "{found} not one of model.labels{value} {known}; {remedy}"
+LABEL_IS_ANOTHER_CODE = (
     "{found} a label and the code of another one; rename the labels in [model], so that no name is a code"
 )
 
@@ -75,12 +75,12 @@ def label_values(table: RawTable, key: str, name: str, model: ModelSpec, na_valu
     codes = [str(code) for code in model.codes or ()]
     found = _look_up(cells, [*enumerate(model.labels), *enumerate(codes)], na_values)
     if found.bad == UNCLEAR:
-        raise place.error(LABEL_CODE_ANOTHER.format(found=found))
+        raise place.error(LABEL_IS_ANOTHER_CODE.format(found=found))
     if found.bad:
         known = f"({near(found.cell, [*model.labels, *codes])})"
         remedy = "fix the cells, or labels and codes in [model]" if codes else CODES_NEEDED
         raise place.error(
-            NOT_MODEL.format(found=found, value=" or model.codes" if codes else "", known=known, remedy=remedy)
+            NOT_A_LABEL.format(found=found, value=" or model.codes" if codes else "", known=known, remedy=remedy)
         )
     return found.indices.astype(np.int16)
 

@@ -125,7 +125,7 @@ class ParsedNumbers(NamedTuple):
     cell: str = ""
 
 
-class _Index(dict[str, int]):
+class Index(dict[str, int]):
     """An index of texts: every new one gets the next number."""
 
     def __missing__(self, text: str) -> int:
@@ -209,6 +209,6 @@ def _quick(part: str, cells: list[str]) -> NDArray[np.float64] | None:
 
 
 def _piece(start: int, cells: list[str]) -> Piece:
-    index = _Index()
+    index = Index()
     codes = np.fromiter(map(index.__getitem__, cells), np.intp, len(cells))
     return Piece(start, codes, [level.strip() for level in index])

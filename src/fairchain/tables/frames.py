@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
-from fairchain.tables.columns import PART, SEPARATOR, CodedCells, Column, NumberCells, TextCells, number_text
+from fairchain.tables.columns import PART, SEPARATOR, CodedCells, Column, Index, NumberCells, TextCells, number_text
 from fairchain.tables.limits import TableLimits
 
 # Below this doubles hold every whole number.
@@ -171,11 +171,17 @@ def _looked_up(
     levels: Sequence[str], codes: NDArray[np.intp], where: str, categories: Sequence[str] | None = None
 ) -> CodedCells:
     """Return the texts that these codes mean; -1 is a missing cell."""
+    stated = None if categories is None else tuple(categories)
+    return _coded((*levels, ""), np.where(codes < 0, len(levels), codes), where, stated)
+
+
+def _coded(
+    levels: tuple[str, ...], codes: NDArray[np.intp], where: str, categories: tuple[str, ...] | None = None
+) -> CodedCells:
     for place, level in enumerate(levels):
         if SEPARATOR in level and (codes == place).any():
             raise _nul(where, int(np.argmax(codes == place)))
-    stated = None if categories is None else tuple(categories)
-    return CodedCells(np.where(codes < 0, len(levels), codes), (*levels, ""), stated)
+    return CodedCells(codes, levels, categories)
 
 
 def _pandas_column(series: Any, where: str) -> Column:
@@ -199,8 +205,10 @@ def _pandas_column(series: Any, where: str) -> Column:
             return NumberCells(values)
     pandas: Any = sys.modules["pandas"]
     if kind == "O" and pandas.api.types.infer_dtype(series, skipna=True) == "string":
-        codes, texts = pandas.factorize(series)
-        return _looked_up([str(text) for text in texts], np.asarray(codes, np.intp), where)
+        # Python's own hash of a text is kept with it: one look at each cell, where `factorize` takes three.
+        index, texts = Index(), series.to_numpy(object).tolist()
+        codes = np.fromiter(map(index.__getitem__, texts), np.intp, len(texts))
+        return _coded(tuple(str(text) if isinstance(text, str) else "" for text in index), codes, where)
     missing = series.isna().to_numpy(bool)
     cells = series.to_numpy(object, copy=True)
     cells[missing] = None

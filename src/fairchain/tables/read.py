@@ -19,7 +19,6 @@ from fairchain.errors import DataError
 from fairchain.messages import FILE_NOT_FOUND, doubled, shown, unknown
 from fairchain.spec.schema import NA_VALUES
 from fairchain.tables.columns import CodedCells, Column, NumberCells, numbers_in, parse_number
-from fairchain.tables.delimited import read_delimited
 from fairchain.tables.frames import column_of, package_of
 from fairchain.tables.limits import TableLimits
 from fairchain.tables.parquet import read_parquet
@@ -191,6 +190,9 @@ def table_of(
         raise DataError(f"{source}: no {'rows' if stripped else 'columns'}; a table needs at least one row")
     limits.check_columns(source, len(stripped))
     limits.check_cells(source, len(stripped) * count)
+    if any("\0" in name for name in stripped):
+        place = next(place for place, name in enumerate(stripped) if "\0" in name)
+        raise DataError(f"{source}: the name of column {place + 1} holds a NUL character; rename it")
     double = doubled(stripped)
     if double is not None:
         raise DataError(f"{source}: two columns are called {shown(double)}; give each a name of its own")
@@ -214,6 +216,8 @@ def _read_file(path: Path, limits: TableLimits) -> RawTable:
         if suffix == ".parquet":
             count, found = read_parquet(path, limits)
         else:
+            from fairchain.tables.delimited import read_delimited
+
             found = texts = read_delimited(path, limits)
             count = next(iter(texts.values())).count
     except FileNotFoundError:

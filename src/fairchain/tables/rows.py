@@ -17,7 +17,11 @@ from fairchain.spec.schema import Marginals, Spec, Table
 from fairchain.tables.cell_values import feature_values, label_values, missing_cells, must_not_merge
 from fairchain.tables.read import RawTable
 
-POPULATION_IS_NO_TABLE = 'population.kind: a table is given, but the population is another one; write kind = "table"'
+NO_RECORDED_SCORES = (
+    '{source}: column "{column}": decision = "score" reads recorded scores, and some cells are not finite numbers; fix '
+    "them, or remove decision in [model] if the column has decisions"
+)
+POPULATION_IS_NOT_A_TABLE = 'population.kind: a table is given, but the population is another one; write kind = "table"'
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,8 @@ class TableRows:
         0.0), truth and recorded as signed 16-bit integers; all little-endian.
     table
         The frame that the rows were read from, None for other tables: row i of the arrays is its row `numbers[i] - 1`.
+    scores
+        The recorded score of each row, where the spec's recorded decisions are scores.
     repeats
         How often each row occurs, where the arrays contain distinct rows only; then the hash begins with
         `fairchain counted people 1` and ends with these numbers as 64-bit integers.
@@ -61,6 +67,7 @@ class TableRows:
     sha256: str
     table: RawTable | None = field(default=None, repr=False)
     repeats: NDArray[np.int64] | None = field(default=None, repr=False)
+    scores: NDArray[np.float64] | None = field(default=None, repr=False)
 
     @property
     def count(self) -> int:
@@ -98,7 +105,7 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
     """
     population = spec.population
     if not isinstance(population, Table | Marginals):
-        raise SpecError(POPULATION_IS_NO_TABLE)
+        raise SpecError(POPULATION_IS_NOT_A_TABLE)
     stated = population.frequencies if isinstance(population, Marginals) else {}
     kept_missing = _given_to_the_model(spec) if keep is None else keep
     gone = np.zeros(table.count, bool)
@@ -137,7 +144,9 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
             array.flags.writeable = False
     sha256 = _digest(values, truth, recorded, repeats)
     kept_table = None if table.frame is None else table
-    return TableRows(values, truth, recorded, numbers, dropped, table.source, sha256, kept_table, repeats)
+    scores = recorded_scores(table, spec)
+    scores = None if scores is None else scores[kept]
+    return TableRows(values, truth, recorded, numbers, dropped, table.source, sha256, kept_table, repeats, scores)
 
 
 def _digest(
@@ -170,13 +179,30 @@ def _given_to_the_model(spec: Spec) -> set[str]:
     return {feature.name for feature in spec.features if feature.model_input} - used
 
 
+def recorded_scores(table: RawTable, spec: Spec) -> NDArray[np.float64] | None:
+    """Return the scores in the column of recorded decisions, NaN where one is missing; None if it has decisions."""
+    population = spec.population
+    name = population.prediction if isinstance(population, Table) else None
+    if name is None or not isinstance(population, Table) or spec.model.decision != "score":
+        return None
+    scores = table.numeric(name, population.na_values)
+    if scores is None or not np.isfinite(scores[~np.isnan(scores)]).all():
+        raise DataError(NO_RECORDED_SCORES.format(source=table.source, column=name))
+    return scores
+
+
 def _labels(table: RawTable, spec: Spec, key: str, gone: NDArray[np.bool_]) -> NDArray[np.int16] | None:
     """Return the labels in the column that the spec names under this key; rows without one are added to `gone`."""
     population = spec.population
     name = getattr(population, key) if isinstance(population, Table) else None
     if name is None or not isinstance(population, Table):
         return None
-    labels = label_values(table, key, name, spec.model, population.na_values)
+    scores = recorded_scores(table, spec) if key == "prediction" else None
+    if scores is None:
+        labels = label_values(table, key, name, spec.model, population.na_values)
+    else:
+        above = scores > float(spec.model.decision_threshold or 0.0)
+        labels = np.where(np.isnan(scores), -1, above).astype(np.int16)
     missing = labels < 0
     if missing.any() and not population.drop_missing:
         raise missing_cells(table, name, missing, None)

@@ -61,7 +61,7 @@ def limited_lines(
 def stamps_of(*paths: Path) -> tuple[tuple[Path, int, int], ...]:
     """Return time and size of files that exist: a file that was written again has another stamp."""
     found = []
-    # What is wrong with a file is said when it is read.
+    # Errors in a file are reported when it is read.
     with suppress(OSError, ValueError):
         for path in paths:
             status = path.stat()

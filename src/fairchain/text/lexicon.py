@@ -138,7 +138,7 @@ def lexicon_of(feature: TextFeature) -> Lexicon:
     if feature.vocabulary is None and not is_file(feature.vectors):
         from fairchain.datasets import here
 
-        # What is wrong with a name is said when it is read.
+        # Errors in a name are reported when it is read.
         with suppress(DataError):
             files = here(str(feature.vectors))
     else:

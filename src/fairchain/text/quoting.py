@@ -1,6 +1,6 @@
 """Texts as they are quoted: offensive words and personal data masked, long texts shortened.
 
-Witnesses, explanations and messages quote texts of real people. By default nobody meets a slur, a mail address, a
+Witnesses, explanations and messages quote real texts. By default no reader meets a slur, a mail address, a
 number or a user name in them; `show_texts = true` in [population] shows texts in full.
 """
 
@@ -65,7 +65,7 @@ def quoted_pair(one: str, other: str, words: Sequence[str] = ()) -> tuple[str, s
 @lru_cache(maxsize=8)
 def _masked_words(own: tuple[str, ...]) -> tuple[frozenset[str], re.Pattern[str]]:
     """Return the words that are masked, and a pattern for the beginnings and parts of others."""
-    # Not written out, so that nobody meets them who reads the package.
+    # Encoded, so that readers of the package do not meet them.
     content = files("fairchain.text").joinpath("lists", "offensive.rot13").read_text(encoding="ascii")
     entries = codecs.decode(content.partition("\n\n")[2], "rot13").split()
     entries += [word.casefold() for word in own]

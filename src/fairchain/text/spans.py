@@ -1,4 +1,4 @@
-"""Identity terms in texts as they are: where they stand, and the same text with other terms in their place.
+"""Identity terms in texts as they are: where they are, and the same text with other terms in their place.
 
 A term is one word or several. It is found whatever its case, as a whole word: the characters before and after it are no
 letters, digits or combining marks. Nothing but the span of a term is ever changed.
@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 from fairchain.errors import SpecError
 
+TERM_NOT_A_WORD = '{where}: "{term}" of "{value}" does not begin with a letter or digit; write a word'
 # Letters and digits of every script; an underscore joins words, and is none of them.
 _WORD = re.compile(r"[^\W_]+")
 _APOSTROPHES = "['\u2019\u02bc]"
-# A blank in a term stands for any white space, or for a hyphen.
+# A blank in a term matches any white space, or a hyphen.
 _BLANK = r"(?:\s+|[-\u2010\u2011])"
 _JOINERS = "\u200c\u200d"
 
@@ -72,7 +73,7 @@ def checked_term(where: str, value: str, term: str) -> str:
     """Return a term with single blanks between its words; raise a SpecError unless it begins with a letter or digit."""
     term = " ".join(term.split())
     if not _WORD.match(term):
-        raise SpecError(f'{where}: "{term}" of "{value}" does not begin with a letter or digit; write a word')
+        raise SpecError(TERM_NOT_A_WORD.format(where=where, term=term, value=value))
     return term
 
 

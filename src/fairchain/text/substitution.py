@@ -128,5 +128,5 @@ def replacing_of(
 
 
 def _scaled(words: HalfWords, sizes: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """Return numbers below these sizes, each as likely as any other but for one part in 2**32."""
+    """Return numbers below these sizes, each as likely as any other up to one part in 2**32."""
     return (np.multiply(words, sizes, dtype=np.uint64) >> np.uint64(32)).astype(np.intp)

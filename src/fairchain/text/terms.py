@@ -35,7 +35,7 @@ MOST_BYTES = 4_000_000
 MOST_TERMS = 20_000
 
 Lists = dict[str, tuple[str, ...]]
-LIST_TERMS_ENDS = "a list of terms ends in .toml or .json; rename it, or write it as one"
+UNKNOWN_TERM_LIST_SUFFIX = "a list of terms ends in .toml or .json; rename it, or write it as one"
 LISTS_NOT_PARALLEL = (
     '{where}: "{other}" has {words_count} words and "{value}" {target_count}; as = "swapped" exchanges words at the '
     "same place, so all lists must be equally long"
@@ -176,7 +176,7 @@ def _read(path: Path) -> Lists:
     suffix = path.suffix.lower()
     try:
         if suffix not in (".toml", ".json"):
-            raise SpecError(LIST_TERMS_ENDS)
+            raise SpecError(UNKNOWN_TERM_LIST_SUFFIX)
         found = parse_document(read_bytes(path, MOST_BYTES, "check terms in the [[feature]]"), suffix)
         return msgspec.convert(found, dict[str, tuple[Text, ...]])
     except msgspec.ValidationError:

@@ -29,7 +29,7 @@ LONGEST_WORD = 1000
 # Of a line of a text file: a word and MOST_WIDTH numbers.
 LONGEST_LINE = LONGEST_WORD + 32 * MOST_WIDTH
 DATASETS = ("glove",)
-MORE_THAN_WORDS = (
+TOO_MANY_WORDS = (
     "{path}: more than {most_words:,} words, or one of more than {longest_word:,} bytes; it must be a list, one word "
     "per line"
 )
@@ -83,7 +83,7 @@ def _words(path: Path) -> tuple[tuple[str, ...], str]:
         content = file.read()
     lines = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n", MOST_WORDS)
     if len(lines) > MOST_WORDS or max(map(len, lines)) > LONGEST_WORD:
-        raise DataError(MORE_THAN_WORDS.format(path=path, most_words=MOST_WORDS, longest_word=LONGEST_WORD))
+        raise DataError(TOO_MANY_WORDS.format(path=path, most_words=MOST_WORDS, longest_word=LONGEST_WORD))
     if not any(lines):
         raise DataError(f"{path}: holds no words; write one per line")
     return tuple(_decoded(line, number) for number, line in enumerate(lines, 1)), hashlib.sha256(content).hexdigest()

@@ -20,7 +20,7 @@ INIT = "init"
 # Never tried from every place of a line, which would take the square of its length.
 _LABEL = re.compile(r'\s*+(?:"([^"]*+)"(?=\s|"|$)|([^\s"]++)(?=\s|$))')
 _REWARDS = re.compile(r"\[[^\]]*\]")
-FOUND_MODEL_TYPE = "found a model of type {fact}; only DTMC is read"
+NOT_A_DTMC = "found a model of type {fact}; only DTMC is read"
 
 
 def to_text(chain: Chain, *, intervals: bool = False) -> str:
@@ -78,7 +78,7 @@ def _head(lines: Lines) -> int:
             raise lines.error(f"found {found(line)}, which is not in the head of a DRN file; end the head with @model")
         fact = facts.get(key, "")
         if key == "@type" and fact.lower() != "dtmc":
-            raise lines.error(FOUND_MODEL_TYPE.format(fact=found(fact)))
+            raise lines.error(NOT_A_DTMC.format(fact=found(fact)))
         if (key == "@value_type" and fact == "parametric") or (key == "@parameters" and fact):
             raise lines.error("the model has parameters; put numbers in their place first")
         if key == "@nr_states":

@@ -54,7 +54,7 @@ def read(path: Path, *, fix_deadlocks: bool = False) -> Chain:
         reader.without_transitions(size, refuse=True)
     if sta.exists():
         _read_states(reader, Lines(sta), size)
-    # PRISM starts from state 0 if nothing else is said.
+    # PRISM starts from state 0 by default.
     initial, lines = 0, reader.lines
     if lab.exists():
         lines = Lines(lab)

@@ -1,6 +1,6 @@
 """Names and numbers in files of PRISM and Storm, whose queries can only name labels that are identifiers.
 
-So `sex=Female` is written as `sex_Female`, in every such file alike, and a note beside it says what it stands for. A
+So `sex=Female` is written as `sex_Female`, in every such file alike, and a note beside it says what it means. A
 note is JSON at a place that the other program skips; with it a chain is read back under its own names.
 """
 
@@ -38,13 +38,13 @@ _RESERVED = frozenset(
         pomdp popta prob probabilistic pta rate rewards smg stochastic stpg system true""",
     )
 )
-CHAIN_NO_INTERVALS = "this chain has no intervals; write it without them"
+CHAIN_WITHOUT_INTERVALS = "this chain has no intervals; write it without them"
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What only fairchain reads in a file of another program: the name of a state, and more.
 
-    `labels` are identifiers in the file and what they stand for; each is noted at the first state that has it, and at
+    `labels` are identifiers in the file and their meaning; each is noted at the first state that has it, and at
     state 0 if none has.
     """
 
@@ -114,7 +114,7 @@ def written_values(chain: Chain, intervals: bool = False) -> list[str]:
     if not intervals:
         return [repr(value) for value in (chain.probabilities + 0.0).tolist()]
     if chain.low is None or chain.high is None:
-        raise ChainError(CHAIN_NO_INTERVALS)
+        raise ChainError(CHAIN_WITHOUT_INTERVALS)
     return [f"[{low!r}, {high!r}]" for low, high in zip(chain.low.tolist(), chain.high.tolist(), strict=True)]
 
 

@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]
 _FRACTION = re.compile(r"([0-9]{1,400})/([0-9]{1,400})")
 _INTERVAL = re.compile(r"\[\s{0,9}([^\s,\[\]]{1,900})\s{0,9},\s{0,9}([^\s,\[\]]{1,900})\s{0,9}\]")
 _COUNT = re.compile(r"[0-9]{1,18}")
-STATE_NO_TRANSITION = (
+STATE_WITHOUT_TRANSITION = (
     "state {without} has no transition; add one to itself with probability 1, or read the file with fix_deadlocks, "
     "which does so"
 )
@@ -173,7 +173,7 @@ class ChainReader:
         seen[np.array(self.sources, np.int64)] = True
         without: list[int] = np.flatnonzero(~seen).tolist()
         if without and refuse:
-            raise self.lines.error(STATE_NO_TRANSITION.format(without=without[0]))
+            raise self.lines.error(STATE_WITHOUT_TRANSITION.format(without=without[0]))
         return without
 
     def chain(self, size: int, initial: int, *, fix_deadlocks: bool, lines: Lines | None = None) -> Chain:
@@ -185,7 +185,7 @@ class ChainReader:
         for identifier in {**self.labels, **self.stands_for}:
             label = self.stands_for.get(identifier, identifier)
             if label in labels:
-                raise (lines or self.lines).error(f"two labels stand for {found(label)}; correct the notes")
+                raise (lines or self.lines).error(f"two identifiers mean {found(label)}; correct the notes")
             labels[label] = frozenset(self.labels.get(identifier, ()))
         columns = (self.sources, self.targets, self.places, self.low, self.high, self.estimates)
         arrays = [np.array(column) for column in columns]

@@ -37,8 +37,8 @@ from fairchain.populations.bayes.nodes import (
 from fairchain.populations.finite import Factor, FiniteSpace, TooManyCellsError, whole_weights, without
 from fairchain.spec.schema import Feature, Node
 
-NODES_MORE = "{source}: {nodes_count} nodes are more than {most_nodes}; leave some out"
-DEPENDS_ITSELF = "it depends on itself ({listed}); remove one of these parents"
+TOO_MANY_NODES = "{source}: {nodes_count} nodes are more than {most_nodes}; leave some out"
+DEPENDS_ON_ITSELF = "it depends on itself ({listed}); remove one of these parents"
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ def _switched(site: Site, node: Node, made: dict[str, BayesNode]) -> Node:
 def _named(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> dict[str, Node]:
     """Return the nodes by name; every feature and every parent must be one of them."""
     if len(nodes) > MOST_NODES:
-        raise SpecError(NODES_MORE.format(source=source, nodes_count=len(nodes), most_nodes=MOST_NODES))
+        raise SpecError(TOO_MANY_NODES.format(source=source, nodes_count=len(nodes), most_nodes=MOST_NODES))
     twice = doubled([node.name for node in nodes])
     if twice is not None:
         raise Site(source, twice).error("", "occurs twice; rename or remove one")
@@ -164,7 +164,7 @@ def _in_order(nodes: Mapping[str, Node], source: str) -> list[str]:
     except CycleError as error:
         cycle = error.args[1][::-1]
         listed = " <- ".join(cycle if len(cycle) <= 8 else [*cycle[:6], "...", cycle[-1]])
-        problem = DEPENDS_ITSELF.format(listed=listed)
+        problem = DEPENDS_ON_ITSELF.format(listed=listed)
         raise Site(source, cycle[0]).error("parents", problem) from None
     names = list(nodes)
     number = {name: place for place, name in enumerate(names)}
@@ -241,7 +241,7 @@ def space_of(graph: BayesGraph, features: Sequence[str], cuts: Mapping[int, Sequ
     """Return every input of a network of tables with its exact weight; None if there is another kind of node.
 
     Stated probabilities are read as decimals, and a row of a table is divided by its sum, so every probability is a
-    fraction. Nodes that are no feature are summed out. A real feature that nothing depends on is left out if it may be:
+    fraction. Other nodes than features are summed out. A real feature that nothing depends on is left out if it may be:
     it is one interval in `cuts`.
     """
     left_out = {

@@ -42,13 +42,13 @@ SLOPES_NEEDED = (
     '"{name}" is a number; say what each unit of it adds, slopes = {{{name} = ...}}, or where the node switches, '
     "switches = {{{name} = 40}}"
 )
-FEATURE_CATEGORY = "the feature is a category; give the probabilities of its values instead"
+FEATURE_IS_A_CATEGORY = "the feature is a category; give the probabilities of its values instead"
 REAL_FEATURE_IN_TABLE = (
     'feature "{name}" is real and a table has single values; give the node mean and std in place of probabilities, or '
     'make the feature kind = "integer"'
 )
 TOO_MANY_COMBINATIONS = "{count} combinations of its parents' values are too many; use fewer"
-VALUES_MORE = "{high} values are more than {most_cells}; list those that occur"
+TOO_MANY_NODE_VALUES = "{high} values are more than {most_cells}; list those that occur"
 
 
 def keys_of(parents: Sequence[Sequence[Value]]) -> Iterator[str]:
@@ -213,7 +213,7 @@ def make_node(site: Site, node: Node, feature: Feature | None, made: Made) -> Ba
             raise site.error("", "has probabilities, so std and slopes mean nothing; remove them")
         return _choice(site, node, feature, parents)
     if isinstance(feature, CategoryFeature):
-        raise site.error("mean", FEATURE_CATEGORY)
+        raise site.error("mean", FEATURE_IS_A_CATEGORY)
     if node.std is None:
         raise site.error("std", "missing; write the standard deviation, for example std = 1.0")
     if node.values is not None:
@@ -256,7 +256,7 @@ def _whole_numbers(site: Site, stated: tuple[Value, ...] | None, feature: Intege
     low, high = feature.low, feature.high
     if stated is None:
         if high - low >= MOST_CELLS:
-            raise site.error("values", VALUES_MORE.format(high=high - low + 1, most_cells=MOST_CELLS))
+            raise site.error("values", TOO_MANY_NODE_VALUES.format(high=high - low + 1, most_cells=MOST_CELLS))
         return tuple(range(low, high + 1))
     for value in stated:
         # Also as text, but only in its plain form, so that keys of tables still match.

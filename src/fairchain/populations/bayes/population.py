@@ -28,7 +28,7 @@ from fairchain.spec.schema import BayesNetwork, Spec
 from fairchain.spec.subgroups import OVERALL, Subgroup
 
 NOT_BAYESIAN_NETWORK = 'population.kind: is not a Bayesian network; write kind = "network" with path or nodes'
-GROUP_PROBABILITY = (
+GROUP_HAS_PROBABILITY_ZERO = (
     '{source}: group "{name}" has probability 0; {share}leave it out of the feature\'s groups, or change the '
     "probabilities"
 )
@@ -163,7 +163,7 @@ class BayesPopulation(FeaturePopulation):
     def _impossible(self, group: Group) -> SpecError:
         # Without the joint distribution there are no shares, so min_size would be refused.
         share = "set property.min_size to leave out groups below a share, " if self.exact else ""
-        return SpecError(GROUP_PROBABILITY.format(source=self._source, name=group.name, share=share))
+        return SpecError(GROUP_HAS_PROBABILITY_ZERO.format(source=self._source, name=group.name, share=share))
 
 
 def network_shares(spec: Spec, groups: Sequence[Group]) -> list[float] | None:

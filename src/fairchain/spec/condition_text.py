@@ -1,0 +1,189 @@
+"""The text of a condition or expression: its words, and the Python text that takes their place.
+
+Names and quoted values become plain Python words, so that `ast.parse` can read the rest; signs of other languages are
+refused with the sign to write. What a syntax tree means for the features of a spec is in `conditions`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+from fairchain.errors import SpecError
+from fairchain.messages import in_a_line
+
+Language = Literal["given", "formula", "expression"]
+MOST_CHARACTERS = 10_000
+KEYWORDS = ("and", "or", "not", "in")
+# What other languages write, and what it is here.
+FOREIGN = {
+    "=": "==", "===": "==", "<>": "!=", "=<": "<=", "=>": ">=", "≤": "<=", "≥": ">=", "≠": "!=",
+    "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "~": "not",
+}  # fmt: skip
+NO_ARITHMETIC = "there is no arithmetic here: compare features with numbers or with each other"
+# Quotations, numbers, names, signs; whatever else is a character of its own.
+_WORDS = re.compile(
+    r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`)|(?P<open>['"`])"""
+    r"|(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?P<after>[^\W\d][\w.-]*|_[\w.-]*)?"
+    # Vowel signs of many scripts are marks, which \w leaves out.
+    r"|(?P<name>[^\W\d](?:[\w.-]|[^\x00-\x7f])*)"
+    r"|(?P<sign>===|==|!=|<>|<=|>=|=<|=>|&&|\|\||[<>=≤≥≠&|!~])|(?P<other>\S)"
+)
+
+
+class ConditionError(Exception):
+    """What is wrong at a column of the text."""
+
+    def __init__(self, column: int, message: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
+@contextmanager
+def messages_at(where: str, text: str, offset: int = 0) -> Iterator[None]:
+    """Turn a problem at a column into a message that says where the text is."""
+    if len(text) > MOST_CHARACTERS:
+        raise SpecError(f"{where}: {len(text)} characters are more than {MOST_CHARACTERS}; write it shorter")
+    try:
+        yield
+    except ConditionError as problem:
+        raise SpecError(f"{where}: column {problem.column + offset}: {in_a_line(problem)}") from None
+
+
+@dataclass(frozen=True)
+class Word:
+    """A name, number or quoted value of the text: `code` takes its place in what Python parses."""
+
+    kind: str
+    text: str
+    code: str
+    column: int
+    shown: str
+
+
+class ConditionText:
+    """Text that was split into words, and read as a Python expression.
+
+    Parameters
+    ----------
+    text, language
+        The text, and which signs and words it may have.
+    features
+        Names that may look like keywords.
+    """
+
+    def __init__(self, text: str, language: Language, features: Container[str]) -> None:
+        self._text, self._language, self._features = text, language, features
+        self._columns: list[int] = []
+        self.words = {word.code: word for word in self._read()}
+
+    def _read(self) -> Iterator[Word]:
+        """Yield the words, and build the Python text with the column of each of its characters."""
+        code, end, after_operand = "", 0, False
+        for found in _WORDS.finditer(self._text):
+            column = found.start() + 1
+            code += " " * (found.start() > end)
+            self._columns += [end + 1] * (len(code) - len(self._columns))
+            if found["quoted"] or found["name"] or found["number"]:
+                word = self._word(found, column, len(code))
+                if word.kind == "keyword":
+                    code += word.text
+                elif after_operand:
+                    fail(column, f'found "{short(word.shown)}" where a comparison, "and" or "or" was expected')
+                else:
+                    code += f" {word.code} "
+                    yield word
+                after_operand = word.kind != "keyword"
+            else:
+                code += self._sign(found, column)
+                after_operand = False
+            self._columns += [column] * (len(code) - len(self._columns))
+            end = found.end()
+        self._columns.append(len(self._text) + 1)
+        self._code = code
+
+    def _word(self, found: re.Match[str], column: int, place: int) -> Word:
+        shown, code = found[0], f"w{place}"
+        if quoted := found["quoted"]:
+            inner = quoted[1:-1].replace(2 * quoted[0], quoted[0])
+            return Word("name" if quoted[0] == "`" else "text", inner, code, column, shown)
+        if found["number"]:
+            if found["after"]:
+                fail(column, f'"{short(shown)}" is not a number; put a name that begins like one in backticks')
+            return Word("number", shown, code, column, shown)
+        name = shown
+        if name in KEYWORDS or (self._language == "expression" and name in ("if", "else")):
+            return Word("keyword", name, name, column, name)
+        if name.lower() in KEYWORDS and name not in self._features:
+            fail(column, f'found "{name}", write "{name.lower()}"')
+        return Word("name", name, code, column, name)
+
+    def tree(self) -> ast.expr:
+        """Parse the Python text."""
+        try:
+            return ast.parse(self._code.strip(), mode="eval").body
+        except SyntaxError as error:
+            # At the end of the text Python's offset is 0.
+            offset = error.offset - 1 + len(self._code) - len(self._code.lstrip()) if error.offset else len(self._code)
+            column = self._columns[min(offset, len(self._columns) - 1)]
+            at = self._text[column - 1 :].split()
+            found_here = f'cannot be read from "{short(at[0])}" on' if at else "ends where more was expected"
+            if self._language == "expression":
+                fail(column, f"the expression {found_here}; write for example max(age, years + 16)")
+            fail(column, f"the condition {found_here}; write comparisons such as age >= 18, joined with and, or, not")
+        except (RecursionError, MemoryError, ValueError):
+            fail(1, "the condition is nested too deeply; write it flatter")
+
+    def column(self, node: ast.AST) -> int:
+        """Return the column of the text at which a node begins."""
+        start = len(self._code) - len(self._code.lstrip())
+        return self._columns[min(getattr(node, "col_offset", 0) + start, len(self._columns) - 1)]
+
+    def _sign(self, found: re.Match[str], column: int) -> str:
+        """Return a sign as Python has it; refuse those of other languages and characters without a meaning."""
+        text = found[0]
+        if found["open"]:
+            fail(column, f"found {text} without its end; close the quotes")
+        if text == "=" and self._language == "formula":
+            return "=="
+        if text in FOREIGN:
+            fail(column, f'found "{text}", write "{FOREIGN[text]}"' + (" to compare" if text == "=" else ""))
+        if text == "*" and self._language == "expression":
+            return text
+        if text in "*/%^":
+            fail(column, f'found "{text}", but {self._no_arithmetic()}')
+        if not found["sign"] and text not in "()[],+-":
+            fail(column, f'found "{text}", which has no meaning here; put a name with such characters in backticks')
+        return text
+
+    def _no_arithmetic(self) -> str:
+        return "the signs are +, - and *" if self._language == "expression" else NO_ARITHMETIC
+
+
+def fail(column: int, message: str) -> NoReturn:
+    """Raise the error of a column."""
+    raise ConditionError(column, message)
+
+
+def written_value(value: str | int) -> str:
+    """Return a value of a category in its canonical form."""
+    return str(value) if isinstance(value, int) else _quoted(value, "'")
+
+
+def written_name(name: str) -> str:
+    """Return a name in its canonical form, in backticks if it needs them."""
+    plain = _WORDS.fullmatch(name)
+    return name if plain and plain["name"] and name.lower() not in KEYWORDS else _quoted(name, "`")
+
+
+def _quoted(text: str, quote: str) -> str:
+    return quote + text.replace(quote, 2 * quote) + quote
+
+
+def short(text: str, most: int = 60) -> str:
+    """Return a text for a message, with its end left out if it is long."""
+    return text if len(text) <= most else text[: most - 3] + "..."
