@@ -14,6 +14,8 @@ from fairchain.checking import RANGES_CUT_FROM_ROWS
 from fairchain.drafting.trials import CUT_OFF_NEEDED, DIRECTION_NEEDED
 from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.models import as_frames
+from fairchain.models.adapters.answer_memo import ANSWERS_CHANGE
+from fairchain.models.adapters.from_function import GIVE_FRAMES
 from fairchain.models.frames import CELLS_ALIKE, TOO_LARGE_TO_DIFFER
 from fairchain.prepare import MISSING_VALUES_NOT_TAKEN
 from fairchain.tables.cell_values import TYPES_MERGED
@@ -532,7 +534,7 @@ def test_a_fitted_model_that_computes_across_rows_is_refused() -> None:
     model = fitted_pipeline(
         frame, FunctionTransformer(lambda rows: rows - rows.mean(axis=0).round(-1) * (len(rows) > 600))
     )
-    with pytest.raises(fairchain.ModelError, match="differently"):
+    with pytest.raises(fairchain.ModelError, match=says(ANSWERS_CHANGE)):
         fairchain.check(model, frame, protected="sex", outcome="yes", rows="population")
 
 
@@ -543,3 +545,76 @@ def test_equal_rows_get_one_answer_and_all_are_counted() -> None:
     decided = model.predict(frame) == "yes"
     rates = [decided[frame["sex"] == each].mean() for each in (0, 1)]
     assert verdict.gap.estimate == pytest.approx(abs(rates[1] - rates[0]), abs=1e-12)
+
+
+def test_numbers_and_texts_of_numpy_are_taken_for_pythons_own() -> None:
+    """Thresholds are computed, and labels come from `classes_`."""
+    frame = people()
+    plain = fairchain.check(None, frame, protected="sex", prediction="loan", rows="population", threshold=0.25)
+    found = fairchain.check(
+        None,
+        frame,
+        protected=np.array(["sex"]),
+        prediction=np.str_("loan"),
+        labels=np.array(["approved", "refused"]),
+        outcome=np.str_("approved"),
+        rows="population",
+        threshold=np.float32(0.25),
+        delta=np.float64(1e-6),
+        seed=np.int64(7),
+    )
+    assert found.gap == plain.gap
+    assert (found.spec.property.threshold, found.spec.guarantee.seed) == (0.25, 7)
+
+
+def fitted_on_words(frame: Any, kind: Any = str) -> Any:
+    """A pipeline that was fitted on a frame without the protected column, with labels of some type."""
+    compose = pytest.importorskip("sklearn.compose")
+    linear_model, pipeline, preprocessing = (
+        pytest.importorskip(f"sklearn.{name}") for name in ("linear_model", "pipeline", "preprocessing")
+    )
+    columns = compose.make_column_transformer(
+        (preprocessing.OneHotEncoder(), ["job"]), (preprocessing.StandardScaler(), ["age", "hours", "score"])
+    )
+    model = pipeline.make_pipeline(columns, linear_model.LogisticRegression())
+    labels = frame["loan"] if kind is str else (frame["loan"] == "approved").astype(kind)
+    return model.fit(frame[["age", "hours", "job", "score"]], labels)
+
+
+@pytest.mark.parametrize("outcome", [1, np.int64(1), "1"])
+def test_an_outcome_may_be_the_number_that_the_model_answers(outcome: Any) -> None:
+    frame = people()
+    model = fitted_on_words(frame, int)
+    found = fairchain.check(model, frame.drop(columns="loan"), protected="sex", outcome=outcome, rows="population")
+    assert found.gap.estimate == pytest.approx(gap(frame, model.predict(frame) == 1), abs=1e-12)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
+def test_a_method_of_a_model_that_was_fitted_on_a_frame_gets_frames(method: str) -> None:
+    frame = people()
+    model = fitted_on_words(frame, int)
+    cut = {"decision_threshold": 0.0, "labels": ["0", "1"]} if method == "decision_function" else {}
+    data = frame.drop(columns="loan")
+    found = fairchain.check(getattr(model, method), data, protected="sex", outcome=1, rows="population", **cut)
+    assert found.gap.estimate == pytest.approx(gap(frame, model.predict(frame) == 1), abs=1e-12)
+
+
+def test_stated_ranges_may_go_beyond_the_values_of_the_rows() -> None:
+    frame = people()
+    model = fitted_on_words(frame)
+    ranges = {"young": [0, 39], "old": [40, 120]}
+    found = fairchain.check(
+        model, frame, protected="age", groups={"age": ranges}, label="loan", outcome="approved", rows="population"
+    )
+    young = frame.assign(young=np.where(frame["age"] < 40, "young", "old"))
+    assert found.gap.estimate == pytest.approx(gap(young, model.predict(frame) == "approved", "young"), abs=1e-12)
+
+
+def test_a_function_that_fails_on_an_array_is_told_how_it_gets_frames() -> None:
+    def granted(frame: Any) -> Any:
+        return frame["score"] > 600
+
+    data = people().drop(columns="loan")
+    with pytest.raises(ModelError, match=re.escape(GIVE_FRAMES)):
+        fairchain.check(granted, data, protected="sex", rows="population")
+    assert fairchain.check(as_frames(granted), data, protected="sex", rows="population").exact

@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain import check
-from fairchain.errors import DataError, SpecError
+from fairchain import audit, check
+from fairchain.checking import TERMS_WITHOUT_TEXT
+from fairchain.drafting.draft import TEXT_READING
+from fairchain.drafting.texts import TABLE_READING
+from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.verification.verdict import Verdict
+from tests.messages import says
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("sklearn")
@@ -81,6 +85,43 @@ def test_error_rates_conditions_and_groups_from_columns(frame: Any) -> None:
     assert {group.evaluations for group in verdict.groups} == {1}
 
 
+def test_a_group_without_a_text_of_the_compared_label_is_left_out(frame: Any) -> None:
+    model = pipeline(frame)
+    fewer = frame[~(frame["comment"].str.startswith("Jewish") & (frame["label"] == "toxic"))]
+    verdict = check(model, fewer, text="comment", terms="religion", label="label", criterion="equal_opportunity")
+    assert "religion=jewish" in {name for name, _ in verdict.left_out}
+    assert {name.partition(",")[0] for name in rates(verdict)} == {
+        f"religion={x}" for x in ("muslim", "christian", "none")
+    }
+
+
+def test_a_function_that_answers_in_words_is_asked_for_its_labels(frame: Any) -> None:
+    def flags(texts: list[str]) -> list[str]:
+        return ["toxic" if "!" in text else "fine" for text in texts]
+
+    with pytest.raises(ModelError, match="--labels fine --labels toxic"):
+        check(flags, frame, text="comment", terms="religion")
+    verdict = check(flags, frame, text="comment", terms="religion", labels=["fine", "toxic"])
+    assert set(rates(verdict).values()) == {0.5}
+
+
+def test_what_a_failing_function_quotes_from_a_text_is_masked() -> None:
+    def fails(texts: list[str]) -> list[str]:
+        raise ValueError(f"cannot read {texts[0]}")
+
+    data = {"comment": ["Muslims, write to me@example.org!", "Jews, call 0171 234567!"]}
+    with pytest.raises(ModelError, match=r"cannot read Muslims, write to \[mail\]"):
+        check(fails, data, text="comment", terms="religion", labels=["fine", "toxic"])
+
+
+def test_an_audit_of_a_counted_corpus_shows_the_counted_rates(frame: Any, tmp_path: Path) -> None:
+    model = pipeline(frame)
+    verdict = check(model, frame, text="comment", terms="religion")
+    found = audit(verdict.spec, tmp_path / "out", model=model, data=frame, repair=False)
+    shown = {rate.name: (rate.low, rate.high) for rate in found.findings.groups if rate.outcome == "toxic"}
+    assert shown == {name: (rate, rate) for name, rate in rates(verdict).items()}
+
+
 def test_a_function_of_scores_gets_its_labels_from_the_column(frame: Any) -> None:
     def score(texts: list[str]) -> Any:
         return np.array([0.0 if "!" in text else 1.0 for text in texts])[:, None]
@@ -102,13 +143,13 @@ def test_files_of_lines_and_of_json(frame: Any, tmp_path: Path) -> None:
 
 def test_mistakes_are_named(frame: Any) -> None:
     model = pipeline(frame)
-    with pytest.raises(SpecError, match="name the column of the texts: text="):
+    with pytest.raises(SpecError, match=says(TERMS_WITHOUT_TEXT)):
         check(model, frame, terms="religion")
     with pytest.raises(SpecError, match='terms="religion"'):
         check(model, frame, text="comment")
     with pytest.raises(DataError, match=r'column "coment".*did you mean "comment"'):
         check(model, frame, text="coment", terms="religion")
-    with pytest.raises(SpecError, match="is about texts"):
+    with pytest.raises(SpecError, match=says(TEXT_READING)):
         check(model, frame, protected="who", rows="swapped")
-    with pytest.raises(SpecError, match="is for tables"):
+    with pytest.raises(SpecError, match=says(TABLE_READING)):
         check(model, frame, text="comment", terms="religion", rows="sample")

@@ -14,9 +14,14 @@ from fairchain import example
 from fairchain.errors import SpecError
 
 SOURCE = Path(fairchain.__file__).parent
-MODULES = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
 # Private names of other packages that have no public form.
 FOREIGN = {"sys._getframe", "os._exit", "threading._shutdown", "atexit._run_exitfuncs"}
+
+
+@pytest.fixture(scope="module", name="modules")
+def _modules() -> dict[Path, ast.Module]:
+    """Every module of the package; as a fixture, since every process that collects tests imports this file."""
+    return {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
 
 
 def place(path: Path, node: ast.AST) -> str:
@@ -27,19 +32,19 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def test_a_public_class_name_is_used_once() -> None:
+def test_a_public_class_name_is_used_once(modules: dict[Path, ast.Module]) -> None:
     found = defaultdict(list)
-    for path, tree in MODULES.items():
+    for path, tree in modules.items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not is_private(node.name):
                 found[node.name].append(place(path, node))
     assert {name: places for name, places in found.items() if len(places) > 1} == {}
 
 
-def test_no_module_imports_a_private_name_of_another() -> None:
+def test_no_module_imports_a_private_name_of_another(modules: dict[Path, ast.Module]) -> None:
     imported = [
         f"{place(path, node)} {alias.name}"
-        for path, tree in MODULES.items()
+        for path, tree in modules.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fairchain")
         for alias in node.names
@@ -48,8 +53,8 @@ def test_no_module_imports_a_private_name_of_another() -> None:
     assert imported == []
 
 
-def test_no_module_reads_a_private_attribute_that_it_does_not_define() -> None:
-    assert [each for path, tree in MODULES.items() for each in foreign_attributes(path, tree)] == []
+def test_no_module_reads_a_private_attribute_that_it_does_not_define(modules: dict[Path, ast.Module]) -> None:
+    assert [each for path, tree in modules.items() for each in foreign_attributes(path, tree)] == []
 
 
 def foreign_attributes(path: Path, tree: ast.Module) -> Iterator[str]:

@@ -13,13 +13,13 @@ NAMES = {
     "Audit", "AuditError", "CertificateError", "Chain", "ChainError", "CheckpointError", "Coupled", "DataError",
     "Decision", "ExecutorError", "Explanation",
     "FairchainError", "FamilyVerdict", "InputError", "Interval", "Limits", "ModelError", "Monitor", "OnnxModel",
-    "Progress",
+    "VerificationPlan", "Progress", "Service",
     "QueryError", "Recheck", "Repair", "Spec", "SpecError", "SubgroupSearch", "Verdict", "__version__", "as_frames",
     "assert_fair",
     "audit", "check",
     "check_chain", "example", "explain", "find_subgroups", "infer_spec", "isolated", "learn_chain", "learn_family",
-    "load_model",
-    "load_spec", "make_certificate", "parse_spec", "read_chain", "recheck", "repair", "to_onnx", "verify",
+    "journaled", "load_model",
+    "load_spec", "make_certificate", "parse_spec", "plan", "read_chain", "recheck", "repair", "to_onnx", "verify",
     "verify_family", "write_certificate", "write_chain", "write_repair",
 }  # fmt: skip
 

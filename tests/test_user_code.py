@@ -76,9 +76,10 @@ def test_what_a_function_returns_cannot_end_the_program_either(error: type[BaseE
         verify(lambda _: Answer(), spec)
 
 
+@pytest.mark.torch
 @exits
 def test_a_torch_module_cannot_end_the_program(error: type[BaseException], spec: Spec) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
 
     class Module(torch.nn.Module):  # type: ignore[name-defined,misc]
         def forward(self, _: Any) -> NoReturn:

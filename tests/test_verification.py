@@ -282,3 +282,8 @@ def test_a_spec_may_be_given_by_path_and_a_model_too() -> None:
     assert verify(path.with_suffix(".onnx"), path).decision is Decision.UNFAIR
     with pytest.raises(SpecError, match=says(FILE_NOT_FOUND)):
         verify(None, path.with_name("nowhere.toml"))
+
+
+def test_progress_that_is_not_a_function_is_refused() -> None:
+    with pytest.raises(SpecError, match="progress: found 3; give True"):
+        verify(None, example("census"), progress=3)  # type: ignore[arg-type]

@@ -1,7 +1,8 @@
 """Every mode keeps to delta at its worst place, and the same measurement catches its unsound variant.
 
 Seeds are fixed, so that results are the same every time. For another choice of seeds a sound mode would raise a false
-alarm with probability at most 1e-6 for each kind of statement: below 2e-4 for all modes together. `make calibrate`
+alarm with probability at most 1e-6 for each kind of statement: below 2e-4 for all modes together. A measurement ends as
+soon as an alarm is certain or out of the question; that hides an alarm with probability at most 2e-4. `make calibrate`
 measures the same modes with thousands of runs.
 """
 
@@ -9,17 +10,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy.stats import binom
 
 from benchmarks.calibration.measure import (
     ALARM,
     FULL,
+    HOPELESS,
     QUICK,
     VERDICT,
     Measured,
     Mode,
     Play,
     chance,
+    least_alarming,
     measure,
     measure_unsound,
     runs_of,
@@ -29,12 +34,14 @@ from benchmarks.parts.calibration import MODES, Finding, result_of
 from benchmarks.sizes import QUICK as QUICK_SIZES
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_a_mode_keeps_to_delta(mode: Mode) -> None:
     found = measure(mode, QUICK)
     assert not found.alarming, f"{dict(found.wrong)} of {found.runs} runs are wrong at delta {found.delta}"
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_its_unsound_variant_is_caught(mode: Mode) -> None:
     found = measure_unsound(mode, QUICK)
@@ -73,7 +80,34 @@ def test_a_variant_is_measured_until_an_alarm_is_certain_and_not_longer() -> Non
     # One wrong statement less would not have been enough.
     assert not Measured(found.runs, {VERDICT: found.wrong[VERDICT] - 1}, 0.1).alarming
     missed = measure_unsound(made_up(0.0, unsound=0.1), QUICK)
-    assert (missed.alarming, missed.tried) == (False, missed.runs)
+    # Nor would it have been if all runs that were left out had been wrong.
+    assert not missed.alarming
+    assert not Measured(missed.runs, {VERDICT: missed.wrong[VERDICT] + missed.runs - missed.tried}, 0.1).alarming
+
+
+def test_a_mode_is_measured_until_an_alarm_is_out_of_the_question_and_not_longer() -> None:
+    never = measure(made_up(0.0), QUICK)
+    assert (never.alarming, never.tried) == (False, next(t for t in range(60) if (40 / 60) ** t < HOPELESS))
+    assert measure(made_up(1.0), QUICK).alarming
+    # An exact mode fails by its first wrong statement, which may be in the last run.
+    exact = replace(made_up(0.0), delta=0.0)
+    assert measure(exact, QUICK).tried == 60
+    assert measure(replace(exact, play=lambda seed, _: {VERDICT: seed == 59}), QUICK).alarming
+
+
+@pytest.mark.parametrize(
+    ("size", "delta"), [*sorted({(runs_of(mode, QUICK), mode.delta) for mode in MODES.values()}), (120, 0.1)]
+)
+def test_what_ends_a_measurement_early_hides_no_alarm(size: int, delta: float) -> None:
+    """For every error probability: the chance that the wrong statements of all runs are an alarm, after the end."""
+    least, rates, counts = least_alarming(size, delta), np.linspace(0.01, 0.99, 50)[:, None], np.arange(size + 1)
+    reached, missed = np.tile(np.eye(1, size + 1), (50, 1)), np.zeros(50)
+    for tried in range(1, size + 1):
+        reached = reached * (1 - rates) + np.pad(reached[:, :-1] * rates, ((0, 0), (1, 0)))
+        ended = np.flatnonzero(binom.cdf(counts, tried, least / size) < HOPELESS)
+        missed += (reached[:, ended] * binom.sf(least - ended - 1, size - tried, rates)).sum(axis=1)
+        reached[:, ended] = 0
+    assert missed.max() < 2e-4
 
 
 def test_slow_modes_get_fewer_runs_and_every_mode_some() -> None:
@@ -108,5 +142,5 @@ def test_a_pattern_selects_modes(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         calibration, "calibrate", lambda modes, _: (Finding(mode, *[Measured(10, {}, 0.1)] * 2) for mode in modes)
     )
     result = calibration.run(replace(QUICK_SIZES, modes="STREAM OF"), None)
-    assert [row[0] for row in result.tables[0].rows] == ["stream of decisions"] * 3
+    assert [row[0] for row in result.tables[0].rows] == ["stream of decisions"] * 4
     assert "FAIL  stream of decisions" in capsys.readouterr().out

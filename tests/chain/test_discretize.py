@@ -12,7 +12,7 @@ from fairchain.chain.discretize import (
     CATEGORY_NO_ORDER,
     TOO_FEW_DISTINCT_VALUES,
     TOO_MANY_VALUES,
-    VALUES_OF_REAL,
+    VALUES_NEED_WHOLE_NUMBERS,
     Method,
     fit_feature,
     fit_layer,
@@ -92,7 +92,7 @@ def test_more_parts_than_distinct_values_is_an_error() -> None:
 def test_what_cannot_be_divided_so_is_an_error() -> None:
     with pytest.raises(ChainError, match=says(CATEGORY_NO_ORDER)):
         fit_feature(feature(category("job", "a", "b")), np.array([0.0]), "quantiles", 2, ())
-    with pytest.raises(ChainError, match=says(VALUES_OF_REAL)):
+    with pytest.raises(ChainError, match=says(VALUES_NEED_WHOLE_NUMBERS)):
         fit_feature(feature(real("score")), np.array([0.0]), "values", None, ())
     with pytest.raises(ChainError, match=says(TOO_MANY_VALUES, name="id", size="1,000,000,000", most_values="100,000")):
         fit_feature(feature(integer("id", 1, 10**9)), np.array([1.0]), "values", None, ())

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairchain.chain import Chain
-from fairchain.chain.chain import PROBABILITIES_STATE_SUM
+from fairchain.chain.chain import PROBABILITIES_DO_NOT_SUM
 from fairchain.chain.formats import (
     FORMAT_WITHOUT_INTERVALS,
     FORMATS,
@@ -31,9 +31,9 @@ from fairchain.chain.formats import (
     write_chain,
 )
 from fairchain.chain.formats.dot import columns_of, flows_of
-from fairchain.chain.formats.identifiers import CHAIN_NO_INTERVALS, identifiers_of
+from fairchain.chain.formats.identifiers import CHAIN_WITHOUT_INTERVALS, identifiers_of
 from fairchain.chain.formats.json_file import NOT_JSON_VALUES
-from fairchain.chain.formats.reading import STATE_NO_TRANSITION
+from fairchain.chain.formats.reading import STATE_WITHOUT_TRANSITION
 from fairchain.errors import ChainError, OutputError
 from fairchain.messages import unknown
 from fairchain.system.atomic_write import CANNOT_BE_WRITTEN
@@ -326,7 +326,7 @@ def test_the_form_is_told_by_the_ending_or_named(tmp_path: Path) -> None:
 def test_intervals_are_refused_where_there_are_none_or_no_place_for_them() -> None:
     chain = made([{0: 1}])
     for form in ("drn", "prism"):
-        with pytest.raises(ChainError, match=says(CHAIN_NO_INTERVALS)):
+        with pytest.raises(ChainError, match=says(CHAIN_WITHOUT_INTERVALS)):
             chain_text(chain, form, intervals=True)
     with pytest.raises(ChainError, match=says(FORMAT_WITHOUT_INTERVALS, value="dot", able='"prism", "drn"')):
         chain_text(chain, "dot", intervals=True)
@@ -397,7 +397,7 @@ def test_intervals_without_estimates_give_some_distribution_inside(tmp_path: Pat
 
 def test_states_without_transitions_stay_if_that_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "m.tra").write_text("3 1\n0 2 1\n")
-    with pytest.raises(ChainError, match=says(STATE_NO_TRANSITION, without="1")):
+    with pytest.raises(ChainError, match=says(STATE_WITHOUT_TRANSITION, without="1")):
         read_chain(tmp_path / "m.tra")
     assert read_chain(tmp_path / "m.tra", fix_deadlocks=True) == made([{2: 1}, {1: 1}, {2: 1}])
 
@@ -412,6 +412,6 @@ def test_a_deadlock_in_json_is_an_error_or_stays_where_it_is(tmp_path: Path) -> 
     for name in ("sources", "targets", "probabilities", "low", "high", "counts"):
         del content[name][1]
     (tmp_path / "c.json").write_text(json.dumps(content))
-    with pytest.raises(ChainError, match=says(PROBABILITIES_STATE_SUM, sums="0")):
+    with pytest.raises(ChainError, match=says(PROBABILITIES_DO_NOT_SUM, sums="0")):
         read_chain(tmp_path / "c.json")
     assert read_chain(tmp_path / "c.json", fix_deadlocks=True) == whole

@@ -81,7 +81,7 @@ DRN = [
     (HEAD + GOOD.replace("init", 'init a"b'), "line 11: found"),
     (HEAD + GOOD.replace("init\n", 'init\n//{"name":"a"\n'), "line 12: found .* this note of fairchain is damaged"),
     (HEAD + GOOD.replace("init\n", 'init\n//{"name":"s=1"}\n'), "two states have the same name"),
-    (HEAD + GOOD.replace("init\n", 'init a b\n//{"name":"x","labels":{"a":"b"}}\n'), 'two labels stand for "b"'),
+    (HEAD + GOOD.replace("init\n", 'init a b\n//{"name":"x","labels":{"a":"b"}}\n'), 'two identifiers mean "b"'),
     (
         HEAD + GOOD.replace("init\n", 'init\n//{"name":"x","estimates":[1,1]}\n'),
         "state 0 has 1 transitions and its note 2",

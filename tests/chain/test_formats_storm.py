@@ -13,7 +13,7 @@ import pytest
 
 from fairchain.chain import Chain
 from fairchain.chain.formats import read_chain, write_chain
-from fairchain.chain.formats.drn import FOUND_MODEL_TYPE
+from fairchain.chain.formats.drn import NOT_A_DTMC
 from fairchain.chain.formats.identifiers import identifiers_of
 from fairchain.errors import ChainError
 from tests.chain.test_formats import made
@@ -190,7 +190,7 @@ def test_other_models_of_storm_are_refused(tmp_path: Path, kind: str, word: str)
     )
     program = stormpy.io.parse_prism_program(str(tmp_path / "a.prism"), prism_compatibility=True)
     stormpy.io.export_to_drn(stormpy.build_model(program), str(tmp_path / "a.drn"))
-    with pytest.raises(ChainError, match=says(FOUND_MODEL_TYPE)):
+    with pytest.raises(ChainError, match=says(NOT_A_DTMC)):
         read_chain(tmp_path / "a.drn")
 
 

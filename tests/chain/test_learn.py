@@ -17,7 +17,7 @@ from fairchain.chain.learn import learn_chain, learn_family
 from fairchain.chain.plan import TWO_DIFFERENT_STATES
 from fairchain.chain.state_units import REQUESTED_TWICE, UNIT_NOT_FINITE, numbers_of, parse_request
 from fairchain.chain.stopping import EPSILON_NOT_REACHED
-from fairchain.chain.traces import TRACE_STATE_NUMBERED, count_link
+from fairchain.chain.traces import TRACE_STATE_OUT_OF_RANGE, count_link
 from fairchain.errors import ChainError, ModelError
 from fairchain.models import OnnxModel
 from fairchain.pctl import check_chain
@@ -254,9 +254,9 @@ def test_a_trace_outside_its_states_is_not_counted_elsewhere() -> None:
     inside = np.array([0, 1])
     assert count_link(0, 2, (inside, inside), (2, 2)).table.sum() == 2
     for wrong in (np.array([0, 2]), np.array([-1, 0])):
-        with pytest.raises(ChainError, match=says(TRACE_STATE_NUMBERED)):
+        with pytest.raises(ChainError, match=says(TRACE_STATE_OUT_OF_RANGE)):
             count_link(0, 2, (wrong, inside), (2, 2))
-        with pytest.raises(ChainError, match=says(TRACE_STATE_NUMBERED)):
+        with pytest.raises(ChainError, match=says(TRACE_STATE_OUT_OF_RANGE)):
             count_link(0, 2, (inside, wrong), (2, 2))
 
 

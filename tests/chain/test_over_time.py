@@ -19,7 +19,7 @@ from fairchain.chain.discretize import Discretizer
 from fairchain.chain.estimates import Moments, folded_bounds
 from fairchain.chain.fidelity import fidelity
 from fairchain.chain.plan import FEWER_CLUSTERS, ChainPlan
-from fairchain.chain.traces import TRACES_STEPS_EXPECTED, Passages, TraceCounts, count_steps
+from fairchain.chain.traces import WRONG_NUMBER_OF_STEPS, Passages, TraceCounts, count_steps
 from fairchain.errors import ChainError
 from fairchain.pctl import check_chain
 from fairchain.statistics.intervals import clopper_pearson
@@ -189,9 +189,9 @@ def test_counts_add_whatever_the_chunks_and_however_short_they_are_cut() -> None
 
 @pytest.mark.parametrize("lengths", [[0, 2], [1, 4]])
 def test_traces_that_cannot_be_are_refused(lengths: list[int]) -> None:
-    with pytest.raises(ChainError, match=says(TRACES_STEPS_EXPECTED, least2="1", steps="3")):
+    with pytest.raises(ChainError, match=says(WRONG_NUMBER_OF_STEPS, least2="1", steps="3")):
         Passages.of(np.array(lengths), plan_of(Shape(3, 2, (2,)), "folded"))
-    with pytest.raises(ChainError, match=says(TRACES_STEPS_EXPECTED, largest="3", least2="3", steps="3")):
+    with pytest.raises(ChainError, match=says(WRONG_NUMBER_OF_STEPS, largest="3", least2="3", steps="3")):
         Passages.of(np.array([3, 2]), plan_of(Shape(3, 2, (2,), varied=False), "folded"))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fairchain.chain import read_chain, write_chain
-from fairchain.chain.learn import NO_STATES_OVER_TIME, UNKNOWN_VIEW_FAMILY, learn_chain, learn_family
+from fairchain.chain.learn import NO_STATES_OVER_TIME, UNKNOWN_FAMILY_VIEW, learn_chain, learn_family
 from fairchain.chain.probes import LastSteps, probe_of
 from fairchain.errors import ChainError, FairchainError
 from fairchain.models import OnnxModel
@@ -137,7 +137,7 @@ def test_what_cannot_be_had_is_one_message(spec: Spec, states: list[str], view: 
 def test_a_unit_without_steps_has_no_folded_chain(spec: Spec) -> None:
     with pytest.raises(ChainError, match=says(NO_STATES_OVER_TIME, text="x0")):
         learn_family(None, spec, units=["lstm1[0]", "x0"], view="folded", rounds=100)
-    with pytest.raises(ChainError, match=says(UNKNOWN_VIEW_FAMILY)):
+    with pytest.raises(ChainError, match=says(UNKNOWN_FAMILY_VIEW)):
         learn_family(None, spec, units=["lstm1[0]"], view="unrolled", rounds=100)  # type: ignore[arg-type]
 
 

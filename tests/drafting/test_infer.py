@@ -16,7 +16,7 @@ from fairchain.drafting.columns import (
     ONLY_A_LABEL,
     TOO_MANY_CATEGORIES,
 )
-from fairchain.drafting.draft import MODEL_AND_PREDICTION
+from fairchain.drafting.draft import MODEL_AND_PREDICTION, SAME_ROWS
 from fairchain.drafting.groups import NO_PROTECTED_NAME, SINGLE_VALUE
 from fairchain.errors import DataError, InputError, ModelError, SpecError
 from fairchain.messages import FILE_NOT_FOUND
@@ -248,6 +248,6 @@ def test_ranges_cut_from_the_rows_make_these_rows_the_population_and_say_so() ->
     assert (
         draft_spec(table, options=DraftOptions(label="hired", protected=("sex",))).spec.population.reading == "sample"
     )
-    with pytest.warns(UserWarning, match="guarantee of a sample does not hold for the same rows"):
+    with pytest.warns(UserWarning, match=says(SAME_ROWS)):
         asked = infer_spec(table, label="hired", protected="age", reading="sample")
     assert asked.population.reading == "sample"

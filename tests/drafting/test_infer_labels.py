@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fairchain.drafting.labels import LABELS_DO_NOT_FIT_SCORES
-from fairchain.drafting.signature import NETWORK_OUTPUTS
+from fairchain.drafting.signature import SEVERAL_OUTPUTS
 from fairchain.drafting.trials import CUT_OFF_NEEDED
 from fairchain.errors import DataError, ModelError
 from fairchain.messages import unknown
@@ -129,7 +129,7 @@ def test_several_outputs_are_chosen_from_by_name() -> None:
     one, other = value("a", shape=("N", 2)), value("b", shape=("N", 2))
     nodes = [node("MatMul", ["x", "w"], ["a"]), node("Neg", ["a"], ["b"])]
     network = graph(nodes, [value("x", shape=("N", 3))], [one, other], [constant("w", [[0, 0], [-1, 1], [0, 0]])])
-    with pytest.raises(ModelError, match=says(NETWORK_OUTPUTS, by_name="a, b")):
+    with pytest.raises(ModelError, match=says(SEVERAL_OUTPUTS, by_name="a, b")):
         draft(numbers(), network)
     assert draft(numbers(), network, model_output="b").spec.model.output == "b"
     with pytest.raises(ModelError, match=says(unknown("output", "c", ["a", "b"]))):

@@ -12,7 +12,7 @@ import pytest
 from fairchain.drafting import signature
 from fairchain.drafting.signature import (
     NAMES_NO_MODEL,
-    NETWORK_NO_INPUTS,
+    NETWORK_WITHOUT_INPUTS,
     READS_SEQUENCES,
     Input,
     Signature,
@@ -69,7 +69,7 @@ def test_weights_are_no_inputs() -> None:
 
 def test_a_network_without_inputs_is_refused() -> None:
     network = graph([node("Identity", ["w"], ["y"])], [], [value("y")], [constant("w", np.eye(2))])
-    with pytest.raises(ModelError, match=says(NETWORK_NO_INPUTS)):
+    with pytest.raises(ModelError, match=says(NETWORK_WITHOUT_INPUTS)):
         signature_of(network)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fairchain.drafting import Draft, infer_spec, save_spec, write_spec
-from fairchain.drafting.write import TOML_NO, comment, key, value
+from fairchain.drafting.write import NOT_IN_TOML, comment, key, value
 from fairchain.errors import SpecError
 from fairchain.messages import EXISTS_ALREADY
 from fairchain.spec import Spec, load_spec
@@ -42,7 +42,7 @@ def test_a_comment_never_ends_early(text: str) -> None:
 
 
 def test_what_toml_does_not_have_is_refused() -> None:
-    with pytest.raises(TypeError, match=says(TOML_NO, type="NoneType")):
+    with pytest.raises(TypeError, match=says(NOT_IN_TOML, type="NoneType")):
         value(None)
 
 

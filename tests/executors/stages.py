@@ -16,10 +16,7 @@ from fairchain import example, explain, load_spec, parse_spec, repair, verify
 from fairchain.certificates import make_certificate
 from fairchain.chain import learn_chain
 from fairchain.chain.formats import chain_text
-from fairchain.executors import open_workers
-from fairchain.prepare import prepare
 from fairchain.spec import revise
-from fairchain.verification.all_pairs import estimate_all_pairs
 from tests.networks import linear
 from tests.questions import category, integer, question
 
@@ -69,11 +66,6 @@ def counted(executor: Chosen, rows: int = 20_000) -> Any:
     return found
 
 
-def all_pairs(executor: Chosen) -> Any:
-    with open_workers(None, executor) as workers:
-        return estimate_all_pairs(prepare(None, example("credit")), workers=workers)
-
-
 def explained(executor: Chosen) -> Any:
     found = explain(None, example("credit"), units=["layer5", "features"], rounds=20_000, executor=executor).to_dict()
     return {key: value for key, value in found.items() if key != "seconds"}
@@ -90,7 +82,7 @@ def repaired(executor: Chosen) -> Any:
 
 
 STAGES: dict[str, Callable[[Chosen], Any]] = {
-    each.__name__: each for each in (sampled, conditioned, enumerated, counted, all_pairs, explained, learned, repaired)
+    each.__name__: each for each in (sampled, conditioned, enumerated, counted, explained, learned, repaired)
 }
 
 

@@ -183,6 +183,22 @@ def _keras() -> list[bytes]:
     ]
 
 
+def _lightgbm() -> list[bytes]:
+    from tests.fuzzing.targets import TARGETS
+
+    whole = TARGETS["lightgbm"].seeds()[0]
+    changes = [
+        (b"[linear_tree: 0]", b"[linear_tree 0]"),
+        (b"[max_bin: 255]", b'[max_bin: 25"!'),
+        (b"end of parameters", b"end of paraeters"),
+        (b"[lambdarank_norm: 1]", b"age=0.1\n\n\nTree=2\nnum_leaves=5\nnum_cat=1\nsplit_feat"),
+        (b"is_linear=0", b"is_linear=1"),
+        (b"decision_type=2", b"decision_type=-1"),
+        (b"objective=binary sigmoid:1", b"objective=multiclass num_class:9"),
+    ]
+    return [_changed(whole, change) for change in changes]
+
+
 def _certificates() -> list[bytes]:
     from tests.fuzzing.targets import TARGETS
 
@@ -387,6 +403,7 @@ CORPUS: dict[str, Callable[[], list[bytes]]] = {
     "socrates": _socrates,
     "socrates weights": _weights,
     "torch": _states,
+    "lightgbm": _lightgbm,
     "keras": _keras,
     "keras archive": _keras,
     "spec": _specs,

@@ -1,14 +1,15 @@
 """Reads files of native formats in forks of one process, in place of a new process for each file.
 
 The product starts an interpreter for every file (`native_reader`), whose imports take a second. Here a process imports
-the packages once, reads nothing itself, and forks for each file: a fork that dies, hangs or takes too much memory ends
-alone, and the next one starts in milliseconds.
+the packages once, reads nothing itself, and forks: a fork reads one file after another, and one that dies, hangs or
+takes too much memory ends alone.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,11 +19,13 @@ from signal import SIGKILL
 from threading import Timer
 from typing import IO, Any
 
+from fairchain.models.adapters.catboost_process import serve
 from fairchain.models.adapters.native_reader import READERS, answer, limit_this_process, unpack
 
-PACKAGES = {".h5": "h5py", ".ubj": "xgboost", ".txt": "lightgbm", ".cbm": "catboost"}
-# Of processor time and of the clock: the product allows a minute, with the start of the process.
-MOST_SECONDS, MOST_CLOCK = 10, 25
+PACKAGES = {".h5": "h5py", ".ubj": "xgboost"}
+# Of processor time and of the clock; whole files take milliseconds. The product allows a minute, with the start of the
+# process: a file that keeps a reader busy is refused here as there, only sooner.
+MOST_SECONDS, MOST_CLOCK = 2, 25
 MOST_MEGABYTES = 1500
 HEAD = 8
 DIED, FLOOD = b"died", b"memory"
@@ -55,6 +58,38 @@ class ForkingReader:
         return unpack(answered)
 
 
+class ForkedServer:
+    """Takes the place of the process that serves a CatBoost file: a fork of this one, which has imported CatBoost."""
+
+    def __init__(self) -> None:
+        import_module("catboost")
+        requests, self._requests = os.pipe()
+        self._answers, answers = os.pipe()
+        self._child = os.fork()
+        if not self._child:
+            with suppress(BaseException):
+                os.close(self._requests)
+                os.close(self._answers)
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+                serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"))
+            os._exit(0)
+        os.close(requests)
+        os.close(answers)
+        self.stdin, self.stdout = os.fdopen(self._requests, "wb"), os.fdopen(self._answers, "rb")
+        self._ended: int | None = None
+
+    def kill(self) -> None:
+        """End the fork; once it was waited for, its number may be another's."""
+        if self._ended is None:
+            os.kill(self._child, SIGKILL)
+
+    def wait(self) -> int:
+        """Wait for its end."""
+        if self._ended is None:
+            _, self._ended = os.waitpid(self._child, 0)
+        return self._ended
+
+
 def _send(stream: IO[bytes], part: bytes) -> None:
     stream.write(len(part).to_bytes(HEAD, "little") + part)
     stream.flush()
@@ -67,43 +102,82 @@ def _receive(stream: IO[bytes]) -> bytes:
     return stream.read(int.from_bytes(head, "little"))
 
 
-def _fork(suffix: str, content: bytes, options: dict[str, Any]) -> bytes:
-    """Read a file in a fork of this process; return its answer, or how it ended."""
-    ours, theirs = os.pipe()
-    child = os.fork()
-    if not child:
-        os.close(ours)
-        with suppress(BaseException):
-            limit_this_process(len(content), MOST_SECONDS)
-            with os.fdopen(theirs, "wb") as stream:
-                stream.write(answer(suffix, content, options))
+class _Fork:
+    """A fork of this process that reads one file after another, until one of them ends it.
+
+    A file that ends it is refused, as it is where it has a process of its own; the next one gets a new fork.
+    """
+
+    def __init__(self) -> None:
+        requests, self._requests = os.pipe()
+        self._answers, answers = os.pipe()
+        self._child = os.fork()
+        if not self._child:
+            with suppress(BaseException):
+                os.close(self._requests)
+                os.close(self._answers)
+                _read_all(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"))
             os._exit(0)
-        os._exit(1)
-    os.close(theirs)
-    watchdog = Timer(MOST_CLOCK, os.kill, (child, SIGKILL))
-    watchdog.start()
-    try:
-        with os.fdopen(ours, "rb") as stream:
-            answered = stream.read()
-    finally:
-        watchdog.cancel()
+        os.close(requests)
+        os.close(answers)
+        self._to, self._from = os.fdopen(self._requests, "wb"), os.fdopen(self._answers, "rb")
+
+    def read(self, *parts: bytes) -> bytes | None:
+        """Return the answer about a file; None if it ended the fork."""
+        watchdog = Timer(MOST_CLOCK, os.kill, (self._child, SIGKILL))
+        watchdog.start()
+        try:
+            for part in parts:
+                _send(self._to, part)
+            return _receive(self._from)
+        except (EOFError, OSError):
+            return None
+        finally:
+            watchdog.cancel()
+
+    def end(self) -> int:
+        """End it, and return the megabytes that it used."""
+        os.kill(self._child, SIGKILL)
+        with suppress(OSError):
+            self._to.close()
+        self._from.close()
         # Only now: a process that nobody waited for keeps its number.
-        _, status, usage = os.wait4(child, 0)
-    if usage.ru_maxrss > MOST_MEGABYTES * 1024:
-        return FLOOD
-    return DIED if status or not answered else answered
+        _, _, usage = os.wait4(self._child, 0)
+        return usage.ru_maxrss // 1024
+
+
+def _read_all(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Read files in a fork, each within limits of memory and of further processor time."""
+    while True:
+        suffix, options, content = (_receive(requests) for _ in range(3))
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        seconds = int(used.ru_utime + used.ru_stime) + MOST_SECONDS
+        lift = limit_this_process(len(content), seconds, lasting=False)
+        answered = answer(suffix.decode(), content, json.loads(options))
+        lift()
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        _send(answers, FLOOD if peak > MOST_MEGABYTES * 1024 else answered)
 
 
 def main() -> None:
     """Answer until standard input ends."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    import_module(READERS[sys.argv[1]])
-    import_module(PACKAGES[sys.argv[1]])
+    # Also what readers import only for a file that they accept: otherwise each fork would import it.
+    for name in (READERS[sys.argv[1]], PACKAGES[sys.argv[1]], "onnx.checker", "onnx.helper", "onnx.numpy_helper"):
+        import_module(name)
+    fork: _Fork | None = None
     with suppress(EOFError):
         while True:
-            suffix, options, content = (_receive(sys.stdin.buffer) for _ in range(3))
-            _send(out, _fork(suffix.decode(), content, json.loads(options)))
+            parts = [_receive(sys.stdin.buffer) for _ in range(3)]
+            fork = fork or _Fork()
+            answered = fork.read(*parts)
+            if answered is None or answered == FLOOD:
+                flooded = fork.end() > MOST_MEGABYTES or answered == FLOOD
+                fork, answered = None, FLOOD if flooded else DIED
+            _send(out, answered)
+    if fork is not None:
+        fork.end()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
@@ -22,6 +22,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import numpy as np
 
 from fairchain.errors import DataError, FairchainError
@@ -297,9 +298,14 @@ def _boosted(suffix: str) -> list[bytes]:
 def _ask_boosted(path: Path) -> object:
     from fairchain.models import load_model
     from fairchain.models.adapters.model_files import read_object
+    from tests.fuzzing.forked import ForkedServer
 
     question = spec(decision="score", decision_threshold=0.5)
-    with _forking(path.suffix):
+    readers = {
+        ".ubj": lambda: _forking(".ubj"),
+        ".cbm": lambda: patch("fairchain.models.adapters.catboost_process.start_process", ForkedServer),
+    }
+    with readers.get(path.suffix, nullcontext)():
         model = read_object(path, _limits())
     return load_model(model, question).predict(np.ones((2, 2)))
 
@@ -634,6 +640,55 @@ def _resume(path: Path) -> object:
     return reports, read_state(path, _stream_spec())
 
 
+def _stream_questions() -> Any:
+    from fairchain.monitoring.several import StreamQuestion
+
+    questions = [
+        msgspec.structs.replace(_stream_spec(), groups=("sex=F", "sex=M"), delta=delta) for delta in (0.02, 0.03)
+    ]
+    return [StreamQuestion(each, "question", lambda values: f"sex={values[0]}", (), "") for each in questions]
+
+
+def _family_states() -> list[bytes]:
+    from fairchain.monitoring.lines import LineSource
+    from fairchain.monitoring.several import FamilyWatch
+    from fairchain.monitoring.state import write_state
+
+    def write(path: Path) -> None:
+        decisions = path.with_suffix(".csv")
+        decisions.write_bytes(DECISIONS)
+        with LineSource(decisions) as source:
+            watch = FamilyWatch(source, _stream_questions(), resumable=True)
+            list(watch.reports())
+        write_state(watch.state, path)
+
+    return [made(write, ".json")]
+
+
+def _resume_family(path: Path) -> object:
+    """Read a state of several properties, with its digest corrected where it can be, and go on from it."""
+    from fairchain.certificate_format import digest
+    from fairchain.monitoring.lines import LineSource
+    from fairchain.monitoring.several import FamilyWatch, definitions_of
+    from fairchain.monitoring.state import read_family_state, write_state
+
+    try:
+        content = json.loads(path.read_bytes())
+        content["digest"] = digest(content)
+        path.write_text(json.dumps(content))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        pass
+    decisions = path.with_name("decisions.csv")
+    decisions.write_bytes(DECISIONS + b"M,yes\n")
+    asked = _stream_questions()
+    before = read_family_state(path, [each.spec for each in asked], definitions_of(asked))
+    with LineSource(decisions) as source:
+        watch = FamilyWatch(source, _stream_questions(), before, resumable=True)
+        reports = [report.to_dict() for report in watch.reports(keep_going=True, every=2)]
+    write_state(watch.state, path)
+    return reports
+
+
 def _watch(path: Path) -> object:
     from fairchain.monitoring.lines import LineSource
     from fairchain.monitoring.state import read_state, write_state
@@ -831,6 +886,7 @@ TARGETS: dict[str, Target] = {
     "wordnet": Target("text", ".data", _wordnet, _read_wordnet, share=2),
     "certificate": Target("json", ".json", _certificates, _recheck, share=3),
     "monitor state": Target("json", ".json", _monitor_states, _resume),
+    "monitor family state": Target("json", ".json", _family_states, _resume_family),
     "decisions": Target("text", ".csv", lambda: [DECISIONS], _watch),
     "decisions as JSON": Target("text", ".jsonl", lambda: [DECISIONS_AS_JSON], _watch),
     "audit state": Target("json", ".json", _audit_states, _go_on, share=2),

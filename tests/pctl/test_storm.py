@@ -1,4 +1,4 @@
-"""Our engine against Storm: every operator on 300 random chains, from every state, within 1e-6."""
+"""Our engine against Storm: every operator on 200 random chains, from every state, within 1e-6."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ FORMULAS = [
 ]
 
 
-@pytest.mark.parametrize("part", range(6))
+@pytest.mark.parametrize("part", range(4))
 def test_every_operator_agrees_with_storm(part: int) -> None:
     """Sizes from 2 to 2000, most of them small; loops, absorbing classes, unreachable parts, states never left."""
     sizes = [2, 3, 5, 8, 12, 20, 30, 50, 80, 120] * 4 + [10, 15, 25, 40, 60, 90, 150, 200, 250]
-    sizes.append(2000 if part < 2 else 400)
+    sizes.append(2000 if part == 0 else 400)
     assert len(sizes) == 50
     for number, size in enumerate(sizes):
         chain = random_chain(np.random.default_rng(1000 * part + number), size)

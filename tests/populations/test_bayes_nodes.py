@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairchain.errors import SpecError
-from fairchain.populations.bayes.graph import DEPENDS_ITSELF, NODES_MORE, BayesGraph, build_graph
+from fairchain.populations.bayes.graph import DEPENDS_ON_ITSELF, TOO_MANY_NODES, BayesGraph, build_graph
 from fairchain.populations.bayes.nodes import (
     AMBIGUOUS_VALUES,
-    FEATURE_CATEGORY,
+    FEATURE_IS_A_CATEGORY,
     REAL_FEATURE_IN_TABLE,
     SLOPES_NEEDED,
     SWITCHES_NEEDED,
     TOO_MANY_COMBINATIONS,
-    VALUES_MORE,
+    TOO_MANY_NODE_VALUES,
     Choice,
     Normal,
 )
@@ -235,7 +235,7 @@ def test_a_number_without_a_slope_is_refused() -> None:
 
 
 def test_a_category_cannot_be_a_number_nor_a_real_feature_a_table() -> None:
-    with pytest.raises(SpecError, match=says(FEATURE_CATEGORY)):
+    with pytest.raises(SpecError, match=says(FEATURE_IS_A_CATEGORY)):
         build(changed(NODES, "nodes.0", {"name": "sex", "mean": 0.0, "std": 1.0}))
     with pytest.raises(SpecError, match=says(REAL_FEATURE_IN_TABLE, name="pay")):
         build(changed(NODES, "nodes.4", {"name": "pay", "values": [1, 2], "probabilities": [0.5, 0.5]}))
@@ -249,10 +249,10 @@ def test_large_tables_are_refused_quickly() -> None:
     with pytest.raises(SpecError, match=says(TOO_MANY_COMBINATIONS)):
         build({"nodes": [*many, deep]}, [SEX])
     wide = [NODES["nodes"][0], {"name": "k", "probabilities": [1.0]}]
-    with pytest.raises(SpecError, match=says(VALUES_MORE, most_cells="2000000")):
+    with pytest.raises(SpecError, match=says(TOO_MANY_NODE_VALUES, most_cells="2000000")):
         build({"nodes": wide}, [integer("k", 0, 4_000_000_000), SEX])
     crowd = tuple(Node(name=f"n{i}", values=("a",), probabilities=(1.0,)) for i in range(10_001))
-    with pytest.raises(SpecError, match=says(NODES_MORE, nodes_count="10001", most_nodes="10000")):
+    with pytest.raises(SpecError, match=says(TOO_MANY_NODES, nodes_count="10001", most_nodes="10000")):
         build_graph([], crowd, "people.json")
     assert time.perf_counter() - started < 2
 
@@ -265,7 +265,7 @@ def test_a_long_chain_needs_no_deep_recursion() -> None:
     graph = build_graph(parse_spec(question(real("n8999"), SEX)).features[:1], chain[::-1], "people.json")
     assert len(graph.nodes) == 9000
     ring = [*chain[1:], link("n0", "n8999")]
-    with pytest.raises(SpecError, match=says(DEPENDS_ITSELF)):
+    with pytest.raises(SpecError, match=says(DEPENDS_ON_ITSELF)):
         build_graph([], ring, "people.json")
 
 

@@ -20,7 +20,7 @@ from fairchain.populations import Scratch, build_population
 from fairchain.populations.build import SHARES_UNKNOWN, large_enough
 from fairchain.populations.texts import (
     GROUP_OF_SEVERAL_TERMS,
-    NONE_TEXTS_MENTIONS,
+    NO_TEXT_MENTIONS,
     TERM_TWICE,
     TextPopulation,
     read_texts,
@@ -216,7 +216,7 @@ def test_groups_of_several_values_and_several_features(tmp_path: Path) -> None:
     both = question(tmp_path)
     both["feature"].append(colour)
     both["property"]["protected"] = ["faith", "colour"]
-    with pytest.raises(DataError, match=says(NONE_TEXTS_MENTIONS, what='"faith=sun & colour=red"')):
+    with pytest.raises(DataError, match=says(NO_TEXT_MENTIONS, what='"faith=sun & colour=red"')):
         population_of(parse_spec(both))
     both["feature"][2]["terms"] = {"red": ["sunny"]}
     with pytest.raises(SpecError, match=says(TERM_TWICE, word="sunny", seen="faith")):

@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 import pytest
 
-from fairchain import CertificateError, OnnxModel, Spec, make_certificate, parse_spec, recheck, verify
-from fairchain.certificate_format import digest
+from fairchain import CertificateError, OnnxModel, Spec, make_certificate, parse_spec, recheck, verify, verify_family
+from fairchain.certificate_format import digest, family_digest
 from fairchain.certificates import dump, write_certificate
 from fairchain.cli.app import RECHECKED
 from fairchain.populations.rejection import RejectionPopulation
@@ -21,9 +21,10 @@ from fairchain.rechecking import Recheck
 from fairchain.rechecking.contents import MOST_VALUES, NOT_FAIRCHAIN_CERTIFICATE
 from fairchain.rechecking.files import FILE_MISSING_BESIDE
 from fairchain.rechecking.rechecker import BAD_SECONDS_OR_SEED
-from fairchain.spec import revise
+from fairchain.spec import load_spec, revise
 from fairchain.spec.seeds import derive_seed, meaning_of
 from fairchain.statements import scope
+from fairchain.verification import sampler
 from tests.messages import says
 from tests.networks import constant, graph, linear, node, save, value
 from tests.questions import category, changed, integer, question
@@ -524,3 +525,103 @@ def test_the_choice_of_chunks_cannot_be_foreseen_without_a_seed() -> None:
     chosen = {tuple(sample_of(range(1000), 60, None)) for _ in range(5)}
     assert len(chosen) == 5
     assert sample_of(range(1000), 60, 3) == sample_of(range(1000), 60, 3)
+
+
+# Second tries without another question.
+
+
+def test_comments_the_order_of_keys_and_words_about_the_audit_give_no_second_try(tmp_path: Path) -> None:
+    plain = """
+[model]
+labels = ["no", "yes"]
+[[feature]]
+name = "x"
+kind = "integer"
+low = 0
+high = 9
+[[feature]]
+name = "sex"
+kind = "category"
+values = ["Female", "Male"]
+[property]
+kind = "difference"
+protected = ["sex"]
+threshold = 0.1
+"""
+    reordered = """
+# Another try?
+[about]
+auditor = "somebody else"
+[property]
+threshold = 0.10
+protected = ["sex"]  # again
+kind = "difference"
+[[feature]]
+high = 9
+low = 0
+kind = "integer"
+name = "x"
+[[feature]]
+values = ["Female", "Male"]
+kind = "category"
+name = "sex"
+[model]
+labels = ["no", "yes"]
+[guarantee]
+delta = 1e-6
+budget = { seconds = 59 }
+"""
+    seeds = set()
+    for place, text in enumerate((plain, reordered)):
+        path = tmp_path / f"{place}.toml"
+        path.write_text(text)
+        seeds.add(derive_seed(load_spec(path), "aa", None))
+    assert len(seeds) == 1
+
+
+def test_the_order_of_questions_gives_no_second_try_and_one_chosen_seed_is_a_choice(tmp_path: Path) -> None:
+    network = save(linear([[1.0], [0.0]], -4.5), tmp_path / "n.onnx")
+    first = parse_spec(
+        question(integer("age", 0, 9), category("sex", "Female", "Male"), path=str(network), decision="logit")
+    )
+    first = revise(first, guarantee__engine="sampling")
+    questions = [first, revise(first, property__threshold=0.3)]
+    one, other = (verify_family(None, each, certify=True) for each in (questions, questions[::-1]))
+    assert [v.to_dict()["seed"] for v in one.verdicts] == [v.to_dict()["seed"] for v in other.verdicts]
+    write_certificate(one, tmp_path / "family.json")
+    assert recheck(tmp_path / "family.json", network).conclusion == "CONFIRMED"
+    # A second member of an honest run with a seed that was searched for.
+    chosen = revise(questions[1], guarantee__seed=5, guarantee__delta=questions[1].guarantee.delta / 2)
+    content = json.loads((tmp_path / "family.json").read_text())
+    content["members"][1] = json.loads(dump(make_certificate(verify(None, chosen))))
+    content["digest"] = family_digest(content)
+    (tmp_path / "family.json").write_text(json.dumps(content))
+    found = recheck(tmp_path / "family.json", network)
+    assert (found.conclusion, found.seed_origin) == ("CONSISTENT", "chosen")
+
+
+def test_counts_that_the_holder_of_the_key_writes_into_a_checkpoint_are_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint is signed by the issuer's own key: what an issuer invents there, the re-run finds."""
+    monkeypatch.setenv("FAIRCHAIN_CACHE", str(tmp_path / "cache"))
+    network = save(linear([[0.0], [9.0]], -4.5), tmp_path / "n.onnx")
+    spec = parse_spec(
+        question(integer("age", 0, 9), category("sex", "Female", "Male"), path=str(network), decision="logit")
+    )
+    spec = revise(spec, guarantee__engine="sampling")
+    honest = verify(None, spec, checkpoint=tmp_path / "run", workers=1)
+    assert honest.decision.name == "UNFAIR"
+
+    def labels(_: Any, __: int, count: int, groups: Any) -> Any:
+        return np.tile(np.arange(count) % 2, (len(groups), 1)).astype(np.uint16)
+
+    (tmp_path / "run").unlink()
+    with monkeypatch.context() as forging:
+        forging.setattr(sampler.Sampler, "labels", labels)
+        verify(None, spec, checkpoint=tmp_path / "run", workers=1)
+    # The genuine program believes the record, which was signed with its own key.
+    forged = verify(None, spec, checkpoint=tmp_path / "run", workers=1)
+    assert forged.decision.name == "FAIR"
+    write_certificate(forged, tmp_path / "c.json")
+    assert recheck(tmp_path / "c.json", network).conclusion == "REJECTED"

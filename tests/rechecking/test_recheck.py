@@ -35,6 +35,9 @@ MODES: dict[str, dict[str, Any]] = {
     "undecided": {"property__threshold": 0.045, "guarantee__budget__rounds": 3000},
     "estimate": {"guarantee__epsilon": 0.05, "guarantee__delta": 0.05},
     "estimate cut short": {"guarantee__epsilon": 0.01, "guarantee__budget__rounds": 5000},
+    "few evaluations": {"property__threshold": 0.045, "guarantee__budget__evaluations": 3001},
+    "estimate of few evaluations": {"guarantee__epsilon": 0.01, "guarantee__budget__evaluations": 3001},
+    "individuals of few evaluations": {"property__kind": "individual", "guarantee__budget__evaluations": 101},
 }
 MODEL = example("credit").with_suffix(".onnx")
 

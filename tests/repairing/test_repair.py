@@ -118,7 +118,7 @@ def test_without_labelled_rows_agreement_is_kept_and_that_is_said(tmp_path: Path
     result = repair(None, asked(tmp_path), **QUICK)
     assert result.price is not None
     assert result.price.measure == "agreement"
-    assert "No labelled rows" in result.notes[0]
+    assert "Accuracy was not measured, since no labelled rows were given" in result.notes[0]
     assert "agreement with the original model" in str(result.price)
 
 

@@ -19,7 +19,7 @@ from fairchain.errors import ModelError, SpecError
 from fairchain.models import OnnxModel
 from fairchain.prepare import prepare
 from fairchain.repairing import Repair, diff_report, repair, write_repair
-from fairchain.repairing.change_plan import NO_WEIGHTS_IN_PYTHON, TAKE_CHANGE
+from fairchain.repairing.change_plan import CHANGE_THRESHOLDS_INSTEAD, NO_WEIGHTS_IN_PYTHON
 from fairchain.repairing.repair_data import halves
 from fairchain.repairing.repairer import HELD_OUT_IS_POPULATION, JUDGED_ROWS_SEARCHED
 from fairchain.repairing.thresholds import (
@@ -119,7 +119,9 @@ def test_a_model_without_weights_gets_one_threshold_unless_groups_are_asked_for(
     assert result.change == "threshold"
     assert len({group.threshold for group in result.groups}) == 1
     assert not any("uses the group" in note for note in result.notes)
-    with pytest.raises(ModelError, match=says(TAKE_CHANGE, threshold="threshold", group_thresholds="group-thresholds")):
+    with pytest.raises(
+        ModelError, match=says(CHANGE_THRESHOLDS_INSTEAD, threshold="threshold", group_thresholds="group-thresholds")
+    ):
         repaired(boosted, question(), change="low-rank")
 
 

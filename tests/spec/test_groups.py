@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairchain.errors import SpecError
 from fairchain.spec import Domain, domain_of, groups_of, parse_spec
-from fairchain.spec.groups import GROUPS_MORE, MOST_GROUPS, RANGE_TOO_WIDE
+from fairchain.spec.groups import MOST_GROUPS, RANGE_TOO_WIDE, TOO_MANY_GROUPS
 from tests.messages import says
 from tests.questions import category, integer, question, real, spec
 
@@ -148,7 +148,7 @@ def test_a_group_that_cannot_be_meant_is_an_error_with_a_remedy(
 
 
 def test_too_many_combinations_are_refused() -> None:
-    with pytest.raises(SpecError, match=says(GROUPS_MORE, count="600", most_groups="500")):
+    with pytest.raises(SpecError, match=says(TOO_MANY_GROUPS, count="600", most_groups="500")):
         spec(integer("a", 1, 20), integer("b", 1, 30), protected=["a", "b"])
 
 

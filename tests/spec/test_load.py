@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,20 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, Any, list[str]]] = {
     "threshold 0": (question(), "property.threshold", 0, ["property.threshold", "found 0", "between 0 and 1"]),
     "threshold 1": (question(), "property.threshold", 1, ["property.threshold", "found 1", "between 0 and 1"]),
     "threshold 1.5": (question(), "property.threshold", 1.5, ["property.threshold", "1.5", "between 0 and 1"]),
+    "threshold of a signalling NaN": (
+        question(),
+        "property.threshold",
+        Decimal("sNaN"),
+        ["property.threshold", "sNaN"],
+    ),
+    "delta of a signalling NaN": (question(), "guarantee", {"delta": Decimal("sNaN")}, ["guarantee.delta", "sNaN"]),
+    "threshold of a huge fraction": (question(), "property.threshold", Fraction(10**400, 3), ["property.threshold"]),
+    "two keys that are one text": (
+        question(),
+        "feature.0.groups",
+        {1: [0, 4], "1": [5, 9]},
+        ["groups", "expected str"],
+    ),
     "threshold NaN": (question(), "property.threshold", NAN, ["property.threshold", "nan", "between 0 and 1"]),
     "threshold as text": (question(), "property.threshold", "0.1", ["property.threshold", '"0.1"', "write a number"]),
     "delta 0": (question(), "guarantee.delta", 0, ["guarantee.delta", "found 0", "for example delta = 1e-6"]),

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
-from fairchain.spec.conditions import MOST_CHARACTERS, MOST_DEPTH, NO_ARITHMETIC, parse_predicate
+from fairchain.spec.condition_text import MOST_CHARACTERS, NO_ARITHMETIC
+from fairchain.spec.conditions import MOST_DEPTH, parse_predicate
 
 RACES = ("White", "Black", 'it\'s "other"', "`", "")[:4]
 FEATURES: tuple[Feature, ...] = (

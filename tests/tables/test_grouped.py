@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from fairchain import CertificateError, DataError, Verdict, explain, parse_spec, verify
-from fairchain.prepare import prepare
+from fairchain.prepare import GROUPED_ROWS, prepare
+from fairchain.statements import NO_GROUPED_CERTIFICATE
+from fairchain.system.untrusted_files import NOT_PLAIN_FILE
 from fairchain.tables import grouped
+from fairchain.tables.grouped import NO_PARQUET
+from tests.messages import says
 from tests.networks import linear
 from tests.questions import category, changed, integer, question
 
@@ -100,20 +104,20 @@ def test_what_distinct_rows_do_not_answer_is_refused(tmp_path: Path) -> None:
     folder = folder_of(table(), tmp_path / "parts")
     network = linear([[1, 0], [0.5, 3]], [0, 2]).SerializeToString()
     model = recorded(population__prediction=...)
-    with pytest.raises(DataError, match="questions about rates only"):
+    with pytest.raises(DataError, match=says(GROUPED_ROWS)):
         verify(network, parse_spec(changed(model, "property.kind", "individual")), data=folder)
-    with pytest.raises(DataError, match="questions about rates only"):
+    with pytest.raises(DataError, match=says(GROUPED_ROWS)):
         verify(network, parse_spec(changed(model, "guarantee.budget.evaluations", 7)), data=folder)
-    with pytest.raises(DataError, match="questions about rates only"):
+    with pytest.raises(DataError, match=says(GROUPED_ROWS)):
         explain(network, parse_spec(model), data=folder)
-    with pytest.raises(CertificateError, match="distinct rows with their numbers of copies"):
+    with pytest.raises(CertificateError, match=says(NO_GROUPED_CERTIFICATE)):
         verify(None, parse_spec(recorded()), data=folder, certify=True)
 
 
 def test_damaged_and_odd_folders_are_one_message(tmp_path: Path) -> None:
     spec = parse_spec(recorded())
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"contains no \.parquet file"):
+    with pytest.raises(DataError, match=says(NO_PARQUET)):
         verify(None, spec, data=tmp_path / "empty")
     folder = folder_of(table(), tmp_path / "parts")
     (folder / "more.parquet").write_bytes(b"PAR1 and nothing else")
@@ -130,7 +134,7 @@ def test_damaged_and_odd_folders_are_one_message(tmp_path: Path) -> None:
         verify(None, spec, data=folder)
     (folder / "more.parquet").unlink()
     (folder / "more.parquet").symlink_to(folder / "part-0.parquet")
-    with pytest.raises(DataError, match="not a plain file"):
+    with pytest.raises(DataError, match=says(NOT_PLAIN_FILE)):
         verify(None, spec, data=folder)
     (folder / "more.parquet").unlink()
     with pytest.raises(DataError, match='there is no column "age"'):

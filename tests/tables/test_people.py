@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from fairchain.errors import DataError, InputError, SpecError
 from fairchain.spec import parse_spec
 from fairchain.tables import TableRows, encode_rows, read_table
-from fairchain.tables.cell_values import CODES_NEEDED, LABEL_CODE_ANOTHER, NOT_MODEL
-from fairchain.tables.rows import POPULATION_IS_NO_TABLE
+from fairchain.tables.cell_values import CODES_NEEDED, LABEL_IS_ANOTHER_CODE, NOT_A_LABEL
+from fairchain.tables.rows import POPULATION_IS_NOT_A_TABLE
 from tests.messages import says
 from tests.questions import category, integer, question, real
 from tests.tables.builders import AGE, people, table_spec, write_csv
@@ -347,12 +347,12 @@ def test_a_label_is_its_name_or_its_code(cells: list[Any], names: list[str], cod
 def test_a_number_is_not_taken_for_the_place_of_a_label() -> None:
     with pytest.raises(DataError, match=says(CODES_NEEDED)):
         labels([0, 1], ["no", "yes"])
-    with pytest.raises(DataError, match=says(NOT_MODEL)):
+    with pytest.raises(DataError, match=says(NOT_A_LABEL)):
         labels([0, 2], ["no", "yes"], [0, 1])
 
 
 def test_a_cell_that_is_one_label_and_the_code_of_another_is_refused() -> None:
-    with pytest.raises(DataError, match=says(LABEL_CODE_ANOTHER)):
+    with pytest.raises(DataError, match=says(LABEL_IS_ANOTHER_CODE)):
         labels(["0", "1"], ["0", "1"], [1, 0])
 
 
@@ -370,5 +370,5 @@ def test_marginals_read_only_the_features_whose_frequencies_are_not_stated() -> 
 
 
 def test_other_populations_have_no_rows() -> None:
-    with pytest.raises(SpecError, match=says(POPULATION_IS_NO_TABLE)):
+    with pytest.raises(SpecError, match=says(POPULATION_IS_NOT_A_TABLE)):
         encode_rows(read_table({"age": [17]}), parse_spec(question(AGE, category("sex", "F", "M"))))

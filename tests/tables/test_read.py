@@ -342,12 +342,10 @@ def test_more_bytes_columns_or_cells_than_the_limits_are_refused(tmp_path: Path)
     refused(tmp_path / "people.parquet", "more than 100 bytes", limits=TableLimits(file_bytes=100))
 
 
-@pytest.mark.parametrize(
-    "content", [b"a" * 10**8, b"\n" * 10**8, b"a,b\n" + b"1,2\n" * 10**7, b'a\n"' + b"x\n" * 10**7]
-)
-def test_a_compressed_bomb_is_refused(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(("start", "repeated"), [(b"", b"a"), (b"", b"\n"), (b"a,b\n", b"1,2\n"), (b'a\n"', b"x\n")])
+def test_a_compressed_bomb_is_refused(tmp_path: Path, start: bytes, repeated: bytes) -> None:
     path = tmp_path / "bomb.csv.gz"
-    path.write_bytes(gzip.compress(content, compresslevel=1))
+    path.write_bytes(gzip.compress(start + repeated * 2 * 10**7, compresslevel=1))
     refused(path, limits=TableLimits(file_bytes=10**6))
 
 
@@ -448,6 +446,10 @@ def test_a_masked_cell_of_a_numpy_array_is_a_missing_value(values: Any) -> None:
 def test_two_names_that_are_one_text_are_refused() -> None:
     refused({1: [1, 2], "1": [3, 4]}, 'two columns are called "1"')
     refused({"a ": [1, 2], "a": [3, 4]}, 'two columns are called "a"')
+
+
+def test_a_name_of_a_column_with_a_nul_character_is_refused() -> None:
+    refused({"a": [1, 2], "b\0": [3, 4]}, "the name of column 2 holds a NUL character")
 
 
 @pytest.mark.parametrize("value", [np.array(5), np.array("a"), np.ma.masked, 5, None, iter([1])])

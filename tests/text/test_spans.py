@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairchain.errors import SpecError
-from fairchain.text.spans import TermFinder, checked_term, swapped
+from fairchain.text.spans import TERM_NOT_A_WORD, TermFinder, checked_term, swapped
+from tests.messages import says
 
 FOUND: dict[str, tuple[str, list[str], list[str]]] = {
     "any case": ("Muslim MUSLIM muslim", ["muslim"], ["Muslim", "MUSLIM", "muslim"]),
@@ -67,5 +68,5 @@ def test_what_is_put_back_gives_the_text_again(text: str) -> None:
 
 def test_a_term_begins_with_a_letter_or_digit() -> None:
     assert checked_term("x", "y", " trans   people ") == "trans people"
-    with pytest.raises(SpecError, match="begin with a letter or digit"):
+    with pytest.raises(SpecError, match=says(TERM_NOT_A_WORD)):
         checked_term("x", "y", "@name")

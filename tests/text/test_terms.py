@@ -12,11 +12,11 @@ from fairchain.errors import SpecError
 from fairchain.spec import CategoryFeature
 from fairchain.text.files import NO_FILE
 from fairchain.text.terms import (
-    LIST_TERMS_ENDS,
     LISTS_NOT_PARALLEL,
     NEUTRAL,
     NEUTRAL_WORDS_NEEDED,
     SHIPPED,
+    UNKNOWN_TERM_LIST_SUFFIX,
     kept_words,
     shipped,
     terms_of,
@@ -106,7 +106,7 @@ def test_a_bad_file_is_refused(content: str, message: str, tmp_path: Path) -> No
         terms_of(feature(str(path)))
     with pytest.raises(SpecError, match=says(NO_FILE)):
         terms_of(feature(str(tmp_path / "none.toml")))
-    with pytest.raises(SpecError, match=says(LIST_TERMS_ENDS)):
+    with pytest.raises(SpecError, match=says(UNKNOWN_TERM_LIST_SUFFIX)):
         terms_of(feature(str(tmp_path / "t.yaml")))
 
 

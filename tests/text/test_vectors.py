@@ -16,7 +16,7 @@ from fairchain.errors import DataError
 from fairchain.spec import TextFeature
 from fairchain.text import lexicon_of, vectors
 from fairchain.text.lexicon import VECTORS_NOT_FINITE
-from fairchain.text.vectors import MORE_THAN_WORDS, TABLE_TOO_LARGE, read_vectors, read_vocabulary
+from fairchain.text.vectors import TABLE_TOO_LARGE, TOO_MANY_WORDS, read_vectors, read_vocabulary
 from tests.messages import says
 
 WORDS = ("the", "naïve", "moon")
@@ -138,7 +138,7 @@ def test_a_bad_file_gives_one_message(name: str, tmp_path: Path) -> None:
 
 def test_a_list_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "MOST_WORDS", 2)
-    with pytest.raises(DataError, match=says(MORE_THAN_WORDS, most_words="2")):
+    with pytest.raises(DataError, match=says(TOO_MANY_WORDS, most_words="2")):
         read_vocabulary(written(b"a\nb\nc\n", "w.txt")(tmp_path))
     with pytest.raises(DataError, match=says(TABLE_TOO_LARGE, most_words="2")):
         read_vectors(glove(tmp_path))
