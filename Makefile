@@ -13,7 +13,7 @@ CACHE := $${FAIRCHAIN_CACHE:-$(CURDIR)/.cache}
 help:
 	@echo "make demo      the main job, offline, on embedded networks; leaves a page to read in demo-report/"
 	@echo "make test      tests, checks, and the wheel tried out in a clean environment"
-	@echo "make test-all  what needs torch, transformers, Keras, XGBoost and others, mlflow, Dask, Ray or a browser, or fetches data, and make bench"
+	@echo "make test-all  what needs torch, transformers, Keras, XGBoost and others, mlflow, Dask, Ray, a model server or a browser, or fetches data, and make bench"
 	@echo "make test-lowest  the core's tests with the lowest supported version of every package"
 	@echo "make fuzz      100,000 damaged files over all formats, with a table of how they ended (about 20 minutes)"
 	@echo "make check     formatting, lint, types, import contracts"
@@ -51,7 +51,7 @@ $(VENV)/browser: $(VENV)/dev
 	@touch $@
 
 $(VENV)/transformers: $(VENV)/torch
-	$(BIN)/python -m pip install --quiet "transformers>=5.0" "safetensors>=0.5"
+	$(BIN)/python -m pip install --quiet "transformers>=5.0" "safetensors>=0.5" "onnxscript>=0.2"
 	@touch $@
 
 # Boosted trees and the files of other packages, one after another; XGBoost without its GPU libraries.
@@ -69,6 +69,18 @@ $(VENV)/clusters: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet "ray[client]"
 	@touch $@
 
+# Model servers are processes of their own, with packages of their own.
+$(VENV)-mlserver/done:
+	$(PYTHON) -m venv $(VENV)-mlserver
+	$(VENV)-mlserver/bin/python -m pip install --quiet mlserver==1.7.1
+	$(VENV)-mlserver/bin/python -m pip install --quiet mlserver-sklearn==1.7.1
+	@touch $@
+
+$(VENV)-mlflow/done:
+	$(PYTHON) -m venv $(VENV)-mlflow
+	$(VENV)-mlflow/bin/python -m pip install --quiet mlflow
+	@touch $@
+
 $(VENV)/docs: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	@touch $@
@@ -79,12 +91,12 @@ demo: $(VENV)/core
 
 # Lines that run in child processes are not counted; below the floor in pyproject.toml this fails.
 test: $(VENV)/dev
-	$(PYTEST) --cov --cov-report= -m "not network and not torch and not transformers and not keras and not browser and not mlflow and not boosting and not dask and not ray and not fuzz"
+	$(PYTEST) --cov --cov-report= -m "not network and not torch and not transformers and not keras and not browser and not mlflow and not boosting and not dask and not ray and not services and not fuzz"
 	$(MAKE) --no-print-directory check
 	$(MAKE) --no-print-directory wheel-test
 
-test-all: $(VENV)/torch $(VENV)/transformers $(VENV)/browser $(VENV)/mlflow $(VENV)/boosting $(VENV)/clusters
-	FAIRCHAIN_CACHE=$(CACHE) FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or transformers or keras or browser or mlflow or boosting or dask or ray or fuzz"
+test-all: $(VENV)/torch $(VENV)/transformers $(VENV)/browser $(VENV)/mlflow $(VENV)/boosting $(VENV)/clusters $(VENV)-mlserver/done $(VENV)-mlflow/done
+	FAIRCHAIN_CACHE=$(CACHE) FAIRCHAIN_MLSERVER=$(CURDIR)/$(VENV)-mlserver FAIRCHAIN_MLFLOW=$(CURDIR)/$(VENV)-mlflow FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or transformers or keras or browser or mlflow or boosting or dask or ray or services or fuzz"
 	FAIRCHAIN_CACHE=$(CACHE) $(MAKE) --no-print-directory bench
 	$(MAKE) --no-print-directory test-lowest
 	$(MAKE) --no-print-directory docs
@@ -95,14 +107,20 @@ docs: $(VENV)/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "read docs/_build/html/index.html"
 
-# The lowest versions that pyproject.toml allows, in an environment of their own.
+# The lowest versions that pyproject.toml allows, in an environment of their own. What they can break: reading specs,
+# tables and models, the commands, the numbers that scipy and numpy give, certificates that were kept, and every example
+# of the package. Error probabilities and proofs against brute force do not depend on versions.
+LOWEST := src tests/spec tests/tables tests/models tests/cli tests/chain/test_formats.py tests/populations \
+	tests/statistics/test_interval.py tests/statistics/test_counts.py tests/statistics/test_many_pairs.py \
+	tests/rechecking/test_kept_certificates.py tests/verification/test_properties.py tests/verification/test_rows.py
+
 $(VENV)-lowest/done: pyproject.toml tests/lowest.txt
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/python -m pip install --quiet --constraint tests/lowest.txt --editable ".[parquet,sklearn]" fairlearn pandas pytest pytest-xdist hypothesis jsonschema
 	@touch $@
 
 test-lowest: $(VENV)-lowest/done
-	PYTHONDONTWRITEBYTECODE= $(VENV)-lowest/bin/python -m pytest -n auto --dist worksteal -p no:cacheprovider -m "not network and not torch and not transformers and not keras and not browser and not mlflow and not boosting and not dask and not ray" tests/spec tests/statistics tests/populations tests/tables tests/models tests/verification tests/chain
+	PYTHONDONTWRITEBYTECODE= $(VENV)-lowest/bin/python -m pytest -n auto --dist worksteal -p no:cacheprovider -m "not network and not torch and not transformers and not keras and not browser and not mlflow and not boosting and not dask and not ray and not services and not fuzz" $(LOWEST)
 
 # SEED chooses other mutants; what fails is printed with the command that repeats it.
 fuzz: $(VENV)/torch
@@ -142,4 +160,4 @@ wheel-test: $(VENV)/dev
 	cd dist && ../$(VENV)-wheel/bin/fairchain demo --quiet
 
 clean:
-	rm -rf $(VENV) $(VENV)-wheel $(VENV)-lowest dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache .coverage demo-report docs/_build
+	rm -rf $(VENV) $(VENV)-wheel $(VENV)-lowest $(VENV)-mlserver $(VENV)-mlflow dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache .coverage demo-report docs/_build
