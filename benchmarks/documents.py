@@ -16,7 +16,7 @@ def sentences() -> Iterator[tuple[str, str]]:
     kept = kept_counts()
     yield "README.md", against_verifair(kept["comparison"])
     for row in planted_rows(kept["planted"]):
-        yield "docs/explain.md", row
+        yield "docs/repair.md", row
     yield "docs/mathematics.md", cost_of_stakes(kept["stakes"])
     yield "docs/mathematics.md", wrong_at_threshold(kept["error_split"])
     yield "docs/mathematics.md", rows_by_pairs(kept["sample_rows"])

@@ -60,9 +60,8 @@ def main() -> None:
         gaps = ", ".join(f"{gap.protected} {gap.value:.4f}" for gap in result.gaps)
         print(f"{name}: seed {result.seed}, held-out accuracy {result.held_out:.4f}, gaps by {gaps}")
         results.append(result)
-    docs = options.out / "docs"
-    docs.mkdir(exist_ok=True)
-    page = docs / "networks.md"
+    page = options.out / "benchmarks" / "NETWORKS.md"
+    page.parent.mkdir(exist_ok=True)
     _, mark, rest = page.read_text(encoding="utf-8").partition(MARK) if page.exists() else ("", "", "")
     page.write_text(card_text(results, SAMPLES) + (f"\n{mark}{rest}" if mark else ""), encoding="utf-8")
 

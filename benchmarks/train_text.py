@@ -66,7 +66,7 @@ def main() -> None:
     target = out / "src" / "fairchain" / "examples" / "comments.onnx"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(content)
-    page = out / "docs" / "networks.md"
+    page = out / "benchmarks" / "NETWORKS.md"
     before = page.read_text(encoding="utf-8").partition(MARK)[0].rstrip() if page.exists() else ""
     card = card_text(scores, recipe, SEED, LENGTH, len(content), hashlib.sha256(content).hexdigest())
     page.parent.mkdir(exist_ok=True)

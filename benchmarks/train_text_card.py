@@ -1,6 +1,7 @@
 """The part of the model card that is about the network that reads comments.
 
-docs/networks.md contains it after a marker comment, so each training program rewrites its own part and keeps the other.
+benchmarks/NETWORKS.md contains it after a marker comment, so each training program rewrites its own part and keeps the
+other.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _CARD = """\
 `comments.onnx` classifies a comment as `toxic` or `fine`. It has one LSTM layer of {cells} cells over the
 50-dimensional GloVe vectors of the first {length} known words, and a dense layer from the last hidden state to two
 logits: the size of the network in the paper, with our own weights. The vectors are not in the file. Training and
-verification use the same tokeniser and word numbers ([docs/text.md](text.md)).
+verification use the same tokeniser and word numbers ([docs/text.md](../docs/text.md)).
 
 The network was trained on the comments of Wikipedia's talk pages, each rated by about ten raters
 (`fairchain data get toxicity`): a comment is `toxic` if more than half of them said so. The splits are those of the

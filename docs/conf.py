@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PAGES = {"../benchmarks/RESULTS.md": "results.md", "../CONTRIBUTING.md": "contributing.md"}
+PAGES = {
+    "../benchmarks/RESULTS.md": "benchmarks.md",
+    "../benchmarks/NETWORKS.md": "benchmarks.md",
+    "../CONTRIBUTING.md": "architecture.md",
+}
 
 project = "fairchain"
 author = "The fairchain team"
@@ -31,9 +35,18 @@ linkcheck_timeout = 20
 def _pages_of_the_site(_app: Any, _name: str, content: list[str]) -> None:
     """Point to the site's own page where a link names a file outside of this folder."""
     for file, page in PAGES.items():
-        content[0] = content[0].replace(file, page)
+        content[0] = content[0].replace(f"]({file}", f"]({page}")
+
+
+def _sample_report(app: Any, error: Exception | None) -> None:
+    """Audit an embedded network into the built site, so that a reader can open a real report."""
+    if error is None and app.builder.format == "html":
+        import fairchain
+
+        fairchain.audit(fairchain.example("credit"), Path(app.outdir) / "sample-report")
 
 
 def setup(app: Any) -> None:
-    """Register the rewriting of links."""
+    """Register the rewriting of links and the sample report."""
     app.connect("source-read", _pages_of_the_site)
+    app.connect("build-finished", _sample_report)

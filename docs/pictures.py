@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/guarantee.md with the program's own bets: `python docs/pictures.py` writes the SVG files.
+"""Draws the pictures of docs/concepts.md with the program's own bets: `python docs/pictures.py` writes the SVG files.
 
 Everything in them is computed, with a fixed seed; a test draws them again.
 """

@@ -33,7 +33,7 @@ from fairchain.verification import Progress, sampler, sampling
 from fairchain.verification.verdict import VERDICT_HAS_NO_TRUTH, RunRecord
 from tests.messages import says
 
-# The true gaps of the embedded networks from 2 million rounds, see docs/networks.md; three standard errors.
+# The true gaps of the embedded networks from 2 million rounds, see benchmarks/NETWORKS.md; three standard errors.
 KNOWN = {
     ("census", "race"): (0.0091, 0.0003),
     ("census", "age"): (0.0191, 0.0003),

@@ -1,4 +1,4 @@
-"""The two chains that the paper prints, and what docs/queries.md says about them."""
+"""The two chains that the paper prints, and what docs/chains.md says about them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Four networks trained on real data, with their specs (docs/networks.md says what they are).
+"""Four networks trained on real data, with their specs (benchmarks/NETWORKS.md says what they are).
 
-`census-rows` is about the census network and real rows (docs/populations.md), and the two `comments-` specs are about a
+`census-rows` is about the census network and real rows (docs/concepts.md), and the two `comments-` specs are about a
 network that reads comments (docs/text.md); rows, texts and word vectors are fetched, not shipped.
 """
 

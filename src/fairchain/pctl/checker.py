@@ -48,7 +48,7 @@ class Engine(Protocol):
 def check_chain(
     chain: Chain, formula: str | Formula, *, engine: EngineName = "own", start: str | None = None
 ) -> QueryAnswer:
-    """Check a PCTL formula on a chain, or compute its number (docs/queries.md).
+    """Check a PCTL formula on a chain, or compute its number (docs/chains.md).
 
     Parameters
     ----------

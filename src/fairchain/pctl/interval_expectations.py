@@ -2,7 +2,7 @@
 
 Without cycles one pass from the end does it. On cycles the extreme chain is guessed, its linear equations solved, the
 guess improved until it stays. What is returned is checked apart from how it was found: values that no chain between
-the bounds can make worse by one more step are bounds, whatever they are (docs/queries.md).
+the bounds can make worse by one more step are bounds, whatever they are (docs/chains.md).
 """
 
 from __future__ import annotations

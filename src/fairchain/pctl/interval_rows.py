@@ -4,7 +4,7 @@ Each row may be any distribution between its bounds. For given values of the sta
 sorting: give every target its lower bound, then the remaining mass to the targets in the order of their values.
 
 Bounds are rounded outward: what floating point may do to a row is added to an upper bound and taken from a lower one
-(docs/queries.md, "Rounding").
+(docs/chains.md, "Rounding").
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FEW = 8
 # Masses below are not told apart from 0 where being sure of a transition depends on it.
 CERTAIN = 1e-9
 # What rounding may do to the extreme expectation of a row, relative to the largest value: so much for each of its
-# transitions and twice more. Derived in docs/queries.md, "Rounding".
+# transitions and twice more. Derived in docs/chains.md, "Rounding".
 NOISE = 16 * 2.0**-53
 NO_DISTRIBUTION = 'no probabilities fit between the bounds of state "{states}"'
 

@@ -1,6 +1,6 @@
 """Plan of an audit: the rounds, evaluations, seconds or rows that a verdict is expected to take.
 
-A forecast runs the stopping rule itself on simulated rounds or rows (docs/plan.md). Everything that it assumes is
+A forecast runs the stopping rule itself on simulated rounds or rows (docs/scaling.md). Everything that it assumes is
 listed in the plan; only a pilot evaluates the model.
 """
 

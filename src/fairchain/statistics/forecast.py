@@ -1,4 +1,4 @@
-"""Forecast of a run before it is made: the stopping rule itself is run on simulated rounds (docs/plan.md).
+"""Forecast of a run before it is made: the stopping rule itself is run on simulated rounds (docs/scaling.md).
 
 Nothing that is guaranteed rests on a forecast. What a rule still needs in the middle of a run is `Rule.forecast`.
 """

@@ -1,6 +1,6 @@
 """Chains as files: PRISM's language and explicit files, Storm's DRN, DOT for drawing, and JSON that keeps everything.
 
-docs/chain-files.md says what each of them holds, and what survives a round trip.
+docs/chains.md says what each of them holds, and what survives a round trip.
 """
 
 from __future__ import annotations
