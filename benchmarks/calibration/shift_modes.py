@@ -1,4 +1,4 @@
-"""Modes about distribution shift: a tipping factor above the true one is a wrong statement."""
+"""Modes about distribution shift: tipping factors, and verdicts over all populations within a factor."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import numpy as np
 
 from benchmarks.calibration.known_truth import DELTA, ROUNDING, Truth, with_rounds
 from benchmarks.calibration.measure import TIPPING, Effort, Mode, Wrong
-from benchmarks.calibration.population_modes import uniform
+from benchmarks.calibration.population_modes import AT_THRESHOLD, mode_of, uniform
+from benchmarks.calibration.row_modes import COPIES, DUPLICATES, RECORDED, Source, recorded
 from benchmarks.calibration.unsound import Breaking, exchanged
 from fairchain import verify
-from fairchain.statistics import shift
+from fairchain.statistics import ShiftRule, shift, shifted
 from fairchain.verification import verdict as verdicts
 
 # The largest factor for which something holds, between 1 and 10.
@@ -91,9 +92,44 @@ def tipping_mode(about: str, cutoffs: tuple[int, int], threshold: float) -> Mode
     )
 
 
+def rates_for_bounds() -> Breaking:
+    """Decide by the rates themselves, as if they were known."""
+    return partial(exchanged, ShiftRule, "probabilities", lambda rule: (rule.rates(), rule.rates()))
+
+
+def bound_for_largest() -> Breaking:
+    """Take G a - b/G for the largest gap: an upper bound, which no population may reach."""
+    return partial(exchanged, shifted, "most_rate", lambda rate, factor: factor * np.asarray(rate))
+
+
+def verdict_modes() -> list[Mode]:
+    """Return the modes in which the largest gap of all populations within a factor is the threshold."""
+    # q_max(0.4) - q_min(0.3) = 0.5 - 0.24; of individuals with Z = 1 in 0.6 of all, 1 - 0.4 / 1.6 instead of 1.6 * 0.6.
+    each = uniform((400, 300), {"threshold": 0.26, "shift": 1.25})
+    alike = uniform((800, 200), {"threshold": 0.75, "shift": 1.6, "shift_of": "all_groups_alike"})
+    rows = recorded({"threshold": 0.26, "shift": 1.25}, Source((0.3, 0.7), ((0.4, 0.3),)), 200, 0.26)
+    make = partial(mode_of, "uniform", engine="bounds of shifts")
+    estimates = "rates in place of their bounds", rates_for_bounds()
+    return [
+        make("shift of each group, 2 groups", each, estimates),
+        make("shift of all groups alike", alike, ("an upper bound in place of the largest gap", bound_for_largest())),
+        Mode(
+            RECORDED,
+            "shift of each group",
+            "fixed-sample bounds",
+            AT_THRESHOLD,
+            DELTA,
+            rows.play,
+            DUPLICATES,
+            partial(rows.play, copies=COPIES),
+        ),
+    ]
+
+
 def shift_modes() -> list[Mode]:
     """Return all modes about distribution shift."""
     return [
+        *verdict_modes(),
         tipping_mode("FAIR, both factors", (300, 320), 0.1),
         tipping_mode("UNFAIR, both factors", (650, 300), 0.1),
     ]

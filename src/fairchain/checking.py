@@ -60,6 +60,8 @@ def check(
     criterion: str | None = None,
     compare: str | None = None,
     min_size: float | None = None,
+    shift: float | None = None,
+    shift_of: str | None = None,
     decision: Decision | None = None,
     decision_threshold: float | None = None,
     labels: Sequence[str] = (),
@@ -114,7 +116,7 @@ def check(
         default: each group's own texts, or `"swapped"`: the same texts with the terms of each group.
     groups
         Groups of a column by its name, as in a spec: `{"age": {"young": [18, 39], "old": [40, 99]}}`.
-    given, criterion, compare, min_size
+    given, criterion, compare, min_size, shift, shift_of
         As in `[property]` of a spec.
     decision, model_output
         What the model's output means, and which output, where that is ambiguous.
@@ -175,6 +177,8 @@ def check(
         criterion=criterion,
         compare=compare,
         min_size=min_size,
+        shift=shift,
+        shift_of=shift_of,
         decision=decision,
         decision_threshold=decision_threshold,
         labels=labels,
@@ -254,7 +258,7 @@ def prepare_check(
     threshold = options.get("threshold")
     if threshold is None:
         threshold = 0.8 if kind == "ratio" else 0.1
-    stated = {key: options.get(key) for key in ("given", "criterion", "compare", "min_size")}
+    stated = {key: options.get(key) for key in ("given", "criterion", "compare", "min_size", "shift", "shift_of")}
     guarantee = {key: options.get(key) for key in ("delta", "seed", "allow_constant")}
     budget, certify = options.get("max_evaluations"), options.get("certify", False)
     requested = DraftOptions(

@@ -38,6 +38,7 @@ from fairchain.spec import (
     load_spec,
     revise,
 )
+from fairchain.spec.properties import populations_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed, seed_of
 from fairchain.spec.subgroups import subgroups_of_groups
@@ -143,18 +144,23 @@ class Case:
 
     @property
     def described_population(self) -> str:
-        """The population in one phrase, for statements."""
+        """The population in one phrase, for statements; with a shift, all populations within its factor."""
+        return self.populations()
+
+    def populations(self, decision: str | None = None) -> str:
+        """Return the same phrase as the statement about a decision needs it."""
         population = self.spec.population
         if not isinstance(population, Table):
-            return str(self.population)
+            return populations_of(self.spec, str(self.population), decision)
         assert self.rows is not None
-        return rows_phrase(
+        rows = rows_phrase(
             self.rows.count,
             population.path,
             exact=population.reading == "population",
             given=self.spec.property.given,
             dropped=self.rows.dropped,
         )
+        return populations_of(self.spec, rows, decision)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -43,6 +43,11 @@ TOO_MANY_COUNTS = (
     "outcome: outcome = ... in [property]"
 )
 
+# Which inputs a distribution shift changes, by the value of `shift_of`.
+SHIFT_OF = {"each_group": "each group by itself", "all_groups_alike": "all groups alike"}
+# What a question about shifted populations is about: FAIR speaks of every one, UNFAIR of one that need not be known.
+POPULATIONS = {"FAIR": "some population", "UNFAIR": "every population", "UNDECIDED": "the populations"}
+
 # Inputs of a network, and the part that alone differs between an input as one group and as another.
 ALONE = {"individuals": "the protected features", "texts": "the terms"}
 # For each kind of property: what is measured, what would contradict FAIR, and what would contradict UNFAIR.
@@ -109,6 +114,17 @@ def statement(
             f"with probability at least 1 - {delta:g}."
         )
     return claim + without
+
+
+def shifted_populations(which: str, factor: float, shift_of: str, assumed: str | None = None) -> str:
+    """Return the populations within a factor of the assumed one, in words.
+
+    >>> shifted_populations("every population", 2.0, "each_group")
+    'every population in which no input is more than 2 times as frequent or as rare as assumed (each group by itself)'
+    """
+    base = "assumed" if assumed is None else f"in {assumed}"
+    within = f"no input is more than {factor:g} times as frequent or as rare as {base}"
+    return f"{which} in which {within} ({SHIFT_OF[shift_of]})"
 
 
 def _without(left_out: int) -> str:
@@ -224,13 +240,17 @@ def headline(
     measured: str,
     threshold: float,
     at_threshold: bool = False,
+    shift: float | None = None,
 ) -> str:
     """Return what was measured against which threshold; every output shows this line after the verdict.
 
     >>> headline("FAIR", kind="difference", measured="0.05", threshold=0.1)
     'the largest gap is 0.05, below the threshold 0.1'
+    >>> headline("UNFAIR", kind="difference", measured="0.2", threshold=0.1, shift=2.0)
+    'the largest gap of all populations within the factor 2 is 0.2, above the threshold 0.1'
     """
-    found = f"{measure(kind, inputs)} is {measured}"
+    among = "" if shift is None else f" of all populations within the factor {shift:g}"
+    found = f"{measure(kind, inputs)}{among} is {measured}"
     if decision == "UNDECIDED":
         return f"{found}; the data do not yet show whether it is above or below the threshold {threshold:g}"
     relation = "exactly" if at_threshold else "below" if (decision == "FAIR") != (kind == "ratio") else "above"

@@ -32,6 +32,7 @@ from fairchain.spec import Difference, Group, Spec, Table, groups_of
 from fairchain.spec.conditions import predicate_of
 from fairchain.spec.seeds import derive_seed, family_seed
 from fairchain.spec.subgroups import OVERALL, Subgroup
+from fairchain.spec.validate import refuse_shift
 from fairchain.statistics.intervals import Floats, clopper_pearson
 
 Mask = NDArray[np.bool_]
@@ -249,6 +250,7 @@ def _questions(
 ) -> list[Spec]:
     """Return a question for each feature: the difference of two rates of one label."""
     question = read_question(spec, guarantee__seed=seed, guarantee__delta=delta)
+    refuse_shift(question, "a search for subgroups")
     before = question.property
     if question.text is not None or not question.model.deterministic or question.model.decision == "random":
         raise SpecError("a search for subgroups needs features and a deterministic decision; texts have no features")

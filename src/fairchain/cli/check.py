@@ -39,6 +39,8 @@ from fairchain.cli.verify import must_all_be_writable, show_result
 @shared.criterion
 @shared.compare
 @shared.min_size
+@shared.shift
+@shared.shift_of
 @click.option(
     "--threshold", type=float, help="Largest difference, or smallest ratio, that is fair.  [default: 0.1; 0.8]"
 )

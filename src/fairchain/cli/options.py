@@ -32,7 +32,7 @@ RENAMED = {
 KEYS = {
     "property": (
         *("protected", "kind", "outcome", "given", "criterion", "compare", "reference", "min_size", "threshold"),
-        "formula",
+        *("formula", "shift", "shift_of"),
     ),
     "guarantee": ("delta", "seed", "allow_constant"),
     "population": ("show_texts",),
@@ -111,6 +111,16 @@ compare = click.option(
 )
 min_size = click.option(
     "--min-size", type=float, help="Smallest group that is compared: a number of rows, or below 1 a share."
+)
+shift = click.option(
+    "--shift",
+    type=float,
+    help="Verdict over every population in which no input is more than so many times as frequent or as rare.",
+)
+shift_of = click.option(
+    "--shift-of",
+    type=click.Choice(["each_group", "all_groups_alike"]),
+    help="Whether --shift changes each group by itself, or the individuals that are shown as every group.",
 )
 max_evaluations = click.option(
     "--max-evaluations",

@@ -62,6 +62,8 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
     "--formula", help='Comparison of two probabilities: "P(hired | sex=Female) / P(hired | sex=Male) >= 0.8".'
 )
 @shared.min_size
+@shared.shift
+@shared.shift_of
 @shared.threshold
 @shared.delta
 @click.option("--epsilon", type=float, help="Estimate mode: half width of every interval.")

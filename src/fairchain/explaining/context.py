@@ -19,6 +19,7 @@ from fairchain.populations.streams import Address, unit_reals
 from fairchain.prepare import GROUPED_ROWS, Case, group_population
 from fairchain.spec import Group, Individual, Spec, Table
 from fairchain.spec.subgroups import subgroups_of_groups
+from fairchain.spec.validate import refuse_shift
 from fairchain.statements import rows_phrase
 from fairchain.tables import TableRows
 
@@ -137,6 +138,7 @@ def context_of(case: Case, witnesses: TableRows | None = None) -> EffectContext:
 
 def check_explainable(spec: Spec) -> None:
     """Raise a SpecError where there is no model, or where true labels are needed and unknown."""
+    refuse_shift(spec, "an explanation")
     if getattr(spec.population, "prediction", None) is not None:
         raise SpecError("population.prediction: recorded decisions have no model that could be explained; remove it")
     parity = getattr(spec.property, "criterion", "demographic_parity") == "demographic_parity"

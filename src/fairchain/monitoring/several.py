@@ -31,7 +31,7 @@ NEEDS_RECORDED = (
 )
 ONLY_RATES = (
     'property {question}: a monitor compares the rates of one outcome between groups; write kind = "difference" or '
-    '"ratio" with an outcome, and no given, criterion, compare, reference or min_size'
+    '"ratio" with an outcome, and no given, criterion, compare, reference, min_size or shift'
 )
 ONLY_LABELS = (
     "model.{key}: a monitor reads decisions by the names of labels, not as scores or codes; record names, and remove "
@@ -77,6 +77,7 @@ def _question(spec: Spec) -> StreamQuestion:
         or prop.outcome is None
         or prop.reference is not None
         or prop.min_size is not None
+        or prop.shift is not None
     ):
         raise SpecError(ONLY_RATES.format(question=prop))
     if spec.model.codes is not None or spec.model.decision == "score":

@@ -28,7 +28,7 @@ from fairchain.spec import Comparison, Spec, Subgroup, Table, comparison_of, loa
 from fairchain.spec.groups import Group
 from fairchain.spec.properties import kind_of, limit_of, shows_same_individual
 from fairchain.spec.seeds import family_seed
-from fairchain.spec.validate import may_count
+from fairchain.spec.validate import may_count, refuse_shift
 from fairchain.statistics import Rule
 from fairchain.statistics.forecast import MOST_ROUNDS, RUNS, RoundAnswers, RunForecast, Spread, differing, forecast_run
 from fairchain.statistics.rate_counts import decided_samples
@@ -325,6 +325,7 @@ def _of_spec(
     spec: Spec, model: Any, data: Any, pilot: int | None, *, assume: _Assumed, speed: float | None, curve: bool
 ) -> QuestionPlan:
     """Return the plan of a question."""
+    refuse_shift(spec, "a plan")
     table = isinstance(spec.population, Table)
     if table and pilot is not None:
         raise SpecError(PILOT_OF_ROWS)

@@ -157,10 +157,29 @@ def any_time_bounds(successes: int, trials: int, alpha: float) -> tuple[float, f
     return low, high
 
 
+def any_time_table(counts: NDArray[Any], trials: NDArray[Any], alpha: float) -> NDArray[np.float64]:
+    """Return (..., 3): share, lower and upper bound for every count; the same counts are computed once."""
+    known: dict[tuple[int, int], tuple[float, float, float]] = {}
+    found = np.empty((*counts.shape, 3))
+    for place in np.ndindex(counts.shape):
+        key = int(counts[place]), int(trials[place])
+        if key not in known:
+            known[key] = (key[0] / max(key[1], 1), *any_time_bounds(*key, alpha))
+        found[place] = known[key]
+    return found
+
+
 def shifted_rates(rate: Any, factor: float) -> tuple[Any, Any]:
     """Return the smallest and the largest that a rate becomes if no input is more than `factor` times as frequent."""
     low = np.maximum(rate / factor, 1 - factor * (1 - rate))
     return low, np.minimum(factor * rate, 1 - (1 - rate) / factor)
+
+
+def shifted_gap(more: Any, less: Any, factor: Any, relative: bool = False) -> Any:
+    """Return the largest gap that two rates, or two shares of rounds, can have within a factor; exact for fractions."""
+    if factor != 1:
+        more, less = min(factor * more, 1 - (1 - more) / factor), max(less / factor, 1 - factor * (1 - less))
+    return ratio_gap(more, less) if relative else more - less
 
 
 def tipping_factor(holds: Callable[[float], bool]) -> float:

@@ -33,15 +33,20 @@ def expected_claims(
 ) -> dict[str, Any]:
     """Return everything that the counts, and the labels seen, allow to be said, under the names of a certificate."""
     rule, spec, comparison = replay.question, case.spec, case.comparison
-    population = str(case.population)
+    population = case.described_population
     estimate, low, high = _gap_numbers(replay)
     decision = replay.decision
     if rule.epsilon is not None:
         decision = "FAIR" if high <= rule.threshold else "UNFAIR" if low > rule.threshold else "UNDECIDED"
     known = rule.epsilon is not None and reached(replay, rule.epsilon)
     gap = (1 - estimate, 1 - high, 1 - low) if rule.relative else (estimate, low, high)
-    evidence = arithmetic.log_evidence(replay.cells(), rule.threshold, "below", rule.relative, rule.share)
-    violators = np.argwhere((evidence >= _union_bar(replay)) & rule.compared)
+    if rule.shift > 1:
+        shifted = replay.shifted_gaps()
+        violators = np.argwhere(rule.compared)[shifted[:, 1] > rule.threshold]
+        widest = tuple(np.argwhere(rule.compared)[shifted[:, 0].argmax()].tolist())
+    else:
+        evidence = arithmetic.log_evidence(replay.cells(), rule.threshold, "below", rule.relative, rule.share)
+        violators, widest = np.argwhere((evidence >= _union_bar(replay)) & rule.compared), replay.widest()
     trials, numbers = np.diag(replay.joint), _group_numbers(replay)
     each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
     alike = each_group
@@ -53,7 +58,7 @@ def expected_claims(
         labels,
         tipping=(each_group, alike),
         engine="sampling",
-        gap=gap_claim(spec, comparison, gap, replay.widest()),
+        gap=gap_claim(spec, comparison, gap, widest),
         delta=rule.delta,
         epsilon=rule.epsilon,
         groups=group_claims(spec, comparison, numbers, trials.tolist(), gap),
@@ -79,7 +84,7 @@ def expected_claims(
             decision,
             threshold=spec.property.threshold,
             delta=rule.delta,
-            population=population,
+            population=case.populations(decision),
             sound=True,
             within=rule.epsilon if known else None,
             kind=kind_of(spec),
@@ -97,7 +102,7 @@ def tipping_of_rates(
 
     `numbers` are the rates by (outcome, subgroup); of individual discrimination the gap is the one rate.
     """
-    if decision == "UNDECIDED":
+    if decision == "UNDECIDED" or spec.property.shift is not None:
         return None
     limit = float(limit_of(spec))
     scale, margin = (1 - limit, 0.0) if comparison.measure == "ratio" else (1.0, limit)
@@ -167,7 +172,7 @@ def common_claims(
 
     `tipping` are the factors of distribution shift, for each group by itself and for all groups alike.
     """
-    names = spec.model.labels
+    names, prop = spec.model.labels, spec.property
     constant = names[labels[0]] if len(labels) == 1 and labels[0] < len(names) else None
     each_group, alike = tipping
     shift = {"each_group": each_group, "all_groups_alike": alike}
@@ -181,6 +186,7 @@ def common_claims(
         "property": str(spec.property),
         "sound": True,
         "tipping": None if each_group is None or constant is not None else shift,
+        "shift": None if prop.shift is None else {"factor": prop.shift, "of": prop.shift_of},
         **others,
     }
 
@@ -302,6 +308,11 @@ def reached(replay: Replay, epsilon: float) -> bool:
 def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     """Return the largest gap and its bounds: from all pairs together in estimate mode, else from leaders and pairs."""
     question = replay.question
+    if question.shift > 1:
+        # Where every pair is compared both ways round the largest gap is at least 0.
+        none = arithmetic.least_gap(question.compared, question.relative) or 0.0
+        first, least, most = (max(none, float(each)) for each in replay.shifted_gaps().max(axis=0))
+        return first, least, most
     plus, zero, minus = (table.astype(float) for table in replay.cells())
     off = question.compared
     counts = plus[off], zero[off], minus[off]

@@ -28,13 +28,13 @@ from fairchain.rechecking.arithmetic import (
     crossing,
     exact_bounds,
     least_gap,
-    ratio_gap,
     ratio_of,
+    shifted_gap,
 )
 from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim, tipping_of_rates
 from fairchain.spec import Comparison, Group, Spec, Table, Texts, comparison_of, groups_of
 from fairchain.spec.conditions import predicate_of
-from fairchain.spec.properties import kind_of, limit_of
+from fairchain.spec.properties import factor_of, kind_of, limit_of, populations_of
 from fairchain.spec.seeds import derive_seed
 from fairchain.statements import exact_statement, rows_phrase, rows_scope, statement
 from fairchain.tables import TableRows
@@ -342,12 +342,12 @@ def expected_row_claims(
     assert isinstance(population, Table | Texts)
     exact = _whole(spec)
     delta = 0.0 if exact else spec.guarantee.delta
-    gaps, limit = _Gaps(count, delta), limit_of(spec)
+    gaps, limit = _Gaps(count, delta, factor_of(spec)), limit_of(spec)
     decision, gap, pair = gaps.decision(limit), gaps.largest(), gaps.widest()
     if kind == "ratio":
         outcome, more, less = pair
         rates = float(count.rate(outcome, less)), float(count.rate(outcome, more))
-        ratio = float(ratio_of(rates[1], rates[0]))
+        ratio = float(ratio_of(rates[1], rates[0])) if spec.property.shift is None else 1 - gap[0]
         gap = (ratio, 1 - gap[2], 1 - gap[1]) if delta else (ratio, ratio, ratio)
     phrase = phrase or rows_phrase(
         len(rows.values), population.path, exact=exact, given=spec.property.given, dropped=rows.dropped
@@ -355,7 +355,7 @@ def expected_row_claims(
     recorded = population.prediction if isinstance(population, Table) else None
     words: dict[str, Any] = {
         "threshold": spec.property.threshold,
-        "population": phrase,
+        "population": populations_of(spec, phrase, None if exact else decision),
         "left_out": len(count.left_out),
     }
     if exact:
@@ -394,7 +394,7 @@ def expected_row_claims(
         rule="exact" if exact else "fixed sample",
         model_sha256=network,
         table_sha256=rows.sha256,
-        population=phrase,
+        population=populations_of(spec, phrase),
         statement=sentence,
         scope=rows_scope(network, rows.sha256, exact=exact, recorded=recorded, inputs=spec.inputs),
     )
@@ -403,7 +403,8 @@ def expected_row_claims(
 class _Gaps:
     """Gaps of all pairs that are compared, with their bounds; everything is a plain number by (outcome, i, j)."""
 
-    def __init__(self, count: RowCount, delta: float) -> None:
+    def __init__(self, count: RowCount, delta: float, factor: Fraction | None = None) -> None:
+        self._factor = factor or Fraction(1)
         self._pairs = [(int(o), int(i), int(j)) for o, i, j in np.argwhere(count.comparison.compared)]
         self._relative = count.comparison.measure == "ratio"
         self._floor = least_gap(count.comparison.compared, self._relative) or 0.0
@@ -417,6 +418,11 @@ class _Gaps:
                 low, high = exact_bounds(count.successes[0][0], count.trials[0], delta)
                 self.above = {(0, 0, 1): high, (0, 1, 0): -low}
                 self.below = {(0, 0, 1): low, (0, 1, 0): -high}
+                return
+            if factor is not None:
+                known = _together(count, delta)
+                self.above = {(o, i, j): self._gap(known[o, i][1], known[o, j][0]) for o, i, j in self._pairs}
+                self.below = {(o, i, j): self._gap(known[o, i][0], known[o, j][1]) for o, i, j in self._pairs}
                 return
             if count.comparison.disjoint:
                 self._from_both(count)
@@ -447,9 +453,9 @@ class _Gaps:
         return np.array([1 - b / a if a > 0 else at_zero for a, b in zip(more, less, strict=True)])
 
     def _gap(self, more: Any, less: Any) -> Any:
-        if not self._relative:
-            return more - less
-        return ratio_gap(more, less)
+        # Bounds of a sample are floating numbers, rates as counted are fractions.
+        factor = self._factor if isinstance(more, Fraction) else float(self._factor)
+        return shifted_gap(more, less, factor, self._relative)
 
     def largest(self) -> tuple[float, float, float]:
         estimate = max(self._floor, float(max(self.exact.values())))

@@ -35,10 +35,13 @@ def smallest_forgery(batches: Sequence[BatchEvidence], question: ReplayedRule, v
     """Return how many chunks a verdict rests on: without so many, the others alone hold no evidence for it.
 
     It is a lower bound, at least 1; None where there is no verdict. For FAIR it is the least over all pairs, since
-    FAIR needs them all. For UNFAIR it is that of the leaders, or in estimate mode of the pair that needs most.
+    FAIR needs them all. For UNFAIR it is that of the leaders, or in estimate mode of the pair that needs most. Of a
+    verdict about shifted populations it is 1.
     """
     if verdict not in ("FAIR", "UNFAIR"):
         return None
+    if question.shift > 1:
+        return 1
     side: Side = "above" if verdict == "FAIR" else "below"
     if side == "below" and question.epsilon is None:
         return max(1, int(_needed(_leaders(batches, question), question, side)[0]))

@@ -23,11 +23,11 @@ from fairchain.models.tiles import of_possible
 from fairchain.number_format import close_to, with_interval
 from fairchain.populations.finite import Factor
 from fairchain.prepare import Case
-from fairchain.rechecking.arithmetic import least_gap, ratio_gap, ratio_of
+from fairchain.rechecking.arithmetic import least_gap, ratio_of, shifted_gap
 from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim, tipping_of_rates
 from fairchain.rechecking.expected_rows import changing_words
 from fairchain.rechecking.rerun import Repetition
-from fairchain.spec.properties import kind_of, limit_of
+from fairchain.spec.properties import factor_of, kind_of, limit_of
 from fairchain.spec.seeds import meaning_of
 from fairchain.statements import enumeration_scope, enumeration_statement
 
@@ -240,6 +240,7 @@ class _Rates:
 
     def __init__(self, evidence: EnumerationEvidence, inputs: InputSpace, case: Case) -> None:
         self._comparison, self._inputs = case.comparison, inputs
+        self._factor = factor_of(case.spec) or Fraction(1)
         self._sums = [
             [[sum(column) for column in zip(*owns, strict=True)] for owns in zip(*parts, strict=True)]
             for parts in zip(*([_whole(segment) for segment in evidence.segments]), strict=True)
@@ -280,10 +281,8 @@ class _Rates:
         return sorted((low, Fraction(sum(got), seen) if seen else (low + high) / 2, high))[1], low, high
 
     def gap(self, more: Fraction, less: Fraction) -> Fraction:
-        """Return how far one rate is behind another."""
-        if self._comparison.measure == "difference":
-            return more - less
-        return Fraction(ratio_gap(more, less))
+        """Return how far one rate is behind another, at most where they may shift."""
+        return Fraction(shifted_gap(more, less, self._factor, self._comparison.measure == "ratio"))
 
     def largest(self) -> tuple[Bounds, tuple[int, int, int]]:
         """Return estimate and bounds of the largest gap, and the pair with the largest estimate."""
@@ -318,7 +317,8 @@ def expected_enumeration_claims(
     if kind == "ratio":
         outcome, i, j = pair
         more, less = rates.rates[outcome, i][0], rates.rates[outcome, j][0]
-        ratio = float(ratio_of(more, less)) if low == high else 1 - gap[0]
+        exact = low == high and spec.property.shift is None
+        ratio = float(ratio_of(more, less)) if exact else 1 - gap[0]
         gap = (ratio, ratio, ratio) if low == high else (ratio, 1 - gap[2], 1 - gap[1])
     trials = [sum(each) for each in zip(*(segment.inputs for segment in evidence.segments), strict=True)]
     of_subgroups = [sum(trials[part] for part in mean) for mean in inputs.means]

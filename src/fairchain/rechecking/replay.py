@@ -43,6 +43,9 @@ class ReplayedRule:
     compared: NDArray[np.bool_]
     relative: bool = False
     share: bool = False
+    # A verdict about all populations within this factor; 1 for the assumed one alone.
+    shift: float = 1.0
+    alike: bool = False
 
     @classmethod
     def of(cls, case: Case) -> ReplayedRule:
@@ -59,6 +62,8 @@ class ReplayedRule:
             compared=np.array([[[False, True], [False, False]]]) if share else comparison.compared,
             relative=comparison.measure == "ratio",
             share=share,
+            shift=case.spec.property.shift or 1.0,
+            alike=getattr(case.spec.property, "shift_of", "") == "all_groups_alike",
         )
 
     @property
@@ -165,11 +170,39 @@ class Replay:
         q = self.question
         if self.decision != "UNDECIDED" or q.paper or q.epsilon is not None:
             return
+        if q.shift > 1:
+            _, low, high = self.shifted_gaps().max(axis=0)
+            self.decision = "FAIR" if high < q.threshold else "UNFAIR" if low > q.threshold else "UNDECIDED"
+            return
         self.cleared |= arithmetic.log_evidence(self.cells(), q.threshold, "above", q.relative, q.share) >= q.bar
         if arithmetic.log_evidence(self.lead_cells(), q.threshold, "below", q.relative, q.share)[0] >= q.bar:
             self.decision = "UNFAIR"
         elif self.cleared.all():
             self.decision = "FAIR"
+
+    def shifted_gaps(self) -> NDArray[np.float64]:
+        """Return (compared pairs, 3): the largest gap of each within the factor, with bounds that hold together.
+
+        They follow from bounds of the rates of each group or, where all groups shift alike, of the shares of rounds in
+        which only one of two groups gets the outcome.
+        """
+        q = self.question
+        pairs = np.argwhere(q.compared).tolist()
+        if q.alike:
+            used = q.compared | q.compared.transpose(0, 2, 1)
+            joint = np.broadcast_to(self.joint, self.only.shape)
+            known = arithmetic.any_time_table(self.only, joint, q.delta / int(used.sum()))
+            ends = [(known[o, i, j], known[o, j, i]) for o, i, j in pairs]
+        else:
+            trials = np.broadcast_to(np.diag(self.joint), self.successes.shape)
+            known = arithmetic.any_time_table(self.successes, trials, q.delta / self.successes.size)
+            ends = [(known[o, i], known[o, j]) for o, i, j in pairs]
+        return np.array(
+            [
+                [arithmetic.shifted_gap(one[a], other[b], q.shift, q.relative) for a, b in ((0, 0), (1, 2), (2, 1))]
+                for one, other in ends
+            ]
+        )
 
     def _check_choices(self, number: int, batch: BatchEvidence, last: bool) -> None:
         if self.decision != "UNDECIDED":
@@ -206,9 +239,9 @@ class Replay:
         q = self.question
         all_groups = list(range(q.groups))
         least = max(16 if q.share or self.rounds < 32 else 32, min(q.groups * q.groups * q.outcomes // 64, 2048))
-        if q.epsilon is not None:
+        if q.epsilon is not None or q.shift > 1:
             rounds = _whole_shares(max(least, self.rounds // 8))
-            if not self.known:
+            if not self.known and q.epsilon is not None:
                 rounds = min(max(rounds, 64), self.wanted - self.try_rounds)
             return NextBatch(None, all_groups, rounds, frozenset([rounds]))
         if not self.rounds:

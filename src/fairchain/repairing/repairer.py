@@ -47,6 +47,7 @@ from fairchain.repairing.search import (
 )
 from fairchain.spec import Individual, Spec, Table
 from fairchain.spec.properties import limit_of
+from fairchain.spec.validate import refuse_shift
 from fairchain.statements import NO_BOUNDS_CERTIFICATE, NO_CERTIFICATE
 from fairchain.statistics import Decision
 from fairchain.tables import encode_rows, read_table
@@ -283,6 +284,7 @@ def _sides(case: Case, held_out: Any) -> Sides:
 
 def check_repairable(spec: Spec) -> None:
     """Raise a SpecError for a question that cannot be searched on and judged on."""
+    refuse_shift(spec, "a repair")
     table = spec.population if isinstance(spec.population, Table) else None
     if table is not None and table.prediction is not None:
         raise SpecError(RECORDED_DECISIONS)

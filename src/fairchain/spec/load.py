@@ -58,6 +58,8 @@ ADVICE = {
     "property.criterion": 'write "demographic_parity", "equal_opportunity" or "equalized_odds"',
     "property.compare": 'write "groups", "overall" or "average"',
     "property.min_size": "write a number of rows, or a share below 1, for example min_size = 30",
+    "property.shift": "write a factor above 1 and at most 1000, for example shift = 2.0",
+    "property.shift_of": 'write "each_group" or "all_groups_alike"',
     "property.protected": 'name at least one feature, for example protected = ["sex"]',
     "feature": "describe every network input in a [[feature]] of its own",
     "feature.kind": 'write "integer", "real", "category" or "text"',
@@ -250,7 +252,7 @@ def revise(spec: Spec, **changes: Any) -> Spec:
     if kind is not None:
         # What another kind of property does not have is dropped, if it says nothing.
         known = {field.encode_name for field in msgspec.structs.fields(_by_kind(schema.Property, kind))}
-        plain = {"criterion": "demographic_parity", "compare": "groups"}
+        plain = {"criterion": "demographic_parity", "compare": "groups", "shift_of": "each_group"}
         data["property"] = {k: v for k, v in data["property"].items() if k in known or v != plain.get(k)}
         if kind == schema.ProbabilityFormula.__struct_config__.tag:
             # A formula says everything by itself.

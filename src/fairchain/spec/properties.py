@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from fairchain.spec.schema import Individual, Marginals, ProbabilityFormula, Ratio, Spec, Texts, Uniform
 from fairchain.spec.subgroups import Comparison
+from fairchain.statements import POPULATIONS, shifted_populations
 
 
 def kind_of(spec: Spec) -> str:
@@ -34,6 +35,23 @@ def shows_same_individual(spec: Spec) -> bool:
     population = spec.population
     swapped = isinstance(population, Texts) and population.reading == "swapped"
     return spec.property.compare != "average" and (swapped or isinstance(population, Uniform | Marginals))
+
+
+def populations_of(spec: Spec, assumed: str, decision: str | None = None) -> str:
+    """Return what a statement is about: the assumed population, or all that are within the factor of `shift`.
+
+    With a decision, return it as the sentence needs it that says what would contradict the decision.
+    """
+    prop = spec.property
+    if prop.shift is None:
+        return assumed
+    which = "all populations" if decision is None else POPULATIONS[decision]
+    return shifted_populations(which, prop.shift, prop.shift_of, assumed)
+
+
+def factor_of(spec: Spec) -> Fraction | None:
+    """Return the factor of the populations that a verdict is about, decimals exact; None for the assumed one alone."""
+    return None if spec.property.shift is None else Fraction(repr(spec.property.shift))
 
 
 def in_own_unit(spec: Spec, gap: tuple[float, float, float], ratio: float | None = None) -> tuple[float, float, float]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from fairchain.statements import shifted_populations
+
 if TYPE_CHECKING:
     from fairchain.spec.formulas import Shape
 
@@ -374,6 +376,20 @@ class _Rates(_Property, frozen=True, kw_only=True):
         ),
     ] = None
 
+    shift: Annotated[
+        Annotated[float, Meta(gt=1, le=1000)] | None,
+        doc(
+            "A verdict over every population in which no input is more than so many times as frequent, or as rare, as "
+            "assumed: shift = 2.0; without it, over the assumed population alone."
+        ),
+    ] = None
+    shift_of: Annotated[
+        Literal["each_group", "all_groups_alike"],
+        doc(
+            "What shift changes: the inputs of each group by itself, or the individuals that are shown as every group."
+        ),
+    ] = "each_group"
+
     def _formula(self, relation: str) -> str:
         group, label = " & ".join(self.protected), self.outcome or "l"
         given = f", {self.given}" if self.given else ""
@@ -392,7 +408,10 @@ class _Rates(_Property, frozen=True, kw_only=True):
             one, other, quantified = f"mean over i of {one}", overall, []
         quantified = ["l"] * (self.outcome is None) + ["t"] * (self.criterion == "equalized_odds") + quantified
         scope = f"for all {', '.join(quantified)}: " if quantified else ""
-        return scope + relation.format(one=one, other=other)
+        shifted = (
+            "" if self.shift is None else f", for {shifted_populations('every population', self.shift, self.shift_of)}"
+        )
+        return scope + relation.format(one=one, other=other) + shifted
 
 
 class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_only=True):
@@ -424,6 +443,8 @@ class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_
     """The share of individuals whose decision changes with the protected features alone stays within the threshold."""
 
     threshold: Annotated[Fraction, doc("The largest share of individuals that still counts as fair.")]
+    # What other properties state in a key of their own.
+    shift = None
 
     def __str__(self) -> str:
         """Return the property as a formula."""
@@ -443,6 +464,7 @@ class ProbabilityFormula(_Strict, tag_field="kind", tag="formula", frozen=True, 
     given = None
     min_size = None
     depth = None
+    shift = None
 
     @builtins.property
     def outcome(self) -> str:

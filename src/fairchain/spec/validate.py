@@ -9,6 +9,7 @@ from itertools import pairwise
 from fairchain.errors import SpecError
 from fairchain.messages import near, unknown
 from fairchain.spec.groups import check_groups, groups_of, reference_group
+from fairchain.spec.properties import shows_same_individual
 from fairchain.spec.schema import (
     BayesNetwork,
     CategoryFeature,
@@ -45,6 +46,11 @@ MIN_SIZE_OF_INDIVIDUAL = (
     'property.min_size: kind = "individual" shows every row of a sample as each group, so sizes in these rows must not '
     "choose the groups; remove min_size, and name the groups to compare in groups of the [[feature]]"
 )
+SHIFT_OF_WITHOUT_SHIFT = (
+    "property.shift_of: says what changes within the factor of shift; state the factor: shift = 2.0"
+)
+SHIFT_REFUSED = "property.shift: {why}; leave shift out, and see the verdict's tipping factor"
+ONLY_ASSUMED = "property.shift: {what} is about the assumed population alone; leave shift out, or use verify or check"
 
 
 def check(spec: Spec) -> None:
@@ -60,6 +66,7 @@ def check(spec: Spec) -> None:
     _check_property(spec)
     _check_population(spec)
     _check_guarantee(spec)
+    _check_shift(spec)
     for feature in spec.features:
         check_groups(feature)
     reference_group(spec, groups_of(spec))
@@ -222,6 +229,40 @@ def _check_property(spec: Spec) -> None:
                 "property.reference: no group may be worse off than the reference, so the favourable label must be "
                 f'known; name it: outcome = "{spec.model.labels[-1]}"'
             )
+
+
+def _check_shift(spec: Spec) -> None:
+    """Check whether the verdict may be about all populations within a factor."""
+    prop, guarantee = spec.property, spec.guarantee
+    if not isinstance(prop, Difference | Ratio) or (prop.shift is None and prop.shift_of == "each_group"):
+        return
+    if prop.shift is None:
+        raise SpecError(SHIFT_OF_WITHOUT_SHIFT)
+    alike, why = prop.shift_of == "all_groups_alike", ""
+    if prop.criterion != "demographic_parity":
+        why = f'criterion = "{prop.criterion}" compares parts of groups, which do not shift by themselves'
+    elif prop.compare != "groups":
+        why = f'compare = "{prop.compare}" compares groups with a population that they belong to'
+    elif spec.model.decision == "random" or not spec.model.deterministic:
+        why = "needs decisions that follow from the input"
+    elif guarantee.epsilon is not None or guarantee.rule == "paper":
+        why = "needs a verdict with a guarantee, neither estimate mode (epsilon) nor the rule of the paper"
+    elif guarantee.engine == "bounds":
+        why = 'engine = "bounds" does not know it'
+    elif alike and isinstance(prop, Ratio):
+        why = 'shift_of = "all_groups_alike" is about differences'
+    elif alike and not shows_same_individual(spec):
+        why = 'shift_of = "all_groups_alike" needs inputs that are shown as every group (uniform, marginals, no given)'
+    elif alike and guarantee.engine not in ("auto", "sampling"):
+        why = 'shift_of = "all_groups_alike" needs engine = "sampling"'
+    if why:
+        raise SpecError(SHIFT_REFUSED.format(why=why))
+
+
+def refuse_shift(spec: Spec, what: str) -> None:
+    """Raise a SpecError if a question is about shifted populations, and its answer would not be."""
+    if spec.property.shift is not None:
+        raise SpecError(ONLY_ASSUMED.format(what=what))
 
 
 def _check_population(spec: Spec) -> None:

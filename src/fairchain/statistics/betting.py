@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, log_wealth, reaches, rounds_to_go
-from fairchain.statistics.intervals import largest_above, lower_bounds, probability_any_time
+from fairchain.statistics.intervals import largest_above, lower_bounds
 from fairchain.statistics.payoff import DIFFERENCE, Payoff
 from fairchain.statistics.rules import (
     GROWTH,
@@ -176,10 +176,7 @@ class BettingRule(TallyCounts):
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Return bounds that hold together, at all times, with probability 1 - delta."""
-        alpha = self._delta / (self._groups * self._outcomes)
-        successes = self.tally.successes
-        trials = np.broadcast_to(self.tally.trials, successes.shape)
-        return probability_any_time(successes, trials, alpha)
+        return self.rate_bounds(self._delta)
 
     def violators(self) -> list[Leader]:
         """Return pairs that are each, and all together at delta, known to be above the threshold (union over pairs)."""

@@ -19,6 +19,7 @@ from fairchain.statistics.intervals import Floats
 from fairchain.statistics.payoff import MOST_RATIO, payoff_of
 from fairchain.statistics.rate_counts import relative_gap, reported_ratio
 from fairchain.statistics.rules import Decision, Leader
+from fairchain.statistics.shift import least_of, most_of
 from fairchain.statistics.tally import Counts
 
 # Rounding of a floating gap is far below this: gaps that are nearer to each other are compared as fractions.
@@ -82,9 +83,12 @@ class EnumeratedRates:
         The largest fair gap, as a fraction: a difference, or for a ratio what is missing to 1.
     trials
         (subgroups,): inputs of each that were evaluated.
+    factor
+        Gaps are the largest over all populations within this factor, each subgroup by itself.
     """
 
     sound = True
+    delta = 0.0
 
     def __init__(
         self,
@@ -94,6 +98,7 @@ class EnumeratedRates:
         measure: str,
         limit: Fraction,
         trials: Counts,
+        factor: Fraction = Fraction(1),
     ) -> None:
         self._compared, self._measure, self._limit, self.trials = compared, measure, limit, trials
         # Estimates, lower and upper bounds: (outcomes, subgroups) each.
@@ -102,10 +107,17 @@ class EnumeratedRates:
             of_parts = [part.rate(outcome) for part in parts]
             for side, rates in enumerate(self._rates):
                 rates.append([_mean([of_parts[part][side] for part in mean]) for mean in means])
-        estimates, low, high = self._rates
-        self._most = self._largest(high, low)[0]
-        self._least = self._largest(low, high)[0]
-        self._estimate, self._widest = self._largest(estimates, estimates)
+        # The largest and the smallest that each of them can become within the factor.
+        self._raised, self._lowered = (
+            [[[shifted(rate, factor) for rate in row] for row in rates] for rates in self._rates]
+            if factor != 1
+            else self._rates
+            for shifted in (most_of, least_of)
+        )
+        (estimates, low, high), (least_estimates, least, most) = self._raised, self._lowered
+        self._most = self._largest(high, least)[0]
+        self._least = self._largest(low, most)[0]
+        self._estimate, self._widest = self._largest(estimates, least_estimates)
 
     def _largest(self, more: Fractions, less: Fractions) -> tuple[Fraction, Leader]:
         """Return the largest gap of a compared pair, at least the least there is, and the pair; the first of equals."""
@@ -148,7 +160,7 @@ class EnumeratedRates:
     def ratio(self) -> float:
         """Return the smaller rate of the widest pair over the larger; 1 where no input has the outcome."""
         i, j, outcome = self._widest
-        more, less = self._rates[0][outcome][i], self._rates[0][outcome][j]
+        more, less = self._raised[0][outcome][i], self._lowered[0][outcome][j]
         return reported_ratio(more, less)
 
     def probabilities(self) -> tuple[Floats, Floats]:
@@ -167,7 +179,7 @@ class EnumeratedRates:
 
     def violators(self) -> list[Leader]:
         """Return the pairs whose gap is above the limit for sure."""
-        _, low, high = self._rates
+        low, high = self._raised[1], self._lowered[2]
         near = self._near(low, high, above=float(self._limit))
         return [(i, j, o) for i, j, o in near if _gap(low[o][i], high[o][j], self._measure) > self._limit]
 

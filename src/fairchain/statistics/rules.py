@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.statistics.intervals import Floats
+from fairchain.statistics.intervals import Floats, probability_any_time
 from fairchain.statistics.tally import Counts, Tally
 
 Leader = tuple[int, int, int]
@@ -122,6 +122,12 @@ class TallyCounts:
     def rates(self) -> Floats:
         """Return the estimates that belong to `probabilities`."""
         return self.tally.rates
+
+    def rate_bounds(self, delta: float) -> tuple[Floats, Floats]:
+        """Return bounds of all rates that hold together, at all times, with probability 1 - delta."""
+        successes = self.tally.successes
+        trials = np.broadcast_to(self.tally.trials, successes.shape)
+        return probability_any_time(successes, trials, delta / successes.size)
 
 
 def every_pair(groups: int, outcomes: int) -> NDArray[np.bool_]:

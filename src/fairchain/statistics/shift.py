@@ -7,6 +7,8 @@ the verdict is known to hold for every population within G.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -28,6 +30,16 @@ def least_rate(rate: ArrayLike, factor: float) -> Floats:
     """Return the smallest rate that a rate can become within a factor."""
     rate = np.asarray(rate, float)
     return np.asarray(np.maximum(rate / factor, 1 - factor * (1 - rate)))
+
+
+def most_of(rate: Fraction, factor: Fraction) -> Fraction:
+    """Return `most_rate` of an exact rate."""
+    return min(factor * rate, 1 - (1 - rate) / factor)
+
+
+def least_of(rate: Fraction, factor: Fraction) -> Fraction:
+    """Return `least_rate` of an exact rate."""
+    return max(rate / factor, 1 - factor * (1 - rate))
 
 
 def factor_of_rates(

@@ -76,7 +76,8 @@ def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = N
         from fairchain.verification.bounding import BoundingEngine
 
         return BoundingEngine()
-    if guarantee.engine == "sampling" or guarantee.rule == "paper":
+    alike = case.spec.property.shift is not None and case.spec.property.shift_of == "all_groups_alike"
+    if guarantee.engine == "sampling" or guarantee.rule == "paper" or alike:
         return SamplingEngine(checkpoint=checkpoint)
     fewest = fewest_evaluations(case.spec)
     if fewest > MOST_SPEED * guarantee.budget.seconds:
@@ -87,7 +88,12 @@ def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = N
 def _few_axes(spec: Spec) -> bool:
     """Return whether branch and bound may prove an answer: few features beside the protected ones, all independent."""
     drawn = [feature for feature in spec.features if feature.model_input and feature.name not in spec.protected]
-    return not no_bounds(spec) and spec.guarantee.epsilon is None and len(drawn) <= MOST_AXES
+    return (
+        not no_bounds(spec)
+        and spec.property.shift is None
+        and spec.guarantee.epsilon is None
+        and len(drawn) <= MOST_AXES
+    )
 
 
 def fewest_evaluations(spec: Spec) -> float:

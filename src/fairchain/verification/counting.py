@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from threading import Event
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,16 +30,19 @@ from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations.streams import decision_words
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Group, Subgroup, Table, Texts
-from fairchain.spec.properties import limit_of
+from fairchain.spec.properties import factor_of, limit_of
 from fairchain.spec.seeds import derive_seed
-from fairchain.statistics import Decision
+from fairchain.statistics import Decision, Inference
+from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
 from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts
+from fairchain.statistics.shifted import ShiftedRows
 from fairchain.statistics.unseen_rows import UnseenRowsAnswer
 from fairchain.tables import TableRows
 from fairchain.verification.answers import Answer, answer_from
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import Witness
 from fairchain.verification.sampler import labels_in
+from fairchain.verification.sampling import shift_question
 from fairchain.verification.witnesses import changed_rows, changed_texts
 
 if TYPE_CHECKING:
@@ -155,7 +159,7 @@ def _shown(case: Case) -> list[Group | None]:
     return list({None if part is None else part.name: part for part in parts}.values())
 
 
-def _witnesses(case: Case, found: RowCounts, inference: RowsAnswer) -> tuple[Witness, ...]:
+def _witnesses(case: Case, found: RowCounts, inference: Inference) -> tuple[Witness, ...]:
     """Return a few rows, or exchanged texts, whose decision changes with the protected features alone."""
     comparison, rows = case.comparison, case.rows
     assert rows is not None
@@ -177,8 +181,28 @@ def _witnesses(case: Case, found: RowCounts, inference: RowsAnswer) -> tuple[Wit
     return changed_texts(case, [shown[place] for place in pair], found.rows, found.labels[list(pair)])
 
 
-def _inference(case: Case, found: RowCounts, stopped: str) -> RowsAnswer:
-    """Return the statistics of the counts.
+def _inference(case: Case, found: RowCounts, stopped: str) -> RowsAnswer | EnumeratedRates | ShiftedRows:
+    """Return the statistics of the counts; with a shift, about all populations within its factor."""
+    spec, question = case.spec, shift_question(case.spec, case.comparison)
+    if question is None:
+        return _of_the_rows(case, found, stopped)
+    if stopped or not _exact(case):
+        return ShiftedRows(_of_the_rows(case, found, stopped), question)
+    counts, alone = found.counts, [[column] for column in range(len(found.counts.trials))]
+    parts = [
+        PartMasses(
+            tuple(WeightRange(int(got), int(got)) for got in successes),
+            tuple(WeightRange(int(trials - got), int(trials - got)) for got in successes),
+            0,
+        )
+        for trials, successes in zip(counts.trials, counts.successes.T, strict=True)
+    ]
+    common = (case.comparison.compared, case.comparison.measure, limit_of(spec), counts.trials)
+    return EnumeratedRates(parts, alone, *common, factor_of(spec) or Fraction(1))
+
+
+def _of_the_rows(case: Case, found: RowCounts, stopped: str) -> RowsAnswer:
+    """Return the statistics of the counts about the population itself.
 
     A budget is fixed before any decision is seen: then the rows that were seen are a smaller sample, or a random part
     of the population. Whoever interrupts a run may have seen decisions: then bounds must hold at every time, or

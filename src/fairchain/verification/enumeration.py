@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from dataclasses import replace as replace_field
+from fractions import Fraction
 from functools import partial
 from importlib.metadata import version
 from math import prod
@@ -38,7 +39,7 @@ from fairchain.models.onnx.decision import WORDS, words_that_change
 from fairchain.models.tiles import Tile
 from fairchain.prepare import Case
 from fairchain.spec.conditions import predicate_of
-from fairchain.spec.properties import in_own_unit, limit_of
+from fairchain.spec.properties import factor_of, in_own_unit, limit_of
 from fairchain.spec.seeds import meaning_of
 from fairchain.statistics import Decision, Interval
 from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
@@ -407,8 +408,9 @@ class _Run:
         trials = np.array([sum(self._trials[part] for part in mean) for mean in self._inputs.means], np.int64)
         if comparison.individual:
             trials[:] = self._trials[0]
-        limit = limit_of(self._case.spec)
-        return EnumeratedRates(parts, self._inputs.means, comparison.compared, comparison.measure, limit, trials)
+        limit, factor = limit_of(self._case.spec), factor_of(self._case.spec) or Fraction(1)
+        compared, measure = comparison.compared, comparison.measure
+        return EnumeratedRates(parts, self._inputs.means, compared, measure, limit, trials, factor)
 
     def answer(self, enumerator: Enumerator, stopped: str) -> Answer:
         """Return the answer from all segments."""

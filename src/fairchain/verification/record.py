@@ -94,6 +94,16 @@ class Tipping(Record, frozen=True):
     all_groups_alike: float | None
 
 
+class Shift(Record, frozen=True):
+    """The populations that a verdict is about: those within a factor of the assumed one, each group by itself or alike.
+
+    A population is within the factor if no input is more than so many times as frequent, or as rare, as assumed.
+    """
+
+    factor: float
+    of: Literal["each_group", "all_groups_alike"]
+
+
 class FreeRegion(Record, frozen=True):
     """A box of inputs that all groups get the same label for: the range of each number, the values of each category."""
 
@@ -140,6 +150,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
     assumptions: tuple[str, ...] = ()
     unseen: int = 0
     tipping: Tipping | None = None
+    shift: Shift | None = None
     decision_rounds: int = 0
     decision_evaluations: int = 0
 
@@ -172,6 +183,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
             at_threshold=self.delta == 0
             and self.decision == "FAIR"
             and abs(self.gap.estimate - self.threshold) < 1e-12,
+            shift=None if self.shift is None else self.shift.factor,
         )
         if self.verdict == CONSTANT and self.constant is not None:
             return constant_headline(self.constant, told)

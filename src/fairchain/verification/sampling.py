@@ -32,6 +32,8 @@ from fairchain.statistics import (
     Interval,
     PaperRule,
     Rule,
+    ShiftQuestion,
+    ShiftRule,
     Tally,
     payoff_of,
 )
@@ -137,7 +139,18 @@ def rule_for(spec: Spec, comparison: Comparison) -> Rule:
     if guarantee.epsilon is not None:
         compared = comparison.compared
         return EstimateRule(groups, outcomes, limit, guarantee.delta, guarantee.epsilon, compared=compared)
+    if (question := shift_question(spec, comparison)) is not None:
+        return ShiftRule(question, guarantee.delta)
     return betting_rule(comparison, limit, guarantee.delta)
+
+
+def shift_question(spec: Spec, comparison: Comparison) -> ShiftQuestion | None:
+    """Return what is asked about the populations within a factor; None for the assumed one alone."""
+    prop = spec.property
+    if prop.shift is None:
+        return None
+    alike = prop.shift_of == "all_groups_alike"
+    return ShiftQuestion(prop.shift, alike, comparison.compared, comparison.measure, float(limit_of(spec)))
 
 
 def betting_rule(comparison: Comparison, limit: float, delta: float) -> BettingRule:

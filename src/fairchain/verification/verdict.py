@@ -44,6 +44,7 @@ from fairchain.verification.record import (
     FreeRegion,
     Gap,
     Pair,
+    Shift,
     SmallGroup,
     Tipping,
     VerdictRecord,
@@ -213,6 +214,12 @@ class Verdict:
         return self.conclusion == Decision.FAIR.name
 
     @property
+    def shift(self) -> Shift | None:
+        """The populations that the verdict is about, if they are not the assumed one alone."""
+        prop = self.spec.property
+        return None if prop.shift is None else Shift(prop.shift, prop.shift_of)
+
+    @property
     def rule(self) -> str:
         """The rule that gave the answer."""
         if self.engine == "sampling" or (self.engine == "bounds" and self.delta > 0):
@@ -270,6 +277,7 @@ class Verdict:
             assumptions=self.assumptions,
             unseen=self.unseen,
             tipping=self.tipping,
+            shift=self.shift,
             decision_rounds=self.decision_rounds,
             decision_evaluations=self.decision_evaluations,
         )
@@ -367,9 +375,12 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
 
 
 def _tipping(case: Case, answer: Answer) -> Tipping | None:
-    """Return how far the population may change before the verdict could; None without a sound verdict."""
+    """Return how far the population may change before the verdict could; None without a sound verdict.
+
+    A verdict about all populations within a factor says it by itself.
+    """
     comparison = case.comparison
-    if answer.decision is Decision.UNDECIDED or not answer.sound:
+    if answer.decision is Decision.UNDECIDED or not answer.sound or case.spec.property.shift is not None:
         return None
     fair, limit = answer.decision is Decision.FAIR, float(limit_of(case.spec))
     about: dict[str, Any] = {
@@ -434,6 +445,7 @@ def _statement(case: Case, answer: Answer) -> str:
             open_mass=record.open_mass,
             left_out=len(case.left_out),
         )
+    population = case.populations(answer.decision.name)
     if answer.unseen:
         population += f" ({answer.seen:,} of them were evaluated, chosen at random)"
     if whole and answer.unseen and answer.stopped == "interrupted":

@@ -40,7 +40,10 @@ TICK = 0.5
 OVERRIDES = {
     **{
         name: f"property__{name}"
-        for name in ("protected", "kind", "outcome", "given", "criterion", "compare", "min_size", "threshold")
+        for name in (
+            *("protected", "kind", "outcome", "given", "criterion", "compare", "min_size", "threshold"),
+            *("shift", "shift_of"),
+        )
     },
     **{name: f"guarantee__{name}" for name in ("delta", "epsilon", "rule")},
     "rounds": "guarantee__budget__rounds",
@@ -117,9 +120,10 @@ def verify(
         ending the caller (see `isolated`). For models that are files.
     overrides
         Values in place of keys of the spec: `protected`, `kind`, `outcome`, `given`, `criterion`, `compare`,
-        `min_size` and `threshold` of the property; `delta`, `epsilon`, `rule`, `rounds`, `seconds` and
-        `max_evaluations` of the guarantee; `decision`, `decision_threshold`, `labels` and `deterministic` of the
-        model; `label`, `prediction` and `rows` of a table; `show_texts` of texts, to quote them in full.
+        `min_size`, `threshold`, `shift` and `shift_of` of the property; `delta`, `epsilon`, `rule`, `rounds`,
+        `seconds` and `max_evaluations` of the guarantee; `decision`, `decision_threshold`, `labels` and
+        `deterministic` of the model; `label`, `prediction` and `rows` of a table; `show_texts` of texts, to quote them
+        in full.
 
     Returns
     -------

@@ -1,0 +1,224 @@
+"""Verdicts over all populations within a factor of the assumed one (docs/mathematics.md, "A verdict over shifts").
+
+The largest gap that a pair can have within the factor is a monotone function of two rates or, where all groups shift
+alike, of the probabilities that only one of two groups gets the outcome. So bounds of these that hold together give
+bounds of the largest gap, and the verdict follows from them. Exact rates are shifted as fractions in `masses`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.statistics.intervals import Floats, probability_any_time
+from fairchain.statistics.payoff import payoff_of
+from fairchain.statistics.rate_counts import RowsAnswer, gaps_of
+from fairchain.statistics.rules import BatchPlan, Decision, Leader, TallyCounts, next_batch
+from fairchain.statistics.shift import least_rate, most_rate
+from fairchain.statistics.tally import Counts, Tally
+from fairchain.statistics.unseen_rows import ROUNDING
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftQuestion:
+    """What is asked about the populations within a factor.
+
+    Parameters
+    ----------
+    factor
+        How many times as frequent, or as rare, an input may be.
+    alike
+        Whether the individuals shift that all groups are shown; else each group shifts by itself.
+    compared, measure, limit
+        (outcomes, groups, groups): which pairs are compared, by "difference" or "ratio", and the largest fair gap.
+    """
+
+    factor: float
+    alike: bool
+    compared: NDArray[np.bool_]
+    measure: str
+    limit: float
+
+    def of_rates(self, rates: Floats, low: Floats, high: Floats) -> ShiftedGaps:
+        """Return the gaps where each group shifts by itself, from (outcomes, groups): rates with bounds."""
+
+        def gaps(more: Floats, less: Floats) -> Floats:
+            return gaps_of(most_rate(more, self.factor), least_rate(less, self.factor), self.measure)
+
+        return ShiftedGaps(self, gaps(rates, rates), gaps(low, high), gaps(high, low))
+
+    def of_rounds(self, tally: Tally, delta: float) -> ShiftedGaps:
+        """Return the gaps where all groups shift alike; they hold together, at all times, except at delta."""
+        used = self.compared | self.compared.swapaxes(1, 2)
+        trials = np.broadcast_to(tally.joint, used.shape)
+        low, high = probability_any_time(tally.only, trials, delta / int(used.sum()))
+
+        def gaps(more: Floats, less: Floats) -> Floats:
+            return most_rate(more, self.factor) - least_rate(less, self.factor).swapaxes(1, 2)
+
+        share = tally.only / np.maximum(trials, 1)
+        return ShiftedGaps(self, gaps(share, share), gaps(low, high), gaps(high, low))
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftedGaps:
+    """The largest gaps of all pairs within the factor, (outcomes, groups, groups): estimates and bounds."""
+
+    question: ShiftQuestion
+    estimates: Floats
+    low: Floats
+    high: Floats
+
+    def largest(self) -> tuple[float, float, float]:
+        """Return estimate, lower and upper bound of the largest gap of a compared pair."""
+        floor = payoff_of(self.question.measure, self.question.compared).floor
+        estimate, low, high = (
+            max(floor, float(each[self.question.compared].max())) for each in (self.estimates, self.low, self.high)
+        )
+        return estimate, low, high
+
+    @property
+    def decision(self) -> Decision:
+        """FAIR or UNFAIR where the whole interval lies on one side of the limit."""
+        _, low, high = self.largest()
+        if high < self.question.limit:
+            return Decision.FAIR
+        return Decision.UNFAIR if low - ROUNDING > self.question.limit else Decision.UNDECIDED
+
+    def widest(self) -> Leader:
+        """Return the pair and outcome with the largest gap; the first of equals."""
+        gaps = np.where(self.question.compared, self.estimates, -np.inf)
+        outcome, i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
+        return int(i), int(j), int(outcome)
+
+    def above(self) -> list[Leader]:
+        """Return the compared pairs that are known to be above the limit, all together."""
+        found = np.argwhere(self.question.compared & (self.low - ROUNDING > self.question.limit))
+        return [(int(i), int(j), int(outcome)) for outcome, i, j in found]
+
+
+class ShiftRule(TallyCounts):
+    """The stopping rule of drawn inputs: all groups in every round, until the bounds leave the threshold on one side.
+
+    The bounds hold at all times together, so that the rule may stop at any of them.
+    """
+
+    sound = True
+    coupled = True
+
+    def __init__(self, question: ShiftQuestion, delta: float) -> None:
+        outcomes, groups, _ = question.compared.shape
+        self.tally = Tally.empty(groups, outcomes)
+        self._question, self._delta, self._groups, self._outcomes = question, delta, groups, outcomes
+        self._gaps: ShiftedGaps | None = None
+
+    def plan(self) -> BatchPlan | None:
+        """Return a batch of all groups."""
+        if self.decision is not Decision.UNDECIDED:
+            return None
+        return BatchPlan(next_batch(self._rounds, self._groups, self._outcomes), tuple(range(self._groups)))
+
+    def observe(self, plan: BatchPlan, tally: Tally) -> None:
+        """Add the counts of a batch."""
+        del plan
+        self.tally += tally
+        self._gaps = None
+
+    @property
+    def _rounds(self) -> int:
+        return int(self.tally.joint.max())
+
+    @property
+    def _found(self) -> ShiftedGaps:
+        """The gaps of the present counts."""
+        if self._gaps is None:
+            if self._question.alike:
+                self._gaps = self._question.of_rounds(self.tally, self._delta)
+            else:
+                self._gaps = self._question.of_rates(self.rates(), *self.probabilities())
+        return self._gaps
+
+    @property
+    def decision(self) -> Decision:
+        """The answer so far."""
+        return self._found.decision if self._rounds else Decision.UNDECIDED
+
+    def gap(self) -> tuple[float, float, float]:
+        """Return the largest gap within the factor: the bounds hold at all times with probability 1 - delta."""
+        return self._found.largest()
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Return bounds of the rates that hold together, at all times, with probability 1 - delta."""
+        return self.rate_bounds(self._delta)
+
+    def widest(self) -> Leader:
+        """Return the pair and outcome with the largest gap so far."""
+        return self._found.widest()
+
+    def violators(self) -> list[Leader]:
+        """Return the pairs that are known to be above the threshold, all together."""
+        return self._found.above()
+
+    def forecast(self) -> int | None:
+        """Return about how many more rounds decide it: widths fall as one over the square root of the rounds."""
+        estimate, low, high = self.gap()
+        limit = self._question.limit
+        width, distance = (
+            (estimate - low, estimate - limit) if estimate > limit else (high - estimate, limit - estimate)
+        )
+        if not self._rounds or distance <= 0:
+            return None
+        return max(1, math.ceil(self._rounds * ((width / distance) ** 2 - 1)))
+
+
+class ShiftedRows:
+    """The answer about the populations within a factor of the one that the rows of a table are a sample of."""
+
+    sound = True
+    exact_gap = None
+
+    def __init__(self, rows: RowsAnswer, question: ShiftQuestion) -> None:
+        self._rows, self.delta = rows, rows.delta
+        self._low, self._high = rows.probabilities()
+        self._found = question.of_rates(rows.rates(), self._low, self._high)
+
+    @property
+    def decision(self) -> Decision:
+        """FAIR or UNFAIR where the whole interval lies on one side of the limit."""
+        return self._found.decision
+
+    @property
+    def trials(self) -> Counts:
+        """How many rows each subgroup has."""
+        return self._rows.trials
+
+    def gap(self) -> tuple[float, float, float]:
+        """Return estimate, lower and upper bound of the largest gap within the factor."""
+        return self._found.largest()
+
+    def ratio(self) -> None:
+        """Return None: the estimate of a ratio follows from that of the gap."""
+        return
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Return bounds of the rates, which hold together with probability 1 - delta."""
+        return self._low, self._high
+
+    def rates(self) -> Floats:
+        """Return the rates as counted."""
+        return self._rows.rates()
+
+    def widest(self) -> Leader:
+        """Return the pair and outcome with the largest gap."""
+        return self._found.widest()
+
+    def violators(self) -> list[Leader]:
+        """Return the pairs that are known to be above the limit, all together."""
+        return self._found.above()
+
+    def forecast(self) -> int | None:
+        """Return None: how many rows would decide it is not forecast."""
+        return None

@@ -1,0 +1,242 @@
+"""Verdicts over all populations within a factor: against linear programs, in every engine, and rechecked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from fairchain import Decision, SpecError, check, recheck, verify
+from fairchain.certificate_format import digest
+from fairchain.certificates import make_certificate
+from fairchain.cli.app import app
+from fairchain.examples import example
+from fairchain.explaining import explain
+from fairchain.planning import plan
+from fairchain.spec import parse_spec
+from fairchain.spec.validate import ONLY_ASSUMED, SHIFT_OF_WITHOUT_SHIFT, SHIFT_REFUSED
+from fairchain.statistics import ShiftQuestion, Tally, count_together
+from tests.statistics.test_shift import extremes, network
+
+INPUTS = 12
+
+
+def spec_of(about: dict[str, Any], **others: Any) -> dict[str, Any]:
+    return {
+        "model": {"labels": ["no", "yes"], "decision": "label", "codes": [0, 1]},
+        "feature": [
+            {"name": "g", "kind": "category", "values": ["a", "b", "c"]},
+            {"name": "x", "kind": "integer", "low": 0, "high": INPUTS - 1},
+        ],
+        "property": {"kind": "difference", "protected": ["g"], "threshold": 0.3, **about},
+        **others,
+    }
+
+
+def deciding(decided: Any) -> Any:
+    return lambda rows: decided[rows[:, 0].astype(int), rows[:, 1].astype(int)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_enumeration_finds_the_largest_gap_of_all_shifted_groups(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    decided, factor, even = network(rng, INPUTS), float(rng.choice([1.1, 1.5, 2.5])), np.full(INPUTS, 1 / INPUTS)
+    spec = parse_spec(spec_of({"shift": factor}, guarantee={"engine": "enumeration"}))
+    verdict = verify(deciding(decided), spec)
+    ends = [extremes(even, row.astype(float), factor) for row in decided]
+    largest = max(most - least for i, (_, most) in enumerate(ends) for j, (least, _) in enumerate(ends) if i != j)
+    assert verdict.gap.estimate == pytest.approx(largest, abs=1e-9)
+    assert verdict.decision is (Decision.FAIR if largest <= 0.3 else Decision.UNFAIR)
+    # The same answer as the tipping factor of the verdict about the assumed population.
+    plain = verify(deciding(decided), parse_spec(spec_of({}, guarantee={"engine": "enumeration"})))
+    if plain.tipping is not None and plain.decision is Decision.FAIR:
+        assert (verdict.decision is Decision.FAIR) == (factor <= plain.tipping.each_group)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_gap_of_shared_individuals_is_what_linear_programs_say(seed: int) -> None:
+    rng = np.random.default_rng(100 + seed)
+    decided, factor, even = network(rng, INPUTS), float(1 + 2 * rng.random()), np.full(INPUTS, 1 / INPUTS)
+    compared = ~np.eye(3, dtype=bool)[None]
+    question = ShiftQuestion(factor, True, compared, "difference", 0.3)
+    # Every input once: the shares are exact.
+    tally = Tally.of_batch(INPUTS, count_together(decided, [1]), range(3), 3)
+    found = question.of_rounds(tally, 0.05)
+    for i, j in np.argwhere(compared[0]):
+        _, most = extremes(even, (decided[i] - decided[j]).astype(float), factor)
+        assert found.estimates[0, i, j] == pytest.approx(most, abs=1e-8)
+        assert found.low[0, i, j] <= most <= found.high[0, i, j]
+
+
+def rows(decided: Any, times: int) -> dict[str, list[Any]]:
+    groups, inputs = np.divmod(np.arange(3 * INPUTS), INPUTS)
+    return {
+        "g": [*np.array(["a", "b", "c"])[groups]] * times,
+        "x": [*map(int, inputs)] * times,
+        "said": [*np.array(["no", "yes"])[decided.ravel()]] * times,
+    }
+
+
+@pytest.mark.parametrize(("kind", "threshold"), [("difference", 0.3), ("ratio", 0.6)])
+def test_rows_as_the_population_and_as_a_sample(kind: str, threshold: float) -> None:
+    decided = network(np.random.default_rng(3), INPUTS)
+    table, rates, factor = rows(decided, 200), decided.mean(axis=1), 1.5
+    most = np.minimum(factor * rates, 1 - (1 - rates) / factor)
+    least = np.maximum(rates / factor, 1 - factor * (1 - rates))
+    gaps = most[:, None] - least if kind == "difference" else least / most[:, None]
+    largest = gaps[~np.eye(3, dtype=bool)].max() if kind == "difference" else gaps[~np.eye(3, dtype=bool)].min()
+    asked = {"protected": "g", "prediction": "said", "outcome": "yes", "kind": kind, "threshold": threshold}
+    whole = check(None, table, **asked, rows="population", shift=factor)
+    assert whole.exact
+    assert whole.gap.estimate == pytest.approx(largest)
+    sample = check(None, table, **asked, rows="sample", shift=factor)
+    assert sample.gap.low < largest < sample.gap.high
+    assert sample.decision in (whole.decision, Decision.UNDECIDED)
+
+
+def test_the_statement_names_the_populations() -> None:
+    fair = verify(None, example("census"), shift=1.2)
+    assert fair.decision is Decision.FAIR
+    assert "some population in which no input is more than 1.2 times as frequent or as rare as in" in fair.statement
+    assert "(each group by itself)" in fair.statement
+    assert "the largest gap of all populations within the factor 1.2 is" in fair.headline
+    assert fair.tipping is None
+    unfair = verify(None, example("credit"), shift=1.2, shift_of="all_groups_alike")
+    assert unfair.decision is Decision.UNFAIR
+    assert "If every gap were at most 0.1 under every population in which" in unfair.statement
+    assert "(all groups alike)" in unfair.statement
+    assert unfair.record.shift is not None
+    assert unfair.record.shift.to_dict() == {"factor": 1.2, "of": "all_groups_alike"}
+
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "each group": ("census", {"shift": 1.3}),
+    "all alike": ("census", {"shift": 1.5, "shift_of": "all_groups_alike"}),
+    "unfair, all alike": ("credit", {"shift": 1.1, "shift_of": "all_groups_alike"}),
+    "ratio": ("credit", {"shift": 1.1, "kind": "ratio", "threshold": 0.8, "outcome": "good"}),
+    "undecided": ("census", {"shift": 1.3, "rounds": 40}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_certificates_of_drawn_inputs_are_confirmed(tmp_path: Path, case: str) -> None:
+    name, about = CASES[case]
+    verdict = verify(None, example(name), certify=True, **about)
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(make_certificate(verdict)))
+    model = example(name).with_suffix(".onnx")
+    found = recheck(path, model)
+    assert found.conclusion == "CONFIRMED", [claim for claim in found.claims if not claim.holds]
+    # The factor of the claims is that of the spec inside, also where it is left out.
+    for claimed in (None, {"factor": 3.0, "of": "each_group"}):
+        content = json.loads(path.read_text())
+        content["claims"].pop("shift")
+        content["claims"] |= {} if claimed is None else {"shift": claimed}
+        content["digest"] = digest(content)
+        (tmp_path / "other.json").write_text(json.dumps(content))
+        found = recheck(tmp_path / "other.json", model)
+        assert [claim.name for claim in found.claims if not claim.holds] == ["question"]
+
+
+def linear(path: Path, rng: np.random.Generator) -> None:
+    """Write a network of g and x with a label that depends on both."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    weights = np.array([[0.0, rng.normal()], [0.0, 1.0]], np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["input", "w", "b"], ["output"])],
+        "linear",
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["rows", 2])],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, ["rows", 2])],
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.array([0, -5.5], np.float32), "b")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(path))
+
+
+@pytest.mark.parametrize("reading", ["enumeration", "population", "sample"])
+@pytest.mark.parametrize("kind", ["difference", "ratio"])
+def test_certificates_of_counted_inputs_are_confirmed(tmp_path: Path, reading: str, kind: str) -> None:
+    linear(tmp_path / "model.onnx", np.random.default_rng(1))
+    others: dict[str, Any] = {"guarantee": {"engine": "enumeration"}}
+    if reading != "enumeration":
+        groups, inputs = np.divmod(np.arange(3 * INPUTS), INPUTS)
+        lines = [f"{'abc'[g]},{x}" for g, x in zip(groups, inputs, strict=True)] * 60
+        (tmp_path / "rows.csv").write_text("\n".join(["g,x", *lines]))
+        others = {"population": {"kind": "table", "path": str(tmp_path / "rows.csv"), "as": reading}}
+    about = {"shift": 1.25, "kind": kind, "threshold": 0.4, "outcome": "yes"}
+    data = spec_of(about, **others)
+    data["model"] = {"labels": ["no", "yes"], "path": str(tmp_path / "model.onnx")}
+    verdict = verify(None, parse_spec(data), certify=True)
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(make_certificate(verdict)))
+    found = recheck(path, tmp_path / "model.onnx", data=None if reading == "enumeration" else tmp_path / "rows.csv")
+    assert found.conclusion == "CONFIRMED", [claim for claim in found.claims if not claim.holds]
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    'compare = "overall" compares groups with a population that they belong to': {"compare": "overall"},
+    'shift_of = "all_groups_alike" is about differences': {"kind": "ratio", "shift_of": "all_groups_alike"},
+    'shift_of = "all_groups_alike" needs inputs that are shown as every group (uniform, marginals, no given)': {
+        "given": "x >= 3",
+        "shift_of": "all_groups_alike",
+    },
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_questions_without_a_right_answer_are_refused(why: str) -> None:
+    with pytest.raises(SpecError) as error:
+        parse_spec(spec_of({"shift": 2.0, **REFUSED[why]}))
+    assert SHIFT_REFUSED.format(why=why) in str(error.value)
+
+
+@pytest.mark.parametrize("engine", ["enumeration", "bounds"])
+def test_engines_that_cannot_answer_are_refused(engine: str) -> None:
+    with pytest.raises(SpecError, match=r"property\.shift: .*engine"):
+        parse_spec(spec_of({"shift": 2.0, "shift_of": "all_groups_alike"}, guarantee={"engine": engine}))
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5, 1001.0, float("nan")])
+def test_a_factor_is_above_1_and_at_most_1000(factor: float) -> None:
+    with pytest.raises(SpecError, match=r"property\.shift"):
+        parse_spec(spec_of({"shift": factor}))
+
+
+def test_what_shifts_needs_a_factor_and_other_kinds_have_none() -> None:
+    with pytest.raises(SpecError) as error:
+        parse_spec(spec_of({"shift_of": "all_groups_alike"}))
+    assert SHIFT_OF_WITHOUT_SHIFT in str(error.value)
+    with pytest.raises(SpecError, match="shift"):
+        parse_spec(spec_of({"kind": "individual", "shift": 2.0}))
+
+
+def test_other_commands_say_that_they_are_about_the_assumed_population() -> None:
+    spec = parse_spec(spec_of({"shift": 2.0, "outcome": "yes"}))
+    for what, use in (
+        ("a plan", lambda: plan(spec, gap=0.1)),
+        ("an explanation", lambda: explain(lambda rows: rows[:, 0], spec)),
+    ):
+        with pytest.raises(SpecError) as error:
+            use()
+        assert ONLY_ASSUMED.format(what=what) in str(error.value)
+
+
+def test_the_command_line_has_it_too(tmp_path: Path) -> None:
+    spec = str(example("census"))
+    run = CliRunner().invoke(app, ["verify", spec, "--shift", "1.2", "--json"], standalone_mode=False)
+    found = json.loads(run.output)
+    assert (run.return_value, found["shift"]) == (0, {"factor": 1.2, "of": "each_group"})
+    assert found["tipping"] is None
+    table = tmp_path / "rows.csv"
+    decided = rows(network(np.random.default_rng(3), INPUTS), 20)
+    lines = [",".join(map(str, each)) for each in zip(*decided.values(), strict=True)]
+    table.write_text("\n".join([",".join(decided), *lines]))
+    asked = ["check", str(table), "--protected", "g", "--prediction", "said", "--as", "population", "--shift", "3"]
+    run = CliRunner().invoke(app, [*asked, "--json"], standalone_mode=False)
+    assert json.loads(run.output)["shift"] == {"factor": 3.0, "of": "each_group"}
