@@ -52,6 +52,8 @@ PARTS = {
     "services": "Services that are kept busy",
     "texts": "Speed on texts",
     "scaling": "Scaling",
+    "large_tables": "Tables beyond memory",
+    "executors": "Executors",
     "large_chains": "Large chains",
     "large_report": "Report of a large audit",
     CALIBRATION: "Calibration of the error probability",

@@ -69,6 +69,10 @@ class Sizes:
         States of the chains that are checked, operator by operator.
     report
         Groups, units and labels of the large report.
+    table_rows
+        Recorded decisions in Parquet files.
+    worker_seconds
+        Seconds that one worker should need for the work that executors share.
     modes
         Text that the name of a calibrated mode contains.
     """
@@ -107,6 +111,8 @@ class Sizes:
     candidates: tuple[int, ...]
     chain_states: tuple[int, ...]
     report: tuple[int, int, int]
+    table_rows: int
+    worker_seconds: float
     scales: Scales
     modes: str = ""
 
@@ -151,6 +157,8 @@ PAPER = Sizes(
     candidates=(100, 300, 1000),
     chain_states=(1_000, 10_000, 100_000),
     report=(300, 2_000, 50),
+    table_rows=100_000_000,
+    worker_seconds=45.0,
     scales=Scales(
         groups=(2, 5, 10, 20, 50, 100, 200),
         features=(10, 30, 100, 300, 1000),
@@ -196,6 +204,8 @@ QUICK = Sizes(
     candidates=(100,),
     chain_states=(1_000,),
     report=(30, 200, 5),
+    table_rows=1_000_000,
+    worker_seconds=1.0,
     scales=Scales(
         groups=(2, 10),
         features=(10, 50),

@@ -11,9 +11,10 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
@@ -62,7 +63,6 @@ class _Group:
     tries: int = 0
     sent: float = 0.0
     copies: int = 0
-    done: bool = False
 
 
 class Workers:
@@ -293,6 +293,10 @@ class _Sending:
         self._with_job = 0
         self.place = 0
         self.waiting: dict[Future[Any], _Group] = {}
+        # The size of all that is waited for, and what came back: with a thousand workers no reply may take longer the
+        # more groups are on their way.
+        self._queued = 0.0
+        self._arrived: SimpleQueue[Future[Any]] = SimpleQueue()
         self.finished: dict[int, Sequence[Any]] = {}
 
     @property
@@ -303,8 +307,7 @@ class _Sending:
     @property
     def ahead(self) -> float:
         """The seconds until a group that is sent now would be back."""
-        queued = sum(group.size for group in self.waiting.values())
-        return float(self._sizes[self.place] + queued / self._workers.count) * self._workers.each
+        return float(self._sizes[self.place] + self._queued / self._workers.count) * self._workers.each
 
     def send_next(self) -> None:
         """Send the next units: as many as take long enough, fewer towards the end, so that all workers end together."""
@@ -333,20 +336,28 @@ class _Sending:
             group.copies -= 1
             raise self._given_up(group, error) from None
         self.waiting[future] = group
+        self._queued += group.size
+        future.add_done_callback(self._arrived.put)
 
     def receive(self) -> None:
         """Wait for a group, or until one is late; take what came, and send again what was lost."""
-        done, _ = wait(self.waiting, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
-        for future in done:
-            group = self.waiting.pop(future, None)
-            if group is None:
-                # A copy of a group that came back in the same moment.
-                continue
-            group.copies -= 1
-            if not group.done:
-                self._take(future, group)
-        if not done:
+        try:
+            future = self._arrived.get(timeout=LOOK_SECONDS)
+        except Empty:
+            # While others answer, a group that is late may wait behind theirs.
             self._send_late()
+            return
+        # A copy of a group that came back before is not waited for.
+        if (group := self._no_longer(future)) is not None:
+            self._take(future, group)
+
+    def _no_longer(self, future: Future[Any]) -> _Group | None:
+        """Stop waiting for one copy of a group; return the group."""
+        group = self.waiting.pop(future, None)
+        if group is not None:
+            group.copies -= 1
+            self._queued -= group.size
+        return group
 
     def _take(self, future: Future[Any], group: _Group) -> None:
         try:
@@ -364,10 +375,10 @@ class _Sending:
         else:
             self._workers.met(reply)
             self._workers.took(reply.seconds, len(group.units), group.size)
-            self.finished[group.start], group.done = reply.results, True
-            for other in [each for each, copy in self.waiting.items() if copy is group]:
+            self.finished[group.start] = reply.results
+            for other in [each for each, copy in self.waiting.items() if copy is group] if group.copies else ():
+                self._no_longer(other)
                 other.cancel()
-                del self.waiting[other]
 
     def _again(self, group: _Group, error: BaseException) -> None:
         """Send a group that was lost again, to any worker; alone if it was too much for one worker's memory."""

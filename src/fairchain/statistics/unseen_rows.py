@@ -10,7 +10,6 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
 from fairchain.statistics.intervals import Floats
 from fairchain.statistics.payoff import payoff_of
@@ -145,6 +144,9 @@ def _most(found: int, drawn: int, rows: int, level: float) -> int:
 def _at_most(found: int, drawn: int, rows: int, successes: int) -> float:
     """Return P(S <= found) of a hypergeometric S: `drawn` of `rows`, among them `successes` successes."""
     counts = np.arange(max(0, drawn - (rows - successes)), min(found, drawn, successes) + 1)
+
+    # Takes longer to import than most tables to count, and few runs end before their last row.
+    from scipy.special import gammaln
 
     def choose(n: int, k: NDArray[np.int64]) -> Floats:
         return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))

@@ -67,7 +67,7 @@ def in_child(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={"POLARS_MAX_THREADS": str(THREADS), **os.environ},
+            env={"POLARS_MAX_THREADS": str(min(THREADS, os.cpu_count() or 1)), **os.environ},
         )
     except OSError as error:
         raise DataError(

@@ -1,0 +1,220 @@
+"""The same run on threads, processes, Dask and Ray, with two workers and with one: wall time, and processor time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from benchmarks.parts.scaling import UNREACHABLE, Workshop
+from benchmarks.results import Cell, Check, Column, PartResult, Table
+from benchmarks.sizes import Sizes
+from fairchain import Verdict, parse_spec, verify
+from fairchain.certificates import make_certificate
+
+WORKERS = 2
+ROOT = str(Path(__file__).resolve().parents[2])
+# A cluster against threads; two threads against one, from so many evaluations on; two processes against one.
+CLUSTER_LIMIT, THREADS_GAIN, PROCESSES_GAIN = 1.25, 1.8, 1.7
+EVALUATIONS = 10_000_000
+WIDTHS = (10, 64, 64, 2)
+TEXT = f"""A dense network ({"-".join(map(str, WIDTHS))}) is evaluated for a fixed number of rounds (an estimate that
+cannot be reached), and so is a scikit-learn pipeline (a scaler and a forest of 100 trees), called through Python. Every
+executor has {WORKERS} workers of one thread on this machine. Clusters are started, and have computed something, before
+the clock starts; processes of a pool start with it. The runs take turns. *Wall* and *processor* are the shortest of
+their turns, since other programs can only make them longer; *processor* is that of this process and all its
+descendants: workers, schedulers and whatever else a cluster needs. Certificates must be equal. While other programs use
+the cores, only the ratio of processor times says something."""
+
+
+@dataclass
+class Side:
+    """One way to run the work, and what its turns took."""
+
+    name: str
+    run: Callable[[], Verdict]
+    wall: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+    certificates: set[str] = field(default_factory=set)
+
+    def turn(self) -> None:
+        """Run once."""
+        start, used = time.perf_counter(), processor_seconds()
+        verdict = self.run()
+        self.wall.append(time.perf_counter() - start)
+        self.processor.append(processor_seconds() - used)
+        self.certificates.add(str(make_certificate(verdict, timed=False)) if verdict.model_sha256 else str(verdict.gap))
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process and all its descendants, ended ones included."""
+    psutil = import_module("psutil")
+    own = psutil.Process()
+    total = sum(os.times()[:4])
+    for each in own.children(recursive=True):
+        try:
+            total += sum(each.cpu_times()[:4])
+        except psutil.NoSuchProcess:
+            # Its parent has waited for it meanwhile, and is counted with it.
+            continue
+    return float(total)
+
+
+@contextmanager
+def dask() -> Iterator[Executor]:
+    """Open a Dask cluster of this machine."""
+    distributed = import_module("distributed")
+    with (
+        distributed.LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client.get_executor(pure=False)
+
+
+@contextmanager
+def ray() -> Iterator[Executor]:
+    """Open a Ray cluster of this machine."""
+    package = import_module("ray")
+    from fairchain.executors.connecting import RayExecutor
+
+    options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    package.init(num_cpus=WORKERS, object_store_memory=80 * 2**20, **options)
+    try:
+        yield RayExecutor()
+    finally:
+        package.shutdown()
+
+
+CLUSTERS = {"distributed": ("Dask", dask), "ray": ("Ray", ray)}
+
+
+def forest() -> Any:
+    """Return a fitted pipeline."""
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    random = np.random.default_rng(0)
+    values = random.uniform(-1, 1, (2000, 10))
+    values[:, 0] = random.integers(0, 2, 2000)
+    labels = np.where(values.sum(axis=1) + random.normal(0, 0.5, 2000) > 0, "yes", "no")
+    return make_pipeline(StandardScaler(), RandomForestClassifier(100, random_state=0)).fit(values, labels)
+
+
+def question(rounds: int, path: str | None = None) -> Any:
+    """Return a question about two groups that takes exactly so many rounds."""
+    features = [{"name": f"x{place}", "kind": "real", "low": -1, "high": 1} for place in range(9)]
+    return parse_spec(
+        {
+            "model": {"labels": ["no", "yes"], **({} if path is None else {"path": path})},
+            "feature": [{"name": "group", "kind": "integer", "low": 0, "high": 1}, *features],
+            "property": {"kind": "difference", "protected": ["group"], "threshold": 0.1},
+            "guarantee": {"engine": "sampling", "epsilon": UNREACHABLE, "budget": {"rounds": float(rounds)}},
+        }
+    )
+
+
+def rounds_in(seconds: float, ask: Callable[[int], Verdict], first: int) -> int:
+    """Return how many rounds one worker has after some seconds of processor time, by a run of a second or so."""
+    rounds, used = first, 0.0
+    while used < min(1.0, seconds):
+        start = processor_seconds()
+        ask(rounds)
+        used = processor_seconds() - start
+        rounds, done = 4 * rounds, rounds
+    return max(first, int(done * seconds / used))
+
+
+def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # models are made here
+    """Measure the three comparisons."""
+    tables, checks = [], []
+    with TemporaryDirectory() as folder, ExitStack() as opened:
+        path = Workshop(Path(folder), sizes).network(WIDTHS)
+
+        def network(rounds: int, **options: Any) -> Verdict:
+            return verify(None, question(rounds, path), seed=0, **options)
+
+        opened.enter_context(_python_path())
+        clusters = {
+            title: opened.enter_context(start()) for name, (title, start) in CLUSTERS.items() if find_spec(name)
+        }
+        rounds = rounds_in(sizes.worker_seconds, partial(network, workers=1), 100_000)
+        sides = [Side("threads", partial(network, rounds, workers=WORKERS))]
+        for title, executor in clusters.items():
+            network(100_000, executor=executor)
+            sides.append(Side(title, partial(network, rounds, executor=executor)))
+        tables.append(_in_turns(f"{rounds:,} rounds of the network, two workers", sides, sizes.tries))
+        checks += [_most(side, sides[0], sizes) for side in sides[1:]]
+    with TemporaryDirectory() as folder:
+        path = Workshop(Path(folder), sizes).network(WIDTHS)
+        rounds = EVALUATIONS // 2 if sizes.paper else EVALUATIONS // 100
+        sides = [Side(f"{n} threads", partial(network, rounds, workers=n)) for n in (1, WORKERS)]
+        tables.append(_in_turns(f"{2 * rounds:,} evaluations of the network", sides, sizes.few_turns))
+        checks.append(_least(sides[1], sides[0], THREADS_GAIN, sizes))
+    pipeline = forest()
+
+    def called(rounds: int, **options: Any) -> Verdict:
+        return verify(pipeline, question(rounds), seed=0, **options)
+
+    rounds = rounds_in(sizes.worker_seconds / 4, partial(called, workers=1), 1000)
+    sides = [Side("1 process", partial(called, rounds, workers=1))]
+    sides.append(Side("2 processes", partial(called, rounds, workers=WORKERS, executor="processes")))
+    tables.append(_in_turns(f"{2 * rounds:,} evaluations of the pipeline", sides, sizes.few_turns))
+    checks.append(_least(sides[1], sides[0], PROCESSES_GAIN, sizes))
+    return PartResult(text=TEXT, tables=tables, checks=checks, settings={"turns": sizes.few_turns, "seed": 0})
+
+
+@contextmanager
+def _python_path() -> Iterator[None]:
+    """Let workers import what this process can."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (ROOT, before)))
+    yield
+    if before is None:
+        del os.environ["PYTHONPATH"]
+    else:
+        os.environ["PYTHONPATH"] = before
+
+
+def _in_turns(title: str, sides: list[Side], turns: int) -> Table:
+    for _ in range(turns):
+        for side in sides:
+            side.turn()
+    columns = [Column("workers"), Column("wall, s", ".2f"), Column("processor, s", ".2f")]
+    columns += [Column("wall, ratio", ".2f"), Column("processor, ratio", ".2f"), Column("certificate")]
+    first, rows = sides[0], list[list[Cell]]()
+    for side in sides:
+        wall, processor = min(side.wall), min(side.processor)
+        ratios = [wall / min(first.wall), processor / min(first.processor)]
+        rows.append([side.name, wall, processor, *ratios, "equal" if _equal(side, first) else "DIFFERENT"])
+    return Table(title, columns, rows)
+
+
+def _equal(side: Side, other: Side) -> bool:
+    return len(side.certificates | other.certificates) == 1
+
+
+def _most(side: Side, other: Side, sizes: Sizes) -> Check:
+    wall, processor = min(side.wall) / min(other.wall), min(side.processor) / min(other.processor)
+    holds = wall <= CLUSTER_LIMIT and processor <= CLUSTER_LIMIT and _equal(side, other)
+    found, limit = f"wall {wall:.2f}, processor {processor:.2f}", f"at most {CLUSTER_LIMIT:g}, certificates equal"
+    return Check(f"{side.name} over threads", holds, found, limit, enforced=sizes.paper)
+
+
+def _least(side: Side, other: Side, limit: float, sizes: Sizes) -> Check:
+    gain = min(other.wall) / min(side.wall)
+    most = WORKERS * min(other.processor) / min(side.processor)
+    found = f"{gain:.2f} times as fast ({most:.2f} by processor time)"
+    holds = gain >= limit and _equal(side, other)
+    return Check(f"{side.name} against {other.name}", holds, found, f"at least {limit:g} times", enforced=sizes.paper)
