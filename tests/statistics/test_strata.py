@@ -9,9 +9,13 @@ import pytest
 
 from fairchain.statistics import Decision, Tally
 from fairchain.statistics.betting import BettingRule
-from fairchain.statistics.payoff import DIFFERENCE, RATIO
-from fairchain.statistics.rules import every_pair
+from fairchain.statistics.payoff import DIFFERENCE, RATIO, SHARE, Payoff
+from fairchain.statistics.rules import BatchPlan, every_pair
 from fairchain.statistics.strata import StrataRule
+
+
+# Rounds of both groups, in which the first pair bets on being unfair.
+PLAN = BatchPlan(200, (0, 1), (0, 1, 0))
 
 
 def tally_of(rounds: int, only_first: int, both: int, only_second: int) -> Tally:
@@ -19,52 +23,74 @@ def tally_of(rounds: int, only_first: int, both: int, only_second: int) -> Tally
     return Tally.of_batch(rounds, np.array([[[first, both], [both, second]]]), (0, 1), 2)
 
 
-def strata_rule(threshold: str = "0.1", delta: float = 0.05, *, relative: bool = False) -> StrataRule:
-    return StrataRule(2, 1, Fraction(threshold), delta, every_pair(2, 1), relative=relative)
+def strata_rule(threshold: str = "0.1", delta: float = 0.05, *, payoff: Payoff = DIFFERENCE) -> StrataRule:
+    compared = every_pair(2, 1)
+    return StrataRule(2, 1, Fraction(threshold), delta, np.triu(compared) if payoff.share else compared, payoff=payoff)
 
 
-@pytest.mark.parametrize("relative", [False, True])
-def test_with_nothing_settled_every_bound_is_that_of_a_plain_run(relative: bool) -> None:
-    payoff = RATIO if relative else DIFFERENCE
-    plain = BettingRule(2, 1, 0.1, 0.05, payoff=payoff)
-    strata = strata_rule(relative=relative)
+@pytest.mark.parametrize("payoff", [DIFFERENCE, RATIO, SHARE])
+def test_with_nothing_settled_every_bound_is_that_of_a_plain_run(payoff: Payoff) -> None:
+    """So it is while all inputs are drawn, and so it is in a stratum in which nothing is settled."""
+    compared = np.triu(every_pair(2, 1)) if payoff.share else every_pair(2, 1)
+    plain = BettingRule(2, 1, 0.1, 0.05, compared=compared, payoff=payoff)
+    everywhere, strata = (strata_rule(payoff=payoff) for _ in range(2))
     strata.begin(np.zeros((1, 2)), 1.0, 0.0)
     rng = np.random.default_rng(0)
     for _ in range(6):
-        counts = rng.multinomial(60, [0.2, 0.3, 0.1, 0.4])[:3]
+        counts = rng.multinomial(60, [0.2, 0.0, 0.0, 0.8] if payoff.share else [0.2, 0.3, 0.1, 0.4])[:3]
         before = plain.plan()
-        assert before is not None
+        if before is None:
+            break
+        assert everywhere.plan() == before
         assert strata.plan().leader == before.leader
-        for rule in (plain, strata):
+        for rule in (plain, everywhere, strata):
             rule.observe(before, tally_of(60, *counts.tolist()))
+        assert everywhere.gap()[1:] == plain.gap()[1:]
         assert strata.gap() == pytest.approx(plain.gap(), abs=1e-9)
-        assert strata.decision is plain.decision
+        assert strata.decision is everywhere.decision is plain.decision
+        # Bounds of rates come from other bets than those of a plain run, and are about as narrow.
+        (low, high), (plain_low, plain_high) = everywhere.probabilities(), plain.probabilities()
+        assert (high - low).max() <= 1.1 * (plain_high - plain_low).max()
+    assert plain.trials.max() >= 180
+
+
+def test_rounds_of_a_new_stratum_belong_to_groups_with_open_pairs() -> None:
+    """Of others boxes may have been put aside, so that a round would say nothing about them."""
+    compared = every_pair(3, 1)
+    rule = StrataRule(3, 1, Fraction("0.1"), 0.05, compared)
+    # The third group has the widest gap so far, and is cleared for sure; the first two are not.
+    together = np.array([[[10, 5, 0], [5, 10, 0], [0, 0, 0]]])
+    rule.observe(rule.plan(), Tally.of_batch(40, together, (0, 1, 2), 3))
+    rule.cleared[:, 2, :] = rule.cleared[:, :, 2] = True
+    assert 2 in rule.widest()[:2]
+    rule.begin(np.zeros((1, 3)), 0.5, 0.0)
+    plan = rule.plan()
+    assert plan.groups == (0, 1)
+    assert plan.leader is not None
+    assert set(plan.leader[:2]) == {0, 1}
 
 
 def test_an_interval_is_the_settled_gap_plus_the_open_part_of_a_plain_interval() -> None:
     plain, strata = (strata_rule("0.5") for _ in range(2))
-    plain.begin(np.zeros((1, 2)), 1.0, 0.0)
     strata.begin(np.array([[0.3, 0.2]]), 0.25, 0.0)
     for rule in (plain, strata):
         for _ in range(2):
-            plan = rule.plan()
-            rule.observe(plan, tally_of(200, 60, 30, 20))
+            rule.observe(PLAN, tally_of(200, 60, 30, 20))
     (_, low, high), (_, plain_low, plain_high) = strata.gap(), plain.gap()
     assert (low, high) == pytest.approx((0.1 + 0.25 * plain_low, 0.1 + 0.25 * plain_high), abs=1e-9)
 
 
 def test_wealth_is_carried_into_a_new_stratum() -> None:
     rule = strata_rule("0.5")
-    rule.begin(np.zeros((1, 2)), 1.0, 0.0)
     for _ in range(3):
-        rule.observe(rule.plan(), tally_of(200, 60, 30, 20))
+        rule.observe(PLAN, tally_of(200, 60, 30, 20))
     _, low, high = rule.gap()
     rule.begin(np.array([[0.1, 0.0]]), 0.5, 0.0)
     _, after_low, after_high = rule.gap()
     # Nothing was drawn yet, and no wealth is lost by spreading it anew.
     assert (after_low, after_high) == pytest.approx((low, high), abs=1e-9)
     for _ in range(3):
-        rule.observe(rule.plan(), tally_of(200, 40, 30, 20))
+        rule.observe(PLAN, tally_of(200, 40, 30, 20))
     assert rule.gap()[2] - rule.gap()[1] < high - low
 
 
@@ -134,9 +160,8 @@ def test_rates_and_their_bounds_contain_the_truth() -> None:
 
 def test_a_proved_answer_has_certain_bounds_only() -> None:
     rule = strata_rule("0.2")
-    rule.begin(np.zeros((1, 2)), 1.0, 0.0)
     for _ in range(3):
-        rule.observe(rule.plan(), tally_of(400, 200, 100, 20))
+        rule.observe(PLAN, tally_of(400, 200, 100, 20))
     sampled = rule.gap()
     rule.bound(np.array([[0.6, 0.1]]), np.array([[0.9, 0.35]]))
     assert rule.proved

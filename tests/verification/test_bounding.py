@@ -22,7 +22,7 @@ from fairchain.models import load_model
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.prepare import Case, case_of, prepare
 from fairchain.statements import NO_BOUNDS_CERTIFICATE
-from fairchain.verification import choosing
+from fairchain.verification import bounding, choosing
 from fairchain.verification import partition as partitions
 from fairchain.verification.answers import Answer
 from fairchain.verification.bounding import EXPLORED, BoundingRun, choose
@@ -129,9 +129,9 @@ def drawn_case(seed: int, features: list[dict[str, Any]], widths: list[int], **c
     return case_of(spec, model, None)
 
 
-@pytest.mark.parametrize("reals", [2, 4, 8])
+@pytest.mark.parametrize("reals", [2, 8])
 def test_halving_never_sets_a_run_back_by_more_than_a_few_per_cent(reals: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped after any step, the rounds tell at least as much as those that plain sampling affords for 96% of it."""
+    """Stopped after any step, the rounds tell at least as much as those that plain sampling affords for 98% of it."""
     features = [*(real(f"x{place}", -1, 1) for place in range(reals)), category("sex", "F", "M")]
     widths = [reals + 1, 24, 24, 2]
     inputs = np.random.default_rng(0).uniform(-1, 1, (20_000, reals + 1)).astype(np.float32)
@@ -152,6 +152,8 @@ def test_halving_never_sets_a_run_back_by_more_than_a_few_per_cent(reals: int, m
         return done
 
     monkeypatch.setattr(BoundingRun, "halve", watched)
+    # With cheap steps a short run makes many.
+    monkeypatch.setattr(bounding, "PER_STEP", 500)
     started, _ = run(case)
     assert len(kept) > 2
     assert min(kept[1:]) >= 1 - EXPLORED

@@ -3,7 +3,7 @@
 A *stratum* is a part of the run during which the open part of the population, with probability M, stays the same. Of
 the rest the rate of every subgroup is known. If x is what a round in the open part shows, S + M x has the subgroup's
 rate as its mean, so payoffs are as in a plain run with M x + S in place of x. Wealth is carried from one stratum to the
-next. With nothing known (S = 0, M = 1) every bound is that of a plain run.
+next. The first stratum is all inputs, with nothing known (S = 0, M = 1): a plain run, by the rule of a plain run.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.statistics.betting import FOCUS, promise_of, promising
+from fairchain.statistics.betting import FOCUS, BettingRule, promise_of, promising
 from fairchain.statistics.e_values import BETS, LOG_SHARES, Floats
 from fairchain.statistics.intervals import bisect
+from fairchain.statistics.payoff import DIFFERENCE, SHARE, Payoff
 from fairchain.statistics.rules import LEAST_ROUNDS, BatchPlan, Decision, Leader, next_batch
 from fairchain.statistics.tally import Counts, Tally
 
@@ -57,20 +58,23 @@ class Stratum:
         return self.tally.joint / max(self.mass, TINY) ** 2
 
 
-def four_cells(tally: Tally, pair: Leader) -> Counts:
-    """Return (4,): rounds in which only i, both, only j and none got the outcome."""
-    i, j, outcome = pair
+def four_cells(tally: Tally, i: NDArray[np.intp], j: NDArray[np.intp], outcome: NDArray[np.intp]) -> Counts:
+    """Return (pairs, 4): rounds in which only i, both, only j and none got the outcome."""
     only, both, other = tally.only[outcome, i, j], tally.both[outcome, i, j], tally.only[outcome, j, i]
-    return np.array([only, both, other, tally.joint[i, j] - only - both - other], np.int64)
+    return np.stack([only, both, other, tally.joint[i, j] - only - both - other], axis=1).astype(np.int64)
 
 
-# What (i, j) show in each of the four cells.
+# What (i, j) show in each of the four cells. The second of a share never gets the outcome: two cells are empty.
 FIRST, SECOND = np.array([1.0, 1.0, 0.0, 0.0]), np.array([0.0, 1.0, 1.0, 0.0])
+OF_SHARE = [0, 3]
 
 
 @dataclass(frozen=True, eq=False)
 class _Bet:
-    """The counts of some pairs in one stratum: settled rates (pairs,), the open mass, and cells (pairs, 4)."""
+    """The counts of some pairs in one stratum: settled rates (pairs,), the open mass, and cells (pairs, 4).
+
+    Of a share the second rate is 0, and no round is in the cells of the second.
+    """
 
     first: Floats
     second: Floats
@@ -78,22 +82,23 @@ class _Bet:
     slack: float
     cells: Counts
 
-    def growth(self, gap: Floats, *, relative: bool, at_least: bool) -> Floats:
+    def growth(self, gap: Floats, payoffs: Payoff, *, at_least: bool) -> Floats:
         """Return log growth of every stake over all rounds: (..., pairs, stakes) for gaps (..., pairs)."""
-        one = self.first[:, None] + self.mass * FIRST
-        other = self.second[:, None] + self.mass * SECOND
-        payoff = (1 - gap)[..., None] * one - other if relative else one - other - gap[..., None]
+        possible = OF_SHARE if payoffs.share else slice(None)
+        one = self.first[:, None] + self.mass * FIRST[possible]
+        other = self.second[:, None] + self.mass * SECOND[possible]
+        payoff = (1 - gap)[..., None] * one - other if payoffs.relative else one - other - gap[..., None]
         if at_least:
             payoff = -(payoff + self.slack)
         else:
             payoff = payoff - self.slack
         lost = np.maximum(-payoff.min(axis=-1), TINY)
         logs = np.log1p(payoff[..., None] * (BETS / lost[..., None, None]))
-        grown: Floats = (self.cells[..., None] * logs).sum(axis=-2)
+        grown: Floats = (self.cells[:, possible, None] * logs).sum(axis=-2)
         return grown
 
 
-def carried_wealth(bets: list[list[_Bet]], gap: Floats, *, relative: bool, at_least: bool) -> Floats:
+def carried_wealth(bets: list[list[_Bet]], gap: Floats, payoffs: Payoff, *, at_least: bool) -> Floats:
     """Return log wealth against "the gap is at least (or at most) this" over strata, each with some bets."""
     wealth: Floats = np.broadcast_to(LOG_SHARES, (*gap.shape, len(BETS))).copy()
     for number, stratum in enumerate(bets):
@@ -101,7 +106,7 @@ def carried_wealth(bets: list[list[_Bet]], gap: Floats, *, relative: bool, at_le
             total = _log_sum(wealth)[..., None]
             wealth = np.logaddexp(wealth + math.log1p(-SPREAD), total + math.log(SPREAD) + LOG_SHARES)
         for bet in stratum:
-            wealth = wealth + bet.growth(gap, relative=relative, at_least=at_least)
+            wealth = wealth + bet.growth(gap, payoffs, at_least=at_least)
     return _log_sum(wealth)
 
 
@@ -116,10 +121,8 @@ class StrataRule:
 
     Parameters
     ----------
-    groups, outcomes, threshold, delta, compared
+    groups, outcomes, threshold, delta, compared, payoff
         As for `BettingRule`; the threshold as an exact fraction, since certain bounds are compared with it exactly.
-    relative
-        Whether a gap is one of a ratio.
 
     Attributes
     ----------
@@ -127,6 +130,8 @@ class StrataRule:
         The answer so far, and whether certain bounds alone give it: then it cannot be wrong.
     low, high
         (outcomes, groups): certain bounds of every rate.
+    strata
+        The first is all inputs. As long as it is the only one, the plain rule plans, looks and bounds.
     """
 
     sound = True
@@ -139,15 +144,17 @@ class StrataRule:
         delta: float,
         compared: NDArray[np.bool_],
         *,
-        relative: bool = False,
+        payoff: Payoff = DIFFERENCE,
     ) -> None:
         self.decision, self.proved = Decision.UNDECIDED, False
         self.low, self.high = np.zeros((outcomes, groups)), np.ones((outcomes, groups))
-        self.strata: list[Stratum] = []
-        self.cleared = ~compared
-        self._compared, self._relative = compared, relative
+        self._plain = BettingRule(groups, outcomes, float(threshold), delta, compared=compared, payoff=payoff)
+        self.strata = [Stratum(np.zeros((outcomes, groups)), 1.0, 0.0, self._plain.tally)]
+        # One array: a pair that is cleared for sure needs no rounds of the plain rule either.
+        self.cleared = self._plain.cleared
+        self._compared, self._payoff = compared, payoff
         self._pairs: list[Leader] = [(int(i), int(j), int(o)) for o, i, j in np.argwhere(compared)]
-        self._places = np.array(self._pairs, np.intp).reshape(-1, 3).T
+        self._places = _places_of(self._pairs)
         self._groups, self._outcomes = groups, outcomes
         self._threshold, self._delta = threshold, delta
         # Half of delta for each answer, as in a plain run.
@@ -175,15 +182,15 @@ class StrataRule:
         rates = (self.low[outcome, i], self.high[outcome, i], self.low[outcome, j], self.high[outcome, j])
         limit = float(self._threshold)
         low_i, high_i, low_j, high_j = rates
-        scale = 1 - limit if self._relative else 1.0
-        shift = 0.0 if self._relative else limit
+        scale = 1 - limit if self._payoff.relative else 1.0
+        shift = 0.0 if self._payoff.relative else limit
         most, least = scale * high_i - low_j - shift, scale * low_i - high_j - shift
         fair, unfair = most < -TINY, least > TINY
         # What rounding could decide is decided by fractions.
         for place in np.flatnonzero((np.abs(most) <= TINY) | (np.abs(least) <= TINY)):
             first_low, first_high, second_low, second_high = (Fraction(float(rate[place])) for rate in rates)
-            factor = 1 - self._threshold if self._relative else Fraction(1)
-            added = Fraction(0) if self._relative else self._threshold
+            factor = 1 - self._threshold if self._payoff.relative else Fraction(1)
+            added = Fraction(0) if self._payoff.relative else self._threshold
             fair[place] = factor * first_high <= second_low + added
             unfair[place] = factor * first_low > second_high + added
         return fair, unfair
@@ -193,7 +200,7 @@ class StrataRule:
         outcome, i, j = self._places[2], self._places[0], self._places[1]
         low_i, high_i = self.low[outcome, i], self.high[outcome, i]
         low_j, high_j = self.low[outcome, j], self.high[outcome, j]
-        if self._relative:
+        if self._payoff.relative:
             with np.errstate(divide="ignore", invalid="ignore"):
                 least = np.where(low_i > 0, 1 - high_j / low_i, 0.0)
                 most = np.where(high_i > 0, 1 - low_j / high_i, 0.0)
@@ -206,35 +213,51 @@ class StrataRule:
 
     # -- Sampling ----------------------------------------------------------------------------------------------------
 
+    @property
+    def everywhere(self) -> bool:
+        """Whether rounds are still drawn among all inputs."""
+        return len(self.strata) == 1
+
     def begin(self, settled: Floats, mass: float, slack: float) -> None:
         """Begin a stratum: the rates' settled parts, the open probability, and the rounding of both."""
         self._estimates = None
         self.strata.append(Stratum(settled, mass, slack, Tally.empty(self._groups, self._outcomes)))
 
     def plan(self) -> BatchPlan:
-        """Return the groups that still matter, and the leader, from past counts."""
+        """Return the groups that still matter, and the leader, from past counts; there must be no answer yet."""
+        if self.everywhere:
+            plan = self._plain.plan()
+            assert plan is not None
+            return plan
         # A look at several strata costs as much as hundreds of rounds.
         rounds = next_batch(self.rounds, self._groups, self._outcomes, self._to_go(), few=LEAST_ROUNDS)
-        return BatchPlan(rounds, self._active(), self.widest() if self.rounds else None)
-
-    def _active(self) -> tuple[int, ...]:
-        """Return the groups that a plain run would go on with."""
-        leader, limit = self.widest(), float(self._threshold)
-        above = self._gap_of(leader) - limit
+        # Of groups without an open pair boxes may have been put aside, so that rounds say nothing about them.
+        waiting = ~self.cleared
+        matter = np.asarray(waiting.any(axis=(0, 1)) | waiting.any(axis=(0, 2)))
+        compared = self._compared & matter[:, None] & matter
+        leader = self._widest_of(compared)
+        above = self._gap_of(leader) - float(self._threshold)
         if above <= 0 or not self.rounds:
-            waiting = ~self.cleared
-            return tuple(np.flatnonzero(waiting.any(axis=(0, 1)) | waiting.any(axis=(0, 2))).tolist())
-        gaps, errors = self._gaps()
-        return promising(promise_of(gaps + FOCUS * errors, self._compared), limit, above, leader)
+            groups = tuple(np.flatnonzero(matter).tolist())
+        else:
+            gaps, errors = self._gaps()
+            groups = promising(promise_of(gaps + FOCUS * errors, compared), float(self._threshold), above, leader)
+        return BatchPlan(rounds, groups, leader if self.rounds or self._payoff.share else None)
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
         stratum = self.strata[-1]
-        stratum.tally = stratum.tally + tally
         self._estimates = None
         if plan.leader is not None:
             before = stratum.leads.get(plan.leader, np.zeros(4, np.int64))
-            stratum.leads[plan.leader] = before + four_cells(tally, plan.leader)
+            stratum.leads[plan.leader] = before + four_cells(tally, *_places_of([plan.leader]))[0]
+        if self.everywhere:
+            self._plain.observe(plan, tally)
+            stratum.tally = self._plain.tally
+            if self.decision is Decision.UNDECIDED:
+                self.decision = self._plain.decision
+            return
+        stratum.tally = stratum.tally + tally
         if self.decision is not Decision.UNDECIDED:
             return
         limit = float(self._threshold)
@@ -267,8 +290,13 @@ class StrataRule:
         """
         low, high = self.certain_gap()
         if self.rounds and not self.proved and low < high:
-            high = min(high, max(0.0, self._gap_above()))
-            low = max(low, min(high, float(bisect(self._lead_below, np.ones(1), np.full(1, -1.0))[0])))
+            if self.everywhere:
+                _, least, most = self._plain.gap()
+            else:
+                start = np.full(1, self._payoff.least)
+                most, least = self._gap_above(), float(bisect(self._lead_below, np.ones(1), start)[0])
+            high = min(high, max(0.0, most))
+            low = max(low, min(high, least))
         estimate = self.gap_estimate() if self.rounds else (low + high) / 2
         return min(max(estimate, low), high), low, high
 
@@ -284,7 +312,7 @@ class StrataRule:
             return wealth(gap, at_least=True) >= self._bar
 
         count = len(self._pairs)
-        above = bisect(refuted, np.full(count, -1.0), np.ones(count))
+        above = bisect(refuted, np.full(count, self._payoff.least), np.ones(count))
         outcome, i, j = self._places[2], self._places[0], self._places[1]
         known = self.cleared[outcome, i, j]
         return float(np.where(known, np.minimum(above, float(self._threshold)), above).max())
@@ -311,10 +339,10 @@ class StrataRule:
             bets.append([_Bet(settled, nothing, stratum.mass, stratum.slack, cells)])
 
         def too_large(rate: Floats) -> NDArray[np.bool_]:
-            return carried_wealth(bets, rate, relative=False, at_least=True) >= bar
+            return carried_wealth(bets, rate, SHARE, at_least=True) >= bar
 
         def too_small(rate: Floats) -> NDArray[np.bool_]:
-            return carried_wealth(bets, rate, relative=False, at_least=False) >= bar
+            return carried_wealth(bets, rate, SHARE, at_least=False) >= bar
 
         shape = low.shape
         above = bisect(too_large, np.zeros(len(group)), np.ones(len(group))).reshape(shape)
@@ -334,7 +362,12 @@ class StrataRule:
 
     def widest(self) -> Leader:
         """Return the pair and outcome with the largest gap so far."""
-        gaps = np.where(self._compared, self._gaps()[0], -np.inf)
+        if self.everywhere and self.rounds:
+            return self._plain.widest()
+        return self._widest_of(self._compared)
+
+    def _widest_of(self, compared: NDArray[np.bool_]) -> Leader:
+        gaps = np.where(compared, self._gaps()[0], -np.inf)
         outcome, i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
         return int(i), int(j), int(outcome)
 
@@ -349,6 +382,8 @@ class StrataRule:
 
     def forecast(self) -> int | None:
         """Forecast how many more rounds are needed; None if that cannot be said."""
+        if self.everywhere:
+            return self._plain.forecast()
         rounds = self._to_go()
         return math.ceil(rounds) if math.isfinite(rounds) else None
 
@@ -375,7 +410,7 @@ class StrataRule:
         sampled = weights > 0
         gaps = np.where(sampled, total / np.where(sampled, weights, 1.0), plain)
         errors = np.where(sampled, np.sqrt(variance) / np.where(sampled, weights, 1.0), np.inf)
-        if self._relative:
+        if self._payoff.relative:
             base = np.maximum(rates[:, :, None], TINY)
             gaps, errors = gaps / base, errors / base
         return gaps, errors
@@ -385,17 +420,14 @@ class StrataRule:
 
     def _wealth(self, pairs: list[Leader]) -> Callable[..., Floats]:
         """Return log wealth of these pairs as a function of their gaps, (..., pairs)."""
-        i, j, outcome = np.array(pairs, np.intp).T
+        i, j, outcome = places = _places_of(pairs)
         bets = []
         for stratum in self.strata:
-            tally = stratum.tally
-            only, both, other = tally.only[outcome, i, j], tally.both[outcome, i, j], tally.only[outcome, j, i]
-            cells = np.stack([only, both, other, tally.joint[i, j] - only - both - other], axis=1)
-            settled = stratum.settled
+            cells, settled = four_cells(stratum.tally, *places), stratum.settled
             bets.append([_Bet(settled[outcome, i], settled[outcome, j], stratum.mass, stratum.slack, cells)])
 
         def wealth(gap: Floats, *, at_least: bool) -> Floats:
-            return carried_wealth(bets, gap, relative=self._relative, at_least=at_least)
+            return carried_wealth(bets, gap, self._payoff, at_least=at_least)
 
         return wealth
 
@@ -414,15 +446,15 @@ class StrataRule:
             ]
             for stratum in self.strata
         ]
-        return carried_wealth(bets, gap, relative=self._relative, at_least=False)
+        return carried_wealth(bets, gap, self._payoff, at_least=False)
 
     def _to_go(self) -> float:
         """Forecast the rounds until a verdict, if the frequencies of the present stratum stay as they are."""
-        if not self.strata or not self.strata[-1].tally.joint.any():
+        if not self.strata[-1].tally.joint.any():
             return math.inf
         stratum, pair, limit = self.strata[-1], self.widest(), float(self._threshold)
         i, j, outcome = pair
-        cells = four_cells(stratum.tally, pair)[None]
+        cells = four_cells(stratum.tally, *_places_of([pair]))
         seen = int(stratum.tally.joint[i, j])
         if not seen:
             return math.inf
@@ -431,5 +463,11 @@ class StrataRule:
         unfair = self._gap_of(pair) > limit
         at = np.array([limit])
         wealth = self._lead_wealth(at) if unfair else self._wealth([pair])(at, at_least=True)
-        rate = float(bet.growth(at, relative=self._relative, at_least=not unfair).max()) / seen
+        rate = float(bet.growth(at, self._payoff, at_least=not unfair).max()) / seen
         return max(1.0, (self._bar - float(wealth[0])) / rate) if rate > 0 else math.inf
+
+
+def _places_of(pairs: list[Leader]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Return the first and second groups and the outcomes of pairs."""
+    first, second, outcome = np.array(pairs, np.intp).reshape(-1, 3).T
+    return first, second, outcome

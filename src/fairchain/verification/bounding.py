@@ -1,9 +1,9 @@
 """Bounding engine: certain bounds by branch and bound, combined with sampling of what they leave open.
 
 Two kinds of work alternate, whichever is forecast to narrow the interval more for its cost: halving boxes, and drawing
-rounds. Rounds are those of a plain run until so much is settled that drawing in the open boxes only, which takes
-longer, pays. Costs are counted, not timed, so that a run depends on the seed and the budget only. A verdict that the
-certain bounds give alone is proved: its error probability is 0.
+rounds. Rounds are those of a plain run, number by number, until so much is settled that drawing in the open boxes only,
+which takes longer, pays. Costs are counted, not timed, so that the order of the work depends on the seed alone; a clock
+can only end it. A verdict that the certain bounds give alone is proved: its error probability is 0.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from fairchain.verification.partition import LabelledBoxes, Partition, label_bou
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import FreeRegion
 from fairchain.verification.sampler import Sampler, labels_in
+from fairchain.verification.sampling import bets_of
 from fairchain.verification.verdict import BoundsRecord
 from fairchain.verification.witnesses import WITNESSES, changed_points
 
@@ -45,10 +46,12 @@ PATIENCE, FIRST_FORECAST = 2**16, 2**9
 # A new stratum begins when the open probability, times the cost of a round, has fallen to this part of the last one's.
 NEW_STRATUM = 0.9
 # While nothing is decided, halving may set the run back by this part of what plain sampling would know for its cost.
-EXPLORED = 0.04
+EXPLORED = 0.02
+# A first step of at most this cost, a few milliseconds, is made at once: it proves the answer where inputs are few.
+AT_ONCE = 2**15
 # Measured costs in plain evaluations of the network: of a box, for each evaluation that its multiplications would make,
-# and besides; and of drawing a round in open boxes, besides its evaluations.
-OVERHEAD, PER_BOX, PER_DRAW = 16, 120, 5
+# and besides; of a step; and of drawing a round in open boxes, besides its evaluations.
+OVERHEAD, PER_BOX, PER_STEP, PER_DRAW = 12, 220, 12_000, 5
 REPORT_EVERY = 0.2
 # Rounds of a chunk, and substreams of the choice of a box and of a member of a mean.
 CHUNK = 8192
@@ -110,9 +113,9 @@ class BoundingRun:
         self._sampler = Sampler(model, case.population, case.seed.value, comparison, workers=workers)
         self._halted: Halted = lambda _seconds: False
         groups, outcomes = len(comparison.counted), len(comparison.rows)
-        relative = comparison.measure == "ratio"
         delta, limit = spec.guarantee.delta, limit_of(spec)
-        self.rule = StrataRule(groups, outcomes, limit, delta, comparison.compared, relative=relative)
+        payoff, compared = bets_of(comparison)
+        self.rule = StrataRule(groups, outcomes, limit, delta, compared, payoff=payoff)
         # An accuracy is reached by certain bounds or not at all.
         self._sampling = sampling and spec.guarantee.epsilon is None
         self.evaluations = 0
@@ -126,7 +129,6 @@ class BoundingRun:
         # Evaluations of a plain run that would tell as much as the rounds so far.
         self.worth = 1.0
         self._gain = math.inf
-        self._bound()
 
     # -- The loop ----------------------------------------------------------------------------------------------------
 
@@ -185,11 +187,12 @@ class BoundingRun:
         """
         if self.rule.decision is not Decision.UNDECIDED or not self._sampling or left <= 0:
             return True
-        if not self._halving_cost:
-            return True  # the first step costs next to nothing
-        if self.worth < (1 - EXPLORED) * (self.cost + self._step_cost):
+        step = self._step_cost
+        if not self._halving_cost and step <= AT_ONCE:
+            return True
+        if self.worth < (1 - EXPLORED) * (self.cost + step):
             return False
-        explored = self._halving_cost <= EXPLORED * self._sampling_cost
+        explored = self._halving_cost + step <= EXPLORED * self._sampling_cost
         return explored or self._gain * self._sampling_cost >= 1
 
     @property
@@ -204,8 +207,9 @@ class BoundingRun:
 
     @property
     def _step_cost(self) -> float:
-        """What the next step costs, at most: both halves of every box, as each protected value."""
-        return 2.0 * min(self._step, len(self.partition.open)) * len(self.space.weights[0]) * self._cost
+        """What the next step costs, at most: both halves of every box, as each protected value; the first, also all."""
+        boxes = 2.0 * min(self._step, len(self.partition.open)) + (not self.partition.begun)
+        return PER_STEP + boxes * len(self.space.weights[0]) * self._cost
 
     def halve(self) -> bool:
         """Halve some open boxes; return whether there were any."""
@@ -213,7 +217,7 @@ class BoundingRun:
         if not self.partition.refine(self._step):
             self._gain = 0.0
             return False
-        spent = max(1, self.partition.boxes - bounded) * self._cost
+        spent = PER_STEP + (self.partition.boxes - bounded) * self._cost
         self._halving_cost += spent
         after = max(self.partition.open_mass, 1e-300)
         self._gain = math.log(before / after) / spent if before > after else EXPLORED * min(self._gain, 1 / spent)
@@ -240,16 +244,13 @@ class BoundingRun:
         if most <= 0 or not len(partition.open):
             return False
         groups = len(self.case.comparison.subgroups)
-        mass, cost = 1.0, float(groups)
-        if self._sampled is not None:
-            mass, cost = self.rule.strata[-1].mass, cost + PER_DRAW
+        mass, cost = self.rule.strata[-1].mass, float(groups)
+        if not self.rule.everywhere:
+            cost += PER_DRAW
         if partition.open_mass * (groups + PER_DRAW) < NEW_STRATUM * mass * cost:
             self._sampled = partition.open
             slack = 8 * partition.error + len(partition.open) * 2.0**-50 + self.space.draw_error
             self.rule.begin(partition.settled(), partition.open_mass, slack)
-        elif not self.rule.strata:
-            # All inputs, as a plain run draws them.
-            self.rule.begin(np.zeros_like(self.rule.low), 1.0, 0.0)
         plan = self.rule.plan()
         self.rule.observe(plan, self._batch(plan, min(plan.rounds, most)))
         return True
@@ -257,18 +258,20 @@ class BoundingRun:
     def _batch(self, plan: BatchPlan, rounds: int) -> Tally:
         comparison = self.case.comparison
         subgroups = comparison.evaluated(plan.groups)
-        if self._sampled is None:
+        if self.rule.everywhere:
             batch = self._sampler.run(self._chunk, rounds, plan.groups, self._halted)
             self._chunk += batch.chunks
             self._labels.update(batch.labels)
             rounds, together, cost = batch.rounds, batch.together, len(subgroups)
         else:
             together = np.zeros((len(comparison.rows), len(plan.groups), len(plan.groups)), np.int64)
-            for start in range(0, rounds, CHUNK):
-                labels, places = self._labels_of(min(CHUNK, rounds - start), subgroups)
+            planned, rounds = rounds, 0
+            while rounds < planned and not (rounds and self._halted(0.0)):
+                labels, places = self._labels_of(min(CHUNK, planned - rounds), subgroups)
                 self._labels |= labels_in(labels)
                 self._keep_witnesses(labels, places, subgroups)
                 together += count_together(comparison.fold(labels), comparison.rows)
+                rounds += labels.shape[1]
             cost = len(subgroups) + PER_DRAW
         self.evaluations += rounds * len(subgroups)
         self._sampling_cost += rounds * cost

@@ -133,7 +133,7 @@ class LabelledBoxes:
     def __len__(self) -> int:
         return len(self.low)
 
-    def take(self, rows: NDArray[Any]) -> LabelledBoxes:
+    def take(self, rows: NDArray[Any] | slice) -> LabelledBoxes:
         """Return some of the boxes."""
         return LabelledBoxes(self.low[rows], self.high[rows], self.mass[rows], self.possible[rows], self.axis[rows])
 
@@ -165,6 +165,8 @@ class Partition:
     ----------
     boxes, evaluations
         Boxes bounded so far (one for each member), and evaluations of the network.
+    begun
+        Whether a step was made; before it nothing is known.
     """
 
     def __init__(
@@ -179,6 +181,7 @@ class Partition:
         self._comparison = comparison
         # Sums that were added up, and the most numbers of one of them, for the rounding of both.
         self.boxes = self.evaluations = self._sums = self._longest = 0
+        self.begun = False
         # What bits of the possible labels mean for the question: for each outcome its bit and those of all others.
         self._outcomes = [np.uint32(1 << outcome) for outcome in comparison.outcomes]
         members, tables = len(space.members), len(comparison.rows)
@@ -190,9 +193,9 @@ class Partition:
         self.labels = np.uint32(0)
         low, high = space.whole
         whole = np.full((1, members), (1 << bounds.classes) - 1, np.uint32)
-        self.open = LabelledBoxes(low[:0], high[:0], np.zeros(0), whole[:0], np.zeros(0, np.intp))
-        self._free = [self.open]
-        self._take_in(low, high, space.masses(low, high), whole)
+        # All inputs in one box, which the first step bounds.
+        self.open = LabelledBoxes(low, high, space.masses(low, high), whole, np.zeros(1, np.intp))
+        self._free = [self.open.take(slice(0))]
 
     # -- What is known -----------------------------------------------------------------------------------------------
 
@@ -249,16 +252,23 @@ class Partition:
     # -- Refining ----------------------------------------------------------------------------------------------------
 
     def refine(self, most: int) -> int:
-        """Halve the open boxes that matter most, at most so many; return how many were halved."""
+        """Halve the open boxes that matter most, at most so many; return how many were; the first step bounds all."""
+        if not self.begun:
+            whole, self.begun = self.open, True
+            self.open = whole.take(slice(0))
+            self._take_in(whole.low, whole.high, whole.mass, whole.possible)
+            if not len(self.open):
+                return 1
         weight = self.open.mass * self._unsettled(self.open.possible).sum(axis=1)
         weight[self.open.axis < 0] = 0.0
         if not (weight > 0).any() or len(self.open) > MOST_BOXES:
             return 0
         count = min(most, int((weight > 0).sum()))
-        chosen = np.argpartition(weight, len(weight) - count)[len(weight) - count :]
-        chosen.sort()
-        kept = np.ones(len(weight), bool)
-        kept[chosen] = False
+        # Of equal weights, as most are, the first are taken: which ones a partial sort takes depends on the processor.
+        least = np.partition(weight, len(weight) - count)[len(weight) - count]
+        chosen = weight > least
+        chosen[np.flatnonzero(weight == least)[: count - int(chosen.sum())]] = True
+        kept = ~chosen
         split = self.open.take(chosen)
         self.open = self.open.take(kept)
         low, high = self.space.halves(split.low, split.high, split.axis)

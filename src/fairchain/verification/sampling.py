@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Event
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, Look
 from fairchain.executors import Workers
@@ -31,6 +32,7 @@ from fairchain.statistics import (
     EstimateRule,
     Interval,
     PaperRule,
+    Payoff,
     Rule,
     ShiftQuestion,
     ShiftRule,
@@ -155,13 +157,17 @@ def shift_question(spec: Spec, comparison: Comparison) -> ShiftQuestion | None:
 
 def betting_rule(comparison: Comparison, limit: float, delta: float) -> BettingRule:
     """Return a new betting rule for a comparison with the largest fair gap `limit`."""
-    compared = comparison.compared
-    payoff = payoff_of(comparison.measure, compared)
-    if comparison.individual:
-        # The second subgroup never changes: only the share of the first is bet on.
-        payoff, compared = SHARE, np.triu(compared)
+    payoff, compared = bets_of(comparison)
     groups, outcomes = len(comparison.counted), len(comparison.rows)
     return BettingRule(groups, outcomes, limit, delta, compared=compared, payoff=payoff)
+
+
+def bets_of(comparison: Comparison) -> tuple[Payoff, NDArray[np.bool_]]:
+    """Return what is bet on, and which ordered pairs bet, (outcomes, groups, groups)."""
+    if comparison.individual:
+        # The second subgroup never changes: only the share of the first is bet on.
+        return SHARE, np.triu(comparison.compared)
+    return payoff_of(comparison.measure, comparison.compared), comparison.compared
 
 
 def _sample(
