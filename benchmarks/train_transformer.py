@@ -1,16 +1,18 @@
-"""Trains a small transformer that reads comments, and saves it as `save_pretrained` does.
+"""Trains the small transformer that reads comments, and saves it as `save_pretrained` does and as it is shipped.
 
-    python -m benchmarks.train_transformer FOLDER [--epochs N]
+    python -m benchmarks.train_transformer FOLDER [--ship]
 
-Two layers of attention over a WordPiece vocabulary of its own, 1.4 MB. Needs the `torch` and `transformers` extras and
-the data set toxicity, which it fetches. Takes some minutes on one core. The model is not shipped, since its vocabulary
-holds the offensive words of the comments; it exists to be examined.
+Two layers of attention over a WordPiece vocabulary of its own (`benchmarks.train_vocabulary`). FOLDER gets weights in
+safetensors, settings and tokenizer, and `--ship` writes the same model as one ONNX file with the tokenizer inside among
+the embedded networks. Needs the `torch` and `transformers` extras and the data set toxicity, which it fetches. Takes
+some minutes on one core; a second training with the same packages gives the same bytes.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import json
 from collections.abc import Iterator
 from importlib import import_module
@@ -18,16 +20,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import torch
 from numpy.typing import NDArray
 
 from benchmarks.train_text import Answers
+from benchmarks.train_vocabulary import vocabulary_of
+from fairchain import to_onnx
 from fairchain.datasets import get_all
+from fairchain.examples import example
+from fairchain.spec import load_spec
 
 SEED = 0
-WORDS, TOKENS = 4000, 64
-WIDTH, LAYERS, HEADS = 64, 2, 4
-BATCH, RATE = 64, 2e-3
+# Whole words, beginnings and other pieces of words; tokens that are read.
+WORDS, PIECES, TOKENS = 2000, (200, 400), 64
+WIDTH, LAYERS, HEADS = 32, 2, 4
+BATCH, RATE, EPOCHS = 64, 2e-3, 3
 LABELS = ("fine", "toxic")
 # The tokens of each comment, by its row.
 Ids = dict[int, list[int]]
@@ -36,22 +44,25 @@ Ids = dict[int, list[int]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path, help="where to save the model")
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--comments", type=int, default=None, help="train on so many; by default on all of the split")
+    parser.add_argument("--ship", action="store_true", help="write it into the package too")
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
     options = parser.parse_args()
+    # Sums of several threads are not the same in every run.
+    torch.set_num_threads(1)
     texts, labels, splits = read()
-    fitted = np.random.default_rng(SEED).permutation(np.flatnonzero(splits == "train"))[: options.comments]
-    held_out = np.flatnonzero(splits == "test")
+    fitted, held_out = (np.flatnonzero(splits == split) for split in ("train", "test"))
     tokenizer = tokenizer_of([texts[row] for row in fitted])
-    used = [*fitted, *held_out]
+    used = [*fitted.tolist(), *held_out.tolist()]
     ids = dict(zip(used, (each.ids for each in tokenizer.encode_batch([texts[row] for row in used])), strict=True))
-    model = train(ids, labels, fitted, options.epochs)
+    model = train(ids, labels, fitted, tokenizer.get_vocab_size(), options.epochs)
     save(model, tokenizer, options.folder)
     score = Answers(logits_of(model, ids, held_out), labels[held_out]).score
     print(
         f"test: accuracy {score.accuracy:.4f}, area under the curve {score.auc:.4f}, toxic comments found "
         f"{score.caught:.4f}, of {score.rows:,}"
     )
+    if options.ship:
+        ship(options.folder, example("comments-transformer"))
 
 
 def read() -> tuple[list[str], NDArray[np.int64], NDArray[np.str_]]:
@@ -64,9 +75,9 @@ def read() -> tuple[list[str], NDArray[np.int64], NDArray[np.str_]]:
 
 
 def tokenizer_of(texts: list[str]) -> Any:
-    """Return a WordPiece tokenizer, trained on these texts, that ends after `TOKENS` tokens."""
-    tokenizer = import_module("tokenizers").BertWordPieceTokenizer(lowercase=True)
-    tokenizer.train_from_iterator(texts, vocab_size=WORDS, min_frequency=5, show_progress=False)
+    """Return a WordPiece tokenizer with the vocabulary of these texts, that ends after `TOKENS` tokens."""
+    numbers = {token: number for number, token in enumerate(vocabulary_of(texts, WORDS, PIECES))}
+    tokenizer = import_module("tokenizers").BertWordPieceTokenizer(vocab=numbers, lowercase=True)
     tokenizer.enable_truncation(TOKENS)
     return tokenizer
 
@@ -85,13 +96,13 @@ def batches(ids: Ids, rows: NDArray[np.int64], size: int) -> Iterator[tuple[NDAr
         yield part, tokens, mask
 
 
-def train(ids: Ids, labels: NDArray[np.int64], rows: NDArray[np.int64], epochs: int) -> Any:
-    """Fit on these rows, for a fixed number of epochs."""
+def train(ids: Ids, labels: NDArray[np.int64], rows: NDArray[np.int64], words: int, epochs: int) -> Any:
+    """Fit on these rows, for a fixed number of epochs; embeddings are rounded to half precision at the end."""
     library = import_module("transformers")
     torch.manual_seed(SEED)
     rng = np.random.default_rng(SEED)
     config = library.BertConfig(
-        vocab_size=WORDS,
+        vocab_size=words,
         hidden_size=WIDTH,
         num_hidden_layers=LAYERS,
         num_attention_heads=HEADS,
@@ -120,6 +131,8 @@ def train(ids: Ids, labels: NDArray[np.int64], rows: NDArray[np.int64], epochs: 
             losses.append(loss.item())
         print(f"epoch {epoch + 1}: loss {np.mean(losses):.4f}", flush=True)
     model.eval()
+    embeddings = model.get_input_embeddings().weight
+    embeddings.data = embeddings.data.half().float()
     return model
 
 
@@ -145,6 +158,22 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
     fast.save_pretrained(folder)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     print(f"{folder}: {config['model_type']}, {sum(file.stat().st_size for file in folder.iterdir()):,} bytes")
+
+
+def ship(folder: Path, spec: Path) -> None:
+    """Write the model of a folder as the network of an embedded spec, with its embeddings in half precision."""
+    question = load_spec(spec)
+    network = onnx.load_from_string(to_onnx(folder, question))
+    graph = network.graph
+    for tensor in graph.initializer:
+        values = onnx.numpy_helper.to_array(tensor)
+        if values.dtype == np.float32 and values.shape[0] > 1000:
+            name = tensor.name
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values.astype(np.float16), f"{name}.half"))
+            graph.node.insert(0, onnx.helper.make_node("Cast", [tensor.name], [name], to=onnx.TensorProto.FLOAT))
+    target = Path(str(question.model.path))
+    target.write_bytes(network.SerializeToString(deterministic=True))
+    print(f"{target.name}: {target.stat().st_size:,} bytes, {hashlib.sha256(target.read_bytes()).hexdigest()}")
 
 
 if __name__ == "__main__":

@@ -20,9 +20,10 @@ from benchmarks.sizes import Sizes
 LATENCY, CONNECTIONS, FIRST = 0.05, 16, 200
 LEAST = 0.9
 TEXT = """A service in a process of its own answers each request after 50 ms. It is asked for one input in each request,
-with 16 connections: rows of a table, which are counted, and drawn inputs, which are sampled, where every batch waits
-for the counts of the batch before. Busy is the time that the service works on requests after the first 200, by its own
-clock, divided by the 16 connections times the time from the 201st request to the end of the last one."""
+with 16 connections: rows of a table, which are counted, and drawn inputs, which are sampled. The size of a batch of
+drawn inputs follows from the counts of the batch before; while its last answers are on their way, idle connections ask
+for the inputs that are expected next. Busy is the time that the service works on requests after the first 200, by its
+own clock, divided by the 16 connections times the time from the 201st request to the end of the last one."""
 
 
 @contextmanager
@@ -60,7 +61,7 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # the
     """Measure the time in which the service is busy, for rows and for drawn inputs."""
     from fairchain import Service, parse_spec, verify
 
-    count = 6000 if sizes.paper else 4000
+    count = 6000 if sizes.paper else 2400
     random = np.random.default_rng(0)
     data = {"g": random.choice(["a", "b"], count).tolist(), "x": random.random(count).tolist()}
     rows: list[list[Cell]] = []
@@ -76,7 +77,7 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # the
         share = busy([(first, last) for first, last in spans])
         rows.append([name, len(spans), took, share])
         asked = f"at least {LEAST:g}"
-        checks.append(Check(f"{name}: the service is kept busy", share >= LEAST, f"{share:.3f}", asked, enforced=False))
+        checks.append(Check(f"{name}: the service is kept busy", share >= LEAST, f"{share:.3f}", asked))
     columns = [Column("question"), Column("requests", ",d"), Column("seconds", ".1f"), Column("busy", ".3f")]
     title = f"A service of {1000 * LATENCY:.0f} ms with {CONNECTIONS} connections"
     settings: dict[str, str | int | float | None] = {"latency": LATENCY, "connections": CONNECTIONS}

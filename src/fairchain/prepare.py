@@ -21,6 +21,7 @@ from fairchain.messages import shown
 from fairchain.models import Limits, Model, OnnxModel, load_model
 from fairchain.models.adapters.answer_memo import REPEATED
 from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.kept_answers import ahead_within
 from fairchain.populations import Population, build_population
 from fairchain.populations.build import large_enough, with_nodes
 from fairchain.spec import (
@@ -245,7 +246,7 @@ def gather(
     loaded: Any = _model(model, question, limits, weights, asked, network=network)
     told: tuple[str, ...] = ()
     if getattr(loaded, "costly", False):
-        loaded.most = question.guarantee.budget.evaluations
+        loaded.kept.most = question.guarantee.budget.evaluations
         question, told = within_budget(question, loaded)
     return case_of(question, loaded, rows, function=population, assumptions=told)
 
@@ -253,7 +254,8 @@ def gather(
 def within_budget(spec: Spec, model: Any) -> tuple[Spec, tuple[str, ...]]:
     """Return the spec with what is left of a budget of evaluations after trials of the model, and a sentence about it.
 
-    Inputs that are repeated to see whether the model is deterministic are kept back too.
+    Inputs that are repeated to see whether the model is deterministic are kept back too, and those that a service may
+    be asked for ahead and in vain.
     """
     budget, used = spec.guarantee.budget.evaluations, getattr(model, "evaluated", 0)
     if budget is None or not used:
@@ -262,8 +264,12 @@ def within_budget(spec: Spec, model: Any) -> tuple[Spec, tuple[str, ...]]:
     trials = used + (REPEATED if spec.model.deterministic else 0)
     if model.costly and trials >= budget:
         raise SpecError(BUDGET_FOR_TRIALS.format(budget=int(budget), trials=trials))
-    left = revise(spec, guarantee__budget__evaluations=max(1, int(budget) - trials))
-    return left, (f"guarantee.budget: {trials:,} of {int(budget):,} evaluations are for trials of the model.",)
+    ahead, told = 0, ""
+    if getattr(model, "service", None) is not None and not isinstance(spec.population, Table):
+        ahead = model.kept.ahead = ahead_within(budget)
+        told = f", and {ahead:,} for inputs that it is asked for ahead" if ahead else ""
+    left = revise(spec, guarantee__budget__evaluations=max(1, int(budget) - trials - ahead))
+    return left, (f"guarantee.budget: {trials:,} of {int(budget):,} evaluations are for trials of the model{told}.",)
 
 
 def case_of(

@@ -79,6 +79,8 @@ class BettingRule(TallyCounts):
         self._fair_growth = payoff.against_at_least(threshold)
         self._unfair_growth = payoff.against_at_most(threshold)
         self._rounds = 0
+        # A look at a share is quick.
+        self.few = 16 if payoff.share else 32
         self._lead_wealth: Floats = np.zeros(())
         # Of the present counts, once they were computed: with many pairs each takes a while.
         self._widest: Leader | None = None
@@ -90,9 +92,7 @@ class BettingRule(TallyCounts):
             return None
         all_groups = tuple(range(self._groups))
         to_go = self._to_go(enough=self._rounds / GROWTH)
-        # A look at a share is quick.
-        few = 16 if self._payoff.share else 32
-        rounds = next_batch(self._rounds, self._groups, self._outcomes, to_go, few=few)
+        rounds = next_batch(self._rounds, self._groups, self._outcomes, to_go, few=self.few)
         if not self._rounds:
             # Of a share there is one pair, so the past need not choose it.
             return BatchPlan(rounds, all_groups, self.widest() if self._payoff.share else None)

@@ -80,6 +80,11 @@ class EstimateRule(TallyCounts):
             rounds = min(max(rounds, 64), self._wanted - int(self._fresh.joint.max()))
         return BatchPlan(rounds, tuple(range(self._groups)), phase=self._phase)
 
+    def rounds_after(self, rounds: int) -> int:
+        """Return how many rounds will be planned after a batch of so many, within the present try."""
+        left = self._wanted - int(self._fresh.joint.max()) - rounds
+        return min(max(super().rounds_after(rounds), 64), max(left, 0))
+
     def observe(self, plan: BatchPlan, tally: Tally) -> None:  # noqa: ARG002  # every plan has all groups
         """Count, and at the end of a try look whether it was enough."""
         self.tally += tally

@@ -108,16 +108,26 @@ class Rule(Inference, Protocol):
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Take in what came of a plan (fewer rounds than planned if the run was cut short)."""
 
+    def rounds_after(self, rounds: int) -> int:
+        """Return how many rounds will probably be planned after a batch of so many; nothing depends on it but time."""
+
 
 class TallyCounts:
     """Base of the rules: what follows from the tally of all rounds alone."""
 
     tally: Tally
+    # The smallest batch, but for the first ones.
+    few = 32
 
     @property
     def trials(self) -> Counts:
         """Trials of each group."""
         return self.tally.trials
+
+    def rounds_after(self, rounds: int) -> int:
+        """Return how many rounds will be planned after a batch of so many, unless the end comes near."""
+        outcomes, groups, _ = self.tally.both.shape
+        return next_batch(int(self.tally.joint.max()) + rounds, groups, outcomes, few=self.few)
 
     def rates(self) -> Floats:
         """Return the estimates that belong to `probabilities`."""

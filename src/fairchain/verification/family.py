@@ -250,9 +250,9 @@ def family_cases(
     """Return a case for each question, with one seed for all; the model is loaded and the rows are read once."""
     first = gather(model, questions[0], data=data, population=population, network=network, **sources)
     asked: Any = first.model
-    if getattr(asked, "costly", False) and asked.most is not None:
+    if getattr(asked, "costly", False) and asked.kept.most is not None:
         # The budget was divided among the questions.
-        asked.most *= len(questions)
+        asked.kept.most *= len(questions)
     cases = [first]
     for question in questions[1:]:
         kept = getattr(question.population, "keep_missing", False)

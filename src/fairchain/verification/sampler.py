@@ -114,6 +114,9 @@ class Sampler:
         self._kept = 0
         # What the last chunk took; the next one is at most twice as long, and mostly as long.
         self.seconds = 0.0
+        # Rounds that probably follow the next batch, and for each chunk what follows it: a service is asked ahead.
+        self.after = 0
+        self._following: dict[int, ChunkUnit] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy what the counts depend on."""
@@ -157,12 +160,24 @@ class Sampler:
     def count(self, unit: ChunkUnit) -> Done:
         """Return the counts of one chunk, and the labels that were given in it."""
         chunk, rounds, subgroups = unit
+        if following := self._following.get(chunk):
+            self._model.expect(partial(self._inputs, following))  # type: ignore[attr-defined]  # of a `FunctionModel`
         labels = self.labels(chunk, rounds, subgroups)
         folded, rows = self._comparison.fold(labels), self._comparison.rows
         # The counts of many chunks are kept, and none is above the rounds of its chunk.
         counts = np.zeros((len(rows), len(folded), len(folded)), np.min_scalar_type(rounds))
         write_together(counts, folded, rows)
         return counts, labels_in(labels)
+
+    def _inputs(self, unit: ChunkUnit) -> NDArray[Any] | None:
+        """Return the inputs of a chunk; None where they would fill more than one call."""
+        chunk, rounds, subgroups = unit
+        if not self._coupled or rounds * len(subgroups) > ROWS_PER_CALL:
+            return None
+        # Those of the chunk that is being evaluated stay where they are.
+        return self._population.rounds(self._seed, chunk, rounds, scratch=Scratch(), subgroups=subgroups).inputs(
+            subgroups
+        )
 
     def run(self, first: int, rounds: int, groups: Sequence[int], halted: Halted) -> Batch:
         """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if it is `halted` meanwhile."""
@@ -171,6 +186,9 @@ class Sampler:
         subgroups = tuple(self._comparison.evaluated(groups))
         units = [(first + place, count, subgroups) for place, count in enumerate(sizes)]
         costs = [count * len(subgroups) for count in sizes]
+        if getattr(self._model, "costly", False):
+            last = [(first + len(units), self.after, subgroups)] if self.after else []
+            self._following = {unit[0] - 1: unit for unit in (*units[1:], *last)}
         together: Counts | None = None
         parts: list[NDArray[np.integer]] = []
         seen: set[int] = set()

@@ -210,8 +210,10 @@ def _sample(
             if budget.evaluations is None
             else min(most - rounds, int(allowed - evaluations) // each_round)
         )
+        wanted = min(plan.rounds, left)
+        sampler.after = min(rule.rounds_after(wanted), left - wanted)
         try:
-            batch = run(chunk, min(plan.rounds, left), plan.groups, halted)
+            batch = run(chunk, wanted, plan.groups, halted)
         except StoppedError:
             return entries, "interrupted"
         before = time.perf_counter()

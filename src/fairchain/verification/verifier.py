@@ -184,7 +184,7 @@ def workers_for(case: Case, workers: AnyWorkers) -> AnyWorkers:
 def watching(case: Case, cancel: Event, progress: Report | None, start: float) -> Iterator[Report | None]:
     """Stop a slow model as soon as `cancel` is set, and yield a report that also tells what it answers in between."""
     model = case.model
-    if not isinstance(model, FunctionModel) or not model.costly:
+    if not isinstance(model, FunctionModel) or model.kept is None:
         yield progress
         return
     if model.service is not None and model.service.tell is not None:
@@ -193,7 +193,7 @@ def watching(case: Case, cancel: Event, progress: Report | None, start: float) -
         model.service.tell(str(forecast_calls(case)))
     answers = _Answers(progress, start) if progress is not None else None
     try:
-        with model.watched(cancel, None if answers is None else answers.count):
+        with model.kept.watched(cancel, None if answers is None else answers.count):
             yield answers
     except StoppedError:
         # In an engine that has no partial answer.

@@ -9,14 +9,11 @@ Answers of a service, and of a function given through `journaled`, are kept in a
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dis import get_instructions
 from functools import partial
 from pathlib import Path
-from threading import Event
-from time import perf_counter
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +21,11 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from fairchain.errors import ExecutorError, ModelError, SpecError, UnansweredError
+from fairchain.errors import ExecutorError, ModelError, UnansweredError
 from fairchain.executors import Workers
 from fairchain.executors.tasks import Remade
 from fairchain.models.adapters.answer_memo import FASTER, REPEATED, AnswerMemo, Values
+from fairchain.models.adapters.kept_answers import KeptAnswers
 from fairchain.models.base import (
     BATCHES,
     Answer,
@@ -42,7 +40,7 @@ from fairchain.models.base import (
 )
 from fairchain.models.fitted import is_predictor
 from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name, fits_own_frame, make_frame
-from fairchain.models.journal import Journal, Journaled, JournaledFunction, StoppedError, as_array
+from fairchain.models.journal import Journal, Journaled, JournaledFunction, as_array
 from fairchain.models.onnx.decision import ONE_COLUMN, DecisionRule, Ends, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.inputs import plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
@@ -59,9 +57,9 @@ if TYPE_CHECKING:
 TRIED = 512
 # Seconds of a call of a local model from which on it is divided among workers.
 DIVIDED = 1.0
-# Seconds of a call of a slow function whose answers are kept, and of all requests to a service between two looks at
-# whether the run should stop; so many requests of each connection at least, or connections would wait for each other.
-KEPT_EVERY, SERVICE_SECONDS, LEAST_WAVES = 1.0, 2.0, 4
+# Seconds of all requests to a service between two looks at whether the run should stop; so many requests of each
+# connection at least, or connections would wait for each other.
+SERVICE_SECONDS, LEAST_WAVES = 2.0, 4
 CODE_NOT_CONVERTED = "{name}: Python code cannot be converted to ONNX; export the network"
 SERVICE_NOT_CONVERTED = "{name}: a service cannot be converted to ONNX; give the model itself"
 GIVE_FRAMES = "if it takes a frame with the columns of the table, give fairchain.as_frames(function)"
@@ -74,10 +72,6 @@ RANDOM = (
     "The model is declared random (deterministic = false): probabilities include its own randomness, decisions are "
     "taken to be independent of each other, and a second run gives other counts: a recheck cannot run it again bit by "
     "bit, and repeats the question with fresh draws."
-)
-BUDGET_SPENT = (
-    "guarantee.budget.evaluations: {used:,} of {budget:,} are used, and {more:,} further inputs are needed; allow "
-    "more, or leave the budget out"
 )
 RANDOM_IN_ONE_PROCESS = (
     "{name}: is random by itself, and is evaluated by one process: copies in several could draw the same numbers; "
@@ -118,14 +112,14 @@ class FunctionModel:
     ----------
     decision
         How its answers become class numbers.
+    kept
+        The answers of a service, or of a function that is slow; None for others.
     later
         Set by an adapter whose model can be converted to ONNX: called with a spec and `rows=`, it returns the network,
         or this model with a note that says why it cannot be converted.
     """
 
     sha256 = ""
-    # How many inputs a costly model may be asked for, by whatever asks; `prepare.gather` sets it.
-    most: float | None = None
     # Whether copies in other processes decide alike as far as can be seen: code without a state of its own.
     stateless = False
     later: Callable[..., OnnxModel | FunctionModel] | None = None
@@ -147,19 +141,11 @@ class FunctionModel:
         # Answers of a service, or of a function that is slow, are kept in a journal. Not by getattr: a callable of the
         # user may well have a `client` of its own.
         kept_by = function if isinstance(function, Journaled) else None
-        self._journal: Journal | None = getattr(kept_by, "journal", None)
-        self.costly = self._journal is not None
+        journal: Journal | None = getattr(kept_by, "journal", None)
+        self.costly = journal is not None
         # A random model is evaluated anew each time.
         kept = (rows is not None or self.costly) and spec.model.deterministic
         self._memo = AnswerMemo(local, self.costly) if kept else None
-        # How often each input was asked for; of random models by all together, since no answer is used twice.
-        self._used: Counter[bytes] = Counter()
-        if kept_by is not None and not spec.model.deterministic:
-            self._used = kept_by.used
-        self._used_before = self._used.total()
-        self._stop: Event | None = None
-        self._tick: Callable[[int], None] | None = None
-        self._each = 0.0
         # Where the features of `show` are in the values, if the spec has others too.
         self._places: list[int] | None = None
         self._function, self._spec = function, spec
@@ -167,6 +153,10 @@ class FunctionModel:
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else object if spec.text.raw else np.int32)
         made = Remade(flat_array, spec, name) if spec.text is None else Remade(texts_of, spec.text, name)
         self._show = show or made
+        self.kept: KeptAnswers | None = None
+        if kept_by is not None and journal is not None:
+            random = not spec.model.deterministic
+            self.kept = KeptAnswers(kept_by, journal, name, random=random)
         self._lock: AbstractContextManager[Any] = threading.Lock()
         self.thread_safe = bool(getattr(function, "thread_safe", False))
         if self.thread_safe:
@@ -203,7 +193,7 @@ class FunctionModel:
         """Copy everything but locks and answers so far into another process, which checks that it decides alike."""
         if not self._spec.model.deterministic:
             raise ExecutorError(RANDOM_IN_ONE_PROCESS.format(name=self.name))
-        left_out = dict.fromkeys(("_lock", "_memo", "_workers", "later", "_tick", "_stop"))
+        left_out = dict.fromkeys(("_lock", "_memo", "_workers", "later", "kept"))
         digest = "" if self._tried is None else digest_of_labels(self, self._tried)
         return {**self.__dict__, **left_out, "agreed": digest, "kept": self._memo is not None}
 
@@ -250,8 +240,8 @@ class FunctionModel:
     @property
     def evaluated(self) -> int:
         """How many inputs it evaluated, repeated ones too; 0 unless it is about the rows of a table, or costly."""
-        if self.costly:
-            return self._used.total() - self._used_before
+        if self.kept is not None:
+            return self.kept.asked
         return self._memo.evaluated if self._memo is not None else 0
 
     def spare(self) -> None:
@@ -273,18 +263,6 @@ class FunctionModel:
         return function if isinstance(function, Journaled) and function.client is not None else None
 
     @contextmanager
-    def watched(self, stop: Event, tick: Callable[[int], None] | None = None) -> Iterator[None]:
-        """Raise a StoppedError as soon as `stop` is set; call `tick` with the number of inputs of each answer.
-
-        For models whose answers are kept in a journal: nothing that was answered is lost.
-        """
-        self._stop, self._tick = stop, tick
-        try:
-            yield
-        finally:
-            self._stop = self._tick = None
-
-    @contextmanager
     def spread_over(self, workers: Workers) -> Iterator[None]:
         """Let workers ask the function for new rows, if they are other processes or may become such."""
         if workers.remote or (self.stateless and not self.thread_safe):
@@ -296,8 +274,8 @@ class FunctionModel:
 
     def _spread(self, values: Values) -> Answer:
         """Return the answers to some rows, from several workers."""
-        if self._journal is not None:
-            return self._kept_or_asked(values)
+        if self.kept is not None:
+            return self.kept(values, self._shown, self._call)
         workers = self._workers
         brief = self.local and self._memo is not None and self._memo.speed[1] * len(values) < DIVIDED
         if workers is None or (brief and not workers.remote):
@@ -306,59 +284,27 @@ class FunctionModel:
         parts = [values[start : start + size] for start in range(0, len(values), size)]
         return np.concatenate(list(workers.map(self._call, parts, sizes=[len(part) for part in parts])))
 
-    def _kept_or_asked(self, values: Values) -> Answer:
-        """Return the answers to some rows: those in the journal, and new ones that are added to it one by one."""
-        journal = self._journal
-        assert journal is not None
-        if self.most is not None and self.evaluated + len(values) > self.most:
-            raise SpecError(BUDGET_SPENT.format(budget=int(self.most), used=self.evaluated, more=len(values)))
-        keys = journal.keys(self._show(values.astype(self.dtype, copy=False)), self._used)
-        found = journal.find(keys)
-        missing = np.array([place for place, each in enumerate(found) if each is None], np.intp)
+    def expect(self, inputs: Callable[[], Values | None] | None) -> None:
+        """Say which inputs will probably be needed after the next ones, so that a service is asked for them ahead."""
+        if self.kept is not None and inputs is not None:
+            self.kept.expect(partial(self._own_columns, inputs))
 
-        def ask(places: NDArray[np.intp]) -> tuple[NDArray[np.intp], Answer]:
-            answers = self._call(values[places])
-            journal.add([keys[place] for place in places], answers)
-            return places, answers
-
-        if self.service is None:
-            results = self._one_by_one(missing, ask)
-        else:
-            parts = [missing[part] for part in self.service.parts(len(missing))] if missing.size else []
-            results = self.service.client.map(ask, parts, self._stop)
-        for places, answers in results:
-            for place, answer in zip(places.tolist(), answers.tolist(), strict=True):
-                found[place] = answers.dtype.kind, answer
-            if self._tick is not None:
-                self._tick(len(places))
-        return as_array(found, self.name)
+    def _own_columns(self, inputs: Callable[[], Values | None]) -> Values | None:
+        values = inputs()
+        return values if values is None or self._places is None else values[:, self._places]
 
     def answered(self, values: Values) -> Labels:
         """Return the class of the first rows, up to one to which no answer is kept yet; nothing is asked."""
-        if self._journal is None or not self._spec.model.deterministic:
+        if self.kept is None or not self._spec.model.deterministic:
             return np.empty(0, np.uint16)
         inputs = values if self._places is None else values[:, self._places]
-        found = self._journal.find(self._journal.keys(self._show(inputs)))
+        journal = self.kept.journal
+        found = journal.find(journal.keys(self._show(inputs)))
         count = next((place for place, each in enumerate(found) if each is None), len(found))
         if not count:
             return np.empty(0, np.uint16)
         labels: Labels = self._read(self.decision, values[:count], as_array(found[:count], self.name))
         return labels
-
-    def _one_by_one(
-        self, missing: NDArray[np.intp], ask: Callable[[NDArray[np.intp]], tuple[NDArray[np.intp], Answer]]
-    ) -> Iterator[tuple[NDArray[np.intp], Answer]]:
-        """Yield the answers of a function, in calls that do not take long."""
-        place, size = 0, 1
-        while place < len(missing):
-            if self._stop is not None and self._stop.is_set():
-                raise StoppedError
-            size = int(np.clip(KEPT_EVERY / self._each, 1, 4 * size)) if self._each else REPEATED
-            start = perf_counter()
-            part = missing[place : place + min(size, BATCHES[-1])]
-            yield ask(part)
-            self._each = (perf_counter() - start) / len(part)
-            place += len(part)
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this function was loaded for the same features and the same meaning of answers."""
@@ -450,7 +396,7 @@ class FunctionModel:
             values = values[:, self._places]
         if self._memo is not None:
             return self._memo(values.astype(self.dtype, copy=False), self._spread, self.name)
-        ask = self._call if self._journal is None else self._kept_or_asked
+        ask = self._call if self.kept is None else partial(self.kept, show=self._shown, call=self._call)
         parts = [ask(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -461,17 +407,22 @@ class FunctionModel:
             waves = SERVICE_SECONDS * client.requests / client.seconds if client.seconds else LEAST_WAVES
             wave = client.connections * self.service.rows_per_request
             return int(min(most, wave * max(LEAST_WAVES, waves)))
-        if self.costly:
-            return int(np.clip(seconds / self._each, 1, most)) if self._each else REPEATED
+        if self.kept is not None:
+            return int(np.clip(seconds / self.kept.seconds, 1, most)) if self.kept.seconds else REPEATED
         last, each = (1, 1.0) if self._memo is None else self._memo.speed
         return int(np.clip(seconds / max(each, 1e-9), 1, min(most, FASTER * last)))
 
+    def _shown(self, values: Values) -> Any:
+        return self._show(values.astype(self.dtype, copy=False))
+
     def _call(self, values: Values) -> Answer:
-        shown = _apart(self._show(values.astype(self.dtype, copy=False)), values)
+        shown = _apart(self._shown(values), values)
         # What a service does wrong is described where it is asked.
         guarded = nullcontext() if self.service is not None else user_code(self.name, f"failed on {_kind(shown)} with")
         with self._lock, self._explained(shown), guarded:
-            answer = self._function(shown) if self.service is None else self.service(shown, self._stop)
+            answer = (
+                self._function(shown) if self.service is None else self.service(shown, self.kept and self.kept.stop)
+            )
             masked = has_masked(answer)
             answer = answer.detach().cpu().numpy() if hasattr(answer, "detach") else np.asarray(answer)
         if masked:

@@ -164,22 +164,35 @@ class HttpClient:
                 with self._lock:
                     self.retried += 1
 
+    def submit(self, function: Callable[[Part], Found], part: Part) -> Future[Found]:
+        """Let a function send one request as soon as a connection is free."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.connections, "fairchain-service")
+        return self._pool.submit(function, part)
+
     def map(
-        self, function: Callable[[Part], Found], parts: Sequence[Part], stop: Event | None = None
+        self,
+        function: Callable[[Part], Found],
+        parts: Sequence[Part],
+        stop: Event | None = None,
+        then: Callable[[], None] | None = None,
     ) -> Generator[Found, None, None]:
         """Yield what a function that sends one request returns for each part, in order, several at a time.
 
         If `stop` is set no further request is sent, those in flight are waited for, and a StoppedError is raised.
+        `then` is called when no part waits to be submitted, so that it can submit others behind them.
         """
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.connections, "fairchain-service")
         waiting: deque[Future[Found]] = deque()
         place = 0
         try:
-            while place < len(parts) or waiting:
+            while place < len(parts) or waiting or then is not None:
                 while place < len(parts) and len(waiting) < 4 * self.connections:
-                    waiting.append(self._pool.submit(function, parts[place]))
+                    waiting.append(self.submit(function, parts[place]))
                     place += 1
+                if place == len(parts) and then is not None:
+                    then()
+                    then = None
+                    continue
                 yield waiting.popleft().result()
                 if stop is not None and stop.is_set():
                     raise StoppedError
