@@ -15,7 +15,7 @@ import pytest
 from fairchain import CertificateError, OnnxModel, Spec, make_certificate, parse_spec, recheck, verify, verify_family
 from fairchain.certificate_format import digest, family_digest
 from fairchain.certificates import dump, write_certificate
-from fairchain.cli.app import RECHECKED
+from fairchain.cli.exit_codes import RECHECKED
 from fairchain.populations.rejection import RejectionPopulation
 from fairchain.rechecking import Recheck
 from fairchain.rechecking.contents import MOST_VALUES, NOT_FAIRCHAIN_CERTIFICATE

@@ -1,14 +1,17 @@
-"""The commands `compare` (two certificates) and `card` (a section of a model card)."""
+"""The commands about a certificate: `recheck`, `compare` (two of them) and `card` (a section of a model card)."""
 
 from __future__ import annotations
 
 import json
+import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairchain.cli import options as shared
+from fairchain.cli.exit_codes import RECHECKED
 from fairchain.cli.options import PATH, write_or_print
 
 if TYPE_CHECKING:
@@ -17,6 +20,52 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 40
 MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
+
+
+@shared.command("An independent check of a certificate.", "recheck certificate.json --model census.onnx")
+@click.argument("certificate", type=PATH)
+@click.option(
+    "--model",
+    help="Model of the certificate: a file; the address of a service, or python:package.module:name of a random model, "
+    "which is asked again; none for recorded decisions.",
+)
+@shared.service
+@click.option("--data", type=PATH, help="Rows or texts of the population, if the certificate is about a file.")
+@click.option("--spec", type=PATH, help="Your own copy of the spec, with which the certificate must agree.")
+@click.option("--full", is_flag=True, help="Run everything again, however long it takes.")
+@click.option("--fresh", is_flag=True, help="Verify again with a seed of your own.")
+@click.option(
+    "--seconds", type=click.FloatRange(min=0), help="Longest re-run; a sample is run if more is needed.  [default: 60]"
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of --fresh or of the sample; by default unpredictable."
+)
+@shared.as_json
+@shared.quiet
+def recheck(certificate: Path, model: str | None, data: Path | None, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Check CERTIFICATE without trust in its issuer.
+
+    Exit code 0 CONFIRMED, 1 REJECTED, 3 CONSISTENT (no check failed, but a chosen seed or a sample does not prove
+    everything), 2 bad input.
+    """
+    from fairchain.cli.progress import progress_of
+    from fairchain.rechecking import recheck as run_recheck
+
+    silent = quiet or as_json
+    opened = shared.opened_model(model, options, quiet=silent)
+    given = {name: value for name, value in options.items() if value is not None}
+    report = partial(print, file=sys.stderr)
+    with progress_of("recheck", silent) as progress:
+        result = run_recheck(
+            certificate, opened, data=data, progress=progress, report=None if silent else report, **given
+        )
+    if as_json:
+        print(json.dumps(result.to_dict(), indent=1))
+    else:
+        from fairchain.cli.verdict_display import show_recheck
+
+        show_recheck(result, brief=quiet)
+    return RECHECKED[result.conclusion]
 
 
 @shared.command("Two certificates side by side.", "compare certificate.json repaired-certificate.json")

