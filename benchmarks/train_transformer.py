@@ -62,7 +62,7 @@ def main() -> None:
         f"{score.caught:.4f}, of {score.rows:,}"
     )
     if options.ship:
-        ship(options.folder, example("comments-transformer"))
+        ship(options.folder, example("transformer"))
 
 
 def read() -> tuple[list[str], NDArray[np.int64], NDArray[np.str_]]:
@@ -167,7 +167,7 @@ def ship(folder: Path, spec: Path) -> None:
     graph = network.graph
     for tensor in graph.initializer:
         values = onnx.numpy_helper.to_array(tensor)
-        if values.dtype == np.float32 and values.shape[0] > 1000:
+        if values.dtype == np.float32 and values.size > 10_000:
             name = tensor.name
             tensor.CopyFrom(onnx.numpy_helper.from_array(values.astype(np.float16), f"{name}.half"))
             graph.node.insert(0, onnx.helper.make_node("Cast", [tensor.name], [name], to=onnx.TensorProto.FLOAT))
