@@ -1,8 +1,8 @@
-"""Compares the embedded LSTM and a small transformer on the same texts: comments and template sentences.
+"""Compares the embedded LSTM and the embedded transformer on the same texts: comments and template sentences.
 
-    python -m benchmarks.compare_texts FOLDER
+    python -m benchmarks.compare_texts [MODEL]
 
-FOLDER is a model of `benchmarks.train_transformer`. Prints the rates by religion of both, counted, for comments of the
+MODEL is another transformer in place of the embedded one: a folder, or an ONNX file with its tokenizer. Prints the rates by religion of both, counted, for comments of the
 held-out split and for templates: the same neutral sentences about each group.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import csv
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -47,14 +46,14 @@ SENTENCES = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
+    parser.add_argument("model", nargs="?", default=load_spec(example("transformer")).model.path)
+    transformer = str(parser.parse_args().model)
     (table,) = get_all(["toxicity", "glove"], progress=print)["toxicity"]
     with table.open(encoding="utf-8", newline="") as file:
         comments = [row["comment"] for row in csv.DictReader(file) if row["split"] == "test"]
     for name, texts in (("comments", comments), ("templates", list(_templates()))):
         for reading in ("observed", "swapped"):
-            for model, verdict in _verdicts(folder, texts, reading):
+            for model, verdict in _verdicts(transformer, texts, reading):
                 rates = ", ".join(
                     f"{g.name.removeprefix('religion=')} {g.probability.estimate:.3f}" for g in verdict.groups
                 )
@@ -69,7 +68,7 @@ def _templates() -> Iterator[str]:
             yield text
 
 
-def _verdicts(folder: Path, texts: list[str], reading: str) -> Iterator[tuple[str, Any]]:
+def _verdicts(transformer: str, texts: list[str], reading: str) -> Iterator[tuple[str, Any]]:
     """Yield the verdicts of both models about the same texts; the whole corpus is counted."""
     lstm = load_spec(example("comments-religion"))
     content = msgspec.to_builtins(lstm)
@@ -78,7 +77,7 @@ def _verdicts(folder: Path, texts: list[str], reading: str) -> Iterator[tuple[st
     content["feature"][1]["values"] = list(TERMS)
     content["guarantee"]["engine"] = "counting"
     yield "LSTM", verify(None, parse_spec(content), data={"comment": texts})
-    content["model"] = {"path": str(folder), "labels": ["fine", "toxic"]}
+    content["model"] = {"path": transformer, "labels": ["fine", "toxic"]}
     content["feature"][0] = {"name": "comment", "kind": "text"}
     yield "transformer", verify(None, parse_spec(content), data={"comment": texts})
 

@@ -62,7 +62,7 @@ def main() -> None:
         f"{score.caught:.4f}, of {score.rows:,}"
     )
     if options.ship:
-        ship(options.folder, example("comments-transformer"))
+        ship(options.folder, example("transformer"))
 
 
 def read() -> tuple[list[str], NDArray[np.int64], NDArray[np.str_]]:
@@ -165,12 +165,16 @@ def ship(folder: Path, spec: Path) -> None:
     question = load_spec(spec)
     network = onnx.load_from_string(to_onnx(folder, question))
     graph = network.graph
+    # A tensor of single precision, of which only the type is read.
+    single = next(
+        each.name for each in graph.initializer if each.data_type == onnx.TensorProto.FLOAT and each.dims == [WIDTH]
+    )
     for tensor in graph.initializer:
         values = onnx.numpy_helper.to_array(tensor)
-        if values.dtype == np.float32 and values.shape[0] > 1000:
+        if values.dtype == np.float32 and values.size > 10_000:
             name = tensor.name
             tensor.CopyFrom(onnx.numpy_helper.from_array(values.astype(np.float16), f"{name}.half"))
-            graph.node.insert(0, onnx.helper.make_node("Cast", [tensor.name], [name], to=onnx.TensorProto.FLOAT))
+            graph.node.insert(0, onnx.helper.make_node("CastLike", [tensor.name, single], [name]))
     target = Path(str(question.model.path))
     target.write_bytes(network.SerializeToString(deterministic=True))
     print(f"{target.name}: {target.stat().st_size:,} bytes, {hashlib.sha256(target.read_bytes()).hexdigest()}")

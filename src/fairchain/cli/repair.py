@@ -78,21 +78,22 @@ def repair(
 ) -> int:
     """Change a few weights or thresholds of the model of SPEC so that it treats its groups alike, and prove it.
 
-    Writes OUTPUT, its certificate (.json) and what changed (.txt), or nothing at all. Of a model that is evaluated in
-    Python the thresholds are written (.json). Exit code 0 repaired, or fair
-    already; 1 not repaired; 3 a constant model, which has nothing to repair; 2 bad input or a result that cannot be
-    written.
+    Writes OUTPUT, its certificate (.json) and what changed (.txt), or nothing at all. Of a transformer's folder a
+    folder is written if OUTPUT has no suffix. Of a model that is evaluated in Python the thresholds are written
+    (.json). Exit code 0 repaired, or fair already; 1 not repaired; 3 a constant model, which has nothing to repair; 2
+    bad input or a result that cannot be written.
     """
     from fairchain.cli.progress import progress_of
     from fairchain.repairing import repair as run_repair
     from fairchain.repairing import write_repair
+    from fairchain.repairing.folder import is_weights_folder
     from fairchain.spec import load_spec
     from fairchain.spec.documents import files_of
 
     question = load_spec(spec)
     parts = (question.model, question.population, *question.described)
     named = [Path(name) for part in parts for name in files_of(part).values()]
-    _must_be_safe(output, [spec, Path(model or spec), *named])
+    _must_be_safe(output, [spec, Path(model or spec), *named], folder=is_weights_folder(model or question.model.path))
     with naming(spec):
         question = revised(question, options)
         with progress_of("repair", quiet or as_json) as progress:
@@ -100,7 +101,7 @@ def repair(
     files, unwritten = [], None
     try:
         if result.accepted:
-            files = write_repair(result, output)
+            files = write_repair(result, output, source=model)
     except OutputError as error:
         unwritten = error
     if as_json:
@@ -116,10 +117,14 @@ def repair(
     return 0 if result.accepted else 1
 
 
-def _must_be_safe(output: Path, sources: Sequence[Path]) -> None:
+def _must_be_safe(output: Path, sources: Sequence[Path], *, folder: bool) -> None:
     """Refuse an output that cannot be written, or that would replace a file from which the repair is made."""
+    if folder and not output.suffix:
+        return
     if output.suffix.lower() not in (".onnx", ".json"):
-        raise FairchainError(f"{output}: --output must name an .onnx file, or .json for a model in Python")
+        raise FairchainError(
+            f"{output}: --output must name an .onnx file, .json for a model in Python, or a folder for a transformer's"
+        )
     must_be_writable(output, "--output")
     for made in (output.with_suffix(suffix) for suffix in (".onnx", ".json", ".txt")):
         for source in sources:

@@ -11,7 +11,7 @@ from pathlib import Path
 from fairchain.errors import SpecError
 from fairchain.messages import unknown
 
-NAMES = ("census", "credit", "bank", "census-rows", "comments-religion", "comments-race")
+NAMES = ("census", "credit", "bank", "census-rows", "comments-religion", "comments-race", "transformer")
 RENAMED = {"census-people": "census-rows"}
 
 

@@ -1,7 +1,7 @@
 """The files of a repair, each written whole or not at all.
 
-A repaired network is written with its certificate, and the changes as text. Of a model that is evaluated in Python the
-thresholds are written.
+A repaired network is written with its certificate, and the changes as text; of a transformer's folder a repaired folder
+if that is wanted. Of a model that is evaluated in Python the thresholds are written.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import dataclasses
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from fairchain.certificates import dump, make_certificate
 from fairchain.errors import FairchainError
+from fairchain.repairing.folder import is_weights_folder, write_folder
 from fairchain.repairing.result import Repair
 from fairchain.system.atomic_write import place
 
@@ -25,15 +27,35 @@ STALE_CERTIFICATE = (
 REPAIR_NOT_ACCEPTED = "the repair was not accepted; nothing is written"
 
 
-def write_repair(repair: Repair, path: str | Path) -> list[Path]:
+def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None = None, data: Any = None) -> list[Path]:
     """Write an accepted network to `path`, its certificate and the changes beside it; return the files.
 
-    Of a model that is evaluated in Python there is no network: its thresholds are written to a .json file of that name.
-    Raises a FairchainError if the repair was not accepted, or if `path` is the network that was repaired.
+    Of a transformer's folder a new folder is written if `path` has no suffix, and verified anew from its files. Of a
+    model that is evaluated in Python there is no network: its thresholds are written to a .json file of that name.
+
+    Parameters
+    ----------
+    repair
+        What `repair` returned.
+    path
+        The file, or the folder.
+    source
+        The folder that was repaired; by default that of the spec.
+    data
+        The texts that were given to `repair`, where the spec names no file.
+
+    Raises
+    ------
+    FairchainError
+        If the repair was not accepted, or `path` is the network that was repaired; a ModelError if the repaired folder
+        would decide otherwise than the network that was judged.
     """
     path = Path(path)
     if not repair.accepted or repair.after is None:
         raise FairchainError(REPAIR_NOT_ACCEPTED)
+    origin = source if source is not None else repair.before.spec.model.path
+    if not path.suffix and repair.content is not None and is_weights_folder(origin):
+        return write_folder(repair, Path(str(origin)), path, diff_report(repair), data)
     if repair.content is None:
         thresholds, changes = path.with_suffix(".json"), path.with_suffix(".txt")
         place({thresholds: thresholds_text(repair).encode(), changes: diff_report(repair).encode()})

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any, cast
 
@@ -507,6 +508,8 @@ class _Evaluation:
                 size, together = ROWS_PER_CALL, -(-most // ROWS_PER_CALL)
             parts = [part(start, size) for start in range(done, min(most, done + size * together), size)]
             if isinstance(model, FunctionModel) and together == 1:
+                following = rows[done + size : min(most, done + 2 * size)]
+                model.expect(partial(show, following) if len(following) else None)
                 results = self._asked(model, read, parts)
             else:
                 results = self.workers.map(read, parts, sizes=[len(each.rows) for each in parts], halted=cancelled)

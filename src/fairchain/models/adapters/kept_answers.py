@@ -113,11 +113,11 @@ class KeptAnswers:
         call
             From these to answers: one request, or one call.
         """
-        if self.most is not None and self.asked + len(values) + len(self._unused) > self.most:
-            used = self.asked + len(self._unused)
-            raise SpecError(BUDGET_SPENT.format(budget=int(self.most), used=used, more=len(values)))
+        before = self.asked
+        self._check_budget(before, len(values))
         keys = self.journal.keys(show(values), self._used)
         coming = {key: self._unused.pop(key) for key in keys if key in self._unused}
+        self._check_budget(before + len(self._unused), len(values))
         self._cancel(except_for=coming.values())
         found = self.journal.find(keys)
         ask = partial(self._keep, call)
@@ -136,6 +136,10 @@ class KeptAnswers:
             found[place] = each
         self._ask(ask, values, keys, found, [place for place, each in enumerate(found) if each is None])
         return as_array(found, self._name)
+
+    def _check_budget(self, used: int, more: int) -> None:
+        if self.most is not None and used + more > self.most:
+            raise SpecError(BUDGET_SPENT.format(budget=int(self.most), used=used, more=more))
 
     def _ask(
         self,
@@ -191,6 +195,8 @@ class KeptAnswers:
         """Ask for inputs that are expected next, on connections that would be idle."""
         connections = self._service.client.connections
         room = min(self.ahead - len(self._unused), WAVES_AHEAD * connections * self._service.rows_per_request)
+        if self.most is not None:
+            room = min(room, int(self.most) - self.asked - len(self._unused))
         values = expected() if room > 0 else None
         if values is None:
             return

@@ -1,0 +1,108 @@
+"""A repaired transformer as a folder of `save_pretrained`: safetensors, settings and tokenizer, like the original.
+
+The repair was found and judged in a copy of the model in ONNX. The folder is loaded and verified anew from its own
+files, and must decide about every text of the corpus as that copy does; its certificate is about the folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from fairchain.certificates import dump, make_certificate
+from fairchain.errors import FairchainError, ModelError
+from fairchain.messages import listed
+from fairchain.models.adapters.from_transformers import NETWORK, WEIGHTS, is_folder
+from fairchain.models.onnx.file_checks import parse
+from fairchain.prepare import gather
+from fairchain.repairing.judge import predicted
+from fairchain.repairing.result import Repair
+from fairchain.verification.verifier import verify_case
+
+# The files of a folder that are not copied: weights are written anew, and code is never copied.
+CERTIFICATE, CHANGES = "certificate.json", "changes.txt"
+COPIED = (".json", ".txt", ".model", ".md")
+# What names of tensors begin with in the copy in ONNX.
+PREFIX = "model."
+EXISTS = "{path}: exists already; give another name"
+NO_WEIGHTS_CHANGED = (
+    "{path}: the repair changes {what}, which the weights of the folder do not hold; write an .onnx file instead"
+)
+DECIDES_OTHERWISE = (
+    "{path}: with the weights of the repair the folder decides otherwise than the repaired network about {count:,} of "
+    "{total:,} texts; write an .onnx file instead"
+)
+NOT_FAIR_AGAIN = "{path}: verified again from its own files, the folder is {conclusion}; write an .onnx file instead"
+
+
+def is_weights_folder(source: Any) -> bool:
+    """Return whether a model was given as a folder with weights in safetensors."""
+    if not isinstance(source, str | Path) or not is_folder(Path(source)):
+        return False
+    return any(Path(source).glob(WEIGHTS)) and not (Path(source) / NETWORK).is_file()
+
+
+def write_folder(repair: Repair, source: Path, target: Path, changes: str, data: Any = None) -> list[Path]:
+    """Write an accepted repair of the folder `source` as the new folder `target`; return it and the files about it."""
+    assert repair.after is not None
+    if target.exists():
+        raise FairchainError(EXISTS.format(path=target))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=target.parent, prefix=".repair-") as place:
+        folder = Path(place) / target.name
+        folder.mkdir()
+        for file in sorted(source.iterdir()):
+            if file.is_file() and file.suffix in COPIED and file.name not in (CERTIFICATE, CHANGES):
+                shutil.copyfile(file, folder / file.name)
+        _write_weights(repair, source, folder, target)
+        content = _verified(repair, folder, target, data)
+        (folder / CERTIFICATE).write_bytes(content)
+        (folder / CHANGES).write_text(changes, encoding="utf-8")
+        folder.rename(target)
+    return [target, target / CERTIFICATE, target / CHANGES]
+
+
+def _write_weights(repair: Repair, source: Path, folder: Path, target: Path) -> None:
+    """Copy the weights, with those that the repair changed in their own types."""
+    tensors, torch = import_module("safetensors.torch"), import_module("torch")
+    assert repair.content is not None
+    from onnx import numpy_helper
+
+    held = {each.name: each for each in parse(target, repair.content).graph.initializer}
+    names = [change.tensor for change in repair.changes]
+    changed = {name.removeprefix(PREFIX): numpy_helper.to_array(held[name]) for name in names}
+    for file in sorted(source.glob(WEIGHTS)):
+        with import_module("safetensors").safe_open(file, "pt") as opened:
+            told = opened.metadata()
+        weights = tensors.load_file(file)
+        for name in [name for name in changed if name in weights and weights[name].shape == changed[name].shape]:
+            weights[name] = torch.from_numpy(np.array(changed.pop(name))).to(weights[name].dtype)
+        tensors.save_file(weights, folder / file.name, told)
+    if changed or not repair.changes:
+        what = listed(sorted(changed)) if changed else "decision thresholds"
+        raise ModelError(NO_WEIGHTS_CHANGED.format(path=target, what=what))
+
+
+def _verified(repair: Repair, folder: Path, target: Path, data: Any) -> bytes:
+    """Verify the folder from its own files, compare its decisions text by text, and return its certificate."""
+    assert repair.after is not None
+    spec = replace(repair.after.spec, model=replace(repair.after.spec.model, path=str(folder)))
+    case = gather(None, spec, data=data)
+    assert case.model is not None
+    assert case.rows is not None
+    texts = case.rows.values
+    other = int(np.count_nonzero(predicted(case.model, texts) != predicted(repair.model, texts)))
+    if other:
+        raise ModelError(DECIDES_OTHERWISE.format(path=target, count=other, total=len(texts)))
+    verdict = verify_case(case, certify=True)
+    if not verdict.fair:
+        raise ModelError(NOT_FAIR_AGAIN.format(path=target, conclusion=verdict.conclusion))
+    named = dataclasses.replace(verdict, spec=replace(spec, model=replace(spec.model, path=target.name)))
+    return dump(make_certificate(named)).encode()
