@@ -13,7 +13,6 @@ from fairchain.statistics.payoff import DIFFERENCE, RATIO, SHARE, Payoff
 from fairchain.statistics.rules import BatchPlan, every_pair
 from fairchain.statistics.strata import StrataRule
 
-
 # Rounds of both groups, in which the first pair bets on being unfair.
 PLAN = BatchPlan(200, (0, 1), (0, 1, 0))
 
