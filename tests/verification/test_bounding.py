@@ -291,8 +291,10 @@ def test_the_number_of_threads_does_not_change_the_answer() -> None:
 def test_the_clock_does_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The order of the work is counted, not timed: a clock that jumps ahead changes nothing until the budget ends."""
     cheap_boxes(monkeypatch)
+    monkeypatch.setattr(bounding, "PATIENCE", 2**9)
+    monkeypatch.setattr(bounding, "EXPLORED", 0.5)
     asked = {"property__threshold": 0.316, "guarantee__delta": 1e-30}
-    case = drawn_case(5, TWO_REALS, [3, 16, 16, 2], **asked, guarantee__budget={"rounds": 150_000})
+    case = drawn_case(5, TWO_REALS, [3, 16, 16, 2], **asked, guarantee__budget={"rounds": 30_000})
     ticks = itertools.count()
     slow, fast = BoundingRun(case), BoundingRun(case)
     slow.go(time.perf_counter() + 1e9, Event(), None)
