@@ -29,9 +29,11 @@ WIDTHS = (0.1, 0.01, 0.001)
 # Networks of one group of inputs only say little: both labels must be given to at least this share of some group.
 LEAST_SHARE = 0.02
 CASES = (("census", "sex"), ("census", "race"), ("credit", "sex"), ("credit", "age"), ("bank", "age"))
+# One that is asked about individuals, whose share of changes is bet on in another way.
+INDIVIDUALS = ("census", "sex")
 # Seconds of processor time after which both ways of working are stopped.
 COSTS = (0.3, 1.0, 3.0)
-# What halving may cost, and the noise of intervals of random runs in a mean over the cases.
+# The largest median ratio of a case: halving may cost 1% of the width, the rest is noise of the processor's time.
 NOISE = 1.05
 TEXT = """**Networks of few real inputs.** Weights are random (normal, scaled by the inputs of a unit), inputs are
 uniform in [-1, 1], and one more input is the protected feature; networks that give nearly every input the same label
@@ -42,10 +44,11 @@ each group. Seconds are those of one core, so that other work on the machine doe
 one). Their certain intervals stay wide: this is where branch and bound does not end.
 
 **Bounds and sampling together.** The threshold is the gap that a long run finds, so that nothing ends early. Both ways
-are stopped after the same seconds of processor time, one after the other; widths and ratios are geometric means over
-seeds (with many groups a width depends on which pairs were dropped when, up to a factor of 20, and batches grow by an
-eighth, so that a single width may be off by 6%). The settled share is what bounds contribute: halving may take 4% of
-the cost until it pays."""
+are stopped after the same seconds of processor time, in turns, with the same seed. Until boxes pay, bounds with
+sampling draws the rounds of sampling alone, fewer by what halving took: at most 2% of the cost in counted evaluations,
+so that the interval is wider by at most 1% wherever the run is stopped. "Never wider" means this, and a median ratio
+over seeds of at most 1.05 in each row: a few hundredths are what two runs of the same work differ by in processor time.
+A ratio far below 1 is what boxes gained. The settled share and the boxes are those of the last seed."""
 
 
 class ProcessorTime(Event):
@@ -185,32 +188,41 @@ def _example_table(sizes: Sizes) -> Table:
 
 def _together_table(sizes: Sizes) -> tuple[Table, list[Check]]:
     rows: list[list[Cell]] = []
-    ratios: list[float] = []
-    cases: list[tuple[str, Case]] = []
-    for network, protected in CASES:
-        cases.append((f"{network} {protected}", _example_case(network, protected)))
-    for inputs in INPUTS:
-        cases.append((f"random, {inputs} real inputs", random_case(inputs, LAYERS[1], 0)))
+    cases = [(f"{network} {protected}", _example_case(network, protected)) for network, protected in CASES]
+    cases.append(
+        (f"{INDIVIDUALS[0]} {INDIVIDUALS[1]}, individuals", _example_case(*INDIVIDUALS, property__kind="individual"))
+    )
+    cases += [(f"random, {inputs} real inputs", random_case(inputs, LAYERS[1], 0)) for inputs in INPUTS]
+    worst, where = 0.0, ""
     for name, case in cases:
         near = _with(_at_its_gap(case), guarantee__budget__rounds=10**9, guarantee__budget__seconds=600.0)
         for seconds in COSTS[: 3 if sizes.paper else 1]:
-            alone, both = [], []
+            widths: dict[bool, list[float]] = {False: [], True: []}
             for seed in range(1, 2 + sizes.bounded):
                 seeded = _with(near, guarantee__seed=seed)
-                end = ProcessorTime(seconds)
-                alone.append(_width(SamplingEngine().answer(seeded, workers=Workers(), cancel=end, progress=None)))
-                end = ProcessorTime(seconds)
-                run = BoundingRun(seeded)
-                both.append(_width(run.answer(run.go(time.perf_counter() + 600, end, None))))
-            plain, together = (float(np.exp(np.log(np.maximum(each, 1e-12)).mean())) for each in (alone, both))
-            ratios.append(together / plain)
+                # Each way is first every other time: the processor may be slower later on.
+                for bounded in (bool(seed % 2), not seed % 2):
+                    end = ProcessorTime(seconds)
+                    if bounded:
+                        run = BoundingRun(seeded)
+                        answer = run.answer(run.go(time.perf_counter() + 600, end, None))
+                    else:
+                        answer = SamplingEngine().answer(seeded, workers=Workers(), cancel=end, progress=None)
+                    widths[bounded].append(max(answer.gap.high - answer.gap.low, 1e-12))
+            ratios = np.array(widths[True]) / np.array(widths[False])
+            median, mean = float(np.median(ratios)), float(np.exp(np.log(ratios).mean()))
+            if median > worst:
+                worst, where = median, f"{name}, {seconds:g} s"
             settled = 1 - run.partition.open_mass if len(run.partition.open) else 1.0
-            rows.append([name, seconds, plain, together, ratios[-1], settled, run.partition.boxes])
+            plain, together = (float(np.median(widths[bounded])) for bounded in (False, True))
+            span: list[Cell] = [float(ratios.min()), float(ratios.max())]
+            rows.append([name, seconds, plain, together, median, mean, *span, settled, run.partition.boxes])
     columns = [Column("case"), Column("seconds", "g"), Column("sampling", ".4f"), Column("with bounds", ".4f")]
-    columns += [Column("ratio", ".2f"), Column("settled", ".1%"), Column("boxes", ",d")]
-    mean = float(np.mean(ratios))
-    name = "width with bounds / width of sampling at equal processor time, mean over the cases"
-    checks = [Check(name, mean <= NOISE, f"{mean:.3f}", f"at most {NOISE:g}", enforced=sizes.paper)]
+    columns += [Column(f"ratio, {each}", ".2f") for each in ("median", "geometric mean", "smallest", "largest")]
+    columns += [Column("settled", ".1%"), Column("boxes", ",d")]
+    name = "width with bounds / width of sampling at equal processor time, largest median of a case"
+    found = f"{worst:.3f} ({where})"
+    checks = [Check(name, worst <= NOISE, found, f"at most {NOISE:g}", enforced=sizes.paper)]
     return Table("Width of the gap's interval at equal processor time, delta 1e-6", columns, rows), checks
 
 
@@ -223,10 +235,6 @@ def _at_its_gap(case: Case) -> Case:
 
 def _with(case: Case, **changes: Any) -> Case:
     return case_of(revise(case.spec, **changes), case.model, case.rows)
-
-
-def _width(answer: Any) -> float:
-    return float(answer.gap.high - answer.gap.low)
 
 
 def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # random networks, and those that ship

@@ -6,6 +6,7 @@ few hundred of a run has a chance below 1e-3; seeds are fixed.
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from fairchain.verification.answers import Answer
 from fairchain.verification.bounding import EXPLORED, BoundingRun, choose
 from fairchain.verification.boxes import BOUNDS_OF_INDIVIDUALS, box_space
 from fairchain.verification.partition import Partition, label_bounds
+from fairchain.verification.sampling import SamplingEngine
 from tests.messages import says
 from tests.networks import graph, node, save, value
 from tests.questions import category, changed, integer, question, real
@@ -129,6 +131,12 @@ def drawn_case(seed: int, features: list[dict[str, Any]], widths: list[int], **c
     return case_of(spec, model, None)
 
 
+def cheap_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let boxes count as cheap, so that a short run halves many."""
+    for name, cost in (("PER_STEP", 500), ("PER_BOX", 20), ("OVERHEAD", 2)):
+        monkeypatch.setattr(bounding, name, cost)
+
+
 @pytest.mark.parametrize("reals", [2, 8])
 def test_halving_never_sets_a_run_back_by_more_than_a_few_per_cent(reals: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped after any step, the rounds tell at least as much as those that plain sampling affords for 98% of it."""
@@ -152,12 +160,23 @@ def test_halving_never_sets_a_run_back_by_more_than_a_few_per_cent(reals: int, m
         return done
 
     monkeypatch.setattr(BoundingRun, "halve", watched)
-    # With cheap steps a short run makes many.
-    monkeypatch.setattr(bounding, "PER_STEP", 500)
+    cheap_boxes(monkeypatch)
     started, _ = run(case)
     assert len(kept) > 2
     assert min(kept[1:]) >= 1 - EXPLORED
     assert started.rule.rounds > 0
+
+
+def test_rounds_are_those_of_a_plain_run_until_boxes_pay() -> None:
+    features = [*(real(f"x{place}", -1, 1) for place in range(8)), category("sex", "F", "M")]
+    case = drawn_case(3, features, [9, 24, 24, 2], guarantee__delta=1e-30, guarantee__budget={"rounds": 30_000})
+    started, answer = run(case)
+    plain = SamplingEngine().answer(case, workers=Workers(), cancel=Event(), progress=None)
+    assert started.partition.boxes > 0
+    assert started.rule.everywhere
+    assert plain.tally is not None
+    assert started.rule.strata[0].tally.both.tolist() == plain.tally.both.tolist()
+    assert (answer.gap.low, answer.gap.high) == (plain.gap.low, plain.gap.high)
 
 
 TWO_REALS = [real("a", -1, 1), real("b", -1, 1), category("sex", "F", "M")]
@@ -267,6 +286,39 @@ def test_the_number_of_threads_does_not_change_the_answer() -> None:
         together.go(time.perf_counter() + 30, Event(), None)
     assert alone.answer("").gap == together.answer("").gap
     assert alone.partition.boxes == together.partition.boxes
+
+
+def test_the_clock_does_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order of the work is counted, not timed: a clock that jumps ahead changes nothing until the budget ends."""
+    cheap_boxes(monkeypatch)
+    monkeypatch.setattr(bounding, "PATIENCE", 2**9)
+    monkeypatch.setattr(bounding, "EXPLORED", 0.5)
+    asked = {"property__threshold": 0.316, "guarantee__delta": 1e-30}
+    case = drawn_case(5, TWO_REALS, [3, 16, 16, 2], **asked, guarantee__budget={"rounds": 30_000})
+    ticks = itertools.count()
+    slow, fast = BoundingRun(case), BoundingRun(case)
+    slow.go(time.perf_counter() + 1e9, Event(), None)
+    monkeypatch.setattr(bounding.time, "perf_counter", lambda: 0.7 * next(ticks) ** 1.3)
+    fast.go(1e12, Event(), None)
+    assert slow.partition.boxes == fast.partition.boxes > 0
+    assert len(slow.rule.strata) == len(fast.rule.strata) > 1
+    for one, other in zip(slow.rule.strata, fast.rule.strata, strict=True):
+        assert one.tally.both.tolist() == other.tally.both.tolist()
+        assert one.mass == other.mass
+    assert next(ticks) > 10
+
+
+def test_of_equal_boxes_the_first_are_halved() -> None:
+    """A partial sort takes some of equal ones, and which depends on the processor."""
+    case = drawn_case(5, [*(real(f"x{place}", -1, 1) for place in range(6)), TWO_REALS[2]], [7, 16, 16, 2])
+    assert case.model is not None
+    part = Partition(box_space(case), label_bounds(case.model), case.model.predict, case.comparison)
+    for _ in range(5):
+        part.refine(64)
+    before = part.open
+    assert len({*before.mass.tolist()}) == 1
+    part.refine(10)
+    assert part.open.low[: len(before) - 10].tolist() == before.low[10:].tolist()
 
 
 def test_the_runtimes_sigmoid_and_softmax_are_as_exact_as_bounds_assume() -> None:

@@ -51,7 +51,7 @@ EXPLORED = 0.02
 AT_ONCE = 2**15
 # Measured costs in plain evaluations of the network: of a box, for each evaluation that its multiplications would make,
 # and besides; of a step; and of drawing a round in open boxes, besides its evaluations.
-OVERHEAD, PER_BOX, PER_STEP, PER_DRAW = 12, 220, 12_000, 5
+OVERHEAD, PER_BOX, PER_STEP, PER_DRAW = 12, 220, 12_000, 2
 REPORT_EVERY = 0.2
 # Rounds of a chunk, and substreams of the choice of a box and of a member of a mean.
 CHUNK = 8192

@@ -133,6 +133,8 @@ class RangesAxis:
 
     def draw(self, low: Floats, high: Floats, unit: Floats) -> Floats:
         """Choose a range by its share of the interval, then a place in it."""
+        if len(self.ranges.parts) == 1:
+            return self._placed(low, high, unit)
         mass, first, last = self._inside(low, high)
         ends = np.cumsum(mass, axis=-1)
         wanted = unit * ends[..., -1]
@@ -142,9 +144,13 @@ class RangesAxis:
         )
         with np.errstate(divide="ignore", invalid="ignore"):
             inner = np.clip(np.where(mass > 0, (wanted - (end - mass)) / mass, 0.0), 0.0, 1.0)
+        return np.clip(self._placed(first, last, inner), low, high)
+
+    def _placed(self, first: Floats, last: Floats, unit: Floats) -> Floats:
+        """Return a place between two ends of one range, uniformly."""
         if self.real:
-            return np.asarray(np.clip(first + (last - first) * inner, low, high))
-        return np.asarray(np.clip(np.floor(first + (last - first + 1) * inner), low, high))
+            return np.minimum(first + (last - first) * unit, last)
+        return np.minimum(np.floor(first + (last - first + 1) * unit), last)
 
 
 @dataclass(frozen=True, eq=False)
