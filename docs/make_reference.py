@@ -67,7 +67,10 @@ VERDICT = {
     "assumptions": "what was assumed about model and data without being stated",
     "unseen": "rows of a table that were not evaluated, as the run was stopped or its budget was spent",
     "tipping": "how many times as frequent or as rare inputs may be before the verdict could change: `each_group` by "
-    "itself, `all_groups_alike` (null if rounds do not show one individual as every group); null without a verdict",
+    "itself, `all_groups_alike` (null if that is not known); null without a verdict, and with a `shift`",
+    "why_not_alike": "why `all_groups_alike` is not known; null where it is",
+    "shift": "the `factor` of the populations that the verdict is about, and `of` what changes (`each_group`, "
+    "`all_groups_alike`); null for the assumed population alone",
     "decision_rounds": "number of rounds up to the verdict; later ones only make intervals narrower",
     "decision_evaluations": "number of evaluations up to the verdict",
 }

@@ -257,8 +257,12 @@ def headline(
     return f"{found}, {relation} the threshold {threshold:g}"
 
 
-def tipping_statement(decision: str, each_group: float, all_groups_alike: float | None, delta: float) -> str:
+def tipping_statement(
+    decision: str, each_group: float, all_groups_alike: float | None, delta: float, why_not_alike: str | None = None
+) -> str:
     """Return how far the population may change before the verdict could; factors are rounded down.
+
+    `why_not_alike` says why nothing is known about a shift of all groups alike.
 
     >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-61:])
     rare as assumed (1.23 times if each group changes by itself).
@@ -266,14 +270,15 @@ def tipping_statement(decision: str, each_group: float, all_groups_alike: float 
     How far the population may change before UNFAIR does is not known: the intervals are too wide.
     """
     known = max(each_group, all_groups_alike or 1.0)
+    alike = "" if not why_not_alike else f" A factor for all groups alike is not known: {why_not_alike}."
     if _factor(known) == "1":
         if delta == 0:
-            return f"A small change of the population could change this {decision}."
+            return f"A small change of the population could change this {decision}.{alike}"
         return f"How far the population may change before {decision} does is not known: the intervals are too wide."
     whole = f"This {decision} holds for every population in which no input is more than"
     rare = "times as frequent or as rare as assumed"
     if all_groups_alike is None or all_groups_alike <= each_group:
-        return f"{whole} {_factor(each_group)} {rare}, in each group by itself."
+        return f"{whole} {_factor(each_group)} {rare}, in each group by itself.{alike}"
     return f"{whole} {_factor(all_groups_alike)} {rare} ({_factor(each_group)} times if each group changes by itself)."
 
 

@@ -153,6 +153,12 @@ def test_witnesses_are_people_who_differ_in_nothing_else_and_real_rows_come_firs
     assert found.witnesses[0].input == person
     distances = [witness.distance for witness in found.witnesses]
     assert distances == sorted(distances, key=lambda distance: distance or 0.0)
+    # A table that has the numbers of the categories, as `data get --encoded` writes them, has the same rows.
+    place, group_place = houses.index(str(person["house"])), "abc".index(group)
+    still_row = ",".join(map(str, [*still[:3], group_place]))
+    numbered = [still_row, f"{person['income']:g},{person['years']:g},{place},{group_place}"]
+    table.write_text("income,years,house,group\n" + "\n".join(numbered) + "\n", encoding="utf-8")
+    assert explain(model, asked, units=["layer2"], rounds=500, rows=table).witnesses == found.witnesses
 
 
 def flips(model: OnnxModel, row: list[int], pair: Any) -> bool:

@@ -183,7 +183,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     'compare = "overall" compares groups with a population that they belong to': {"compare": "overall"},
     'shift_of = "all_groups_alike" is about differences': {"kind": "ratio", "shift_of": "all_groups_alike"},
     'shift_of = "all_groups_alike" needs inputs that are shown as every group (uniform, marginals, no given)': {
-        "given": "x >= 3",
+        "given": "g == 'a' or x >= 3",
         "shift_of": "all_groups_alike",
     },
 }
@@ -240,3 +240,30 @@ def test_the_command_line_has_it_too(tmp_path: Path) -> None:
     asked = ["check", str(table), "--protected", "g", "--prediction", "said", "--as", "population", "--shift", "3"]
     run = CliRunner().invoke(app, [*asked, "--json"], standalone_mode=False)
     assert json.loads(run.output)["shift"] == {"factor": 3.0, "of": "each_group"}
+
+
+def test_why_a_shift_of_all_groups_alike_is_not_known_is_said() -> None:
+    decided = network(np.random.default_rng(3), INPUTS)
+    counted = check(None, rows(decided, 20), protected="g", prediction="said", rows="population")
+    enumerated = verify(deciding(decided), parse_spec(spec_of({}, guarantee={"engine": "enumeration"})))
+    assert "each row belongs to one group" in str(counted)
+    assert "sampling knows it (--engine sampling)" in str(enumerated)
+    for verdict in (counted, enumerated):
+        assert verdict.tipping is not None
+        assert verdict.tipping.all_groups_alike is None
+        assert verdict.record.why_not_alike
+
+
+@pytest.mark.parametrize(("given", "alike"), [("x >= 3", True), ("g == 'a' or x >= 3", False)])
+def test_a_condition_on_other_features_leaves_the_individuals_shared(given: str, alike: bool) -> None:
+    decided = network(np.random.default_rng(5), INPUTS)
+    about = {"given": given, "threshold": 0.9}
+    verdict = verify(deciding(decided), parse_spec(spec_of(about, guarantee={"engine": "sampling"})), seed=1)
+    assert verdict.tipping is not None
+    assert (verdict.tipping.all_groups_alike is not None) == alike
+    if alike:
+        # The rounds of the verdict hold what the individuals with x >= 3 get as two groups at once.
+        even = np.full(INPUTS - 3, 1 / (INPUTS - 3))
+        factor = min(verdict.tipping.all_groups_alike or 1.0, 50.0)
+        for i, j in np.argwhere(~np.eye(3, dtype=bool)):
+            assert extremes(even, (decided[i] - decided[j])[3:].astype(float), factor)[1] <= 0.9 + 1e-9

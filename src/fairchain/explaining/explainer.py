@@ -31,7 +31,7 @@ from fairchain.spec import Individual, Marginals, Spec, Table, Texts
 from fairchain.spec.properties import kind_of
 from fairchain.statements import scope
 from fairchain.statistics import Interval, Tally, count_together, payoff_of
-from fairchain.tables import encode_rows, read_table
+from fairchain.tables import encode_named_or_numbered, read_table
 from fairchain.verification.record import Pair
 
 ROUNDS, PILOT_ROUNDS = 20_000, 4096
@@ -132,7 +132,8 @@ def explain_case(
     witnesses = None
     if rows is not None:
         complete = Table(reading="population", drop_missing=True)
-        witnesses = encode_rows(read_table(rows), msgspec.structs.replace(case.spec, population=complete))
+        beside = msgspec.structs.replace(case.spec, population=complete)
+        witnesses = encode_named_or_numbered(read_table(rows), beside)
     context = context_of(with_network(case), witnesses)
     requests, layers = requested_units(context, units)
     evaluate = _evaluation(context, [request.tensor for request in requests if request.tensor is not None])

@@ -16,11 +16,11 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from fairchain.errors import DataError, SpecError
+from fairchain.errors import DataError
 from fairchain.prepare import Case, case_of
-from fairchain.spec import CategoryFeature, Marginals, Spec, Table, TextFeature, Texts
+from fairchain.spec import Marginals, Spec, Table, TextFeature, Texts
 from fairchain.statistics.rate_counts import gaps_of
-from fairchain.tables import TableRows, encode_rows, read_table
+from fairchain.tables import TableRows, encode_named_or_numbered, read_table
 from fairchain.tables.cell_values import label_values
 from fairchain.tables.read import RawTable
 from fairchain.verification.counting import count_rows
@@ -189,17 +189,7 @@ def read_labelled_rows(source: Any, spec: Spec, label: str | None) -> LabelledRo
         truth = label_values(table, "label", column, spec.model, complete.na_values)
         named = population.column if isinstance(population, Texts) else None
         return _labelled_texts(table, spec.text, named if named in table.names else spec.text.name, truth)
-    try:
-        rows = encode_rows(table, by_name)
-    except DataError as error:
-        described = tuple(
-            replace(each, aliases=tuple(range(len(each.values)))) if isinstance(each, CategoryFeature) else each
-            for each in spec.described
-        )
-        try:
-            rows = encode_rows(table, replace(by_name, described=described))
-        except (DataError, SpecError):
-            raise error from None
+    rows = encode_named_or_numbered(table, by_name)
     assert rows.truth is not None
     return LabelledRows(rows.values, rows.truth)
 

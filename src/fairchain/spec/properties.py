@@ -30,11 +30,31 @@ def shows_same_individual(spec: Spec) -> bool:
     """Return whether a round shows one individual, or one text, as every group: only the protected features change."""
     if isinstance(spec.property, Individual):
         return True
-    if isinstance(spec.property, ProbabilityFormula) or spec.property.given is not None:
+    if isinstance(spec.property, ProbabilityFormula) or spec.property.compare == "average":
         return False
+    population, independent = spec.population, isinstance(spec.population, Uniform | Marginals)
+    if spec.property.given is not None:
+        from fairchain.spec.conditions import given_features
+
+        # All groups go through the same candidates: without protected features they accept the same one.
+        return independent and not set(given_features(spec)) & set(spec.protected)
+    return independent or (isinstance(population, Texts) and population.reading == "swapped")
+
+
+def why_not_alike(spec: Spec, engine: str, pairs: int) -> str:
+    """Return why no factor is known for a shift of all groups alike, in the words of a sentence.
+
+    `engine` is what found the verdict, and `pairs` are compared.
+    """
     population = spec.population
     swapped = isinstance(population, Texts) and population.reading == "swapped"
-    return spec.property.compare != "average" and (swapped or isinstance(population, Uniform | Marginals))
+    if engine == "counting" and not swapped:
+        return "each row belongs to one group, so that no individual is seen as every group"
+    if not shows_same_individual(spec):
+        return "the groups do not share their individuals"
+    if engine != "sampling":
+        return f"{engine} adds up the rates of each group alone; sampling knows it (--engine sampling)"
+    return f"{pairs:,} pairs are too many for bounds of each"
 
 
 def populations_of(spec: Spec, assumed: str, decision: str | None = None) -> str:

@@ -7,6 +7,6 @@ own package, and a Parquet file is unpacked by polars in a process of its own.
 
 from fairchain.tables.limits import TableLimits
 from fairchain.tables.read import RawTable, read_table
-from fairchain.tables.rows import TableRows, encode_rows
+from fairchain.tables.rows import TableRows, encode_named_or_numbered, encode_rows
 
-__all__ = ["RawTable", "TableLimits", "TableRows", "encode_rows", "read_table"]
+__all__ = ["RawTable", "TableLimits", "TableRows", "encode_named_or_numbered", "encode_rows", "read_table"]

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import many
-from fairchain.spec.schema import Marginals, Spec, Table
+from fairchain.spec.schema import CategoryFeature, Marginals, Spec, Table
 from fairchain.tables.cell_values import feature_values, label_values, missing_cells, must_not_merge
 from fairchain.tables.read import RawTable
 
@@ -80,6 +81,27 @@ class TableRows:
             return np.asarray(np.count_nonzero(masks, axis=-1), np.int64)
         sums: NDArray[np.int64] = masks.astype(np.int64) @ self.repeats
         return sums
+
+
+def encode_named_or_numbered(table: RawTable, spec: Spec) -> TableRows:
+    """Encode rows beside the population: categories by their names or, where a table has none of them, by numbers.
+
+    Raises
+    ------
+    DataError
+        What is wrong with the names, if the numbers do not fit either.
+    """
+    try:
+        return encode_rows(table, spec)
+    except DataError as error:
+        described = tuple(
+            replace(each, aliases=tuple(range(len(each.values)))) if isinstance(each, CategoryFeature) else each
+            for each in spec.described
+        )
+        try:
+            return encode_rows(table, replace(spec, described=described))
+        except (DataError, SpecError):
+            raise error from None
 
 
 def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None) -> TableRows:

@@ -86,8 +86,8 @@ class Tipping(Record, frozen=True):
 
     A population is within a factor if no input is more than so many times as frequent, or as rare, as assumed. In
     `each_group` every group may change by itself, in `all_groups_alike` the individuals that are shown as every group
-    change; None where rounds do not show the same individual as every group. 1 means that nothing beyond the assumed
-    population is known, and 1000 means 1000 or more.
+    change; None where that is not known, and `why_not_alike` of the verdict says why. 1 means that nothing beyond the
+    assumed population is known, and 1000 means 1000 or more.
     """
 
     each_group: float
@@ -150,6 +150,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
     assumptions: tuple[str, ...] = ()
     unseen: int = 0
     tipping: Tipping | None = None
+    why_not_alike: str | None = None
     shift: Shift | None = None
     decision_rounds: int = 0
     decision_evaluations: int = 0
@@ -159,7 +160,10 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
         """How far the population may change before the verdict could; empty where there is no verdict."""
         if self.tipping is None:
             return ""
-        return tipping_statement(self.decision, self.tipping.each_group, self.tipping.all_groups_alike, self.delta)
+        tipping = self.tipping
+        return tipping_statement(
+            self.decision, tipping.each_group, tipping.all_groups_alike, self.delta, self.why_not_alike
+        )
 
     @property
     def word(self) -> str:

@@ -17,7 +17,7 @@ from fairchain.messages import needs
 from fairchain.number_format import bounded, close_to
 from fairchain.prepare import Case
 from fairchain.spec import Spec, Table, Texts
-from fairchain.spec.properties import kind_of, limit_of, outcome_names, shows_same_individual
+from fairchain.spec.properties import kind_of, limit_of, outcome_names, shows_same_individual, why_not_alike
 from fairchain.spec.seeds import Seed
 from fairchain.statements import (
     bounds_statement,
@@ -149,8 +149,8 @@ class Verdict:
     `assumptions` are what was assumed about model and data without being stated, and `notes` what a reader should know.
     `workers` are the other processes that computed, with versions and processors, if an executor was used.
     `unseen` rows of a table were not evaluated, since the run was stopped or its budget was spent.
-    `engine` says how it was found, `delta` the probability that it is wrong, at most, and `exact` whether the whole
-    population was counted, so that every number is what it is and nothing is random.
+    `pairs` are compared, in all outcomes. `engine` says how it was found, `delta` the probability that it is wrong, at
+    most, and `exact` whether the whole population was counted: then every number is what it is, and nothing is random.
     """
 
     decision: Decision
@@ -178,6 +178,7 @@ class Verdict:
     certifiable: bool = True
     constant: str | None = None
     tipping: Tipping | None = None
+    pairs: int = 0
     decision_rounds: int = 0
     decision_evaluations: int = 0
     engine: str
@@ -212,6 +213,13 @@ class Verdict:
     def fair(self) -> bool:
         """Whether the conclusion is FAIR; UNDECIDED and CONSTANT are not."""
         return self.conclusion == Decision.FAIR.name
+
+    @property
+    def why_not_alike(self) -> str | None:
+        """Why the tipping factor for all groups alike is not known, where each group's is."""
+        if self.tipping is None or self.tipping.all_groups_alike is not None:
+            return None
+        return why_not_alike(self.spec, self.engine, self.pairs)
 
     @property
     def shift(self) -> Shift | None:
@@ -277,6 +285,7 @@ class Verdict:
             assumptions=self.assumptions,
             unseen=self.unseen,
             tipping=self.tipping,
+            why_not_alike=self.why_not_alike,
             shift=self.shift,
             decision_rounds=self.decision_rounds,
             decision_evaluations=self.decision_evaluations,
@@ -362,6 +371,7 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
         and (not isinstance(answer.record, RunRecord) or answer.record.whole),
         constant=constant,
         tipping=_tipping(case, answer) if constant is None else None,
+        pairs=int(comparison.compared.sum()),
         decision_rounds=rounds,
         decision_evaluations=evaluations,
         engine=answer.engine,
