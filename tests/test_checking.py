@@ -57,6 +57,12 @@ def test_recorded_decisions_need_no_spec() -> None:
     assert any('"approved", by its name' in text for text in verdict.assumptions)
 
 
+def test_a_printed_verdict_says_how_many_rows_would_decide() -> None:
+    verdict = fairchain.check(None, people(100), protected="sex", prediction="loan", threshold=0.2)
+    assert (verdict.decision.name, verdict.stopped) == ("UNDECIDED", "rows")
+    assert f"about {verdict.forecast} times as many, in a new table" in str(verdict)
+
+
 def test_missing_values_of_other_columns_do_not_matter_to_recorded_decisions() -> None:
     frame = people()
     frame["hours"] = frame["hours"].where(frame.index % 2 == 0)

@@ -78,7 +78,7 @@ def sessions(text: str) -> list[tuple[str, list[str]]]:
 
 def masked(line: str) -> str:
     """A line without numbers, bars and the blanks that depend on them."""
-    return re.sub(r"[\s·━●│]+", " ", re.sub(r"-?\d[\d.,]*(e-\d+)?", "#", line)).strip()
+    return re.sub(r"[\s·━●│]+", " ", re.sub(r"[-+]?\d[\d.,]*(e-\d+)?", "#", line)).strip()
 
 
 class Reader:
@@ -180,6 +180,9 @@ def test_a_page_runs_from_its_first_line_to_its_last(
     # Data sets are large: a cache that is kept is used.
     if "FAIRCHAIN_CACHE" not in os.environ:
         monkeypatch.setenv("FAIRCHAIN_CACHE", str(here / "cache"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (here / "store").as_uri())
+    for name in ("MLFLOW_ALLOW_FILE_STORE", "MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
+        monkeypatch.setenv(name, "true")
     reader = Reader(monkeypatch, capsys)
     with few_inputs():
         for block in steps:

@@ -54,6 +54,8 @@ def test_an_unfair_network_goes_the_whole_way_and_its_certificates_hold(tmp_path
     claims = json.loads((found.folder / "repaired-certificate.json").read_text(encoding="utf-8"))
     assert (claims["claims"]["verdict"], claims["spec"]["model"]["path"]) == ("FAIR", "repaired.onnx")
     assert str(tmp_path) not in found.report.read_text(encoding="utf-8")
+    verdict, repair, report = str(found).splitlines()
+    assert [verdict[:8], repair[:10], report] == ["UNFAIR: ", "REPAIRED: ", f"Report: {found.report}"]
 
 
 def test_of_several_questions_all_get_a_verdict_and_the_worst_is_explained_and_repaired(tmp_path: Path) -> None:

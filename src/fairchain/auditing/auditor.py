@@ -106,7 +106,7 @@ class Step:
     kept: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Audit:
     """The result of an audit: FAIR, UNFAIR, UNDECIDED or CONSTANT for the original network, and its files.
 
@@ -123,6 +123,15 @@ class Audit:
     def report(self) -> Path:
         """The page to read."""
         return self.folder / "report.html"
+
+    def __str__(self) -> str:
+        repair = self.findings.repair
+        after = repair.after if self.repaired and repair is not None else None
+        repaired = [f"REPAIRED: {after.headline}"] if after is not None else []
+        return "\n".join([self.findings.verdict.sentence, *repaired, f"Report: {self.report}"])
+
+    def __repr__(self) -> str:
+        return f"<Audit {'; '.join(str(self).splitlines())}>"
 
 
 @dataclass(eq=False)

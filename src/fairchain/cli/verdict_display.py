@@ -131,13 +131,8 @@ def bar(p: Interval) -> str:
 
 def _advice(verdict: Verdict) -> str:
     if verdict.stopped == "rows":
-        if verdict.forecast is None:
-            return "Undecided because there are too few rows; the number needed cannot be forecast."
-        return (
-            f"Undecided because there are too few rows: about {verdict.forecast} times as many, in a new table, would "
-            "decide it if the rates remain the same. Testing a table again after it grew spends delta again; for a "
-            "stream of decisions use fairchain monitor."
-        )
+        impossible = "Undecided because there are too few rows; the number needed cannot be forecast."
+        return verdict.record.rows_needed or impossible
     if verdict.engine == "enumeration":
         remedy = "state them with more decimals" if verdict.stopped == "weights" else "give it more time (--seconds)"
         return f"Undecided because {STOPPED[verdict.stopped]}; {remedy}, or use --engine sampling."

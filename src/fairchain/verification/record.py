@@ -166,6 +166,17 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
         )
 
     @property
+    def rows_needed(self) -> str:
+        """How many times as many rows would decide, in a sentence; empty where that is not forecast."""
+        if self.stopped != "rows" or self.forecast is None:
+            return ""
+        return (
+            f"Undecided because there are too few rows: about {self.forecast} times as many, in a new table, would "
+            "decide it if the rates remain the same. Testing a table again after it grew spends delta again; for a "
+            "stream of decisions use fairchain monitor."
+        )
+
+    @property
     def word(self) -> str:
         """FAIR, UNFAIR, UNDECIDED or CONSTANT, marked if the rule gives no valid guarantee."""
         return self.verdict if self.sound else f"{self.verdict} (NOT SOUND)"
@@ -206,6 +217,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
             lines.append(f"Left out as too small: {named}{', ...' if len(self.left_out) > most else ''}.")
         lines += [witness.text(self.inputs) for witness in self.witnesses[:1]]
         lines += [self.statement, *([self.tipping_sentence] if self.tipping is not None else []), self.scope]
+        lines += [self.rows_needed] if self.rows_needed else []
         lines += [f"Note: {note}" for note in self.notes]
         lines += [f"Assumed: {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
