@@ -54,6 +54,7 @@ PARTS = {
     "scaling": "Scaling",
     "large_tables": "Tables beyond memory",
     "executors": "Executors",
+    "simulated_cluster": "A thousand workers, simulated",
     "large_chains": "Large chains",
     "large_report": "Report of a large audit",
     CALIBRATION: "Calibration of the error probability",

@@ -145,7 +145,7 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # mod
         def network(rounds: int, **options: Any) -> Verdict:
             return verify(None, question(rounds, path), seed=0, **options)
 
-        opened.enter_context(_python_path())
+        opened.enter_context(python_path())
         clusters = {
             title: opened.enter_context(start()) for name, (title, start) in CLUSTERS.items() if find_spec(name)
         }
@@ -176,7 +176,7 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # mod
 
 
 @contextmanager
-def _python_path() -> Iterator[None]:
+def python_path() -> Iterator[None]:
     """Let workers import what this process can."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (ROOT, before)))

@@ -7,6 +7,7 @@ that a unit that is lost with its worker, or late, is simply computed again.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import deque
@@ -28,10 +29,12 @@ Found = TypeVar("Found")
 # Whether work that takes so many seconds more should not be begun.
 Halted = Callable[[float], bool]
 
-# A group of units should take so many seconds: a scheduler needs about a millisecond for it.
-GROUP_SECONDS = 0.25
+# A group of units should take so many seconds, and no fewer than these while there is enough for all workers.
+GROUP_SECONDS, LEAST_SECONDS = 0.25, 0.1
+# Processor time that a scheduler may need for a group: with many workers groups are longer, or it could not follow.
+SCHEDULER_SECONDS = 0.004
 # Work that takes less in all is done here, whatever the executor: sending it would take as long.
-SMALL_SECONDS = 0.05
+SMALL_SECONDS = 0.1
 # Work of Python itself that takes longer is tried in processes, which stay if they are so many times as fast; of work
 # that comes in small batches all together must take so many seconds.
 TRIAL_SECONDS, LEAST_GAIN, WORTH_SECONDS = 3.0, 1.1, 10.0
@@ -284,6 +287,25 @@ class Workers:
         self._processes[reply.process] = reply.facts
 
 
+def group_size(left: float, count: int, each: float) -> float:
+    """Return the size of the next group: less towards the end, so that all workers end together.
+
+    Parameters
+    ----------
+    left
+        The size of all units that were not sent yet.
+    count, each
+        The workers, and the seconds of a unit of size 1.
+    """
+    seconds = left * each
+    # Little work is faster with few workers: n groups take its n-th part, and n times what the scheduler needs.
+    least = max(LEAST_SECONDS, min(count * SCHEDULER_SECONDS, math.sqrt(seconds * SCHEDULER_SECONDS)))
+    longest = max(GROUP_SECONDS, count * SCHEDULER_SECONDS)
+    if (share := seconds / (2 * count)) > least:
+        return min(longest, share) / each
+    return left / math.ceil(seconds / least)
+
+
 class _Sending:
     """The groups of one call of `map` that are on their way, and the results that came back."""
 
@@ -310,10 +332,13 @@ class _Sending:
         return float(self._sizes[self.place] + self._queued / self._workers.count) * self._workers.each
 
     def send_next(self) -> None:
-        """Send the next units: as many as take long enough, fewer towards the end, so that all workers end together."""
-        share = self._left / (2 * self._workers.count)
-        each = self._workers.each
-        most = min(GROUP_SECONDS / each, share) if each else min(share / 4, self._left / len(self._units))
+        """Send the next units: as many as take long enough."""
+        count, each = self._workers.count, self._workers.each
+        most = (
+            group_size(self._left, count, each)
+            if each
+            else min(self._left / (8 * count), self._left / len(self._units))
+        )
         start, size = self.place, 0.0
         while self.place < len(self._units) and (self.place == start or size + self._sizes[self.place] <= most):
             size += self._sizes[self.place]
