@@ -38,7 +38,7 @@ class Effort:
     variant_rounds: int
 
 
-QUICK = Effort("quick", 60, 60, 112, 448)
+QUICK = Effort("quick", 36, 36, 112, 448)
 FULL = Effort("paper", 2000, 300, 400, 448)
 EFFORTS = {effort.name: effort for effort in (QUICK, FULL)}
 
@@ -144,8 +144,8 @@ def measure_runs(play: Play, size: int, delta: float, effort: Effort, *, hopeles
     as there would be none if every further run were wrong, there is none. What is left out counts as right.
 
     With `hopeless`, so few wrong statements that something at the edge of an alarm would make them with a probability
-    below `HOPELESS` are the end as well: of 60 runs at delta 0.05, 15 are an alarm, and 25 runs without a wrong
-    statement, or 33 with one, are enough. Whatever the error probability, that hides an alarm with a probability of
+    below `HOPELESS` are the end as well: of 36 runs at delta 0.05, 11 are an alarm, and 19 runs without a wrong
+    statement are enough. Whatever the error probability, that hides an alarm with a probability of
     at most 2e-4, as tests compute for the numbers in use.
     """
     least = least_alarming(size, delta)

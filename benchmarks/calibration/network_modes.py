@@ -193,6 +193,6 @@ def inside_modes() -> list[Mode]:
             _judged,
             "normal interval looked at after every batch",
             partial(_judged, breaking=partial(deciding_by, Peeking)),
-            share=0.2,
+            share=1 / 3,
         ),
     ]

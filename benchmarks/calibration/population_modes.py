@@ -104,12 +104,12 @@ def mode_of(
     *,
     engine: str = "betting",
     truth: str = AT_THRESHOLD,
+    share: float = 1.0,
 ) -> Mode:
     """Return the mode of a property, whose unsound variant uses a broken program."""
     variant, breaking = broken
-    return Mode(
-        population, about, engine, truth, DELTA, drawing.play, variant, partial(drawing.play, breaking=breaking)
-    )
+    unsound = partial(drawing.play, breaking=breaking)
+    return Mode(population, about, engine, truth, DELTA, drawing.play, variant, unsound, share)
 
 
 def uniform(cutoffs: Sequence[int], about: Plain, truth: Truth | None = None, **guarantee: Any) -> Drawing:
@@ -160,13 +160,15 @@ def uniform_modes() -> list[Mode]:
         make("difference, 9 groups, 8 tied pairs", windows(9), HINDSIGHT),
         make("difference, 20 groups, 100 tied pairs", uniform([300] * 10 + [400] * 10, fair), PEEKING),
         make("difference, 3 labels", Drawing(labels, _three_labels, Truth(0.1)), PEEKING),
-        make("difference, 2 x 2 combinations", Drawing(combined, _by_two, Truth(0.1)), PEEKING),
+        make("difference, 2 x 2 combinations", Drawing(combined, _by_two, Truth(0.1)), PEEKING, share=1.7),
         make("ratio, 3 groups", uniform((400, 500, 450), {"kind": "ratio", "threshold": 0.8}), PEEKING),
         make("ratio, small rates", uniform((40, 50), {"kind": "ratio", "threshold": 0.8}), PEEKING),
         make("individual", uniform((300, 400), {"kind": "individual", "threshold": 0.1}, Truth(0.1)), PEEKING),
         make("individual, rare", uniform((300, 350), {"kind": "individual", "threshold": 0.05}, Truth(0.05)), AGAIN),
         make("difference, given", Drawing(given, below((450, 550)), Truth(0.1, rates_of((450, 550)))), AGAIN),
-        make("difference to overall", uniform((0, 0, 300), {"compare": "overall", "threshold": 0.2}), PEEKING),
+        make(
+            "difference to overall", uniform((0, 0, 300), {"compare": "overall", "threshold": 0.2}), PEEKING, share=1.7
+        ),
     ]
 
 
@@ -212,11 +214,12 @@ def dependent_modes() -> list[Mode]:
         [category("g", 2), category("z", 2)], {"threshold": 0.1}, {"kind": "marginals", "frequencies": shares}
     )
     known = Truth(0.1, {("g=g0", "yes"): 0.0, ("g=g1", "yes"): 0.1})
+    large = {"threshold": 0.1, "min_size": 0.1}
     make = partial(mode_of, "Bayesian network")
     return [
         mode_of("marginals", "difference, 2 groups", Drawing(marginals, _second_of_one_group, known), AGAIN),
         make("difference, 2 groups", _network((0.3, 0.7), (0.05, 0.15), {"threshold": 0.1}), PEEKING),
-        make("difference, min_size", _network((0.05, 0.45, 0.5), (0.9, 0.4, 0.5), {"threshold": 0.1, "min_size": 0.1})),
+        make("difference, min_size", _network((0.05, 0.45, 0.5), (0.9, 0.4, 0.5), large), share=1.7),
         make("average", _network((0.1, 0.9), (0.0, 0.25), {"threshold": 0.1, "compare": "average"}), PEEKING),
         make("difference, given (rejection)", _network_given(), AGAIN),
     ]

@@ -140,6 +140,8 @@ def recorded_modes() -> list[Mode]:
             counting.play,
             DUPLICATES,
             partial(counting.play, copies=COPIES),
+            # The copies are seen less often here.
+            share=1.7 if about == "average" else 1.0,
         )
         for about, counting in questions
     ]
@@ -299,7 +301,7 @@ def selected_modes() -> list[Mode]:
     engine = "fixed-sample bounds"
     return [
         Mode(RECORDED, to_overall, engine, truth, delta, overall.play, "every bound at delta: no union", no_union),
-        Mode(SAMPLE, individual, engine, truth, delta, changes.play, removed, by_hand),
+        Mode(SAMPLE, individual, engine, truth, delta, changes.play, removed, by_hand, share=1.7),
     ]
 
 

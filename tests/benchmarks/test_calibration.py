@@ -87,12 +87,15 @@ def test_a_variant_is_measured_until_an_alarm_is_certain_and_not_longer() -> Non
 
 def test_a_mode_is_measured_until_an_alarm_is_out_of_the_question_and_not_longer() -> None:
     never = measure(made_up(0.0), QUICK)
-    assert (never.alarming, never.tried) == (False, next(t for t in range(60) if (40 / 60) ** t < HOPELESS))
+    assert (never.alarming, never.tried) == (
+        False,
+        next(t for t in range(QUICK.runs) if (1 - least_alarming(QUICK.runs, 0.1) / QUICK.runs) ** t < HOPELESS),
+    )
     assert measure(made_up(1.0), QUICK).alarming
     # An exact mode fails by its first wrong statement, which may be in the last run.
     exact = replace(made_up(0.0), delta=0.0)
-    assert measure(exact, QUICK).tried == 60
-    assert measure(replace(exact, play=lambda seed, _: {VERDICT: seed == 59}), QUICK).alarming
+    assert measure(exact, QUICK).tried == QUICK.runs
+    assert measure(replace(exact, play=lambda seed, _: {VERDICT: seed == QUICK.runs - 1}), QUICK).alarming
 
 
 @pytest.mark.parametrize(
