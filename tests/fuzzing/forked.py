@@ -58,24 +58,33 @@ class ForkingReader:
         return unpack(answered)
 
 
+def _forked(work: Callable[[IO[bytes], IO[bytes]], None]) -> tuple[int, IO[bytes], IO[bytes]]:
+    """Fork this process to answer requests; return the number of the fork, and the streams to it and from it."""
+    theirs_in, ours_out = os.pipe()
+    ours_in, theirs_out = os.pipe()
+    child = os.fork()
+    if not child:
+        with suppress(BaseException):
+            os.close(ours_out)
+            os.close(ours_in)
+            work(os.fdopen(theirs_in, "rb"), os.fdopen(theirs_out, "wb"))
+        os._exit(0)
+    os.close(theirs_in)
+    os.close(theirs_out)
+    return child, os.fdopen(ours_out, "wb"), os.fdopen(ours_in, "rb")
+
+
+def _serve_quietly(requests: IO[bytes], answers: IO[bytes]) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    serve(requests, answers)
+
+
 class ForkedServer:
     """Takes the place of the process that serves a CatBoost file: a fork of this one, which has imported CatBoost."""
 
     def __init__(self) -> None:
         import_module("catboost")
-        requests, self._requests = os.pipe()
-        self._answers, answers = os.pipe()
-        self._child = os.fork()
-        if not self._child:
-            with suppress(BaseException):
-                os.close(self._requests)
-                os.close(self._answers)
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-                serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"))
-            os._exit(0)
-        os.close(requests)
-        os.close(answers)
-        self.stdin, self.stdout = os.fdopen(self._requests, "wb"), os.fdopen(self._answers, "rb")
+        self._child, self.stdin, self.stdout = _forked(_serve_quietly)
         self._ended: int | None = None
 
     def kill(self) -> None:
@@ -109,18 +118,7 @@ class _Fork:
     """
 
     def __init__(self) -> None:
-        requests, self._requests = os.pipe()
-        self._answers, answers = os.pipe()
-        self._child = os.fork()
-        if not self._child:
-            with suppress(BaseException):
-                os.close(self._requests)
-                os.close(self._answers)
-                _read_all(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"))
-            os._exit(0)
-        os.close(requests)
-        os.close(answers)
-        self._to, self._from = os.fdopen(self._requests, "wb"), os.fdopen(self._answers, "rb")
+        self._child, self._to, self._from = _forked(_read_all)
 
     def read(self, *parts: bytes) -> bytes | None:
         """Return the answer about a file; None if it ended the fork."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from fairchain.errors import ModelError
-from tests.fuzzing.targets import CautiousRefusalError
+from tests.fuzzing.target import CautiousRefusalError
 
 Array = NDArray[Any]
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairchain.examples import example
-from tests.fuzzing.targets import EXAMPLES, TARGETS, likely
+from tests.fuzzing.model_targets import EXAMPLES, likely
+from tests.fuzzing.targets import TARGETS
 from tests.fuzzing.worker import mutant
 from tests.questions import question
 

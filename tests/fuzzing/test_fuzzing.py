@@ -17,7 +17,8 @@ from fairchain.models.onnx import row_independence
 from tests.fuzzing import corpus, run, worker
 from tests.fuzzing.mutate import MUTATORS, mutated
 from tests.fuzzing.run import Result, tried
-from tests.fuzzing.targets import TARGETS, Target
+from tests.fuzzing.target import Target
+from tests.fuzzing.targets import TARGETS
 
 # In the default run: hostile files, whole files and some mutants of each format.
 FEW = 25

@@ -25,7 +25,8 @@ from typing import Any
 from fairchain.errors import FairchainError
 from tests.fuzzing.corpus import AS_THEY_ARE, CORPUS
 from tests.fuzzing.mutate import mutated
-from tests.fuzzing.targets import TARGETS, CautiousRefusalError
+from tests.fuzzing.target import CautiousRefusalError
+from tests.fuzzing.targets import TARGETS
 
 # Address space, not memory: onnxruntime reserves much more than it uses.
 MOST_ADDRESSES = 6 * 2**30
