@@ -21,3 +21,8 @@ def says(message: str, **fields: str) -> str:
         for text, name, *_ in parts
     )
     return f"(?s){found}"
+
+
+def says_one_of(*messages: str) -> str:
+    """Return a regular expression of any of these messages, with whatever in their fields."""
+    return "(?s)" + "|".join(f"(?:{says(message).removeprefix('(?s)')})" for message in messages)

@@ -11,7 +11,7 @@ import pytest
 from fairchain import audit, check
 from fairchain.checking import TERMS_WITHOUT_TEXT
 from fairchain.drafting.draft import TEXT_READING
-from fairchain.drafting.texts import TABLE_READING
+from fairchain.drafting.texts import NAME_LABELS, TABLE_READING
 from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.verification.verdict import Verdict
 from tests.messages import says
@@ -99,7 +99,7 @@ def test_a_function_that_answers_in_words_is_asked_for_its_labels(frame: Any) ->
     def flags(texts: list[str]) -> list[str]:
         return ["toxic" if "!" in text else "fine" for text in texts]
 
-    with pytest.raises(ModelError, match="--labels fine --labels toxic"):
+    with pytest.raises(ModelError, match=says(NAME_LABELS)):
         check(flags, frame, text="comment", terms="religion")
     verdict = check(flags, frame, text="comment", terms="religion", labels=["fine", "toxic"])
     assert set(rates(verdict).values()) == {0.5}

@@ -30,6 +30,7 @@ from fairchain.spec import Spec, comparison_of, revise
 from fairchain.statements import TOO_MANY_COUNTS
 from fairchain.statistics import BettingRule
 from fairchain.verification import Progress, sampler, sampling
+from fairchain.verification.progress import NOT_PROGRESS
 from fairchain.verification.verdict import VERDICT_HAS_NO_TRUTH, RunRecord
 from tests.messages import says
 
@@ -285,5 +286,5 @@ def test_a_spec_may_be_given_by_path_and_a_model_too() -> None:
 
 
 def test_progress_that_is_not_a_function_is_refused() -> None:
-    with pytest.raises(SpecError, match="progress: found 3; give True"):
+    with pytest.raises(SpecError, match=says(NOT_PROGRESS, found="3")):
         verify(None, example("census"), progress=3)  # type: ignore[arg-type]

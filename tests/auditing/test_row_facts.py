@@ -12,6 +12,8 @@ from fairchain import DataError
 from fairchain.auditing import audit
 from fairchain.auditing.row_facts import described_feature
 from fairchain.spec import parse_spec
+from fairchain.tables.rows import NO_RECORDED_SCORES
+from tests.messages import says
 from tests.questions import category, integer, question
 
 # Sex, race, score, the true label: sex "" is unknown, and race c has 2 of 40 rows.
@@ -92,7 +94,7 @@ def test_the_page_for_bias_audits_has_a_table_for_each_question_and_so_does_the_
 
 
 def test_scores_that_are_no_numbers_get_one_message(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="not finite numbers"):
+    with pytest.raises(DataError, match=says(NO_RECORDED_SCORES)):
         audit(asked(tmp_path, [("F", "a", "high", "yes"), ("M", "b", "low", "no")] * 9), tmp_path / "out")
 
 

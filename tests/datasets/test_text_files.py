@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from fairchain import datasets
+from fairchain.datasets.fetch import NOT_FETCHED
 from fairchain.datasets.prepare import (
     COMMENT_NO_VOTES,
     LINE_TOO_SHORT,
@@ -128,7 +130,7 @@ def test_files_of_ones_own_are_prepared_too(tmp_path: Path) -> None:
 
 
 def test_what_is_not_here_says_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"'glove' is not here yet \(76 MB to download\).*: fairchain data get glove"):
+    with pytest.raises(DataError, match=re.escape(NOT_FETCHED.format(name="glove", size=76))):
         datasets.here("glove", cache=tmp_path)
     assert [source.name for source in datasets.missing(["toxicity", "glove"], cache=tmp_path)] == ["toxicity", "glove"]
 

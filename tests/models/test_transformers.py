@@ -16,8 +16,11 @@ from fairchain import check, check_chain, explain, learn_chain, recheck, repair,
 from fairchain.certificates import write_certificate
 from fairchain.errors import ModelError
 from fairchain.models import load_model
+from fairchain.models.adapters.from_transformers import NO_SAFETENSORS, TOKENIZER_NEEDED, TRAINING_MODE, WEIGHTS_LACKING
+from fairchain.models.base import DEPENDS_ON_BATCH
 from fairchain.repairing.files import write_repair
 from fairchain.spec import parse_spec
+from tests.messages import says
 from tests.questions import changed
 from tests.text.builders import raw_question
 
@@ -176,7 +179,7 @@ def test_a_hostile_folder_is_refused(folder: Path, tmp_path: Path) -> None:
             load_model(bad, spec)
     pickled = copied(folder, tmp_path / "pickled")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
-    with pytest.raises(ModelError, match="no weights in safetensors"):
+    with pytest.raises(ModelError, match=says(NO_SAFETENSORS)):
         load_model(pickled, spec)
 
 
@@ -184,16 +187,16 @@ def test_a_model_without_its_head_is_refused(folder: Path, tmp_path: Path) -> No
     bare = copied(folder, tmp_path / "bare")
     own = pipeline(folder)
     own.model.bert.save_pretrained(bare)
-    with pytest.raises(ModelError, match="would be random"):
+    with pytest.raises(ModelError, match=says(WEIGHTS_LACKING)):
         load_model(bare, parse_spec(asked(tmp_path)))
 
 
 def test_what_is_not_ready_is_refused(folder: Path, tmp_path: Path) -> None:
     own, spec = pipeline(folder), parse_spec(asked(tmp_path))
-    with pytest.raises(ModelError, match=r"give \(model, tokenizer\)"):
+    with pytest.raises(ModelError, match=says(TOKENIZER_NEEDED)):
         load_model(own.model, spec)
     own.model.train()
-    with pytest.raises(ModelError, match="training mode"):
+    with pytest.raises(ModelError, match=says(TRAINING_MODE)):
         load_model(own, spec)
 
 
@@ -266,7 +269,7 @@ def test_a_network_that_reads_its_padding_is_refused(network: Path, tmp_path: Pa
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     made.metadata_props.extend(onnx.load(network).metadata_props)
     onnx.save(made, tmp_path / "bad.onnx")
-    with pytest.raises(ModelError, match="depends on the others in its batch"):
+    with pytest.raises(ModelError, match=says(DEPENDS_ON_BATCH)):
         load_model(tmp_path / "bad.onnx", parse_spec(asked(tmp_path)))
 
 

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 from fairchain import ModelError, Service, check
+from fairchain.models.adapters.http_client import REFUSED
+from tests.messages import says
 from tests.services.test_mlserver import free_ports
 
 pytestmark = pytest.mark.services
@@ -84,5 +86,5 @@ def test_the_gap_is_that_of_the_model_itself(server: tuple[str, Path]) -> None:
 
 
 def test_what_the_server_refuses_is_quoted(server: tuple[str, Path]) -> None:
-    with pytest.raises(ModelError, match="refused the request with status 4"):
+    with pytest.raises(ModelError, match=says(REFUSED)):
         check(server[0], {"sex": ["F", "M"] * 20, "height": list(range(40))}, protected="sex", labels=["no", "yes"])

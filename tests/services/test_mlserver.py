@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 
 from fairchain import ModelError, Service, check, parse_spec, verify
+from fairchain.models.adapters.http_client import REFUSED
+from tests.messages import says
 from tests.services import serve_mlserver
 
 pytestmark = pytest.mark.services
@@ -160,7 +162,7 @@ def test_raw_texts_have_the_decisions_of_the_pipeline_itself(server: Server) -> 
 
 
 def test_what_the_server_refuses_is_quoted(server: Server) -> None:
-    with pytest.raises(ModelError, match=r"status 404: .*Model nothing not found"):
+    with pytest.raises(ModelError, match=says(REFUSED, status="404") + "Model nothing not found"):
         check(server.model("nothing"), rows(), protected="sex", labels=["no", "yes"])
 
 

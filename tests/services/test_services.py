@@ -33,8 +33,29 @@ from fairchain import (
 )
 from fairchain.models.adapters import http_client
 from fairchain.models.adapters.answer_memo import REPEATED
-from fairchain.models.adapters.from_service import Metadata
-from fairchain.models.adapters.http_client import checked_url
+from fairchain.models.adapters.from_function import BUDGET_SPENT, CODE_NOT_CONVERTED, SERVICE_NOT_CONVERTED
+from fairchain.models.adapters.from_service import (
+    LAYOUT_NEEDED,
+    NO_PREDICTIONS,
+    NOT_A_COUNT,
+    NOT_METADATA,
+    VERSION_CHANGED,
+    Metadata,
+)
+from fairchain.models.adapters.http_client import (
+    BAD_HEADER,
+    GAVE_UP,
+    PLAIN_CREDENTIALS,
+    REDIRECTED,
+    REFUSED,
+    TOO_LARGE,
+    TOO_LONG_A_PAUSE,
+    checked_url,
+)
+from fairchain.models.journal import ANOTHER_KIND, ANOTHER_MODEL
+from fairchain.prepare import BUDGET_FOR_TRIALS
+from fairchain.system.work_record import NOT_A_RECORD
+from tests.messages import says
 from tests.services.fake_server import FakeService, Row, serving
 
 COLUMNS = [
@@ -171,7 +192,7 @@ def test_answers_of_different_kinds_are_one_message() -> None:
 
     with (
         serving(FakeService(in_turn, list(COLUMNS))) as service,
-        pytest.raises(ModelError, match="answered with fractions and whole numbers in turn"),
+        pytest.raises(ModelError, match=says(ANOTHER_KIND, kinds="fractions and whole numbers")),
     ):
         checked(Service(service.v2, connections=1, rows_per_request=4))
 
@@ -179,7 +200,7 @@ def test_answers_of_different_kinds_are_one_message() -> None:
 def test_predictions_of_mlflow_without_a_value_are_one_message() -> None:
     with (
         serving(FakeService(lambda rows: [[] for _ in rows], list(COLUMNS), list(LABELS))) as service,
-        pytest.raises(ModelError, match="predictions without a value"),
+        pytest.raises(ModelError, match=says(NO_PREDICTIONS)),
     ):
         checked(Service(service.invocations))
 
@@ -197,7 +218,7 @@ def test_predictions_of_mlflow_as_records_need_the_name_of_one() -> None:
 
 def test_a_service_without_inputs_in_its_metadata_must_be_described(service: FakeService) -> None:
     service.inputs = []
-    with pytest.raises(ModelError, match="lists no inputs; say whether"):
+    with pytest.raises(ModelError, match=says(LAYOUT_NEEDED)):
         checked(service.v2)
     found = checked(Service(service.v2, inputs="columns"))
     assert found.gap.estimate == pytest.approx(counted_gap(table()), abs=1e-12)
@@ -248,21 +269,21 @@ def test_faults_that_pass_do_not_change_the_answer(service: FakeService, faults:
 
 def test_a_refusal_is_an_error_at_once_with_the_words_of_the_server(service: FakeService) -> None:
     service.faults = [400]
-    with pytest.raises(ModelError, match=r"refused the request with status 400: .*fault 400") as raised:
+    with pytest.raises(ModelError, match=says(REFUSED, status="400") + "fault 400") as raised:
         checked(service.v2)
     assert "\n" not in str(raised.value)
     assert service.requests <= 8
 
 
 def test_what_a_server_says_cannot_act_on_a_terminal(service: FakeService) -> None:
-    with pytest.raises(ModelError, match="status 404") as raised:
+    with pytest.raises(ModelError, match=says(REFUSED, status="404")) as raised:
         checked(f"{service.url}/v2/models/other")
     assert "\x1b" not in str(raised.value)
 
 
 def test_a_service_that_always_fails_is_given_up_after_the_retries(service: FakeService) -> None:
     service.faults = [500] * 100
-    with pytest.raises(ModelError, match="no answer after 3 tries: status 500"):
+    with pytest.raises(ModelError, match=says(GAVE_UP, tries="3") + "status 500"):
         checked(Service(service.v2, retries=2, connections=1))
     assert service.requests == 3
 
@@ -281,7 +302,7 @@ def test_a_slow_answer_is_a_time_out_and_sent_again(service: FakeService, fault:
 
 def test_a_longer_pause_than_can_be_waited_for_is_said(service: FakeService) -> None:
     service.faults = [(429, {"Retry-After": "86400"})]
-    with pytest.raises(ModelError, match="asks to wait 86,400 s"):
+    with pytest.raises(ModelError, match=says(TOO_LONG_A_PAUSE, seconds="86,400")):
         checked(Service(service.v2, connections=1))
 
 
@@ -333,19 +354,19 @@ def test_a_response_that_breaks_off_is_sent_again(service: FakeService) -> None:
 def test_a_chunk_of_negative_size_is_cut_too(service: FakeService, monkeypatch: pytest.MonkeyPatch, size: str) -> None:
     monkeypatch.setattr("fairchain.models.adapters.http_client.LARGEST_RESPONSE", 1000)
     service.faults = [f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n{' ' * 5000}".encode()]
-    with pytest.raises(ModelError, match="more than 1,000 bytes"):
+    with pytest.raises(ModelError, match=says(TOO_LARGE, most="1,000")):
         checked(Service(service.v2, connections=1))
 
 
 def test_sizes_in_the_metadata_that_are_no_numbers_are_one_message(service: FakeService) -> None:
     service.inputs = [{"name": "age", "datatype": "INT64", "shape": [float("inf")]}]
-    with pytest.raises(ModelError, match="its metadata is not that of a model"):
+    with pytest.raises(ModelError, match=says(NOT_METADATA)):
         checked(Service(service.v2))
 
 
 def test_the_reason_of_a_status_cannot_act_on_a_terminal(service: FakeService) -> None:
     service.faults = [b"HTTP/1.1 404 \x1b[2J\r\nContent-Length: 0\r\n\r\n"]
-    with pytest.raises(ModelError, match="status 404") as raised:
+    with pytest.raises(ModelError, match=says(REFUSED, status="404")) as raised:
         checked(Service(service.v2, connections=1))
     assert "\x1b" not in str(raised.value)
 
@@ -353,24 +374,24 @@ def test_the_reason_of_a_status_cannot_act_on_a_terminal(service: FakeService) -
 def test_a_response_without_end_is_cut(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairchain.models.adapters.http_client.LARGEST_RESPONSE", 1000)
     service.faults = [lambda _: b" " * 5000]
-    with pytest.raises(ModelError, match="more than 1,000 bytes"):
+    with pytest.raises(ModelError, match=says(TOO_LARGE, most="1,000")):
         checked(Service(service.v2, connections=1))
 
 
 def test_a_version_that_changes_in_the_run_is_refused(service: FakeService) -> None:
     service.faults = [None, lambda content: {**content, "model_version": "2"}]
-    with pytest.raises(ModelError, match="answers with version"):
+    with pytest.raises(ModelError, match=says(VERSION_CHANGED)):
         checked(Service(service.v2, connections=1))
 
 
 def test_a_redirect_is_not_followed(service: FakeService) -> None:
     service.faults = [(307, {"Location": f"{service.url}/v2/models/m"})]
-    with pytest.raises(ModelError, match="redirects are not followed"):
+    with pytest.raises(ModelError, match=says(REDIRECTED)):
         checked(Service(service.v2, connections=1))
 
 
 def test_a_host_that_does_not_answer() -> None:
-    with pytest.raises(ModelError, match="no answer after 1 tries"):
+    with pytest.raises(ModelError, match=says(GAVE_UP, tries="1")):
         checked(Service("http://127.0.0.1:9/v2/models/m", retries=0))
 
 
@@ -426,17 +447,17 @@ def test_headers_are_sent_and_are_in_no_file_or_copy(service: FakeService, tmp_p
 
 @pytest.mark.parametrize("headers", [{"A": 5}, {5: "a"}, {"A": "b\r\nX: y"}, {"A\r\nX": "y"}, {"": "y"}])
 def test_headers_that_are_no_headers_are_one_message(headers: Any) -> None:
-    with pytest.raises(ModelError, match="write a header as Name: value"):
+    with pytest.raises(ModelError, match=says(BAD_HEADER)):
         Service("http://localhost:1/v2/models/m", headers=headers)
 
 
 def test_credentials_do_not_leave_this_computer_unencrypted() -> None:
-    with pytest.raises(ModelError, match="without encryption"):
+    with pytest.raises(ModelError, match=says(PLAIN_CREDENTIALS)):
         Service("http://example.org/v2/models/m", headers={"Authorization": "Bearer x"})
     Service("https://example.org/v2/models/m", headers={"Authorization": "Bearer x"})
     Service("http://example.org/v2/models/m", headers={"Host": "model.example"})
     for name in ("", "A b", "A\nB: c", "A:", "Ä"):
-        with pytest.raises(ModelError, match="write a header as Name: value"):
+        with pytest.raises(ModelError, match=says(BAD_HEADER)):
             Service("https://example.org/v2/models/m", headers={name: "x"})
 
 
@@ -454,7 +475,7 @@ def test_a_callable_with_a_client_of_its_own_is_a_function(service: FakeService)
 
 @pytest.mark.parametrize("given", [{"connections": 0.5}, {"rows_per_request": 2.5}, {"connections": 0}])
 def test_counts_are_whole_numbers(given: dict[str, Any]) -> None:
-    with pytest.raises(ModelError, match="give a whole number from 1 on"):
+    with pytest.raises(ModelError, match=says(NOT_A_COUNT)):
         Service("http://localhost:1/v2/models/m", **given)
 
 
@@ -497,13 +518,13 @@ def test_a_budget_for_drawn_inputs_is_never_exceeded(budget: int) -> None:
 def test_a_budget_holds_for_whatever_asks(service: FakeService, ask: Any) -> None:
     service.inputs = [*COLUMNS[:2], {"name": "noise", "datatype": "FP64", "shape": [-1]}]
     guarantee = {"delta": 0.01, "engine": "sampling", "budget": {"evaluations": 60}}
-    with pytest.raises(SpecError, match=r"of 60 are used, and .* further inputs are needed"):
+    with pytest.raises(SpecError, match=says(BUDGET_SPENT, budget="60")):
         ask(service.v2, parse_spec(SPEC | {"guarantee": guarantee}))
     assert 0 < service.asked.total() <= 60
 
 
 def test_a_budget_below_the_trials_is_refused(service: FakeService) -> None:
-    with pytest.raises(SpecError, match="not enough, since trials of the model take"):
+    with pytest.raises(SpecError, match=says(BUDGET_FOR_TRIALS)):
         checked(service.v2, max_evaluations=20)
     assert sum(service.asked.values()) <= 20
 
@@ -562,7 +583,7 @@ def test_a_changed_answer_is_not_believed(service: FakeService, tmp_path: Path, 
 def test_the_journal_of_another_model_is_refused(service: FakeService, tmp_path: Path) -> None:
     checked(Service(service.v2, journal=tmp_path / "j"))
     service.version = "2"
-    with pytest.raises(CheckpointError, match="journal of another model"):
+    with pytest.raises(CheckpointError, match=says(ANOTHER_MODEL)):
         checked(Service(service.v2, journal=tmp_path / "j"))
 
 
@@ -576,7 +597,7 @@ def test_a_journal_does_not_mix_the_answers_of_two_versions_that_metadata_do_not
     checked(first, some)
     first.journal.close()
     service.version = "2"
-    with pytest.raises(ModelError, match="answers with version 2 of the model, and began with version 1"):
+    with pytest.raises(ModelError, match=says(VERSION_CHANGED, now="2", before="1")):
         checked(Service(service.v2, journal=tmp_path / "j", inputs="columns"), rows)
     # Nothing of the second version was kept.
     service.version = "1"
@@ -587,7 +608,7 @@ def test_a_journal_does_not_mix_the_answers_of_two_versions_that_metadata_do_not
 
 def test_other_files_are_no_journals(service: FakeService, tmp_path: Path) -> None:
     (tmp_path / "j").write_text("sex,age\nF,20\n")
-    with pytest.raises(CheckpointError, match="not a journal of fairchain"):
+    with pytest.raises(CheckpointError, match=says(NOT_A_RECORD)):
         checked(Service(service.v2, journal=tmp_path / "j"))
     assert (tmp_path / "j").read_text() == "sex,age\nF,20\n"
     with pytest.raises(CheckpointError):
@@ -631,7 +652,7 @@ def test_a_slow_function_has_a_journal_too(tmp_path: Path) -> None:
 
 def test_the_journal_of_another_function_is_refused(tmp_path: Path) -> None:
     checked(journaled(lambda values: (values[:, 1] > 40).astype(int), tmp_path / "j"))
-    with pytest.raises(CheckpointError, match="another model"):
+    with pytest.raises(CheckpointError, match=says(ANOTHER_MODEL)):
         checked(journaled(lambda values: (values[:, 1] > 50).astype(int), tmp_path / "j"))
 
 
@@ -695,9 +716,9 @@ def test_an_interrupt_gives_bounds_that_contain_the_whole_answer(service: FakeSe
 
 def test_a_service_is_not_converted_with_the_reason(service: FakeService) -> None:
     two = {**SPEC, "feature": SPEC["feature"][:2]}
-    with pytest.raises(ModelError, match="a service cannot be converted to ONNX; give the model itself"):
+    with pytest.raises(ModelError, match=says(SERVICE_NOT_CONVERTED)):
         fairchain.to_onnx(Service(service.v2), parse_spec(two))
-    with pytest.raises(ModelError, match="Python code cannot be converted to ONNX"):
+    with pytest.raises(ModelError, match=says(CODE_NOT_CONVERTED)):
         fairchain.to_onnx(
             lambda rows: rows[:, 1] > 40,
             parse_spec({**SPEC, "model": {"labels": ["no", "yes"], "decision": "label", "deterministic": False}}),

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from fairchain import datasets
+from fairchain.datasets.fetch import NOT_FETCHED
 from fairchain.errors import DataError
 from fairchain.spec import TextFeature
 from fairchain.text import lexicon_of
+from tests.messages import says
 
 GLOVE = TextFeature(name="comment", length=3, vectors="glove")
 
@@ -32,7 +34,7 @@ def test_another_cache_has_other_vectors(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_vectors_that_are_not_here_say_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRCHAIN_CACHE", str(tmp_path))
-    with pytest.raises(DataError, match="fairchain data get glove"):
+    with pytest.raises(DataError, match=says(NOT_FETCHED, name="glove")):
         lexicon_of(GLOVE)
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairchain.datasets.fetch import NOT_FETCHED
 from fairchain.errors import DataError
 from fairchain.spec import TextFeature
 from fairchain.text import Lexicon, lexicon_of, tokenise
@@ -83,5 +84,5 @@ def test_vectors_that_nobody_knows_are_named(tmp_path: Path) -> None:
 
 def test_a_data_set_that_was_not_fetched_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRCHAIN_CACHE", str(tmp_path))
-    with pytest.raises(DataError, match="fairchain data get glove"):
+    with pytest.raises(DataError, match=says(NOT_FETCHED, name="glove")):
         lexicon_of(TextFeature(name="not read yet", length=3, vectors="glove"))

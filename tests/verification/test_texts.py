@@ -24,6 +24,7 @@ from fairchain.rechecking.files import (
 )
 from fairchain.report.comparison import compare
 from fairchain.spec import parse_spec
+from fairchain.text.corpus import NOT_A_TEXT
 from fairchain.verification.verdict import Verdict
 from tests.messages import says
 from tests.questions import changed
@@ -266,7 +267,7 @@ def test_another_corpus_can_be_given(tmp_path: Path) -> None:
     frame = verify(None, spec, data={"a": list(TEXTS)})
     assert frame.gap == verify(None, spec).gap
     assert not frame.certifiable
-    with pytest.raises(DataError, match="row 1 has a int, not a text"):
+    with pytest.raises(DataError, match=says(NOT_A_TEXT, row="1", type="int")):
         verify(None, spec, data={"a": [1]})
 
 

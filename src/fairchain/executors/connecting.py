@@ -17,6 +17,11 @@ from fairchain.errors import ExecutorError
 from fairchain.executors.processes import Processes
 
 NAMES = '"processes", "dask://HOST:PORT" or "ray://HOST:PORT"'
+NOT_AN_EXECUTOR = (
+    "executor: cannot use an object of type {type}; give {names}, or an executor of concurrent.futures (of a Dask "
+    "client: client.get_executor())"
+)
+NO_SCHEDULER = "executor: no Dask scheduler answers at {address} ({error})"
 
 
 @contextmanager
@@ -28,10 +33,7 @@ def connected(executor: Executor | str, workers: int | None) -> Iterator[tuple[E
         yield executor, workers or _size(executor) or default_workers()
         return
     if not isinstance(executor, str):
-        raise ExecutorError(
-            f"executor: cannot use an object of type {type(executor).__name__}; give {NAMES}, or an executor of "
-            "concurrent.futures (of a Dask client: client.get_executor())"
-        )
+        raise ExecutorError(NOT_AN_EXECUTOR.format(type=type(executor).__name__, names=NAMES))
     if executor == "processes":
         count = workers or default_workers()
         pool = Processes(count)
@@ -80,7 +82,7 @@ def _dask(address: str) -> Iterator[tuple[Executor, int]]:
     try:
         client = distributed.Client(f"tcp://{address}", timeout=10)
     except (OSError, TimeoutError, ValueError) as error:
-        raise ExecutorError(f"executor: no Dask scheduler answers at {address} ({_first(error)})") from None
+        raise ExecutorError(NO_SCHEDULER.format(address=address, error=_first(error))) from None
     try:
         count = sum(client.nthreads().values())
         if not count:

@@ -27,6 +27,10 @@ from fairchain.system.isolation import out_of_memory
 MOST_JOBS = 8
 # Extensions of the processor with which sums are rounded in another order.
 CPU_FEATURES = ("fma", "avx", "avx2", "avx512f", "avx512_bf16", "amx_tile", "neon", "asimd", "sve")
+NOT_COPIED = (
+    "the work cannot be copied into other processes ({error}: {message}); give the model as a file or as "
+    "python:package.module:name, or leave the executor out to use threads"
+)
 
 _jobs: OrderedDict[str, Callable[[Any], Any]] = OrderedDict()
 _loading = threading.Lock()
@@ -93,10 +97,7 @@ class Job:
         except ExecutorError:
             raise
         except Exception as error:  # pickle raises what the objects raise
-            raise ExecutorError(
-                f"the work cannot be copied into other processes ({type(error).__name__}: {error}); give the model as "
-                "a file or as python:package.module:name, or leave the executor out to use threads"
-            ) from None
+            raise ExecutorError(NOT_COPIED.format(error=type(error).__name__, message=error)) from None
         return cls(content, hashlib.sha256(content).hexdigest())
 
 

@@ -47,6 +47,11 @@ LATE, LATE_SECONDS, FIRST_SECONDS = 5, 5.0, 60.0
 LOOK_SECONDS = 0.2
 # Jobs up to this size are sent with every group, larger ones where they are missing.
 SMALL_JOB = 2**16
+LOST_WORK = (
+    "the executor lost the same work {tries} times, most recently with {error}: {message}; look at its workers "
+    "(memory, connection), then run again"
+)
+TOO_FEW_WORKERS = "workers: found {workers}; give at least one, or leave it out for one for each core"
 
 
 def default_workers() -> int:
@@ -430,10 +435,7 @@ class _Sending:
 
     def _given_up(self, group: _Group, error: BaseException) -> ExecutorError:
         last = str(error).strip().splitlines() or [type(error).__name__]
-        return ExecutorError(
-            f"the executor lost the same work {group.tries} times, most recently with {type(error).__name__}: "
-            f"{last[0][:300]}; look at its workers (memory, connection), then run again"
-        )
+        return ExecutorError(LOST_WORK.format(tries=group.tries, error=type(error).__name__, message=last[0][:300]))
 
     def cancel(self) -> None:
         """Ask for nothing further."""
@@ -461,7 +463,7 @@ def open_workers(workers: AnyWorkers = None, executor: Executor | str | None = N
         yield workers
         return
     if workers is not None and workers < 1:
-        raise SpecError(f"workers: found {workers}; give at least one, or leave it out for one for each core")
+        raise SpecError(TOO_FEW_WORKERS.format(workers=workers))
     if executor is not None:
         from fairchain.executors.connecting import connected
 

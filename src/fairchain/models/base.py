@@ -46,6 +46,10 @@ NON_DETERMINISTIC = (
     "inference: evaluation mode, no dropout, and no random numbers unless their seed follows from the row alone. If it "
     "is random by design, say so: deterministic = false in [model] (--not-deterministic)"
 )
+DECIDES_OTHERWISE = (
+    "{name}: decides otherwise about the same {count:,} inputs on worker {worker} ({facts}) than where it was loaded; "
+    "use workers with the same packages and processors"
+)
 LOADED_FOR_ANOTHER_SPEC = "{name}: was loaded for a spec with other features or labels; load it with this one"
 OUTPUT_NOT_BY_ROW = 'output "{output}" has shape {shape} for {rows} inputs; the first dimension must be the batch'
 
@@ -252,8 +256,7 @@ def check_digest(model: Model, inputs: NDArray[Any], digest: str) -> None:
     """Refuse to work in this process if the model decides otherwise here than where it was copied from."""
     if digest and digest_of_labels(model, inputs) != digest:
         raise ExecutorError(
-            f"{model.name}: decides otherwise about the same {len(inputs):,} inputs on worker {own_name()} "
-            f"({own_facts()}) than where it was loaded; use workers with the same packages and processors"
+            DECIDES_OTHERWISE.format(name=model.name, count=len(inputs), worker=own_name(), facts=own_facts())
         )
 
 

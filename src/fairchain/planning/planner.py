@@ -55,6 +55,8 @@ CURVE_RUNS = 40
 # A table decides a gap if it does so in this share of samples; more rows of a group than these are not planned.
 POWER, MOST_ROWS = 0.95, 10**9
 LEAST_PILOT = 64
+SPEC_HAS_ITS_OWN = "groups, rows, questions: are for a plan without a spec; the spec has its own"
+MEASURED_AND_ASSUMED = "pilot, {name}: a pilot measures what {name} assumes; give one of the two"
 PILOT_OF_ROWS = "pilot: is for inputs that are drawn; here every row or text is evaluated once"
 DIFFER_OF_ROWS = "differ: is about rounds that show one input as every group; rows of a sample are not, so leave it out"
 PILOT_IN_JOURNAL = (
@@ -207,10 +209,10 @@ def plan(
         found = [one] * questions
     else:
         if rows is not None or questions != 1 or groups != 2:
-            raise SpecError("groups, rows, questions: are for a plan without a spec; the spec has its own")
+            raise SpecError(SPEC_HAS_ITS_OWN)
         measured = {"gap": gap, "rates": rates, "differ": differ, "speed": speed}
         if pilot is not None and (assumed := [name for name, value in measured.items() if value is not None]):
-            raise SpecError(f"pilot, {assumed[0]}: a pilot measures what {assumed[0]} assumes; give one of the two")
+            raise SpecError(MEASURED_AND_ASSUMED.format(name=assumed[0]))
         specs = load_specs(spec) if isinstance(spec, str | Path) else (spec,) if isinstance(spec, Spec) else tuple(spec)
         changed = divided([read_question(each, **spec_changes(overrides)) for each in specs])
         found = [_of_spec(each, model, data, pilot, **about) for each in changed]

@@ -54,6 +54,7 @@ NO_TEXT_MENTIONS = (
     "{name}: none of its {texts:,} texts mentions {what}{given}; take a larger corpus, add words to the terms, or "
     "leave the value out"
 )
+GIVEN_OF_NO_TEXT = '{name}: property.given "{given}" is true for none of the {count:,} texts; widen it'
 TERM_TWICE = 'feature "{feature}".terms: "{word}" is a term of "{seen}" too; give it to one of them'
 
 
@@ -448,10 +449,7 @@ def _rows_of(
         assert predicate is not None
         concerned = predicate.holds(values)
         if not concerned.any():
-            raise DataError(
-                f'{corpus.name}: property.given "{spec.property.given}" is true for none of the {len(corpus):,} texts; '
-                "widen it"
-            )
+            raise DataError(GIVEN_OF_NO_TEXT.format(name=corpus.name, given=spec.property.given, count=len(corpus)))
     return TextRows(
         values=corpus.values,
         truth=truth,

@@ -85,6 +85,7 @@ NO_HASH_REMARK = (
     "The model has no hash, so the seed follows from spec and data alone, and a model could have been built to pass "
     "with it; --fresh repeats the run with a seed of your own."
 )
+MODEL_NEEDED = "{path}: speaks of a network; name its file with --model"
 NOT_FRESH = (
     "{path}: is about a random model, which must give new answers, and the journal may hold those of the certificate; "
     "leave --journal (journal=...) out"
@@ -432,7 +433,7 @@ def _load(
 ) -> tuple[Model | None, str]:
     """Return the model, if it is the one that the certificate is about, or else what is wrong with it."""
     if model is None:
-        raise ModelError(f"{path}: speaks of a network; name its file with --model")
+        raise ModelError(MODEL_NEEDED.format(path=path))
     own = rows if isinstance(spec.population, Table) or (spec.text is not None and spec.text.raw) else None
     if _is_file(model) and not Path(model).exists():
         raise ModelError(

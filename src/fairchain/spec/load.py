@@ -27,6 +27,10 @@ from fairchain.spec.validate import check
 MOST_BYTES = 4_000_000
 # Questions that one spec file may state.
 MOST_QUESTIONS = 1000
+SEVERAL_QUESTIONS = (
+    "{path}: property: found {count} questions where one is expected; leave one [[property]] without depth, or use "
+    "what answers all of them: fairchain verify, verify_family in Python"
+)
 MODELS = (
     *(".onnx", ".keras", ".h5", ".hdf5", ".nnet", ".skops", ".ubj", ".cbm"),
     *(".pt", ".pth", ".pkl", ".joblib"),
@@ -107,10 +111,7 @@ def load_spec(path: str | Path) -> Spec:
     """
     specs = load_specs(path)
     if len(specs) > 1:
-        raise SpecError(
-            f"{path}: property: found {len(specs)} questions where one is expected; leave one [[property]] without "
-            "depth, or use what answers all of them: fairchain verify, verify_family in Python"
-        )
+        raise SpecError(SEVERAL_QUESTIONS.format(path=path, count=len(specs)))
     return specs[0]
 
 

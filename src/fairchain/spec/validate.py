@@ -30,6 +30,14 @@ from fairchain.spec.schema import (
 )
 
 DECLARED_RANDOM = "needs decisions that follow from the text, and the model is declared random (deterministic = false)"
+RANDOM_IS_NOT_EXACT = (
+    "model.deterministic: the rates of a random model are not known exactly from one decision for each row; write "
+    'as = "sample", or decision = "random" with the probabilities'
+)
+COLUMN_NOT_SWAPPED = (
+    'property.protected: "{name}" is a column, and as = "swapped" exchanges terms in the text; write as = "observed", '
+    "or give the feature terms"
+)
 # One 32-bit word per integer draw: see populations.streams.
 MOST_VALUES = 2**32
 # The largest whole number up to which doubles hold every one.
@@ -303,10 +311,7 @@ def _check_population(spec: Spec) -> None:
                 '"difference" or "ratio", or decision = "random" with the probabilities'
             )
         if table is not None and table.reading == "population":
-            raise SpecError(
-                "model.deterministic: the rates of a random model are not known exactly from one decision for each "
-                'row; write as = "sample", or decision = "random" with the probabilities'
-            )
+            raise SpecError(RANDOM_IS_NOT_EXACT)
     size = prop.min_size
     if size is not None and size >= 1 and table is None and not isinstance(population, Texts):
         raise SpecError(
@@ -446,10 +451,7 @@ def _check_mentions(spec: Spec, corpus: Texts, mentioned: Sequence[CategoryFeatu
     if corpus.reading == "swapped" and not isinstance(prop, ProbabilityFormula):
         for name in prop.protected:
             if name in beside:
-                raise SpecError(
-                    f'property.protected: "{name}" is a column, and as = "swapped" exchanges terms in the text; write '
-                    'as = "observed", or give the feature terms'
-                )
+                raise SpecError(COLUMN_NOT_SWAPPED.format(name=name))
     if prop.given is not None:
         from fairchain.spec.conditions import given_features
 

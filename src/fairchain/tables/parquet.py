@@ -38,6 +38,7 @@ THREADS = 4
 TOGETHER = 64
 # Bytes of a cell: a number, and what is neither number nor text (a truth value, a date).
 WIDTH, WIDEST = 8, 32
+DAMAGED_PARQUET = "{path}: damaged, or not a Parquet file ({reason}); save it again"
 _CHILD = "from fairchain.tables.parquet import main; main()"
 _LAST_SECONDS = 1.0
 Header = dict[str, Any]
@@ -159,7 +160,7 @@ def damage_refused(path: str | Path) -> Iterator[None]:
     # A panic of polars is not an Exception, so that no code catches it by accident; here it means a damaged file.
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError, ValueError) as error:
         reason = str(error).partition("\n")[0][:100]
-        raise DataError(f"{path}: damaged, or not a Parquet file ({shown(reason)}); save it again") from None
+        raise DataError(DAMAGED_PARQUET.format(path=path, reason=shown(reason))) from None
 
 
 def _limit(name: str, most: int) -> None:

@@ -41,6 +41,7 @@ LETTERS_PER_WORD = 10
 LONGEST_MARK = 200
 # Changes whenever the same texts would give other words.
 VERSION = 2
+NOT_A_TEXT = "{source}: column {column}: row {row:,} has a {type}, not a text; name the column with the texts"
 READ = "a .txt file with a text on each line, or a .csv, .tsv or .jsonl file"
 
 
@@ -234,10 +235,8 @@ def original_texts(frame: Any, table: RawTable, column: str) -> list[str]:
     for number, text in enumerate(cells.to_list() if hasattr(cells, "to_list") else list(cells), 1):
         missing = text is None or (isinstance(text, float) and math.isnan(text)) or type(text).__name__ == "NAType"
         if not isinstance(text, str) and not missing:
-            raise DataError(
-                f"{table.source}: column {shown(column)}: row {number:,} has a {type(text).__name__}, not a text; name "
-                "the column with the texts"
-            )
+            found = type(text).__name__
+            raise DataError(NOT_A_TEXT.format(source=table.source, column=shown(column), row=number, type=found))
         texts.append("" if missing else str(text))
     return texts
 

@@ -21,6 +21,7 @@ UNKNOWN_SUFFIX = "{path}: unknown suffix; use one of {suffixes}, or name the for
 WRITTEN_NOT_READ = '{path}: "{name}" is written but not read; read the chain from {readable}'
 TAKES_THREE_FILES = '"{value}" takes three files ({suffixes}); write it to a path'
 FORMAT_WITHOUT_INTERVALS = '"{value}" cannot hold intervals alone; write {able}, or "json", which holds both'
+NOT_WRITABLE = "{file}: cannot be written: {text!r} is not valid Unicode"
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def write_chain(
             contents[file] = text.encode("utf-8")
         except UnicodeEncodeError as error:
             invalid = error.object[error.start]
-            raise ChainError(f"{file}: cannot be written: {invalid!r} is not valid Unicode") from None
+            raise ChainError(NOT_WRITABLE.format(file=file, text=invalid)) from None
     place(contents)
     return files
 

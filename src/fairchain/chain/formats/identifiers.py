@@ -38,6 +38,7 @@ _RESERVED = frozenset(
         pomdp popta prob probabilistic pta rate rewards smg stochastic stpg system true""",
     )
 )
+NOT_UNICODE = "the name {name!r}, or one of its labels, is not valid Unicode; rename it"
 CHAIN_WITHOUT_INTERVALS = "this chain has no intervals; write it without them"
 
 
@@ -59,7 +60,7 @@ def note_text(note: Note) -> str:
     try:
         return msgspec.json.encode(note).decode()
     except UnicodeEncodeError:
-        raise ChainError(f"the name {note.name!r}, or one of its labels, is not valid Unicode; rename it") from None
+        raise ChainError(NOT_UNICODE.format(name=note.name)) from None
 
 
 def read_note(text: str) -> Note | None:

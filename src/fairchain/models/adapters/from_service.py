@@ -42,6 +42,8 @@ NOT_AN_ENDPOINT = (
     "{url}: give http://HOST:PORT/v2/models/NAME of a server that speaks the Open Inference Protocol, or "
     "http://HOST:PORT/invocations of an MLflow scoring server"
 )
+NOT_A_COUNT = "{name}: found {number:g}; give a whole number from 1 on"
+NO_PREDICTIONS = "{count} predictions without a value"
 NOT_METADATA = "{url}: its metadata is not that of a model of the Open Inference Protocol ({problem})"
 NOT_AN_ANSWER = "{url}: answered with {problem}"
 SEVERAL_OUTPUTS = "{url}: has the outputs {names}; say which one decides: --model-output (model_output=..., output=...)"
@@ -155,7 +157,7 @@ class Service(Journaled):
                 raise ModelError(f"{name}: found {number:g}; give a number above 0")
         for name, number in {"connections": connections, "rows_per_request": rows_per_request}.items():
             if not 1 <= number < 1e6 or number != int(number):
-                raise ModelError(f"{name}: found {number:g}; give a whole number from 1 on")
+                raise ModelError(NOT_A_COUNT.format(name=name, number=number))
         if retries < 0 or inputs not in (None, "columns", "array"):
             raise ModelError('retries must be 0 or more, and inputs "columns" or "array"')
         common = {"headers": headers, "connections": int(connections), "rate": requests_per_second, "timeout": timeout}
@@ -397,7 +399,7 @@ class Service(Journaled):
             raise self._wrong("predictions of different shapes")
         data, width = _flat_values(predictions), widths.pop()
         if not data:
-            raise self._wrong(f"{count} predictions without a value")
+            raise self._wrong(NO_PREDICTIONS.format(count=count))
         kinds = {type(item) for item in data}
         datatype = "BYTES" if kinds == {str} else "INT64" if kinds <= {int, bool} else "FP64"
         return self._typed(data, datatype).reshape((count, width) if width else (count,))

@@ -57,6 +57,16 @@ MISSING = "transformers and torch are not installed: pip install 'fairchain[tran
 KNOWN_OPTIONS = {"truncation", "padding", "max_length", "return_tensors", "return_all_scores", "top_k"}
 # Texts on which a network in ONNX must decide as its model does, about, and the batch and length of the trial texts.
 TRIED, EXAMPLE = 256, (3, 7)
+TOKENIZER_NEEDED = "{name}: reads tokens, and only its tokenizer makes them; give (model, tokenizer)"
+TRAINING_MODE = "{name}: is in training mode; call model.eval() first"
+WEIGHTS_LACKING = (
+    "{path}: its files have no weights for {lacking}, which would be random; save the fine-tuned classifier ({saved} "
+    "was saved)"
+)
+NO_SAFETENSORS = (
+    "{path}: has no weights in safetensors, and other formats can run code; save it again with "
+    "model.save_pretrained(folder)"
+)
 NOT_EXPORTED = "{name}: cannot be exported to ONNX: {reason}"
 COPY = (
     "A copy of the model in ONNX was evaluated, which decides as the model does about {count:,} texts that were tried."
@@ -104,7 +114,7 @@ def opened(source: Any) -> Transformer:
     name = type(source).__name__
     options: dict[str, Any] = {}
     if isinstance(source, library.PreTrainedModel):
-        raise ModelError(f"{name}: reads tokens, and only its tokenizer makes them; give (model, tokenizer)")
+        raise ModelError(TOKENIZER_NEEDED.format(name=name))
     if isinstance(source, library.Pipeline):
         if getattr(source, "task", "") not in ("text-classification", "sentiment-analysis"):
             raise ModelError(f"{name}: is a pipeline for {shown(str(source.task))}; give one for text-classification")
@@ -115,7 +125,7 @@ def opened(source: Any) -> Transformer:
     if not str(type(model).__name__).endswith("ForSequenceClassification"):
         raise ModelError(f"{type(model).__name__}: is not a sequence classifier; give one that ends in a label")
     if model.training:
-        raise ModelError(f"{type(model).__name__}: is in training mode; call model.eval() first")
+        raise ModelError(TRAINING_MODE.format(name=type(model).__name__))
     return Transformer(model, Tokens(tokenizer, model.config.to_dict(), options), type(model).__name__, "")
 
 
@@ -146,10 +156,8 @@ def read_folder(path: Path) -> Transformer | bytes:
             path, use_safetensors=True, output_loading_info=True, **places
         )
     if lacking := sorted(found["missing_keys"]):
-        raise ModelError(
-            f"{path}: its files have no weights for {listed(lacking)}, which would be random; save the fine-tuned "
-            f"classifier ({config.get('architectures') or 'no architecture'} was saved)"
-        )
+        saved = config.get("architectures") or "no architecture"
+        raise ModelError(WEIGHTS_LACKING.format(path=path, lacking=listed(lacking), saved=saved))
     return Transformer(model.eval(), tokens_of(tuple(_files(path).items())), str(path), _digest(path))
 
 
@@ -175,10 +183,7 @@ def _checked(path: Path, *, weights: bool = True) -> dict[str, Any]:
     """Return the settings of a folder; refuse code, pickles, and settings beyond all limits."""
     held = sorted(path.glob(WEIGHTS))
     if weights and not held:
-        raise ModelError(
-            f"{path}: has no weights in safetensors, and other formats can run code; save it again with "
-            "model.save_pretrained(folder)"
-        )
+        raise ModelError(NO_SAFETENSORS.format(path=path))
     if not (path / "tokenizer.json").is_file():
         raise ModelError(f"{path}: has no tokenizer.json; save it too: tokenizer.save_pretrained(folder)")
     if (path / "adapter_config.json").exists():

@@ -51,6 +51,10 @@ PARTS = {
     "SparseTensorProto": ("values", "indices"),
     "TensorProto": (),
 }
+NOT_BESIDE_THE_MODEL = (
+    '{path}: external data "{location}" is not a plain file in the model\'s own folder; save the network as one file'
+)
+GRAPH_INSIDE = "has a graph inside"
 NOT_ONNX = "{path}: not an ONNX file, or a truncated one; model.path must name a network saved as ONNX"
 NOT_ALLOWED = "is not on the list of those allowed in untrusted files"
 FUNCTIONS_TOO_DEEP = "{path}: functions call each other more than {depth} levels deep; export the network without them"
@@ -343,7 +347,7 @@ def _check_operator(path: Path, node: NodeProto, own: Iterable[Key]) -> None:
     if built_in and (node.domain not in DOMAINS or node.op_type not in OPERATORS):
         problem = NOT_ALLOWED
     elif any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
-        problem = "has a graph inside"
+        problem = GRAPH_INSIDE
     else:
         return
     advice = "export the network for inference without loops, conditionals and custom operators"
@@ -400,10 +404,7 @@ def _with_external_data(
             plain = location and Path(location).name == location and not target.is_symlink() and target.is_file()
             # A second hard link could be a file from anywhere on the disk.
             if not plain or target.stat().st_nlink != 1:
-                raise ModelError(
-                    f'{path}: external data "{location}" is not a plain file in the model\'s own folder; '
-                    "save the network as one file"
-                )
+                raise ModelError(NOT_BESIDE_THE_MODEL.format(path=path, location=location))
             contents[location] = read_file(target, most, "a file of weights")
             most -= len(contents[location])
             digests.append(hashlib.sha256(contents[location]).digest())
