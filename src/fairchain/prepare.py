@@ -133,7 +133,7 @@ class Case:
         counted = isinstance(population, Table)
         # Texts that were handed over in memory have no file that others could be given.
         found = not isinstance(population, Texts) or bool(population.path or population.dataset)
-        # A service, or a model that is random by itself, has no hash: its certificate says that it is asked again.
+        # A service, or a model that is random by itself, has no hash: its certificate says that it is evaluated again.
         asked_again = not self.spec.model.deterministic or getattr(self.model, "service", None) is not None
         return (
             (self.model is None or bool(self.model.sha256) or asked_again)
@@ -242,8 +242,8 @@ def gather(
     question = _with_data(question, data)
     rows = read_rows(question, data)
     own = isinstance(question.population, Table) or (question.text is not None and question.text.raw)
-    asked = rows if own else None
-    loaded: Any = _model(model, question, limits, weights, asked, network=network)
+    own_rows = rows if own else None
+    loaded: Any = _model(model, question, limits, weights, own_rows, network=network)
     told: tuple[str, ...] = ()
     if getattr(loaded, "costly", False):
         loaded.kept.most = question.guarantee.budget.evaluations

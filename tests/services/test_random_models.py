@@ -34,10 +34,10 @@ from fairchain.models.adapters.from_function import RANDOM_IN_ONE_PROCESS
 from fairchain.models.base import NON_DETERMINISTIC
 from fairchain.planning.planner import PILOT_IN_JOURNAL
 from fairchain.prepare import prepare
-from fairchain.rechecking.rechecker import ASKED_BEFORE, MODEL_NEEDED, NO_HASH_REMARK, NOT_FRESH, RANDOM_REMARK
+from fairchain.rechecking.rechecker import KEPT_ANSWERS, MODEL_NEEDED, NO_HASH_REMARK, NOT_FRESH, RANDOM_REMARK
 from fairchain.spec import revise
 from fairchain.spec.validate import RANDOM_IS_NOT_EXACT
-from fairchain.verification.verifier import ASKED_HERE
+from fairchain.verification.verifier import IN_ONE_PROCESS
 from tests.cli.command import Cli
 from tests.messages import says, says_one_of
 from tests.services.fake_server import FakeService, Row, serving
@@ -194,7 +194,7 @@ def test_a_recheck_believes_no_answer_from_before(service: FakeService, tmp_path
     model = Service(service.v2, journal=tmp_path / "journal" if file else None)
     write(verify(model, spec, data=table(), certify=True), tmp_path / "c")
     service.answer = lambda rows: [int(row["age"] > 40) for row in rows]
-    with pytest.raises(CertificateError, match=says(ASKED_BEFORE)):
+    with pytest.raises(CertificateError, match=says(KEPT_ANSWERS)):
         recheck(tmp_path / "c", model, data=table())
     found = recheck(tmp_path / "c", Service(service.v2, journal=tmp_path / "new"), data=table())
     assert found.conclusion == "REJECTED"
@@ -255,7 +255,7 @@ def test_a_budget_is_for_one_verdict_on_a_random_service(service: FakeService) -
 def test_an_executor_is_refused_for_a_service_and_a_journaled_function(service: FakeService) -> None:
     with ProcessPoolExecutor(1) as executor:
         for model in (service.v2, journaled(lambda rows: rows[:, 1] > 40)):
-            with pytest.raises(ExecutorError, match=says(ASKED_HERE)):
+            with pytest.raises(ExecutorError, match=says(IN_ONE_PROCESS)):
                 verify(model, parse_spec(SPEC), executor=executor)
 
 

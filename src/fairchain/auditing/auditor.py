@@ -262,7 +262,7 @@ def audit(
     if is_url(model):
         from fairchain.models.adapters.from_service import Service
 
-        # One object for all stages: no input is asked for twice.
+        # One object for all stages: no input is evaluated twice.
         model = source = Service(model)
     if isinstance(model, str | Path) and not str(model).startswith(PYTHON):
         if not Path(model).exists():

@@ -108,8 +108,8 @@ def monitor(
         if several is not None:
             from fairchain.monitoring.several import FamilyWatch, definitions_of
 
-            asked = [each.spec for each in several]
-            kept = read_family_state(state, asked, definitions_of(several)) if state is not None else None
+            stream_specs = [each.spec for each in several]
+            kept = read_family_state(state, stream_specs, definitions_of(several)) if state is not None else None
             watch = FamilyWatch(source, several, kept, resumable=state is not None, **options)
         else:
             assert one is not None

@@ -268,7 +268,7 @@ def _service(url: str, given: dict[str, Any], *, quiet: bool) -> Any:
 
 
 def tell_requests(model: Any) -> None:
-    """Print what a service was asked, after the run."""
+    """Print the requests to a service, after the run."""
     if getattr(model, "tell", None) is not None:
         model.tell(model.summary)
 

@@ -72,8 +72,8 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
 def show_family(family: FamilyVerdict, *, brief: bool = False) -> None:
     """Print the verdict on each question in a line, then what holds for all; if `brief`, the first line only."""
     screen, record = Screen(), family.record
-    asked = len(record.questions) + len(record.unanswered)
-    screen.line((record.verdict, COLOURS[record.verdict]), f": {asked} questions")
+    count = len(record.questions) + len(record.unanswered)
+    screen.line((record.verdict, COLOURS[record.verdict]), f": {count} questions")
     if brief:
         return
     rows: list[list[Part]] = [

@@ -26,7 +26,7 @@ from fairchain.tables import RawTable, TableRows, encode_rows
 
 # Rows on which a network is tried; of Python code, which may be slow or cost money, fewer, and fewer still if there
 # are several encodings.
-MOST_ROWS, MOST_ASKED, FEW_ASKED = 50_000, 5_000, 256
+MOST_ROWS, MOST_EVALUATED, FEW_EVALUATED = 50_000, 5_000, 256
 # What agreement must gain for another encoding, and for another order of the labels.
 BETTER, CLEARLY_BETTER = 0.02, 0.1
 # Rows with a missing value on which it is tried whether Python code takes them.
@@ -75,7 +75,7 @@ def balanced(confusion: NDArray[np.int64]) -> float:
 
 
 def spec_of(layout: InputLayout, reading: OutputReading, population: Table, most: int | None = None) -> Spec:
-    """Return a spec that suffices to load a model, and to ask it `most` times; its property is a placeholder."""
+    """Return a spec that suffices to load a model, and to evaluate it `most` times; its property is a placeholder."""
     placeholder = Difference(protected=(layout.features[0].name,), threshold=0.1)
     guarantee = Guarantee(budget=Budget(evaluations=most))
     return Spec(
@@ -105,7 +105,7 @@ class Trials:
         """Return the first encoding under which the model runs, unless the true labels clearly favour another."""
         best: EncodingTrial | None = None
         problem: InputError | None = None
-        most = min(MOST_ASKED if len(layouts) == 1 else FEW_ASKED, self.most or MOST_ASKED)
+        most = min(MOST_EVALUATED if len(layouts) == 1 else FEW_EVALUATED, self.most or MOST_EVALUATED)
         for layout in layouts:
             for reading in readings:
                 try:

@@ -146,7 +146,7 @@ def must_fit(name: str, loaded: Spec, spec: Spec) -> None:
 def check_rows_apart(
     name: str,
     features: Described,
-    ask: Callable[[NDArray[Any]], Answer],
+    evaluate: Callable[[NDArray[Any]], Answer],
     dtype: np.dtype[Any],
     *,
     sizes: Sequence[int] = BATCHES,
@@ -161,15 +161,15 @@ def check_rows_apart(
     rows = _varied(features, max(sizes)).astype(dtype)
     dependent = ModelError(DEPENDS_ON_BATCH.format(name=name))
     shuffle = np.random.Generator(np.random.Philox(2)).permutation(len(rows))
-    known = ask(rows[: sizes[0]])
+    known = evaluate(rows[: sizes[0]])
     for size in sizes:
         start = clock()
         order = shuffle[shuffle < size]
         try:
-            answers = known if size == sizes[0] else ask(rows[:size])
+            answers = known if size == sizes[0] else evaluate(rows[:size])
             pairs = [(known, answers[: len(known)])]
             if size > 3 or len(sizes) == 1:
-                pairs.append((answers[order], ask(rows[order])))
+                pairs.append((answers[order], evaluate(rows[order])))
         except (ModelError, NoDecisionError):
             # Random rows need not exist. Whether the model fails on those that do shows when they are evaluated.
             return
@@ -179,7 +179,7 @@ def check_rows_apart(
         if clock() - start > slow:
             break
     for row in range(int(sizes[0] == 1), min(len(known), 3)):
-        copies = ask(np.repeat(rows[row : row + 1], sizes[0], axis=0))
+        copies = evaluate(np.repeat(rows[row : row + 1], sizes[0], axis=0))
         if not all(same_answers(known[row : row + 1], copies[place : place + 1]) for place in {0, len(copies) - 1}):
             raise dependent
 
@@ -209,7 +209,7 @@ def text_of(features: Described) -> TextFeature | None:
 def check_deterministic(
     name: str,
     features: Described,
-    ask: Callable[[NDArray[Any]], Answer],
+    evaluate: Callable[[NDArray[Any]], Answer],
     clock: Callable[[], float] = perf_counter,
 ) -> None:
     """Refuse a model that answers the same inputs differently when they are evaluated again, or at another place.
@@ -222,8 +222,8 @@ def check_deterministic(
         inputs = random_inputs(features, count, seed=1)
         start = clock()
         try:
-            first, second = ask(inputs), ask(inputs)
-            alike = ask(np.repeat(inputs[-1:], count, axis=0))
+            first, second = evaluate(inputs), evaluate(inputs)
+            alike = evaluate(np.repeat(inputs[-1:], count, axis=0))
         except (ModelError, NoDecisionError):
             # Random rows need not exist. Whether the model fails on those that do shows when they are evaluated.
             return

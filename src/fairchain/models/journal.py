@@ -1,9 +1,9 @@
-"""Journal of a model's answers: no answer of a slow or paid model is asked for twice, and a killed run continues.
+"""Journal of a model's answers: no answer of a slow or paid model is computed twice, and a killed run continues.
 
 An answer is kept under a keyed hash of the model's identity, of what the model was shown, and of how often this run had
-asked for it before, so that the file holds no inputs. The n-th time that a run asks for an input it gets the n-th
-answer that is kept, and only what is missing is asked for: a run that continues sees what the killed one saw, answers
-that were repeated to see whether they change included. Without a file answers are kept in memory, for all that ask the
+evaluated it before, so that the file holds no inputs. The n-th time that a run evaluates an input it gets the n-th
+answer that is kept, and only what is missing is evaluated: a run that continues sees what the killed one saw, answers
+that were repeated to see whether they change included. Without a file answers are kept in memory, for all that use the
 same model object.
 """
 
@@ -31,7 +31,7 @@ from fairchain.system.work_record import ANOTHER_WRITER, UNUSABLE, WorkRecord, w
 
 FORMAT = "fairchain-journal 1"
 ANOTHER_MODEL = "{}: is the journal of another model, or of another version of it; name another file, or delete this"
-DAMAGED = "{}: its last {:,} bytes were not written to the end, or were changed; these answers are asked for again"
+DAMAGED = "{}: its last {:,} bytes were not written to the end, or were changed; these inputs are evaluated again"
 ANOTHER_SHAPE = "{name}: answered with shape {other} where it gave {shape} before; return answers of one kind"
 ANOTHER_KIND = "{name}: answered with {kinds} in turn; return answers of one kind"
 NOT_JOURNALED = "journaled: found {type}; give a function, or as_frames(function)"
@@ -106,7 +106,7 @@ class Journal:
     def keys(self, shown: Any, used: Counter[bytes] | None = None) -> list[bytes]:
         """Return the keyed hash of each row of what the model is shown.
 
-        `used` counts how often each row was asked for before; another time it has another key. Without it, all keys
+        `used` counts how often each row was evaluated before; another time it has another key. Without it, all keys
         are those of the first time.
         """
         prefix = hashlib.sha256(self.identity.encode()).digest()
@@ -190,8 +190,8 @@ def _contents(shown: Any) -> list[bytes]:
 class Journaled:
     """A model whose answers are kept in a journal: a service, or a function given through `journaled`.
 
-    `client` sends the requests of a service, and is None for a function. `used` counts how often each input was asked
-    for, by all that use the model: no answer of a random model is used twice.
+    `client` sends the requests of a service, and is None for a function. `used` counts how often each input was
+    evaluated, by all that use the model: no answer of a random model is used twice.
     """
 
     client: Any = None
@@ -226,7 +226,7 @@ class JournaledFunction(Journaled):
 def journaled(
     function: Callable[[Any], Any] | FrameModel, journal: str | Path | None = None, *, identity: str | None = None
 ) -> JournaledFunction:
-    """Declare that a function is slow or costs money: each distinct input is asked for once, and answers are kept.
+    """Declare that a function is slow or costs money: each distinct input is evaluated once, and answers are kept.
 
     Parameters
     ----------

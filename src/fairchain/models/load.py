@@ -54,7 +54,7 @@ NOT_A_MODEL = (
     "LightGBM, CatBoost or Keras, or a function of an array or, through fairchain.as_frames, of a frame"
 )
 URL_REFUSED = (
-    "{url}: a file cannot name a service that is asked, since whoever wrote it would choose who gets your data; give "
+    "{url}: a file cannot name a service, since whoever wrote it would choose who gets your data; give "
     "the address yourself: --model (model=... in Python)"
 )
 CLASS_IS_NOT_A_MODEL = "{qualname}: is a class, not a model; give an instance of it, or its weights"
@@ -84,7 +84,7 @@ def load_model(
     limits
         What an untrusted file may ask for.
     allow_python
-        Whether `python:` names are imported, which runs code, and services are asked. Never true for a name in a
+        Whether `python:` names are imported, which runs code, and services are called. Never true for a name in a
         spec file.
     weights
         A torch state dict to load into the module that `source` is, names, or makes without arguments.

@@ -80,19 +80,19 @@ class Tile:
 
 
 def of_possible(
-    ask: Callable[[NDArray[Any]], Answers], model: Model, rows: NDArray[Any], possible: Mask | None, number: int
+    evaluate: Callable[[NDArray[Any]], Answers], model: Model, rows: NDArray[Any], possible: Mask | None, number: int
 ) -> Answers:
     """Return a model's answers about rows; where a row is not possible, its answer means nothing.
 
     `number` chooses the rows that are evaluated alone too.
     """
     try:
-        answers = ask(rows)
+        answers = evaluate(rows)
     except UnansweredError:
         if possible is None or not possible.any():
             raise
         rows = np.where(possible[:, None], rows, rows[possible.argmax()])
-        answers = ask(rows)
+        answers = evaluate(rows)
     check_alone(model, rows, answers, number)
     return answers
 

@@ -85,7 +85,7 @@ def _question(spec: Spec) -> StreamQuestion:
     features = {feature.name: feature for feature in spec.features}
     columns = tuple(features[name].column or name for name in prop.protected)
     groups = groups_of(spec)
-    asked = StreamSpec(
+    stream_spec = StreamSpec(
         protected=columns,
         prediction=population.prediction,
         outcome=prop.outcome,
@@ -104,7 +104,7 @@ def _question(spec: Spec) -> StreamQuestion:
         return None
 
     cells = [(each.aliases or each.values) if isinstance(each, CategoryFeature) else () for each in features.values()]
-    return StreamQuestion(asked, str(prop), grouping, spec.model.labels, repr([groups, cells]))
+    return StreamQuestion(stream_spec, str(prop), grouping, spec.model.labels, repr([groups, cells]))
 
 
 def _code_of(feature: Any) -> Callable[[str], Any]:

@@ -198,14 +198,14 @@ def plan(
     if spec is None:
         if pilot is not None or model is not None or data is not None:
             raise SpecError("pilot, model, data: need a spec, which says what the model takes")
-        asked = _bare_question(groups, questions, **overrides)
+        bare = _bare_question(groups, questions, **overrides)
         sizes = None if rows is None else _sizes(rows, groups)
         if sizes is None:
-            one = _of_rounds(asked, None, **about)
-            if asked.kind != "individual":
-                one = replace_record(one, rows=_of_sample(asked, None, assume, curve=False).rows)
+            one = _of_rounds(bare, None, **about)
+            if bare.kind != "individual":
+                one = replace_record(one, rows=_of_sample(bare, None, assume, curve=False).rows)
         else:
-            one = _timed(_of_sample(asked, sizes, assume, curve=curve), speed)
+            one = _timed(_of_sample(bare, sizes, assume, curve=curve), speed)
         found = [one] * questions
     else:
         if rows is not None or questions != 1 or groups != 2:

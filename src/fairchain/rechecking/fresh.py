@@ -39,7 +39,7 @@ class Fresh(Record, frozen=True):
 
     @classmethod
     def of_rows(cls, found: dict[str, Any], claimed: str, evaluations: int) -> Fresh:
-        """Return the verdict of the same rows, about which a random model was asked again."""
+        """Return the verdict of the same rows, which a random model evaluated again."""
         gap, decision = found["gap"], found["decision"]
         agrees = decision == claimed if {decision, claimed} <= {"FAIR", "UNFAIR"} else None
         return cls(0, decision, gap["estimate"], gap["low"], gap["high"], 0, evaluations, agrees)
@@ -68,7 +68,7 @@ def fresh_run(
     The certificate's own budget is not used: it is the issuer's.
     """
     chosen = secrets.randbits(63) if seed is None else seed
-    counter, asks = Counter(model, case, chosen), case.comparison.evaluated
+    counter, evaluated = Counter(model, case, chosen), case.comparison.evaluated
     replay = Replay(question)
     chunk = number = 0
     deadline = time.perf_counter() + seconds
@@ -81,7 +81,7 @@ def fresh_run(
         # A batch that outlasts the deadline keeps the chunks that are done.
         while done < rounds and not (done and time.perf_counter() > deadline):
             count = min(size, rounds - done)
-            tables = counter.tables(counter.labels(chunk + len(together), count, asks(groups)))
+            tables = counter.tables(counter.labels(chunk + len(together), count, evaluated(groups)))
             together.append([upper_triangle(table) for table in tables])
             done += count
         batch = BatchEvidence(chunk, size, done, groups, leader, replay.phase, [], together)

@@ -90,11 +90,11 @@ NOT_FRESH = (
     "{path}: is about a random model, which must give new answers, and the journal may hold those of the certificate; "
     "leave --journal (journal=...) out"
 )
-ASKED_BEFORE = (
-    "{path}: its model is asked everything again, and this model holds answers from before; name a new journal, or "
+KEPT_ANSWERS = (
+    "{path}: its model is evaluated again, and this model holds answers from before; name a new journal, or "
     "give a new object without one"
 )
-NO_HASH = "a model without a hash, a service or code: the question is asked again of the one that was given"
+NO_HASH = "a model without a hash, a service or code: the one that was given is evaluated again"
 ABOUT_NO_HASH = (
     "{model} has sha256 {found}..., and the certificate is about a service, or about code that is random by itself"
 )
@@ -326,7 +326,7 @@ def _recheck_one(
     recorded = isinstance(inside.population, Table) and inside.population.prediction is not None
     if recorded and model is not None:
         raise CertificateError(f"{path}: about recorded decisions, not about a model; leave --model (model=...) out")
-    # A name in a spec, the checker's own too, never runs code and asks no service.
+    # A name in a spec, the checker's own too, never runs code and calls no service.
     named = model is not None
     spec, model, data = locate_files(path, inside, model=model, data=data, own=own)
     random = not spec.model.deterministic
@@ -375,7 +375,7 @@ def _must_ask_anew(path: Path, model: Any, questions: Sequence[Spec]) -> None:
     if random and model.has_file:
         raise CertificateError(NOT_FRESH.format(path=path))
     if not random and len(getattr(model, "journal", ())):
-        raise CertificateError(ASKED_BEFORE.format(path=path))
+        raise CertificateError(KEPT_ANSWERS.format(path=path))
 
 
 def _spec_inside(path: Path, file: Certificate[Raw]) -> Spec:

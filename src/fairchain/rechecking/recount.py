@@ -195,8 +195,8 @@ class Recount(Repetition[_Stretch]):
                 if inputs.individual:
                     return []
                 continue
-            ask = self._model.ends if self._model.drawn else self._model.predict
-            own = of_possible(ask, self._model, rows, possible, batch).astype(np.int64)
+            evaluate = self._model.ends if self._model.drawn else self._model.predict
+            own = of_possible(evaluate, self._model, rows, possible, batch).astype(np.int64)
             decided.append(own)
             if not inputs.individual:
                 shares = np.diff(own, axis=1, prepend=0) if own.ndim == 2 else (own[:, None] == labels).astype(np.int64)

@@ -54,10 +54,10 @@ def _of_several(findings: Findings) -> Markup | None:
     words = Counter(each.word for each in questions)
     counted = ", ".join(f"{count} {word}" for word, count in words.items())
     return el("p", f"{len(questions)} questions were asked: {counted}. This is the one furthest from being met, ",
-              name(asked(findings.verdict)), ".")  # fmt: skip
+              name(property_text(findings.verdict)), ".")  # fmt: skip
 
 
-def asked(verdict: VerdictRecord) -> str:
+def property_text(verdict: VerdictRecord) -> str:
     """Return what is compared, in a few words: `the ratio by sex and race`."""
     kind = {"difference": "the gap", "ratio": "the ratio"}.get(verdict.kind, "individual decisions")
     return f"{kind} {by_features(verdict)}".rstrip()
@@ -77,7 +77,7 @@ def questions_section(findings: Findings) -> Markup | None:
     after = {each.question: each for each in findings.questions_after}
     rows: list[list[Child]] = []
     for each in findings.questions:
-        question = join(asked(each), el("small", el("code", each.question)))
+        question = join(property_text(each), el("small", el("code", each.question)))
         cells: list[Child] = [question, el("b", each.word, class_=f"tone {each.verdict}")]
         cells += [bounded(each.gap, threshold=each.threshold), f"{each.threshold:g}", _pair(each)]
         if after:

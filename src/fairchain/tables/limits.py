@@ -1,4 +1,4 @@
-"""How much a table may ask for; what is larger is refused before memory is allocated for it."""
+"""Limits of a table; what is larger is refused before memory is allocated for it."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def read_table(source: Any, limits: TableLimits | None = None) -> RawTable:
         DataFrame; or a mapping of names to lists, arrays or series. The cells of a `.csv` file are separated by
         commas, or by semicolons or tabs if these divide its header into more columns.
     limits
-        How much the table may ask for.
+        Limits of the table.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Forecast of what a slow model is asked: inputs, requests and seconds, before the run begins.
+"""Forecast of the evaluations of a slow model: inputs, requests and seconds, before the run begins.
 
 Rows of a table and texts of a corpus that is counted are known exactly. How many rounds sampling takes depends on the
 gap: the least number is known, and the largest if there is a budget of evaluations.
@@ -23,7 +23,7 @@ from fairchain.verification.counting import counted_evaluations
 
 @dataclass(frozen=True)
 class ServiceForecast:
-    """What a model is asked at least, and at most; None where that depends on the gap alone.
+    """Evaluations of a model, at least and at most; None where that depends on the gap alone.
 
     `name` is the model's, `latency` the seconds of a request so far, and `kept` the answers in its journal.
     """
@@ -40,7 +40,7 @@ class ServiceForecast:
         if self.latency:
             measured += f", {1000 * self.latency:,.0f} ms a request so far"
         if self.kept:
-            measured += f"; of {self.kept:,} answers in the journal none is asked for again"
+            measured += f"; of {self.kept:,} answers in the journal none is requested again"
         if self.least == self.most:
             return f"{self.name}: forecast {self.least} ({measured})"
         most = "more if the gap is near the threshold; --max-evaluations limits them"
@@ -90,8 +90,8 @@ def _rows(case: Case) -> int:
     spec, values = case.spec, case.rows.values
     overall = getattr(spec.property, "compare", "groups") != "groups"
     needed = case.concerned if overall else case.concerned & case.members.any(axis=0)
-    asked = [place for place, feature in enumerate(spec.features) if feature.model_input]
+    taken = [place for place, feature in enumerate(spec.features) if feature.model_input]
     if isinstance(spec.property, Individual):
-        asked = [place for place in asked if spec.features[place].name not in spec.protected]
-    distinct = len(np.unique(values[needed][:, asked], axis=0))
+        taken = [place for place in taken if spec.features[place].name not in spec.protected]
+    distinct = len(np.unique(values[needed][:, taken], axis=0))
     return distinct * (len(case.comparison.subgroups) if isinstance(spec.property, Individual) else 1)

@@ -272,14 +272,14 @@ def count_rows(
         labels[:] = known
     else:
 
-        def ask(some: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
+        def evaluate(some: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
             found, each = evaluation(some, lambda part: rows_at(rows.values, part))
             return found, each[0]
 
         # A budget is spent on a random part of these rows, whatever other questions have seen.
         budget = case.spec.guarantee.budget.evaluations
         alone = case.shared is None or budget is not None or (case.model is not None and case.model.drawn)
-        seen, decided = ask(needed) if alone else case.shared.rows(case, needed, ask)
+        seen, decided = evaluate(needed) if alone else case.shared.rows(case, needed, evaluate)
         labels[seen] = decided
         seen = np.sort(seen)
     evaluated = np.zeros(len(labels), bool)

@@ -31,8 +31,9 @@ from fairchain.verification.choosing import engine_for
 from fairchain.verification.progress import Progress, Report, reporting
 from fairchain.verification.verdict import Verdict, assemble
 
-ASKED_HERE = (
-    "{name}: is asked by this process alone, so that each input is asked for once; leave --executor (executor=...) out"
+IN_ONE_PROCESS = (
+    "{name}: is evaluated by this process alone, so that each input is evaluated once; leave --executor (executor=...) "
+    "out"
 )
 # Seconds between two reports of what a slow model has answered.
 TICK = 0.5
@@ -166,7 +167,7 @@ def verify(
 
 
 def workers_for(case: Case, workers: AnyWorkers) -> AnyWorkers:
-    """Return who works on a case: a model whose answers are kept is asked in one order, by connections of its own.
+    """Return who works on a case: a model whose answers are kept is evaluated in one order, by connections of its own.
 
     Raises
     ------
@@ -176,7 +177,7 @@ def workers_for(case: Case, workers: AnyWorkers) -> AnyWorkers:
     if not getattr(case.model, "costly", False):
         return workers
     if isinstance(workers, Workers) and workers.remote:
-        raise ExecutorError(ASKED_HERE.format(name=getattr(case.model, "name", "model")))
+        raise ExecutorError(IN_ONE_PROCESS.format(name=getattr(case.model, "name", "model")))
     return Workers()
 
 

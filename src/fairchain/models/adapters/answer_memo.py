@@ -38,8 +38,8 @@ class AnswerMemo:
 
     A function must give the same answer to the same input whatever else is in the batch. So some inputs are repeated
     in a later batch: `REPEATED` of them once, and as long as the function is fast also a share of every batch.
-    `local`: answers cost processor time alone. `costly`: inputs are asked for by one thread at a time, so that none is
-    asked for twice, and no more are repeated than the first ones.
+    `local`: answers cost processor time alone. `costly`: inputs are evaluated by one thread at a time, so that none is
+    evaluated twice, and no more are repeated than the first ones.
     """
 
     def __init__(self, local: bool = False, costly: bool = False) -> None:
@@ -64,17 +64,17 @@ class AnswerMemo:
         # Under a budget of evaluations no more inputs are repeated than the first ones.
         self.sparing = costly
 
-    def __call__(self, values: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
-        """Return the answer to each row of doubles, or to each text; `ask` is called with the distinct new ones.
+    def __call__(self, values: Values, evaluate: Callable[[Values], Answer], name: str) -> Answer:
+        """Return the answer to each row of doubles, or to each text; `evaluate` is called with the distinct new ones.
 
         Several threads may call it; what two of them need at the same time is evaluated twice, unless it is costly.
         """
         with self._alone:
-            return self._answered(values, ask, name)
+            return self._answered(values, evaluate, name)
 
-    def _answered(self, values: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
+    def _answered(self, values: Values, evaluate: Callable[[Values], Answer], name: str) -> Answer:
         if self._local and not self.sparing and 0 < self._seconds_per_row < NOTHING:
-            return self._asked(values, ask, name)
+            return self._evaluated(values, evaluate, name)
         bits = np.ascontiguousarray(self._as_numbers(values), np.float64).view(np.uint64)
         hashes = _hashes(bits)
         with self._lock:
@@ -87,7 +87,7 @@ class AnswerMemo:
             new, same = _distinct(fresh_bits, hashes)
             if len(new) < len(fresh):
                 fresh, fresh_bits = fresh[new], fresh_bits[new]
-            answers = self._asked(fresh, ask, name)
+            answers = self._evaluated(fresh, evaluate, name)
             with self._lock:
                 self._inputs = fresh_bits if self._inputs is None else np.concatenate([self._inputs, fresh_bits])
                 self._answers = answers if self._answers is None else np.concatenate([self._answers, answers])
@@ -133,7 +133,7 @@ class AnswerMemo:
         """How many rows the last batch had, and the seconds for each."""
         return len(self._last[0]) if self._last is not None else 1, self._seconds_per_row
 
-    def _asked(self, fresh: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
+    def _evaluated(self, fresh: Values, evaluate: Callable[[Values], Answer], name: str) -> Answer:
         # Another thread may replace it meanwhile.
         last, count = self._last, 0
         if last is not None:
@@ -143,13 +143,13 @@ class AnswerMemo:
             count = min(count, len(last[0]))
         start = perf_counter(), process_time()
         if not count or last is None:
-            answers = ask(fresh)
+            answers = evaluate(fresh)
         else:
             if self._table is not None and fresh is self._table[0]:
-                answers, count = ask(fresh), 0
+                answers, count = evaluate(fresh), 0
                 self._compare(self._table[2], answers[self._table[1]], name)
             else:
-                answers = ask(np.concatenate([fresh, last[0][count - 1 :: -1]]))
+                answers = evaluate(np.concatenate([fresh, last[0][count - 1 :: -1]]))
                 self._compare(last[1][:count], answers[len(fresh) :][::-1], name)
             answers, self._repeated = answers[: len(fresh)], True
         elapsed, worked = perf_counter() - start[0], process_time() - start[1]
@@ -162,11 +162,11 @@ class AnswerMemo:
         """Record the answers to some rows of the table, which are compared when the whole table is evaluated."""
         self._table = table, places, answers
 
-    def repeat(self, ask: Callable[[Values], Answer], name: str) -> None:
+    def repeat(self, evaluate: Callable[[Values], Answer], name: str) -> None:
         """Ask for the last batch again, in the opposite order."""
         if self._last is not None and not self._repeated:
             values, answers = self._last
-            self._compare(answers, ask(values[::-1])[::-1], name)
+            self._compare(answers, evaluate(values[::-1])[::-1], name)
             self.evaluated += len(values)
             self._repeated = True
 

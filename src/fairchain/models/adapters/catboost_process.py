@@ -32,7 +32,7 @@ from fairchain.system.user_code import first_line
 
 _CODE = "from fairchain.models.adapters.catboost_process import main; main()"
 _HEAD = 8
-# What may be asked, besides `predict`: the model as an ONNX network.
+# What may be requested, besides `predict`: the model as an ONNX network.
 _PREDICT, _NETWORK = "predict", "network"
 
 

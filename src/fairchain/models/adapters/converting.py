@@ -46,20 +46,20 @@ def converted_or_asked(
     *,
     convert: Callable[[], bytes] | Sequence[Callable[[], bytes]],
     agrees: Callable[[OnnxModel], bool],
-    ask: Callable[[], FunctionModel],
+    unconverted: Callable[[], FunctionModel],
     rows: TableRows | None = None,
     later: Callable[..., OnnxModel | FunctionModel] | None = None,
     note: str = "",
 ) -> OnnxModel | FunctionModel:
-    """Return the network that `convert` makes, if it `agrees` with its original; else what `ask` makes, with a note.
+    """Return the network that `convert` makes, if it `agrees` with its original; else `unconverted()`, with a note.
 
     Parameters
     ----------
     name, spec, limits
-        What messages call the model; its inputs and outputs; what a network may ask for.
+        What messages call the model; its inputs and outputs; what a network may use.
     convert
         Makes the bytes of a network; several ways are tried in turn.
-    agrees, ask
+    agrees, unconverted
         Compare a network with its original, and return the original.
     rows
         Rows that the network must give the labels of the original.
@@ -70,7 +70,7 @@ def converted_or_asked(
         What the caller should know about the model in any case.
     """
     if later is not None:
-        model = ask()
+        model = unconverted()
         model.later, model.note = later, note
         return model
     problem = ""
@@ -79,7 +79,7 @@ def converted_or_asked(
             network = OnnxModel.from_bytes(way(), name, spec, limits, note=note)
             problem = "" if agrees(network) else "the converted network answers differently"
             if rows is not None and not problem:
-                problem = _other_labels(network, ask(), rows)
+                problem = _other_labels(network, unconverted(), rows)
         except MisfitError:  # the spec must be corrected, and a Python model might read the answer otherwise
             raise
         except ModelError as error:
@@ -88,7 +88,7 @@ def converted_or_asked(
             problem = f"{type(error).__name__}: {first_line(error)}"
         if not problem:
             return network
-    model = ask()
+    model = unconverted()
     reason = NOT_CONVERTED.format(name=name, problem=problem)
     model.note = f"{note}; {reason}" if note else reason
     return model

@@ -61,11 +61,11 @@ def from_boosting(
         raise ModelError(NOT_FITTED.format(name=name))
     columns, order = input_columns(fitted, spec, name), class_order(fitted, spec.model)
     reads = _reads(fitted, spec)
-    ask = _asked(model, fitted, reads)
+    evaluate = _evaluation(model, fitted, reads)
     show = show_columns(fitted, columns, spec, rows) if columns else _positional(fitted, spec, name)
     note = "; ".join(filter(None, (check_words(fitted, spec, name), guessed_categories(fitted, columns, spec, rows))))
     original = FunctionModel(
-        lambda shown: in_label_order(ask(shown), spec.model, order),
+        lambda shown: in_label_order(evaluate(shown), spec.model, order),
         spec,
         name,
         show=show,
@@ -89,7 +89,7 @@ def from_boosting(
         limits,
         convert=convert,
         agrees=agrees,
-        ask=lambda: original,
+        unconverted=lambda: original,
         rows=rows,
         later=partial(from_boosting, model, limits=limits) if direct else None,
         note=note,
@@ -108,7 +108,7 @@ def _reads(fitted: Fitted, spec: Spec) -> str:
     return READS[decision]
 
 
-def _asked(model: Any, fitted: Fitted, reads: str) -> Callable[[Any], Any]:
+def _evaluation(model: Any, fitted: Fitted, reads: str) -> Callable[[Any], Any]:
     """Return the call of the model for this kind of answer."""
     if fitted.package == "CatBoost":
         kinds = {"label": "Class", "probabilities": "Probability", "raw": "RawFormulaVal", "value": "RawFormulaVal"}

@@ -146,7 +146,7 @@ def from_keras(
         limits,
         convert=contents,
         agrees=agrees,
-        ask=lambda: FunctionModel(
+        unconverted=lambda: FunctionModel(
             function, spec, name, show=call.show, output="output", rows=values_of(rows), local=True
         ),
         rows=rows,

@@ -89,7 +89,7 @@ class Metadata:
 
 @dataclass(frozen=True)
 class CallForecast:
-    """What it takes to ask a service for some inputs: requests, and seconds at the latency that was measured."""
+    """What evaluations by a service take: requests, and seconds at the latency that was measured."""
 
     inputs: int
     requests: int
@@ -179,7 +179,7 @@ class Service(Journaled):
 
     @property
     def metadata(self) -> Metadata:
-        """What the service says about its model; asked for once. MLflow's servers say nothing."""
+        """What the service says about its model; requested once. MLflow's servers say nothing."""
         with self._lock:
             if self._metadata is None:
                 self._metadata = Metadata() if self.mlflow else self._read_metadata()
@@ -215,7 +215,7 @@ class Service(Journaled):
 
     @property
     def summary(self) -> str:
-        """What was asked so far, in a line."""
+        """Requests and evaluations so far, in a line."""
         mean = self.client.seconds / max(1, self.client.requests)
         each = f", {1000 * mean:,.0f} ms each on average" if self.requests else ""
         return f"{self.name}: {self.requests:,} requests answered, {self.retries:,} retries{each}"
@@ -244,7 +244,7 @@ class Service(Journaled):
         return self.journal.version or self.metadata.version
 
     def forecast(self, inputs: int) -> CallForecast:
-        """Return what it takes to ask for so many inputs, at the latency of the requests so far."""
+        """Return what it takes to evaluate so many inputs, at the latency of the requests so far."""
         waves = ceil(inputs / (self.rows_per_request * self.client.connections))
         requests = min(inputs, waves * self.client.connections)
         each = self.client.seconds / self.client.requests if self.client.requests else 0.0
@@ -425,7 +425,7 @@ def _flat_values(data: Any) -> list[Any]:
 
 
 def from_service(service: Service, spec: Spec, rows: TableRows | None = None) -> FunctionModel:
-    """Return the model behind an address; `rows` are those of the table that it will be asked about, if any."""
+    """Return the model behind an address; `rows` are those of the table that it will evaluate, if any."""
     if spec.model.output is not None and service.output is None:
         service.output = spec.model.output
     columns = [feature for feature in spec.features if feature.model_input]

@@ -91,7 +91,7 @@ def from_sklearn(
         # Single precision first: trees are exact in it, and it is faster. Linear models may need the digits of double.
         convert=[partial(convert, kind) for kind in ("Float", "Double")],
         agrees=agrees,
-        ask=lambda: original,
+        unconverted=lambda: original,
         rows=rows,
         later=partial(from_sklearn, estimator, limits=limits) if direct else None,
         note=note,

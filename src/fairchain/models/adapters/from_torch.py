@@ -90,7 +90,7 @@ def from_torch(
         limits,
         convert=convert,
         agrees=agrees,
-        ask=lambda: FunctionModel(
+        unconverted=lambda: FunctionModel(
             function, spec, name, show=call.show, output="output", rows=values_of(rows), local=True
         ),
         rows=rows,

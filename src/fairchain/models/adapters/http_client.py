@@ -133,7 +133,7 @@ class HttpClient:
         return self.address.geturl()
 
     def __reduce__(self) -> Any:
-        raise TypeError("a service is asked by one process, with several connections; leave the executor out")
+        raise TypeError("a service is called by one process, with several connections; leave the executor out")
 
     def send(self, method: str, path: str, body: bytes | None = None, stop: Event | None = None) -> bytes:
         """Return the body of the response to one request, which is sent again if that may help.

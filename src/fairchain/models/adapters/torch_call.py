@@ -61,7 +61,7 @@ class Call:
 
 
 def find_call(
-    module: Any, series: tuple[int, bool] | None, spec: Spec, name: str, ask: Callable[[Arrays], NDArray[Any]]
+    module: Any, series: tuple[int, bool] | None, spec: Spec, name: str, evaluate: Callable[[Arrays], NDArray[Any]]
 ) -> Call:
     """Return the call to which a module answers with one row for each row; the first one, if it never does.
 
@@ -78,7 +78,7 @@ def find_call(
     inputs = longest_first(spec, random_inputs(spec.described, rows))
     for call in calls:
         try:
-            answer = ask(call.show(inputs))
+            answer = evaluate(call.show(inputs))
         except Exception:  # a module that is called wrongly raises anything
             continue
         if answer.ndim and len(answer) == rows:
