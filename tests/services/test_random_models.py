@@ -34,7 +34,8 @@ from fairchain.models.adapters.from_function import RANDOM_IN_ONE_PROCESS
 from fairchain.models.base import NON_DETERMINISTIC
 from fairchain.planning.planner import PILOT_IN_JOURNAL
 from fairchain.prepare import prepare
-from fairchain.rechecking.rechecker import KEPT_ANSWERS, MODEL_NEEDED, NO_HASH_REMARK, NOT_FRESH, RANDOM_REMARK
+from fairchain.rechecking.rechecker import KEPT_ANSWERS, MODEL_NEEDED, NOT_FRESH
+from fairchain.rechecking.result import NO_HASH_REMARK, RANDOM_REMARK
 from fairchain.spec import revise
 from fairchain.spec.validate import RANDOM_IS_NOT_EXACT
 from fairchain.verification.verifier import IN_ONE_PROCESS

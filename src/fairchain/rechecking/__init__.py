@@ -3,7 +3,8 @@
 from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.files import UsedFile
 from fairchain.rechecking.fresh import Fresh
-from fairchain.rechecking.rechecker import Recheck, recheck
+from fairchain.rechecking.rechecker import recheck
 from fairchain.rechecking.rerun import Cost, Sample
+from fairchain.rechecking.result import Recheck
 
 __all__ = ["Claim", "Cost", "Fresh", "Recheck", "Sample", "UsedFile", "recheck"]
