@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.models.adapters.from_function import FunctionModel, flat_array
+from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.shown_inputs import flat_array
 from fairchain.models.base import MisfitError, random_inputs, same_answers
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel

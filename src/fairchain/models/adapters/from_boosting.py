@@ -25,7 +25,8 @@ from fairchain.models.adapters.estimator_inputs import (
     input_columns,
     show_columns,
 )
-from fairchain.models.adapters.from_function import FunctionModel, flat_array, values_of
+from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.shown_inputs import flat_array, values_of
 from fairchain.models.base import random_inputs
 from fairchain.models.fitted import Fitted, fitted_of
 from fairchain.models.onnx.file_checks import Limits

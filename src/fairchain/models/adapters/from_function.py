@@ -9,7 +9,7 @@ Answers of a service, and of a function given through `journaled`, are kept in a
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dis import get_instructions
 from functools import partial
@@ -26,6 +26,7 @@ from fairchain.executors import Workers
 from fairchain.executors.tasks import Remade
 from fairchain.models.adapters.answer_memo import FASTER, REPEATED, AnswerMemo, Values
 from fairchain.models.adapters.kept_answers import KeptAnswers
+from fairchain.models.adapters.shown_inputs import apart, flat_array, kind_of, show_frame, texts_of, values_of
 from fairchain.models.base import (
     BATCHES,
     Answer,
@@ -39,12 +40,11 @@ from fairchain.models.base import (
     random_inputs,
 )
 from fairchain.models.fitted import is_predictor
-from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name, fits_own_frame, make_frame
+from fairchain.models.frames import FrameModel, check_columns, column_name
 from fairchain.models.journal import Journal, Journaled, JournaledFunction, as_array
 from fairchain.models.onnx.decision import ONE_COLUMN, DecisionRule, Ends, Labels, NoDecisionError, plan_decision
-from fairchain.models.onnx.inputs import plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
-from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature
+from fairchain.spec import CategoryFeature, Feature, Spec
 from fairchain.system.user_code import user_code
 from fairchain.tables import TableRows
 from fairchain.tables.frames import has_masked
@@ -64,10 +64,6 @@ CODE_NOT_CONVERTED = "{name}: Python code cannot be converted to ONNX; export th
 SERVICE_NOT_CONVERTED = "{name}: a service cannot be converted to ONNX; give the model itself"
 GIVE_FRAMES = "if it takes a frame with the columns of the table, give fairchain.as_frames(function)"
 NO_FRAMES_OF_TEXTS = "{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
-TEXTS_NOT_WORDS = (
-    '{name}: gets texts as they are, and feature "{feature}" has vectors or vocabulary and length, which are for '
-    "networks of words; remove these keys from the [[feature]]"
-)
 RANDOM = (
     "The model is declared random (deterministic = false): probabilities include its own randomness, decisions are "
     "taken to be independent of each other, and a second run gives other counts: a recheck cannot run it again bit by "
@@ -258,13 +254,13 @@ class FunctionModel:
 
     @property
     def service(self) -> Any:
-        """The service that is asked, with its client; None for a function."""
+        """The service, with its client; None for a function."""
         function = self._function
         return function if isinstance(function, Journaled) and function.client is not None else None
 
     @contextmanager
     def spread_over(self, workers: Workers) -> Iterator[None]:
-        """Let workers ask the function for new rows, if they are other processes or may become such."""
+        """Let workers evaluate the function on new rows, if they are other processes or may become such."""
         if workers.remote or (self.stateless and not self.thread_safe):
             self._workers = workers
         try:
@@ -316,12 +312,12 @@ class FunctionModel:
         The spec may have further features that the model does not take.
         """
         names = [feature.name for feature in spec.features]
-        inputs, asked = (
+        inputs, loaded_for = (
             [_without_groups(feature) for feature in each.features if feature.model_input]
             for each in (spec, self._spec)
         )
         one_column = {spec.model.decision, self._spec.model.decision} <= set(ONE_COLUMN)
-        if inputs != asked or (spec.model.decision != self._spec.model.decision and not one_column):
+        if inputs != loaded_for or (spec.model.decision != self._spec.model.decision and not one_column):
             raise ModelError(f"{self.name}: was loaded for a spec with other inputs; load it with this one")
         other = FunctionModel.__new__(FunctionModel)
         other.__dict__.update(self.__dict__)
@@ -416,9 +412,11 @@ class FunctionModel:
         return self._show(values.astype(self.dtype, copy=False))
 
     def _call(self, values: Values) -> Answer:
-        shown = _apart(self._shown(values), values)
-        # What a service does wrong is described where it is asked.
-        guarded = nullcontext() if self.service is not None else user_code(self.name, f"failed on {_kind(shown)} with")
+        shown = apart(self._shown(values), values)
+        # What a service does wrong is described where it is called.
+        guarded = (
+            nullcontext() if self.service is not None else user_code(self.name, f"failed on {kind_of(shown)} with")
+        )
         with self._lock, self._explained(shown), guarded:
             answer = (
                 self._function(shown) if self.service is None else self.service(shown, self.kept and self.kept.stop)
@@ -525,60 +523,12 @@ def is_stateless(function: Any) -> bool:
     )
 
 
-def values_of(rows: TableRows | None) -> Values | None:
-    """Return the feature values of the rows, if there are any."""
-    return None if rows is None else rows.values
-
-
-def show_frame(spec: Spec, columns: Sequence[str], rows: TableRows | None) -> Callable[[Values], Any]:
-    """Return a function from feature values to a frame with these columns, if possible as those of the rows are."""
-    if rows is not None and rows.table is not None and fits_own_frame(spec.features, columns, rows.table.frame):
-        return OwnFrame(spec.features, columns, rows)
-    return partial(make_frame, spec.features, columns=columns)
-
-
-def flat_array(spec: Spec, name: str) -> Callable[[Values], Any]:
-    """Return a function from feature values to the array that a network with one input of doubles would get."""
-    features = [replace(feature, input=None) for feature in spec.features]  # there is one input, and it has no name
-    feed = plan_feed(Path(name), features, [TensorInfo("input", "tensor(double)", ("N", "features"))])
-    return lambda values: feed(values)["input"]
-
-
-def texts_of(text: TextFeature, name: str) -> Callable[[Values], list[str]]:
-    """Return a function from rows of one text each to a list of texts, as they are."""
-    if not text.raw:
-        raise ModelError(TEXTS_NOT_WORDS.format(name=name, feature=text.name))
-    return lambda values: values[:, 0].tolist()
-
-
 def _without_groups(feature: Feature) -> Feature:
     """Return what of a feature matters to a function: not its groups, nor a range that groups may have extended."""
     plain = replace(feature, groups={})
     if isinstance(plain, CategoryFeature) or plain.clip:
         return plain
     return replace(plain, low=0, high=0)
-
-
-def _apart(shown: Any, values: Values) -> Any:
-    """Return what is shown in memory of its own, so that a function may write into it."""
-    if isinstance(shown, tuple):
-        return tuple(_apart(part, values) for part in shown)
-    return shown.copy() if isinstance(shown, np.ndarray) and np.may_share_memory(shown, values) else shown
-
-
-def _kind(shown: Any) -> str:
-    """Describe what a function was called with, for the message about its failure."""
-    if isinstance(shown, list):
-        return f"{len(shown)} texts"
-    if isinstance(shown, tuple) and len(shown) == 1:
-        return _kind(shown[0])
-    if isinstance(shown, tuple):
-        return f"arrays of shapes {', '.join(str(part.shape) for part in shown)}"
-    if isinstance(shown, np.ndarray):
-        return f"an array of shape {shown.shape}"
-    if isinstance(shown, dict):
-        return f"columns {', '.join(map(str, shown))}"
-    return f"a frame with columns {', '.join(map(str, shown.columns))}"
 
 
 def _short(item: object) -> str:

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.executors.tasks import Remade
 from fairchain.messages import in_a_line, listed
-from fairchain.models.adapters.from_function import FunctionModel, flat_array, texts_of, values_of
+from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.http_client import QUOTED, HttpClient
+from fairchain.models.adapters.shown_inputs import flat_array, texts_of, values_of
 from fairchain.models.frames import check_columns, column_name, column_values
 from fairchain.models.journal import Journal, Journaled, open_journal
 from fairchain.spec import Feature, Spec

@@ -25,7 +25,8 @@ from fairchain.models.adapters.estimator_inputs import (
     input_columns,
     show_columns,
 )
-from fairchain.models.adapters.from_function import FunctionModel, values_of
+from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.shown_inputs import values_of
 from fairchain.models.adapters.sklearn_network import to_network
 from fairchain.models.base import random_inputs
 from fairchain.models.fitted import fitted_of

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import converted_or_asked, longest_first, quiet, same_scores, unpacked
-from fairchain.models.adapters.from_function import FunctionModel, values_of
+from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.onnx_graph import OPSET, plain_bytes
+from fairchain.models.adapters.shown_inputs import values_of
 from fairchain.models.adapters.torch_call import Arrays, Call, find_call
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.file_checks import Limits, read_file

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.messages import listed, shown
 from fairchain.models.adapters.converting import quiet
-from fairchain.models.adapters.from_function import FunctionModel, values_of
+from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.onnx_graph import plain_bytes
+from fairchain.models.adapters.shown_inputs import values_of
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.file_checks import Limits, parse, read_network
 from fairchain.models.onnx.session import OnnxModel

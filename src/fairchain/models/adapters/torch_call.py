@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import longest_first
-from fairchain.models.adapters.from_function import flat_array
+from fairchain.models.adapters.shown_inputs import flat_array
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.inputs import Feed, plan_feed
