@@ -13,7 +13,7 @@ from hypothesis import settings
 # Keras asks for TensorFlow unless it is told otherwise.
 os.environ.setdefault("KERAS_BACKEND", "torch")
 # Machines are shared and slow at times: how long an example takes says nothing about whether it holds.
-settings.register_profile("untimed", deadline=None, max_examples=60)
+settings.register_profile("untimed", deadline=None, max_examples=40)
 settings.load_profile("untimed")
 
 

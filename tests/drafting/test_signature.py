@@ -19,7 +19,7 @@ from fairchain.drafting.signature import (
     open_model,
 )
 from fairchain.errors import ModelError
-from fairchain.models.load import NOT_IN_MODULE
+from fairchain.models.load import NOT_IN_MODULE, load_model
 from fairchain.models.onnx.file_checks import NOT_ALLOWED, NOT_ONNX
 from tests.drafting.builders import applicants, by_hours, draft, features, named, numbers, one_score
 from tests.messages import says
@@ -149,6 +149,19 @@ def test_a_network_is_read_once(tmp_path: Path) -> None:
     opened = open_model(path)
     path.unlink()
     assert opened.load(draft(numbers(), by_hours()).spec).name == str(path)
+
+
+def test_a_network_in_several_files_has_the_hash_of_all_of_them(tmp_path: Path) -> None:
+    """A certificate of `check` names the hash that whoever rechecks it computes from the files."""
+    import onnx
+
+    path = tmp_path / "network.onnx"
+    whole = onnx.load_from_string(by_hours())
+    onnx.save(whole, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    assert (tmp_path / "weights.bin").stat().st_size > 0
+    made = draft(numbers(), path)
+    assert made.model is not None
+    assert made.model.sha256 == load_model(path, made.spec).sha256
 
 
 sklearn = pytest.importorskip("sklearn")

@@ -93,7 +93,7 @@ class OpenedModel:
     def load(self, spec: Spec, rows: TableRows | None = None) -> Model:
         """Return the model with the inputs and labels of this spec, to evaluate these rows."""
         if self.network is not None:
-            return OnnxModel.from_bytes(self.network.content, self.name, spec, self.limits)
+            return OnnxModel.from_network(self.network, spec, self.limits)
         # The caller named this model; a name from a spec file never comes here.
         return load_model(self.source, spec, self.limits, allow_python=True, rows=rows)
 

@@ -16,12 +16,13 @@ from fairchain.drafting.columns import Profile, frame_feature
 from fairchain.drafting.groups import with_stated_groups
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess, in_order
 from fairchain.drafting.labels import OutputReading, find_outcome, output_readings
-from fairchain.drafting.signature import open_model, signature_of
+from fairchain.drafting.signature import OpenedModel, open_model, signature_of
+from fairchain.drafting.trials import spread
 from fairchain.errors import DataError, ModelError, SpecError, UnansweredError
 from fairchain.messages import listed, near, shown
 from fairchain.models import Model
 from fairchain.populations.texts import TextRows, read_texts
-from fairchain.spec import CategoryFeature, Difference, Feature, ModelSpec, Spec, TextFeature, Texts, parse_spec
+from fairchain.spec import CategoryFeature, Difference, Feature, Spec, TextFeature, Texts, parse_spec
 from fairchain.tables import RawTable, read_table
 from fairchain.text.corpus import texts_in
 from fairchain.text.terms import NEUTRAL, SHIPPED, lists_of
@@ -167,41 +168,30 @@ def _tried(
     population: Texts,
     question: Mapping[str, Any],
     frame: Any,
-    opened: Any,
+    opened: OpenedModel,
 ) -> tuple[Spec, TextRows, Model, tuple[Guess, ...]]:
-    """Return the spec of one reading of the output, its texts and the loaded model; raise a ModelError if it fails."""
-    protected = tuple(question["protected"])
-    draft = Spec(
-        model=candidate.model,
-        described=tuple(described),
-        property=Difference(protected=protected, threshold=0.1),
-        population=population,
-    )
+    """Return the spec of one reading of the output, its texts and the loaded model; raise a ModelError if it fails.
+
+    Of two labels whose order is a guess, the order is taken that agrees with the true labels of more texts.
+    """
+    placeholder = Difference(protected=tuple(question["protected"]), threshold=0.1)
+    draft = Spec(model=candidate.model, described=tuple(described), property=placeholder, population=population)
     content = msgspec.to_builtins(draft)
     content["property"] = {key: value for key, value in question.items() if value is not None}
     spec = parse_spec(content)
     rows = read_texts(spec, frame)
     model = opened.load(spec, rows=rows)
-    if not candidate.free or rows.truth is None or len(spec.model.labels) != 2:
+    labels = spec.model.labels
+    if not candidate.free or rows.truth is None or len(labels) != 2:
         return spec, rows, model, ()
-    return _oriented(spec, rows, model, opened, frame)
-
-
-def _oriented(
-    spec: Spec, rows: TextRows, model: Model, opened: Any, frame: Any
-) -> tuple[Spec, TextRows, Model, tuple[Guess, ...]]:
-    """Return the order of two labels that agrees with the true labels of more texts."""
-    assert rows.truth is not None
-    chosen = np.unique(np.linspace(0, len(rows.values) - 1, min(len(rows.values), COMPARED)).astype(np.intp))
+    chosen = spread(len(rows.values), COMPARED)
     agrees = float(np.mean(model.predict(rows.values[chosen]) == rows.truth[chosen]))
-    labels: ModelSpec = spec.model
     if agrees < 1 - agrees:
-        codes = None if labels.codes is None else labels.codes[::-1]
-        spec = replace(spec, model=replace(labels, labels=labels.labels[::-1], codes=codes))
-        rows = read_texts(spec, frame)
-        model, agrees = opened.load(spec, rows=rows), 1 - agrees
+        labels, agrees, codes = labels[::-1], 1 - agrees, spec.model.codes
+        turned = replace(candidate.model, labels=labels, codes=codes and codes[::-1])
+        spec, rows, model, _ = _tried(OutputReading(turned), described, population, question, frame, opened)
     text = (
-        f"The order {listed(spec.model.labels)} agrees with the true labels of {agrees:.0%} of {len(chosen):,} texts; "
-        f"the other order with {1 - agrees:.0%}."
+        f"The order {listed(labels)} agrees with the true labels of {agrees:.0%} of {len(chosen):,} texts; the other "
+        f"order with {1 - agrees:.0%}."
     )
     return spec, rows, model, (Guess("model.labels", text, loud=agrees < 0.6),)

@@ -166,23 +166,20 @@ class Trials:
         model = self.opened.load(spec_of(layout, reading, population, self.most), rows)
         if missing is not None:
             _predicted(model, rows.values[missing])
-        trial = EncodingTrial(layout, reading, rows, None, model, missing is not None)
-        scores = reading.model.decision == "logit" and not reading.given
-        # Whether the model states everything itself.
-        known = truth is None or (self.taken.frame and self.taken.classes and not reading.free)
-        if known and not scores:
-            return trial
-        if isinstance(model, OnnxModel):
-            most = MOST_ROWS
-        # Spread over the whole table.
-        chosen = np.unique(np.linspace(0, len(rows.values) - 1, min(len(rows.values), most)).astype(np.int64))
-        if scores:
+        chosen = spread(len(rows.values), MOST_ROWS if isinstance(model, OnnxModel) else most)
+        if reading.model.decision == "logit" and not reading.given:
             reading = _read_scores(model, rows.values[chosen], reading)
             model = reloaded(self.opened, model, spec_of(layout, reading, population, self.most), rows)
-            trial = replace(trial, reading=reading, model=model)
-        if truth is None or (self.taken.frame and self.taken.classes and not reading.free):
-            return trial
-        return replace(trial, confusion=_confusion(truth[chosen], _predicted(model, rows.values[chosen]), labels))
+        confusion = None
+        # Unless the model states everything itself.
+        if truth is not None and (reading.free or not (self.taken.frame and self.taken.classes)):
+            confusion = _confusion(truth[chosen], _predicted(model, rows.values[chosen]), labels)
+        return EncodingTrial(layout, reading, rows, confusion, model, missing is not None)
+
+
+def spread(rows: int, most: int) -> NDArray[np.int64]:
+    """Return the places of at most so many rows, spread over the whole table."""
+    return np.unique(np.linspace(0, rows - 1, min(rows, most)).astype(np.int64))
 
 
 def reloaded(opened: OpenedModel, model: Model, spec: Spec, rows: TableRows) -> Model:

@@ -96,9 +96,13 @@ class OnnxModel:
 
         External weights are refused: bytes have no folder beside them.
         """
-        limits = limits or Limits()
+        return cls.from_network(check_bytes(Path(name), content, limits or Limits()), spec, limits, note=note)
+
+    @classmethod
+    def from_network(cls, network: Network, spec: Spec, limits: Limits | None = None, *, note: str = "") -> Self:
+        """Return a network that was read and checked before, with the hash of the files that it came from."""
         model = cls.__new__(cls)
-        model._open(check_bytes(Path(name), content, limits), spec, limits, note)
+        model._open(network, spec, limits or Limits(), note)
         return model
 
     def _open(self, network: Network, spec: Spec, limits: Limits, note: str = "") -> None:
