@@ -31,7 +31,7 @@ def test_a_plan_states_what_it_assumes() -> None:
 
 
 def test_the_same_plan_has_the_same_numbers_and_they_are_json() -> None:
-    one, two = (plan(threshold=0.2, delta=0.3, gap=0.4, curve=True) for _ in range(2))
+    one, two = (plan(threshold=0.3, delta=0.3, gap=0.6, rate=0.8, curve=True) for _ in range(2))
     assert one == two
     written = one.to_dict()
     assert written["questions"][0]["evaluations"] == {
@@ -42,27 +42,27 @@ def test_the_same_plan_has_the_same_numbers_and_they_are_json() -> None:
 
 
 def test_more_evidence_is_needed_for_a_smaller_delta_a_nearer_gap_and_more_groups() -> None:
-    base = plan(threshold=0.2, delta=0.1, gap=0.02).evaluations.mean
-    assert base < plan(threshold=0.2, delta=1e-3, gap=0.02).evaluations.mean
-    assert base < plan(threshold=0.2, delta=0.1, gap=0.1).evaluations.mean
-    assert base < plan(threshold=0.2, delta=0.1, gap=0.02, groups=4).evaluations.mean
+    base = plan(threshold=0.4, delta=0.1, gap=0.04).evaluations.mean
+    assert base < plan(threshold=0.4, delta=1e-3, gap=0.04).evaluations.mean
+    assert base < plan(threshold=0.4, delta=0.1, gap=0.2).evaluations.mean
+    assert base < plan(threshold=0.4, delta=0.1, gap=0.04, groups=4).evaluations.mean
 
 
 def test_questions_share_delta() -> None:
-    found = plan(**BARE, gap=0.02, questions=5)
+    found = plan(threshold=0.4, delta=0.05, gap=0.08, questions=5)
     assert found.delta == 0.05
     assert [each.delta for each in found.questions] == [0.01] * 5
     assert found.evaluations.mean == pytest.approx(5 * found.questions[0].evaluations.mean)
-    assert found.questions[0].evaluations == plan(threshold=0.1, delta=0.01, gap=0.02).evaluations
+    assert found.questions[0].evaluations == plan(threshold=0.4, delta=0.01, gap=0.08).evaluations
 
 
 def test_seconds_follow_from_a_stated_speed() -> None:
-    found = plan(**BARE, speed=50)
+    found = plan(threshold=0.4, delta=0.05, speed=50)
     assert found.seconds.mean == pytest.approx(found.evaluations.mean / 50)
     assert "50 evaluations a second" in found.questions[0].assumptions
 
 
-@pytest.mark.parametrize(("kind", "threshold"), [("ratio", 0.8), ("individual", 0.1)])
+@pytest.mark.parametrize(("kind", "threshold"), [("ratio", 0.5), ("individual", 0.3)])
 def test_other_measures(kind: str, threshold: float) -> None:
     found = plan(kind=kind, threshold=threshold, delta=0.05, groups=3).questions[0]
     assert found.verdict == "FAIR"
@@ -72,19 +72,20 @@ def test_other_measures(kind: str, threshold: float) -> None:
 
 
 def test_rows_needed_decide_a_table_and_half_of_them_do_not() -> None:
-    needed = plan(**BARE, gap=0.04, rate=0.3).questions[0].rows.needed
-    enough, few = (plan(**BARE, gap=0.04, rate=0.3, rows=list(size)).questions[0].rows for size in (
+    assumed = {"threshold": 0.3, "delta": 0.05, "gap": 0.12, "rate": 0.5}
+    needed = plan(**assumed).questions[0].rows.needed
+    enough, few = (plan(**assumed, rows=list(size)).questions[0].rows for size in (
         needed, [each // 2 for each in needed]
     ))  # fmt: skip
     assert enough.decided >= 0.95 > few.decided
     # The verdicts of tables that are drawn anew: fewer than 32 of 40 are decided with a chance of about 1e-4.
     rng, decided = np.random.default_rng(8), 0
-    spec = recorded_decisions()
+    spec = revise(recorded_decisions(), property__threshold=0.3)
     for _ in range(40):
         table = {
             "sex": ["Female"] * needed[0] + ["Male"] * needed[1],
             "decision": [
-                ("no", "yes")[int(hit)] for rate, size in zip((0.3, 0.26), needed, strict=True)
+                ("no", "yes")[int(hit)] for rate, size in zip((0.5, 0.38), needed, strict=True)
                 for hit in rng.random(size) < rate
             ],
         }  # fmt: skip
@@ -151,6 +152,7 @@ def test_an_enumeration_is_forecast_where_it_costs_less() -> None:
             ],
             "population": {"kind": "uniform"},
             "property": {"kind": "difference", "protected": ["sex"], "threshold": 0.1},
+            "guarantee": {"delta": 0.05},
         }
     )
     near, far = plan(spec, gap=0.0999).questions[0], plan(spec, gap=0.0).questions[0]

@@ -21,15 +21,15 @@ from tests.statistics.simulation import at_the_boundary, simulate
 pytestmark = pytest.mark.no_cover
 against_at_most = DIFFERENCE.against_at_most
 
-RUNS, ROUNDS, THRESHOLD = 300, 400, 0.1
+RUNS, ROUNDS, THRESHOLD = 160, 400, 0.1
 # Where the lower of the two probabilities lies: near 0, in the middle, near 1.
 LOWS = (0.0, 0.02, 0.45, 0.88, 0.9)
 
 
-def wrong_verdicts(make: type, groups: int, delta: float, runs: int = RUNS, **options: object) -> int:
+def wrong_verdicts(make: type, groups: int, delta: float, **options: object) -> int:
     """How many of the runs come to any verdict at all."""
     wrong = 0
-    for run in range(runs):
+    for run in range(RUNS):
         probabilities = at_the_boundary(groups, THRESHOLD, LOWS[run % len(LOWS)], run)
         rule: Rule = make(groups, 1, THRESHOLD, delta, **options)
         decision, _ = simulate(rule, probabilities, seed=run, most=ROUNDS, coupled=run % 2 == 0)
@@ -37,8 +37,8 @@ def wrong_verdicts(make: type, groups: int, delta: float, runs: int = RUNS, **op
     return wrong
 
 
-def limit(delta: float, runs: int = RUNS) -> int:
-    return int(binom.ppf(1 - 1e-6, runs, delta))
+def limit(delta: float) -> int:
+    return int(binom.ppf(1 - 1e-6, RUNS, delta))
 
 
 @pytest.mark.parametrize(("groups", "delta"), [(2, 0.05), (2, 0.1), (5, 0.1), (9, 0.05)])
@@ -47,14 +47,14 @@ def test_wrong_verdicts_are_rarer_than_delta(groups: int, delta: float) -> None:
 
 
 def test_they_are_also_rarer_when_no_group_is_left_out() -> None:
-    assert wrong_verdicts(BettingRule, 5, 0.1, 400, narrow=False) <= 0.1 * 400
+    assert wrong_verdicts(BettingRule, 5, 0.1, narrow=False) <= 0.1 * RUNS
 
 
 def test_they_are_also_rarer_with_three_labels_at_once() -> None:
     """Two of three labels are exactly at the threshold, the third below it."""
     wrong = 0
     chances = np.array([[0.2, 0.3, 0.5], [0.3, 0.2, 0.5], [0.25, 0.25, 0.5]])
-    for run in range(300):
+    for run in range(RUNS):
         rng = np.random.default_rng(run)
         rule = BettingRule(3, 3, THRESHOLD, 0.1)
         done = 0
@@ -65,12 +65,12 @@ def test_they_are_also_rarer_with_three_labels_at_once() -> None:
             rule.observe(plan, Tally.of_batch(rounds, count_together(labels, (0, 1, 2)), plan.groups, 3))
             done += rounds
         wrong += rule.decision is not Decision.UNDECIDED
-    assert wrong <= 0.1 * 300
+    assert wrong <= 0.1 * RUNS
 
 
 @pytest.mark.parametrize("groups", [2, 5, 9])
 def test_the_rule_of_the_paper_fails_this_very_test(groups: int) -> None:
-    assert wrong_verdicts(PaperRule, groups, 0.1, 200, epsilon=0.05, labels=2) > limit(0.1, 200)
+    assert wrong_verdicts(PaperRule, groups, 0.1, epsilon=0.05, labels=2) > limit(0.1)
 
 
 class _Peeking(BettingRule):
@@ -99,7 +99,7 @@ class _Hindsight(BettingRule):
 
 @pytest.mark.parametrize("unsound", [_Peeking, _Hindsight])
 def test_rules_that_peek_or_choose_with_hindsight_fail_this_very_test(unsound: type) -> None:
-    assert wrong_verdicts(unsound, 9, 0.1, 200, narrow=False) > limit(0.1, 200)
+    assert wrong_verdicts(unsound, 9, 0.1, narrow=False) > limit(0.1)
 
 
 def test_verdicts_away_from_the_boundary_are_right() -> None:

@@ -39,7 +39,7 @@ OWN, CURRENT = "own", "current"
 # Folders of the cache that hold what was computed from a data set, and can be computed again.
 MADE_FROM = {"toxicity": ("corpora",), "glove": ("corpora", "neighbours")}
 NOT_FETCHED = (
-    "data set {name!r} is not here yet ({size:.0f} MB to download); fetch it once with: fairchain data get {name}"
+    "data set '{name}' is not here yet ({size:.0f} MB to download); fetch it once with: fairchain data get {name}"
 )
 LINK_OUT_OF_CACHE = "{folder}: is a link out of the cache; remove it by hand"
 WRONG_CHECKSUM = "the checksum of {name} is not the one on record"
