@@ -98,15 +98,25 @@ def test_a_certificate_is_written_when_asked_and_can_be_rechecked(cli: Cli, tmp_
     assert "REJECTED" in out
 
 
-def test_nothing_is_written_unasked(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", name="demo")
+def _demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str, str, list[Path]]:
+    """A demo in a process of its own, once: exit code, standard output and error, and the files that it left."""
+    folder = tmp_path_factory.mktemp("demo")
+    process = command("demo", cwd=folder)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err, list(folder.iterdir())
+
+
+def test_nothing_is_written_unasked(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo: tuple[int, str, str, list[Path]]
+) -> None:
     monkeypatch.chdir(tmp_path)
     cli("verify", example("census"))
-    cli("demo", "credit")
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == demo[3] == []
 
 
-def test_the_demo_shows_a_fair_and_an_unfair_network_and_exits_0(cli: Cli) -> None:
-    code, out, _ = cli("demo")
+def test_the_demo_shows_a_fair_and_an_unfair_network_and_exits_0(demo: tuple[int, str, str, list[Path]]) -> None:
+    code, out, _, _ = demo
     assert code == 0
     assert "\nFAIR" in out
     assert "\nUNFAIR" in out
@@ -231,8 +241,8 @@ def test_ctrl_c_half_way_prints_what_is_known(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["claims"]["stopped"] == "interrupted"
 
 
-def test_colours_and_bars_stay_away_from_pipes() -> None:
-    out, err = command("demo").communicate(timeout=60)
+def test_colours_and_bars_stay_away_from_pipes(demo: tuple[int, str, str, list[Path]]) -> None:
+    _, out, err, _ = demo
     assert "\x1b[" not in out
     assert err == ""
 
