@@ -56,13 +56,13 @@ class SharedLabels:
     _lock: Lock = field(default_factory=Lock)
 
     def rounds(
-        self, case: Case, chunk: int, count: int, groups: Sequence[int], ask: Callable[[Sequence[int]], Labels]
+        self, case: Case, chunk: int, count: int, groups: Sequence[int], evaluate: Callable[[Sequence[int]], Labels]
     ) -> Labels:
-        """Return (groups, rounds): the labels of a chunk; `ask` gives those that are not known."""
+        """Return (groups, rounds): the labels of a chunk; `evaluate` gives those that are not known."""
         key = _inputs_of(case)
         # Inputs that are only looked at, in search of a second label, are not counted as evaluations.
         if key is None or chunk >= LOOK_CHUNK:
-            return ask(groups)
+            return evaluate(groups)
         with self._lock:
             known = self._rounds.setdefault((*key, chunk, count), {})
             missing = [group for group in groups if group not in known]
@@ -70,7 +70,7 @@ class SharedLabels:
             # Which candidates are drawn may depend on the groups that are shown.
             missing = list(groups)
         if missing:
-            found = ask(missing)
+            found = evaluate(missing)
             with self._lock:
                 if self._kept + found.nbytes > MOST_KEPT:
                     known = known | dict(zip(missing, found, strict=True))
@@ -85,15 +85,15 @@ class SharedLabels:
         self,
         case: Case,
         needed: NDArray[np.int64],
-        ask: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], Labels]],
+        evaluate: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], Labels]],
     ) -> tuple[NDArray[np.int64], Labels]:
-        """Return the rows with a label and their labels, (rows,); `ask` gives those that are not known."""
+        """Return the rows with a label and their labels, (rows,); `evaluate` gives those that are not known."""
         assert case.rows is not None
         labels = self._rows.setdefault(case.rows.sha256, np.full(len(case.rows.values), -1, np.int64))
         unknown = needed[labels[needed] < 0]
         self.saved += len(needed) - len(unknown)
         if len(unknown):
-            seen, found = ask(unknown)
+            seen, found = evaluate(unknown)
             labels[seen] = found
         known = needed[labels[needed] >= 0]
         return known, labels[known]
@@ -249,10 +249,10 @@ def family_cases(
 ) -> list[Case]:
     """Return a case for each question, with one seed for all; the model is loaded and the rows are read once."""
     first = gather(model, questions[0], data=data, population=population, network=network, **sources)
-    asked: Any = first.model
-    if getattr(asked, "costly", False) and asked.kept.most is not None:
+    model: Any = first.model
+    if getattr(model, "costly", False) and model.kept.most is not None:
         # The budget was divided among the questions.
-        asked.kept.most *= len(questions)
+        model.kept.most *= len(questions)
     cases = [first]
     for question in questions[1:]:
         kept = getattr(question.population, "keep_missing", False)

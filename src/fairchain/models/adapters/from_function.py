@@ -237,7 +237,7 @@ class FunctionModel:
     def evaluated(self) -> int:
         """How many inputs it evaluated, repeated ones too; 0 unless it is about the rows of a table, or costly."""
         if self.kept is not None:
-            return self.kept.asked
+            return self.kept.evaluated
         return self._memo.evaluated if self._memo is not None else 0
 
     def spare(self) -> None:
@@ -281,7 +281,7 @@ class FunctionModel:
         return np.concatenate(list(workers.map(self._call, parts, sizes=[len(part) for part in parts])))
 
     def expect(self, inputs: Callable[[], Values | None] | None) -> None:
-        """Say which inputs will probably be needed after the next ones, so that a service is asked for them ahead."""
+        """Say which inputs will probably be needed after the next ones, so that a service evaluates them ahead."""
         if self.kept is not None and inputs is not None:
             self.kept.expect(partial(self._own_columns, inputs))
 
@@ -290,7 +290,7 @@ class FunctionModel:
         return values if values is None or self._places is None else values[:, self._places]
 
     def answered(self, values: Values) -> Labels:
-        """Return the class of the first rows, up to one to which no answer is kept yet; nothing is asked."""
+        """Return the class of the first rows, up to one to which no answer is kept yet; nothing is evaluated."""
         if self.kept is None or not self._spec.model.deterministic:
             return np.empty(0, np.uint16)
         inputs = values if self._places is None else values[:, self._places]
@@ -392,8 +392,8 @@ class FunctionModel:
             values = values[:, self._places]
         if self._memo is not None:
             return self._memo(values.astype(self.dtype, copy=False), self._spread, self.name)
-        ask = self._call if self.kept is None else partial(self.kept, show=self._shown, call=self._call)
-        parts = [ask(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
+        evaluate = self._call if self.kept is None else partial(self.kept, show=self._shown, call=self._call)
+        parts = [evaluate(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def rows_per_call(self, seconds: float, most: int) -> int:

@@ -1,8 +1,8 @@
 """Answers of a slow or paid model: those in its journal, and new ones, which are added to it as they come.
 
-A service is asked by all its connections. Those that are idle, because the last answers of a batch are on their way,
-ask for the first inputs of the batch that is expected next (`expect`), so that the service is kept busy. An answer that
-came ahead is used as if it had been asked for in its turn: verdicts do not depend on it. If the next batch is another
+A service is called by all its connections. Those that are idle, because the last answers of a batch are on their way,
+send the first inputs of the batch that is expected next (`expect`), so that the service is kept busy. An answer that
+came ahead is used as if it had been requested in its turn: verdicts do not depend on it. If the next batch is another
 one, or there is none because the verdict is there, such answers are in vain: `ahead` of them at most.
 """
 
@@ -28,7 +28,7 @@ from fairchain.models.journal import Journal, Journaled, StoppedError, as_array
 
 # Seconds of a call of a slow function, after which its answers are kept.
 KEPT_EVERY = 1.0
-# Inputs that are asked for ahead and not used, at most; under a budget this part of it, if that is less.
+# Inputs that are requested ahead and not used, at most; under a budget this part of it, if that is less.
 ASKED_AHEAD, BUDGET_AHEAD = 64, 16
 # Requests that each connection makes ahead, at most.
 WAVES_AHEAD = 2
@@ -39,13 +39,13 @@ BUDGET_SPENT = (
 
 Places = NDArray[np.intp]
 # Asks for some rows of values, and keeps the answers under their keys.
-Ask = Callable[[Values, Sequence[bytes], Places], tuple[Places, Answer]]
+Evaluate = Callable[[Values, Sequence[bytes], Places], tuple[Places, Answer]]
 # Returns inputs that are expected next, or None if they are too many to be drawn ahead.
 Expected = Callable[[], Values | None]
 
 
 def ahead_within(budget: float) -> int:
-    """Return how many inputs are asked for ahead at most under a budget; they are kept back from it."""
+    """Return how many inputs are requested ahead at most under a budget; they are kept back from it."""
     return int(min(ASKED_AHEAD, budget // BUDGET_AHEAD))
 
 
@@ -66,9 +66,9 @@ class KeptAnswers:
     Attributes
     ----------
     most
-        How many inputs may be asked for, by whatever asks; None without a budget.
+        How many inputs may be evaluated, in whatever stage; None without a budget.
     ahead
-        How many may be asked for ahead and not be used.
+        How many may be requested ahead and not be used.
     stop
         Set when the run is to stop; None outside of a run.
     seconds
@@ -85,7 +85,7 @@ class KeptAnswers:
     ) -> None:
         self.journal, self._name = journal, name
         self._service: Any = source if source.client is not None else None
-        # How often each input was asked for; of random models by all together, since no answer is used twice.
+        # How often each input was evaluated; of random models by all together, since no answer is used twice.
         self._random, self._used = random, source.used if random else Counter[bytes]()
         self._used_before = self._used.total()
         self.most: float | None = None
@@ -97,8 +97,8 @@ class KeptAnswers:
         self._unused: dict[bytes, Future[Any]] = {}
 
     @property
-    def asked(self) -> int:
-        """How many inputs were asked for and used, repeated ones too."""
+    def evaluated(self) -> int:
+        """How many inputs were evaluated and used, repeated ones too."""
         return self._used.total() - self._used_before
 
     def __call__(self, values: Values, show: Callable[[Values], Any], call: Callable[[Values], Answer]) -> Answer:
@@ -113,20 +113,22 @@ class KeptAnswers:
         call
             From these to answers: one request, or one call.
         """
-        before = self.asked
+        before = self.evaluated
         self._check_budget(before, len(values))
         keys = self.journal.keys(show(values), self._used)
         coming = {key: self._unused.pop(key) for key in keys if key in self._unused}
         self._check_budget(before + len(self._unused), len(values))
         self._cancel(except_for=coming.values())
         found = self.journal.find(keys)
-        ask = partial(self._keep, call)
+        evaluate = partial(self._keep, call)
         absent = [place for place, each in enumerate(found) if each is None]
         # Where all answers are kept, as in a run that is repeated, nobody waits.
         expected, self._expected = self._expected if absent or coming else None, None
-        then = None if expected is None else partial(self._ask_ahead, expected, frozenset(keys), show, ask)
+        then = None if expected is None else partial(self._evaluate_ahead, expected, frozenset(keys), show, evaluate)
         try:
-            self._ask(ask, values, keys, found, [place for place in absent if keys[place] not in coming], then)
+            self._evaluate(
+                evaluate, values, keys, found, [place for place in absent if keys[place] not in coming], then
+            )
         finally:
             for future in coming.values():
                 # What went wrong there is met again below.
@@ -134,29 +136,29 @@ class KeptAnswers:
         late = self.journal.find([keys[place] for place in absent])
         for place, each in zip(absent, late, strict=True):
             found[place] = each
-        self._ask(ask, values, keys, found, [place for place, each in enumerate(found) if each is None])
+        self._evaluate(evaluate, values, keys, found, [place for place, each in enumerate(found) if each is None])
         return as_array(found, self._name)
 
     def _check_budget(self, used: int, more: int) -> None:
         if self.most is not None and used + more > self.most:
             raise SpecError(BUDGET_SPENT.format(budget=int(self.most), used=used, more=more))
 
-    def _ask(
+    def _evaluate(
         self,
-        ask: Ask,
+        evaluate: Evaluate,
         values: Values,
         keys: Sequence[bytes],
         found: list[Any],
         places: Sequence[int],
         then: Callable[[], None] | None = None,
     ) -> None:
-        """Ask for the inputs at these places, and write their answers there; call `then` when all are on their way."""
+        """Evaluate the inputs at these places, and write their answers there; call `then` when all are on their way."""
         missing = np.array(places, np.intp)
         if self._service is None:
-            results = self._one_by_one(missing, partial(ask, values, keys))
+            results = self._one_by_one(missing, partial(evaluate, values, keys))
         else:
             parts = [missing[part] for part in self._service.parts(len(missing))] if missing.size else []
-            results = self._service.client.map(partial(ask, values, keys), parts, self.stop, then)
+            results = self._service.client.map(partial(evaluate, values, keys), parts, self.stop, then)
         for part, answers in results:
             for place, answer in zip(part.tolist(), answers.tolist(), strict=True):
                 found[place] = answers.dtype.kind, answer
@@ -171,7 +173,7 @@ class KeptAnswers:
         return places, answers
 
     def _one_by_one(
-        self, missing: Places, ask: Callable[[Places], tuple[Places, Answer]]
+        self, missing: Places, evaluate: Callable[[Places], tuple[Places, Answer]]
     ) -> Iterator[tuple[Places, Answer]]:
         """Yield the answers of a function, in calls that do not take long."""
         place, size = 0, 1
@@ -181,38 +183,40 @@ class KeptAnswers:
             size = int(np.clip(KEPT_EVERY / self.seconds, 1, 4 * size)) if self.seconds else REPEATED
             start = perf_counter()
             part = missing[place : place + min(size, BATCHES[-1])]
-            yield ask(part)
+            yield evaluate(part)
             self.seconds = (perf_counter() - start) / len(part)
             place += len(part)
 
     # -- Ahead of their turn -------------------------------------------------------------------------------------------
 
     def expect(self, inputs: Expected | None) -> None:
-        """Say which inputs will probably be asked for after the next call; only a service in a run is asked ahead."""
+        """Say which inputs will probably be needed after the next call; only a service in a run gets them ahead."""
         self._expected = inputs if self._service is not None and self.stop is not None else None
 
-    def _ask_ahead(self, expected: Expected, asking: frozenset[bytes], show: Callable[[Values], Any], ask: Ask) -> None:
-        """Ask for inputs that are expected next, on connections that would be idle."""
+    def _evaluate_ahead(
+        self, expected: Expected, requested: frozenset[bytes], show: Callable[[Values], Any], evaluate: Evaluate
+    ) -> None:
+        """Evaluate for inputs that are expected next, on connections that would be idle."""
         connections = self._service.client.connections
         room = min(self.ahead - len(self._unused), WAVES_AHEAD * connections * self._service.rows_per_request)
         if self.most is not None:
-            room = min(room, int(self.most) - self.asked - len(self._unused))
+            room = min(room, int(self.most) - self.evaluated - len(self._unused))
         values = expected() if room > 0 else None
         if values is None:
             return
-        # Some may be known, or be asked for now.
+        # Some may be known, or be on their way.
         values = values[: 4 * ASKED_AHEAD]
         keys = self.journal.keys(show(values), self._used.copy() if self._random else None)
         known = self.journal.find(keys)
         new: dict[bytes, int] = {}
         for place, (key, kept) in enumerate(zip(keys, known, strict=True)):
-            if kept is None and key not in asking and key not in self._unused and len(new) < room:
+            if kept is None and key not in requested and key not in self._unused and len(new) < room:
                 new.setdefault(key, place)
         places = np.array(list(new.values()), np.intp)
         size = max(1, ceil(len(places) / (WAVES_AHEAD * connections)))
         for start in range(0, len(places), size):
             part = places[start : start + size]
-            future = self._service.client.submit(partial(ask, values, keys), part)
+            future = self._service.client.submit(partial(evaluate, values, keys), part)
             self._unused |= {keys[place]: future for place in part}
 
     def _cancel(self, except_for: Collection[Future[Any]] = ()) -> None:
