@@ -33,7 +33,7 @@ from fairchain import (
 )
 from fairchain.models.adapters import http_client
 from fairchain.models.adapters.answer_memo import REPEATED
-from fairchain.models.adapters.from_function import BUDGET_SPENT, CODE_NOT_CONVERTED, SERVICE_NOT_CONVERTED
+from fairchain.models.adapters.from_function import CODE_NOT_CONVERTED, SERVICE_NOT_CONVERTED
 from fairchain.models.adapters.from_service import (
     LAYOUT_NEEDED,
     NO_PREDICTIONS,
@@ -52,6 +52,7 @@ from fairchain.models.adapters.http_client import (
     TOO_LONG_A_PAUSE,
     checked_url,
 )
+from fairchain.models.adapters.kept_answers import BUDGET_SPENT
 from fairchain.models.journal import ANOTHER_KIND, ANOTHER_MODEL
 from fairchain.prepare import BUDGET_FOR_TRIALS
 from fairchain.system.work_record import NOT_A_RECORD

@@ -249,10 +249,10 @@ def family_cases(
 ) -> list[Case]:
     """Return a case for each question, with one seed for all; the model is loaded and the rows are read once."""
     first = gather(model, questions[0], data=data, population=population, network=network, **sources)
-    model: Any = first.model
-    if getattr(model, "costly", False) and model.kept.most is not None:
+    loaded: Any = first.model
+    if getattr(loaded, "costly", False) and loaded.kept.most is not None:
         # The budget was divided among the questions.
-        model.kept.most *= len(questions)
+        loaded.kept.most *= len(questions)
     cases = [first]
     for question in questions[1:]:
         kept = getattr(question.population, "keep_missing", False)

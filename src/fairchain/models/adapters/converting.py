@@ -40,7 +40,7 @@ UNPACKED_TOO_LARGE = "{path}: unpacks to more than the limit of {most} bytes"
 NOT_CONVERTED = "{name} is evaluated in Python, without a certificate: it could not be converted to ONNX ({problem})"
 
 
-def converted_or_asked(
+def converted_or_original(
     name: str,
     spec: Spec,
     limits: Limits | None,

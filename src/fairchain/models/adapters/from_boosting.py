@@ -16,7 +16,7 @@ import numpy as np
 from fairchain.errors import ModelError
 from fairchain.executors.tasks import Remade
 from fairchain.models.adapters.boosting_network import to_network
-from fairchain.models.adapters.converting import converted_or_asked, quiet
+from fairchain.models.adapters.converting import converted_or_original, quiet
 from fairchain.models.adapters.estimator_inputs import (
     check_words,
     class_order,
@@ -84,7 +84,7 @@ def from_boosting(
         inputs = random_inputs(spec.described, COMPARED).astype(network.dtype)
         return np.array_equal(network.predict(inputs), original.predict(inputs))
 
-    return converted_or_asked(
+    return converted_or_original(
         name,
         spec,
         limits,

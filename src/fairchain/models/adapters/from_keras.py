@@ -28,10 +28,11 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.messages import needs
 from fairchain.models.adapters import from_torch
-from fairchain.models.adapters.converting import converted_or_asked, quiet, same_scores, unpacked
-from fairchain.models.adapters.from_function import FunctionModel, flat_array, values_of
+from fairchain.models.adapters.converting import converted_or_original, quiet, same_scores, unpacked
+from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.keras_network import UnknownLayerError, to_network
 from fairchain.models.adapters.onnx_graph import plain_bytes
+from fairchain.models.adapters.shown_inputs import flat_array, values_of
 from fairchain.models.adapters.torch_call import Arrays, Call, text_calls
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import widths
@@ -140,7 +141,7 @@ def from_keras(
             contents.insert(0, lambda: content)
         except UnknownLayerError:
             pass  # Keras's own export is tried
-    return converted_or_asked(
+    return converted_or_original(
         name,
         spec,
         limits,

@@ -17,7 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.models.adapters.converting import converted_or_asked, longest_first, quiet, same_scores, unpacked
+from fairchain.models.adapters.converting import converted_or_original, longest_first, quiet, same_scores, unpacked
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.onnx_graph import OPSET, plain_bytes
 from fairchain.models.adapters.shown_inputs import values_of
@@ -85,7 +85,7 @@ def from_torch(
         with _one_thread():
             return same_scores(network, function, spec, call.show)
 
-    return converted_or_asked(
+    return converted_or_original(
         name,
         spec,
         limits,
