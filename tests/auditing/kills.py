@@ -1,6 +1,6 @@
 """Run as a program: audits in children that are killed, at every file operation or at random moments.
 
-Children are forked from a process that has imported everything and started no thread, so that fifty of them are cheap.
+Children are forked from a process that has imported everything and started no thread, so that dozens of them are cheap.
 What goes wrong ends the program with an assertion.
 """
 
@@ -31,7 +31,7 @@ from fairchain.auditing import audit
 from fairchain.auditing.checkpoints import PART, STATE, open_checkpoints
 from tests.auditing.builders import contents, few_inputs, write_question
 
-KILLS = 50
+KILLS = 25
 STAGES = {"one": {"a": b"1" * 70_000, "b": b"2"}, "two": {}, "three": {"c": b"3" * 1000}}
 
 
@@ -106,7 +106,7 @@ def at_every_operation(folder: Path) -> int:
 
 
 def at_random_moments(folder: Path) -> int:
-    """Audits with all of their stages, killed fifty times."""
+    """Audits with all of their stages, killed again and again."""
     spec = write_question(folder)
     lots = random.Random(0)
 
