@@ -19,7 +19,8 @@ from fairchain.explaining import explain
 from fairchain.planning import plan
 from fairchain.spec import parse_spec
 from fairchain.spec.validate import ONLY_ASSUMED, SHIFT_OF_WITHOUT_SHIFT, SHIFT_REFUSED
-from fairchain.statistics import ShiftQuestion, Tally, count_together
+from fairchain.statistics import Tally, count_together
+from fairchain.statistics.shifted import ShiftQuestion
 from tests.statistics.test_shift import extremes, network
 
 INPUTS = 12
