@@ -15,7 +15,7 @@ from benchmarks.calibration.population_modes import AT_THRESHOLD, mode_of, unifo
 from benchmarks.calibration.row_modes import COPIES, DUPLICATES, RECORDED, Source, recorded
 from benchmarks.calibration.unsound import Breaking, exchanged
 from fairchain import verify
-from fairchain.statistics import ShiftRule, shift, shifted
+from fairchain.statistics import shift, shifted
 from fairchain.verification import verdict as verdicts
 
 # The largest factor for which something holds, between 1 and 10.
@@ -94,7 +94,7 @@ def tipping_mode(about: str, cutoffs: tuple[int, int], threshold: float) -> Mode
 
 def rates_for_bounds() -> Breaking:
     """Decide by the rates themselves, as if they were known."""
-    return partial(exchanged, ShiftRule, "probabilities", lambda rule: (rule.rates(), rule.rates()))
+    return partial(exchanged, shifted.ShiftRule, "probabilities", lambda rule: (rule.rates(), rule.rates()))
 
 
 def bound_for_largest() -> Breaking:

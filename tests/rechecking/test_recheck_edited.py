@@ -160,7 +160,7 @@ def _question(**changes: Any) -> Callable[[Content], None]:
         content["spec"]["property"] |= changes
         asked = content["spec"]["property"] = {k: v for k, v in content["spec"]["property"].items() if v is not ...}
         if asked["kind"] == "individual":
-            for key in ("criterion", "compare", "reference"):
+            for key in ("criterion", "compare", "reference", "shift", "shift_of"):
                 asked.pop(key, None)
         content["claims"]["property"] = str(parse_spec(content["spec"]).property)
         content["claims"]["threshold"], content["claims"]["kind"] = asked["threshold"], asked["kind"]

@@ -6,6 +6,7 @@ import itertools
 import re
 from dataclasses import replace
 from html import escape as html_escape
+from html import unescape as html_unescape
 from html.parser import HTMLParser
 from unittest.mock import patch
 
@@ -15,12 +16,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from fairchain.messages import plain
-from fairchain.number_format import with_interval
+from fairchain.number_format import share, with_interval
 from fairchain.report.findings import Findings
 from fairchain.report.markdown import code, escape, markdown
 from fairchain.report.markup import el
 from fairchain.report.page import page
 from fairchain.report.plots.frame import fit, round_numbers, text_width
+from fairchain.report.plots.matrix import matrix
 from tests.report import builders
 from tests.report.builders import KINDS, chain, findings, names, verdict
 
@@ -166,8 +168,35 @@ def test_the_picture_of_a_chain_adds_up() -> None:
     assert [strand.tone for strand in flow.strands] == ["more", "others", "less"]
     for strand in flow.strands:
         for column in range(len(flow.columns)):
-            assert sum(share for (place, _), share in strand.states.items() if place == column) == pytest.approx(1)
-            assert sum(share for (place, *_), share in strand.steps.items() if place == column) == pytest.approx(1)
+            assert sum(part for (place, _), part in strand.states.items() if place == column) == pytest.approx(1)
+            assert sum(part for (place, *_), part in strand.steps.items() if place == column) == pytest.approx(1)
+
+
+def test_every_ribbon_tells_the_share_that_is_drawn() -> None:
+    """The width of a ribbon is a share of the group; the probability of the step is named as what it is."""
+    from fairchain.report.chain_flow import flow_of
+    from fairchain.report.plots.flow import flow_picture
+
+    flow = flow_of(chain(5), names(5), names(5)[-1], names(5)[0])
+    assert flow is not None
+    picture = flow_picture("t", "a", flow, ["u"] * len(flow.columns), [strand.name for strand in flow.strands])
+    drawn = html_unescape(str(picture))
+    for strand in flow.strands:
+        for (column, one, other), amount in strand.steps.items():
+            source = f" from {one}" if column else ""
+            assert f"{share(amount)} of {plain(strand.name)} go{source} to {other}" in drawn or amount < 0.002
+            known = strand.bounds.get((column, one, other))
+            if column and known and amount >= 0.002:
+                assert f"; of those in {one}, a share of {with_interval(*known)} does" in drawn
+
+
+def test_no_cell_of_the_matrix_looks_like_the_threshold_unless_it_is() -> None:
+    gaps = {("b", "a"): (0.09995, 0.0891, 0.10004), ("a", "b"): (-0.09995, -0.10004, -0.0891)}
+    drawn = str(matrix("c", ["a", "b"], gaps, 0.1))
+    assert "+0.0999<" in drawn
+    assert "+0.10004" in drawn
+    assert not re.search(r"[+ \[-]0\.100[^0-9]", drawn)
+    assert "+0.100<" in str(matrix("c", ["a", "b"], {("b", "a"): (0.1, 0.1, 0.1)}, 0.1))
 
 
 def test_a_chain_that_comes_back_is_not_drawn_in_columns() -> None:

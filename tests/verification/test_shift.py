@@ -17,9 +17,12 @@ from fairchain.cli.app import app
 from fairchain.examples import example
 from fairchain.explaining import explain
 from fairchain.planning import plan
+from fairchain.report.markdown import summary
+from fairchain.report.verdict_section import verdict_panel
 from fairchain.spec import parse_spec
 from fairchain.spec.validate import ONLY_ASSUMED, SHIFT_OF_WITHOUT_SHIFT, SHIFT_REFUSED
-from fairchain.statistics import ShiftQuestion, Tally, count_together
+from fairchain.statistics import Tally, count_together
+from fairchain.statistics.shifted import ShiftQuestion
 from tests.statistics.test_shift import extremes, network
 
 INPUTS = 12
@@ -267,3 +270,9 @@ def test_a_condition_on_other_features_leaves_the_individuals_shared(given: str,
         factor = min(verdict.tipping.all_groups_alike or 1.0, 50.0)
         for i, j in np.argwhere(~np.eye(3, dtype=bool)):
             assert extremes(even, (decided[i] - decided[j])[3:].astype(float), factor)[1] <= 0.9 + 1e-9
+
+
+def test_the_report_says_what_its_numbers_are_about() -> None:
+    verdict = verify(None, example("census"), shift=1.2)
+    assert verdict.record.shift_sentence in summary(verdict.record)
+    assert verdict.record.shift_sentence in str(verdict_panel(verdict.record))

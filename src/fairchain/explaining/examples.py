@@ -74,9 +74,14 @@ def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> tuple[list[
     if rows is None or not columns:
         return [_example(context, pair, inputs[0, row], labels[:, row]) for row in flips[:most].tolist()], counts
     near = [(*_nearest(context, inputs[0, row], columns), row) for row in flips[:MOST_DRAWN].tolist()] if most else []
+    near.sort()
+    against = [each for each in near if pair.values(labels[:, each[2:]])[0] < 0]
+    if most > 1 and against and against[0] not in near[:most]:
+        # One that contradicts the direction of the gap, if there is any.
+        near = sorted([*near[: most - 1], against[0]])
     return [
         _example(context, pair, inputs[0, row], labels[:, row], int(rows.numbers[place]), distance)
-        for distance, place, row in sorted(near)[:most]
+        for distance, place, row in near[:most]
     ], counts
 
 

@@ -66,9 +66,9 @@ def _picture(findings: Findings, chain: Chain, flow: ChainFlow) -> Markup:
     return figure(
         flow_picture(title, about, flow, headings, without_prefix([strand.name for strand in flow.strands])),
         title,
-        "Point at a ribbon for the share of its group that takes it, with interval, and at a state for the share of "
-        f"each group in it. Each group is traced separately, so the shares on the right are those counted{counted}."
-        f"{others}{moment}",
+        "Point at a ribbon for the share of its group that takes it, and for the probability of the step with its "
+        "interval; point at a state for the share of each group in it. Each group is traced separately, so the shares "
+        f"on the right are those counted{counted}.{others}{moment}",
     )
 
 

@@ -72,7 +72,9 @@ def joined(*parts: str) -> str:
 
 def summary(verdict: VerdictRecord) -> str:
     """Return a verdict and its statement, for the top of a comment on a pull request."""
-    return joined(f"{_told(verdict)}\n\n> {escape(verdict.statement)}", escape(verdict.tipping_sentence))
+    return joined(
+        f"{_told(verdict)}\n\n> {escape(verdict.statement)}", escape(verdict.tipping_sentence or verdict.shift_sentence)
+    )
 
 
 def _told(verdict: VerdictRecord) -> str:

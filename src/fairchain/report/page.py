@@ -29,6 +29,11 @@ RULES = {
     "exact": "exact: everything was counted",
     "paper": "the rule of the paper, which is not sound",
 }
+# Publications of the statistics, by rule.
+METHODS = {
+    "betting": "test martingales: J. Ville, 1939; I. Waudby-Smith and A. Ramdas, J. R. Stat. Soc. B 86, 2024",
+    "fixed sample": "exact binomial intervals: C. J. Clopper and E. S. Pearson, Biometrika 26, 1934",
+}
 FEWER = (
     "A round is one draw that is shown to every group still in question. Groups that can no longer change the verdict "
     "are left out, so evaluations are fewer than rounds times groups. Evaluations after the verdict make the intervals "
@@ -265,6 +270,7 @@ def _run(findings: Findings) -> Markup:
         ("probability of a wrong verdict", f"at most {verdict.delta:g}" if verdict.delta else "none"),
         ("engine", verdict.engine),
         ("rule", RULES.get(verdict.rule, verdict.rule)),
+        *([("method, to cite", METHODS[verdict.rule])] if verdict.rule in METHODS else []),
         ("seed", "–" if verdict.seed is None else f"{verdict.seed}, {origin}"),
         *([("rounds", f"{verdict.rounds:,}")] if verdict.engine in ("sampling", "bounds") else []),
         *([("rows", f"{verdict.rows:,}")] if verdict.rows is not None else []),

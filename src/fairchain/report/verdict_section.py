@@ -35,6 +35,7 @@ def verdict_panel(verdict: VerdictRecord, *details: Child) -> Markup:
         *details,
         el("p", error_in_words(verdict.decision, verdict.delta, sound=verdict.sound)) if named else None,
         el("p", verdict.tipping_sentence) if verdict.tipping is not None else None,
+        el("p", verdict.shift_sentence) if verdict.shift is not None else None,
         *(el("p", note) for note in verdict.notes if verdict.constant is not None or note.startswith(WARNING)),
         class_=f"verdict {verdict.verdict}",
     )

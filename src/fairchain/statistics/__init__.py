@@ -6,7 +6,6 @@ from fairchain.statistics.intervals import Interval
 from fairchain.statistics.paper import PaperRule
 from fairchain.statistics.payoff import DIFFERENCE, RATIO, SHARE, Payoff, payoff_of
 from fairchain.statistics.rules import BatchPlan, Decision, Inference, Rule
-from fairchain.statistics.shifted import ShiftQuestion, ShiftRule
 from fairchain.statistics.tally import Tally, count_together
 
 __all__ = [
@@ -22,8 +21,6 @@ __all__ = [
     "PaperRule",
     "Payoff",
     "Rule",
-    "ShiftQuestion",
-    "ShiftRule",
     "Tally",
     "count_together",
     "payoff_of",

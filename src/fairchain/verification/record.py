@@ -8,7 +8,7 @@ import msgspec
 
 from fairchain.number_format import bounded
 from fairchain.records import Record
-from fairchain.statements import CONSTANT, constant_headline, headline, tipping_statement
+from fairchain.statements import CONSTANT, constant_headline, headline, shifted_populations, tipping_statement
 
 # Groups in a printed verdict.
 MOST_GROUPS = 40
@@ -175,6 +175,14 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
             "decide it if the rates remain the same. Testing a table again after it grew spends delta again; for a "
             "stream of decisions use fairchain monitor."
         )
+
+    @property
+    def shift_sentence(self) -> str:
+        """Which populations the verdict is about, and the other numbers are not; empty without a shift."""
+        if self.shift is None:
+            return ""
+        about = shifted_populations("every population", self.shift.factor, self.shift.of)
+        return f"The verdict is about {about}; rates of groups and gaps of pairs are those of the assumed population."
 
     @property
     def word(self) -> str:

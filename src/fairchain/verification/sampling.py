@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +35,6 @@ from fairchain.statistics import (
     PaperRule,
     Payoff,
     Rule,
-    ShiftQuestion,
-    ShiftRule,
     Tally,
     payoff_of,
 )
@@ -45,6 +44,9 @@ from fairchain.verification.progress import Progress, Report
 from fairchain.verification.sampler import Batch, Sampler, labels_in
 from fairchain.verification.verdict import RunRecord
 from fairchain.verification.witnesses import find_witnesses
+
+if TYPE_CHECKING:
+    from fairchain.statistics.shifted import ShiftQuestion
 
 # Seconds between two reports of progress: computing the bounds for one costs a few milliseconds.
 REPORT_EVERY = 0.2
@@ -142,6 +144,8 @@ def rule_for(spec: Spec, comparison: Comparison) -> Rule:
         compared = comparison.compared
         return EstimateRule(groups, outcomes, limit, guarantee.delta, guarantee.epsilon, compared=compared)
     if (question := shift_question(spec, comparison)) is not None:
+        from fairchain.statistics.shifted import ShiftRule
+
         return ShiftRule(question, guarantee.delta)
     return betting_rule(comparison, limit, guarantee.delta)
 
@@ -151,6 +155,8 @@ def shift_question(spec: Spec, comparison: Comparison) -> ShiftQuestion | None:
     prop = spec.property
     if prop.shift is None:
         return None
+    from fairchain.statistics.shifted import ShiftQuestion
+
     alike = prop.shift_of == "all_groups_alike"
     return ShiftQuestion(prop.shift, alike, comparison.compared, comparison.measure, float(limit_of(spec)))
 

@@ -125,11 +125,18 @@ def _ribbon(
         f"M{x1:.1f} {y1:.1f}C{middle:.1f} {y1:.1f} {middle:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
         f"v{thick:.1f}C{middle:.1f} {y2 + thick:.1f} {middle:.1f} {y1 + thick:.1f} {x1:.1f} {y1 + thick:.1f}z"
     )
+    return el("path", el("title", _told(strand, step)), d=path, class_=f"ribbon {strand.tone}", **ends)
+
+
+def _told(strand: Strand, step: tuple[int, str, str]) -> str:
+    """Return the share of the strand that takes a step and, where it is known, the probability of the step itself."""
     column, one, other = step
-    known = strand.bounds.get(step)
-    detail = with_interval(*known) if known else f"{strand.steps[step]:.4f}"
-    source = f"{strand.name}: {one}" if column else strand.name
-    return el("path", el("title", f"{source} to {other}: {detail}"), d=path, class_=f"ribbon {strand.tone}", **ends)
+    amount, known = share(strand.steps[step]), strand.bounds.get(step)
+    if column == 0:
+        interval = f" (probability {with_interval(*known)})" if known else ""
+        return f"{amount} of {strand.name} go to {other}{interval}"
+    told = f"{amount} of {strand.name} go from {one} to {other}"
+    return told if known is None else f"{told}; of those in {one}, a share of {with_interval(*known)} does"
 
 
 def _node(places: _Places, column: int, state: str, headings: Sequence[str]) -> Markup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairchain.number_format import with_interval
+from fairchain.number_format import close_to, with_interval
 from fairchain.report.markup import Markup, el, name, scrolled
 from fairchain.report.plots.frame import without_prefix
 
@@ -28,7 +28,9 @@ class _Look:
         return min(int(far * 5 + 0.5), 10)
 
     def number(self, estimate: float) -> str:
-        return f"{estimate:.3f}" if self.ratio else f"{estimate:+.3f}"
+        """Return a number with so many digits that it does not look like the threshold, unless it is."""
+        places = close_to(abs(estimate), self.threshold, least=3)
+        return f"{estimate:.{places}f}" if self.ratio else f"{estimate:+.{places}f}"
 
     def bounds(self, estimate: float, low: float, high: float) -> Markup | None:
         """Return the bounds under the number, None where it is exact; a line may break between two bounds."""
@@ -101,7 +103,7 @@ def _cell(row: str, column: str, gap: Gap | None, look: _Look) -> Markup:
         el("span", look.number(estimate), class_="gap"),
         look.bounds(*gap),
         class_=f"shade{look.shade(estimate)} {side}",
-        title=f"{row} {between} {column}: {with_interval(*gap)}",
+        title=f"{row} {between} {column}: {with_interval(*gap, threshold=look.threshold)}",
         data_row=row,
         data_column=column,
         data_estimate=repr(estimate),
