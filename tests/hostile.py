@@ -182,17 +182,17 @@ def _fair_or_not(*nodes: NodeProto, constants: tuple[TensorProto, ...] = ()) -> 
 
 
 def _from_count(*count: NodeProto) -> list[NodeProto]:
-    """Make `fair` from the number of rows, `n`: 1 from 16 rows on."""
+    """Make `fair` from the number of rows, `n`: 1 if it is at least `least`."""
     return [
         *count,
         node("Cast", ["n"], ["real"], to=FLOAT),
-        node("Sub", ["real", "fifteen"], ["more"]),
+        node("Sub", ["real", "below"], ["more"]),
         node("Clip", ["more", "zero", "one"], ["fair"]),
     ]
 
 
-def decides_by_batch_size(how: str = "Shape") -> ModelProto:
-    """Decide by sex in batches below 16 rows, and by age from 16 rows on."""
+def decides_by_batch_size(how: str = "Shape", least: int = 16) -> ModelProto:
+    """Decide by sex in batches of fewer rows, and by age from so many rows on."""
     ones = node("ConstantOfShape", ["shape"], ["ones"], value=helper.make_tensor("v", FLOAT, [1], [1.0]))
     shape, first = node("Shape", ["x"], ["shape"]), constant("first", [0], np.int64)
     ways = {
@@ -208,9 +208,9 @@ def decides_by_batch_size(how: str = "Shape") -> ModelProto:
         "Slice": [
             shape,
             ones,
-            node("Slice", ["ones", "fifteenth", "many", "first"], ["rest"]),
+            node("Slice", ["ones", "last", "many", "first"], ["rest"]),
             node("ReduceSum", ["rest"], ["sum"], keepdims=0),
-            node("Add", ["sum", "fifteen"], ["n"]),
+            node("Add", ["sum", "below"], ["n"]),
         ],
     }
     constants = (
@@ -218,8 +218,8 @@ def decides_by_batch_size(how: str = "Shape") -> ModelProto:
         constant("two", 2, np.int64),
         constant("zero", 0.0),
         constant("one", 1.0),
-        constant("fifteen", 15.0),
-        constant("fifteenth", [15], np.int64),
+        constant("below", least - 1.0),
+        constant("last", [least - 1], np.int64),
         constant("many", [10**6], np.int64),
     )
     return _fair_or_not(*_from_count(*ways[how]), constants=constants)
@@ -228,8 +228,8 @@ def decides_by_batch_size(how: str = "Shape") -> ModelProto:
 SIZES = ("Shape", "Size", "ReduceSum", "NonZero", "Slice")
 
 
-def decides_by_position() -> ModelProto:
-    """Decide by sex in the first 16 rows of a batch, and by age behind them."""
+def decides_by_position(first: int = 16) -> ModelProto:
+    """Decide by sex in the first rows of a batch, and by age behind them."""
     nodes = [
         node("Shape", ["x"], ["shape"]),
         node("Gather", ["shape", "first"], ["count"]),
@@ -237,7 +237,7 @@ def decides_by_position() -> ModelProto:
         node("Range", ["start", "n", "step"], ["places"]),
         node("Cast", ["places"], ["real"], to=FLOAT),
         node("Unsqueeze", ["real", "second"], ["column"]),
-        node("Sub", ["column", "fifteen"], ["more"]),
+        node("Sub", ["column", "below"], ["more"]),
         node("Clip", ["more", "zero", "one"], ["fair"]),
     ]
     constants = (
@@ -247,7 +247,7 @@ def decides_by_position() -> ModelProto:
         constant("step", 1, np.int64),
         constant("zero", 0.0),
         constant("one", 1.0),
-        constant("fifteen", 15.0),
+        constant("below", first - 1.0),
     )
     return _fair_or_not(*nodes, constants=constants)
 

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from fairchain import Coupled, parse_spec, verify
 from fairchain.errors import DataError
 from fairchain.populations import build_population
-from fairchain.populations.functions import ROWS_NOT_INDEPENDENT, FunctionPopulation
+from fairchain.populations.functions import ROWS_NOT_INDEPENDENT, WHOLE_CHUNKS, FunctionPopulation
 from fairchain.populations.rejection import RejectionPopulation
 from fairchain.populations.streams import Address
 from fairchain.spec import comparison_of
@@ -217,6 +217,30 @@ def test_dependence_that_shows_in_large_calls_only_is_found_during_the_run() -> 
     drawn.rounds(0, 0, 400).inputs([0, 1])
     with pytest.raises(DataError, match=says(ROWS_NOT_INDEPENDENT)):
         drawn.rounds(0, 0, 1024).inputs([0, 1])
+
+
+def one_mixed(u: NDArray[Any], group: str | None) -> NDArray[Any]:
+    """Of a large call, a single row follows from another row of `u`."""
+    x = u[:, 0].copy()
+    x[501:502] = x[500:501]
+    return rows_of(x, group)
+
+
+def test_a_single_mixed_row_of_the_first_chunks_is_found_always() -> None:
+    for chunk in range(WHOLE_CHUNKS):
+        with pytest.raises(DataError, match=says(ROWS_NOT_INDEPENDENT)):
+            FunctionPopulation(ASKED, None, Coupled(one_mixed, uniforms=1)).rounds(0, chunk, 1024).show(0)
+
+
+def test_a_single_mixed_row_of_a_later_chunk_is_found_as_often_as_stated() -> None:
+    """In 400 chunks 400 (1 - exp(-1/8)) = 47 times on average; 20 or fewer, or 80 or more, with probability 1e-5."""
+    drawn, found = FunctionPopulation(ASKED, None, Coupled(one_mixed, uniforms=1)), 0
+    for chunk in range(WHOLE_CHUNKS, WHOLE_CHUNKS + 400):
+        try:
+            drawn.rounds(0, chunk, 1024).show(0)
+        except DataError:
+            found += 1
+    assert 20 < found < 80
 
 
 def test_a_coupled_function_that_changes_during_the_run_is_refused() -> None:

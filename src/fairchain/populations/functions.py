@@ -32,8 +32,9 @@ from fairchain.tables.frames import has_masked
 
 # Rows drawn before the run, to see that the function draws from the generator alone, or row by row.
 TRIAL, TRIAL_COUPLED = 8, 64
-# Rows of every chunk that a coupled function computes a second time, among other rows; and the stream of that choice.
-CHECKED, CHECK_SUBSTREAM = 8, 2**61
+# Chunks of which a coupled function computes every row a second time, in another order; of later ones every eighth row
+# on average, and at least so many. And the stream of these choices.
+WHOLE_CHUNKS, EACH, LEAST, CHECK_SUBSTREAM = 16, 8, 8, 2**61
 # Rows of the trial that it computes again with them: what a function gives for them may not change during a run.
 KEPT = 4
 # Rounding of sums in another order, relative to a feature's range: no dependence on other rows.
@@ -61,8 +62,10 @@ class Coupled:
     function
         `f(u, group)` gets an array (rounds, uniforms) of independent uniform numbers in [0, 1), read-only, and the name
         of a group (None for all). It returns the inputs of that group, one row for each row of `u`, in the
-        formats of `f(rng, count, group)`. A row must follow from its own row of `u` alone. `f(u)` without `group` draws
-        from the overall population, and the members of each group are selected among them.
+        formats of `f(rng, count, group)`. A row must follow from its own row of `u` alone, which is checked for every
+        row of the first 16 chunks and for an eighth of the rows of later ones: a function that violates it for one row
+        of each later chunk passes n of these with probability exp(-n/8). `f(u)` without `group` draws from the overall
+        population, and the members of each group are selected among them.
     uniforms
         Numbers in a row of `u`: as many as one input needs, from 1 to 4096.
 
@@ -187,7 +190,7 @@ class FunctionPopulation(FeaturePopulation):
             return self._call(subgroup, count, _generator(address, self.shows(subgroup)), count).astype(self.dtype)
         u = _uniforms(address, count, self._uniforms)
         values = self._call(subgroup, count, u)
-        rows = address.integers(count, CHECKED, CHECK_SUBSTREAM + self.shows(subgroup)).astype(np.intp)
+        rows = _checked_again(address, count, CHECK_SUBSTREAM + self.shows(subgroup))
         first_u, first_values = self._kept[self.shows(subgroup)]
         self._check_rows(subgroup, np.concatenate([u[rows], first_u]), np.concatenate([values[rows], first_values]))
         return values.astype(self.dtype)
@@ -312,6 +315,13 @@ def _generator(address: Address, substream: int) -> np.random.Generator:
     words = [address.seed >> shift & 0xFFFFFFFF for shift in range(0, 128, 32)]
     words += [number >> shift & 0xFFFFFFFF for number in (address.chunk, address.copy, substream) for shift in (0, 32)]
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
+
+
+def _checked_again(address: Address, count: int, substream: int) -> NDArray[np.intp]:
+    """Return the rows of a chunk to compute a second time: all of the first chunks in another order, then some."""
+    if address.chunk < WHOLE_CHUNKS:
+        return np.argsort(address.halfwords(count, substream), kind="stable")
+    return address.integers(count, max(LEAST, count // EACH), substream).astype(np.intp)
 
 
 def _uniforms(address: Address, count: int, uniforms: int) -> NDArray[np.float64]:
