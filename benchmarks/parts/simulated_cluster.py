@@ -169,7 +169,7 @@ def _batch(
         if not left:
             idle.append(worker)
             continue
-        size = int(min(left, max(1, group_size(left, WORKERS, CHUNK_SECONDS))))
+        size = int(min(left, max(1, group_size(left, chunks, WORKERS, CHUNK_SECONDS))))
         left, pending = left - size, pending + size
         took = size * CHUNK_SECONDS / speeds[worker]
         fails = bool(failures) and random.exponential(3600 / failures) < took
@@ -230,7 +230,7 @@ def _saturated(per_reply: float, per_tally: float) -> float:
     """Return at how many cores the coordinator is busy all the time, with groups as the program makes them."""
     cores = 1.0
     for _ in range(200):
-        chunks = group_size(1e18, int(cores), CHUNK_SECONDS)
+        chunks = group_size(1e18, 1e18, int(cores), CHUNK_SECONDS)
         possible = chunks * CHUNK_SECONDS / (per_reply + per_tally * chunks)
         if possible <= cores:
             return possible

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from pathlib import Path
@@ -14,12 +12,13 @@ import pytest
 
 from fairchain import ExecutorError
 from fairchain.executors import Workers, open_workers, workers
-from fairchain.executors.connecting import NO_SCHEDULER
+from fairchain.executors.connecting import NO_SCHEDULER, connected
 from fairchain.executors.workers import LOST_WORK
-from tests.executors.stages import STAGES, Always, Once
+from tests.executors.stages import STAGES, Always, Killing, Once, audited
 from tests.messages import says
 
 ROOT = str(Path(__file__).parents[2])
+EVERY_STAGE = STAGES | {"audited": audited}
 SQUARES = [unit * unit for unit in range(300)]
 DASK, RAY = pytest.mark.dask, pytest.mark.ray
 CLUSTERS = [pytest.param("dask", marks=DASK), pytest.param("ray", marks=RAY)]
@@ -64,9 +63,9 @@ def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("executor", CLUSTERS, indirect=True)
 class TestCluster:
-    def test_every_stage_has_the_same_result_as_on_threads(self, executor: Executor | str) -> None:
-        for name, stage in STAGES.items():
-            assert stage(executor) == stage(None), name
+    @pytest.mark.parametrize("stage", EVERY_STAGE)
+    def test_every_stage_has_the_same_result_as_on_threads(self, executor: Executor | str, stage: str) -> None:
+        assert EVERY_STAGE[stage](executor) == EVERY_STAGE[stage](None)
 
     def test_a_killed_worker_and_one_short_of_memory_change_nothing(
         self, executor: Executor | str, tmp_path: Path
@@ -85,27 +84,14 @@ class TestCluster:
         with open_workers(None, executor) as crew:
             assert list(crew.map(Once(tmp_path, "stop", 290), range(300))) == SQUARES
 
-    def test_workers_that_are_killed_in_the_middle_of_a_run_change_no_certificate(
-        self, executor: Executor | str, tmp_path: Path
+    @pytest.mark.parametrize("stage", EVERY_STAGE)
+    def test_workers_that_are_killed_in_the_middle_of_a_run_change_nothing(
+        self, executor: Executor | str, stage: str, tmp_path: Path
     ) -> None:
-        """The processes of the cluster are killed from outside, as a node that fails would end them."""
-        done = threading.Event()
-
-        def kill() -> None:
-            with open_workers(None, executor) as crew:
-                time.sleep(0.5)
-                for _ in range(2):
-                    if not done.wait(1.0):
-                        list(crew.map(Once(tmp_path, "kill", time.monotonic_ns() % 7), range(8)))
-
-        killer = threading.Thread(target=kill)
-        killer.start()
-        try:
-            found = STAGES["learned"](executor), STAGES["sampled"](executor)
-        finally:
-            done.set()
-            killer.join()
-        assert found == (STAGES["learned"](None), STAGES["sampled"](None))
+        with connected(executor, None) as (pool, count):
+            found = EVERY_STAGE[stage](Killing(pool, count, tmp_path))
+        assert (tmp_path / "killed-2").exists()
+        assert found == EVERY_STAGE[stage](None)
 
     def test_work_that_kills_every_worker_ends_with_one_message(self, executor: Executor | str, tmp_path: Path) -> None:
         with (

@@ -16,10 +16,10 @@ from fairchain.executors.workers import GROUP_SECONDS, LEAST_SECONDS, SCHEDULER_
 
 def groups(seconds: float, count: int) -> list[float]:
     """Return the seconds of the groups into which some work is divided, if units are tiny."""
-    found = []
-    while seconds > 1e-9:
-        found.append(min(seconds, group_size(seconds, count, 1.0)))
-        seconds -= found[-1]
+    found, left = [], seconds
+    while left > 1e-9:
+        found.append(min(left, group_size(left, seconds, count, 1.0)))
+        left -= found[-1]
     return found
 
 
@@ -37,6 +37,10 @@ def test_a_scheduler_can_follow_and_no_worker_is_left_alone_at_the_end(count: in
 def test_two_workers_share_a_short_batch_equally() -> None:
     assert groups(0.15, 2) == pytest.approx([0.075, 0.075])
     assert min(groups(3.0, 2)) >= LEAST_SECONDS / 2
+
+
+def test_units_that_seem_quick_are_shared_all_the_same() -> None:
+    assert group_size(1000, 1000, 2, 1e-9) == 500
 
 
 class InAnyOrder(Executor):

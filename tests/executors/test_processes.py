@@ -92,9 +92,9 @@ def test_an_error_of_the_work_is_raised_and_not_tried_again(processes: Processes
         list(Workers(processes, 2).map(Once(tmp_path, "error", 5), range(20)))
 
 
-def test_a_run_that_is_halted_yields_the_first_units(processes: Processes) -> None:
-    left = iter([False] * 10)
-    found = list(Workers(processes, 2).map(square, range(10_000), halted=lambda _: next(left, True)))
+def test_a_run_that_is_halted_yields_the_first_units(processes: Processes, tmp_path: Path) -> None:
+    left, work = iter([False] * 6), Once(tmp_path, "none", -1)
+    found = list(Workers(processes, 2).map(work, range(10_000), halted=lambda _: next(left, True)))
     assert 0 < len(found) < 10_000
     assert found == [unit * unit for unit in range(len(found))]
 

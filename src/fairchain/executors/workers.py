@@ -33,6 +33,8 @@ Halted = Callable[[float], bool]
 GROUP_SECONDS, LEAST_SECONDS = 0.25, 0.1
 # Processor time that a scheduler may need for a group: with many workers groups are longer, or it could not follow.
 SCHEDULER_SECONDS = 0.004
+# So many workers, if there are as many, get a part of any work.
+FEW_WORKERS = 8
 # Work that takes less in all is done here, whatever the executor: sending it would take as long.
 SMALL_SECONDS = 0.1
 # Work of Python itself that takes longer is tried in processes, which stay if they are so many times as fast; of work
@@ -292,23 +294,24 @@ class Workers:
         self._processes[reply.process] = reply.facts
 
 
-def group_size(left: float, count: int, each: float) -> float:
+def group_size(left: float, total: float, count: int, each: float) -> float:
     """Return the size of the next group: less towards the end, so that all workers end together.
 
     Parameters
     ----------
-    left
-        The size of all units that were not sent yet.
+    left, total
+        The size of all units that were not sent yet, and of all.
     count, each
         The workers, and the seconds of a unit of size 1.
     """
     seconds = left * each
     # Little work is faster with few workers: n groups take its n-th part, and n times what the scheduler needs.
-    least = max(LEAST_SECONDS, min(count * SCHEDULER_SECONDS, math.sqrt(seconds * SCHEDULER_SECONDS)))
-    longest = max(GROUP_SECONDS, count * SCHEDULER_SECONDS)
+    few = min(count * SCHEDULER_SECONDS, math.sqrt(seconds * SCHEDULER_SECONDS))
+    longest, least = max(GROUP_SECONDS, count * SCHEDULER_SECONDS), max(LEAST_SECONDS, few)
     if (share := seconds / (2 * count)) > least:
         return min(longest, share) / each
-    return left / math.ceil(seconds / least)
+    # No more than a share of all, however little it seems: the first units may have been quick ones.
+    return min(left / math.ceil(seconds / least), total / min(count, FEW_WORKERS))
 
 
 class _Sending:
@@ -316,7 +319,7 @@ class _Sending:
 
     def __init__(self, workers: Workers, job: Job, units: Sequence[Any], sizes: NDArray[np.float64]) -> None:
         self._workers, self._job, self._units, self._sizes = workers, job, units, sizes
-        self._left = float(sizes.sum())
+        self._left = self._total = float(sizes.sum())
         self._with_job = 0
         self.place = 0
         self.waiting: dict[Future[Any], _Group] = {}
@@ -340,7 +343,7 @@ class _Sending:
         """Send the next units: as many as take long enough."""
         count, each = self._workers.count, self._workers.each
         most = (
-            group_size(self._left, count, each)
+            group_size(self._left, self._total, count, each)
             if each
             else min(self._left / (8 * count), self._left / len(self._units))
         )
