@@ -2,8 +2,9 @@
 
     python -m benchmarks.compare_texts [MODEL]
 
-MODEL is another transformer in place of the embedded one: a folder, or an ONNX file with its tokenizer. Prints the rates by religion of both, counted, for comments of the
-held-out split and for templates: the same neutral sentences about each group.
+MODEL is another transformer in place of the embedded one: a folder, or an ONNX file with its tokenizer. Prints the
+rates by religion of both, counted, for comments of the held-out split and for templates: the same neutral sentences
+about each group.
 """
 
 from __future__ import annotations
