@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.train_text import Answers
+from benchmarks.train_text_card import Score
 from benchmarks.train_vocabulary import vocabulary_of
 from fairchain import to_onnx
 from fairchain.datasets import get_all
@@ -37,6 +38,12 @@ WORDS, PIECES, TOKENS = 2000, (200, 400), 64
 WIDTH, LAYERS, HEADS = 32, 2, 4
 BATCH, RATE, EPOCHS = 64, 2e-3, 3
 LABELS = ("fine", "toxic")
+# Tensors with more numbers than these are shipped in half precision.
+HALVED = 10_000
+DOC = (
+    "Is a comment toxic? A transformer of two layers with its own tokenizer, trained on Wikipedia talk page comments "
+    "(text CC BY-SA 3.0, annotations CC0 1.0). It exists to be examined."
+)
 # The tokens of each comment, by its row.
 Ids = dict[int, list[int]]
 
@@ -62,7 +69,7 @@ def main() -> None:
         f"{score.caught:.4f}, of {score.rows:,}"
     )
     if options.ship:
-        ship(options.folder, example("transformer"))
+        ship(options.folder, example("transformer"), score)
 
 
 def read() -> tuple[list[str], NDArray[np.int64], NDArray[np.str_]]:
@@ -160,21 +167,29 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
     print(f"{folder}: {config['model_type']}, {sum(file.stat().st_size for file in folder.iterdir()):,} bytes")
 
 
-def ship(folder: Path, spec: Path) -> None:
+def ship(folder: Path, spec: Path, score: Score) -> None:
     """Write the model of a folder as the network of an embedded spec, with its embeddings in half precision."""
     question = load_spec(spec)
     network = onnx.load_from_string(to_onnx(folder, question))
-    graph = network.graph
+    network.doc_string = DOC
+    facts = {
+        "seed": str(SEED),
+        "tokens": str(TOKENS),
+        "held-out accuracy": f"{score.accuracy:.4f}",
+        "held-out area under the curve": f"{score.auc:.4f}",
+        "held-out comments": str(score.rows),
+    }
+    for key, value in facts.items():
+        network.metadata_props.add(key=key, value=value)
+    graph, single = network.graph, onnx.TensorProto.FLOAT
     # A tensor of single precision, of which only the type is read.
-    single = next(
-        each.name for each in graph.initializer if each.data_type == onnx.TensorProto.FLOAT and each.dims == [WIDTH]
-    )
+    like = next(each.name for each in graph.initializer if each.data_type == single and each.dims == [WIDTH])
     for tensor in graph.initializer:
         values = onnx.numpy_helper.to_array(tensor)
-        if values.dtype == np.float32 and values.size > 10_000:
+        if values.dtype == np.float32 and values.size > HALVED:
             name = tensor.name
             tensor.CopyFrom(onnx.numpy_helper.from_array(values.astype(np.float16), f"{name}.half"))
-            graph.node.insert(0, onnx.helper.make_node("CastLike", [tensor.name, single], [name]))
+            graph.node.insert(0, onnx.helper.make_node("CastLike", [tensor.name, like], [name]))
     target = Path(str(question.model.path))
     target.write_bytes(network.SerializeToString(deterministic=True))
     print(f"{target.name}: {target.stat().st_size:,} bytes, {hashlib.sha256(target.read_bytes()).hexdigest()}")
