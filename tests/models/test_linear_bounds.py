@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -192,3 +193,33 @@ def test_weights_that_are_not_finite_are_refused(wrong: float) -> None:
     model = loaded(graph(nodes, [value("x")], [value("y")], weights), integer("a", 1, 2), *reals(2)[1:])
     with pytest.raises(ModelError, match=says(WEIGHTS_NOT_FINITE)):
         relu_network(model)
+
+
+def exact_sums(network: ReluNetwork, place: list[float]) -> list[Fraction]:
+    """The last sums of a network without any rounding."""
+    flow = [Fraction(number) for number in place]
+    for number, layer in enumerate(network.layers):
+        rows = zip(layer.weights.tolist(), layer.bias.tolist(), strict=True)
+        sums = [sum((Fraction(w) * x for w, x in zip(row, flow, strict=True)), Fraction(bias)) for row, bias in rows]
+        flow = sums if number == len(network.layers) - 1 else [max(each, Fraction(0)) for each in sums]
+    return flow
+
+
+def test_the_rounding_of_the_bounds_themselves_is_outward(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the runtime's rounding only this module's own is left: the exact sums, as fractions, are inside."""
+    inside: dict[bool, list[bool]] = {True: [], False: []}
+    for sound in (True, False):
+        if not sound:
+            monkeypatch.setattr(linear_bounds, "OWN", 0.0)
+        for seed in range(6):
+            rng = np.random.default_rng(seed)
+            network = relu_network(loaded(relu_net(rng, [4, 9, 7, 2], kind=DOUBLE), *reals(4)))
+            places = rng.uniform(-2, 2, (8, 4))
+            found = LinearBounds(network, np.eye(2), rounding=False)(boxes(places, places))
+            assert (found.high - found.low).max() < 1e-10
+            for place, low, high in zip(places.tolist(), found.low.tolist(), found.high.tolist(), strict=True):
+                sums = exact_sums(network, place)
+                inside[sound] += [a <= exact <= b for a, exact, b in zip(low, sums, high, strict=True)]
+    assert all(inside[True])
+    # Bounds that leave their own rounding out miss many of them.
+    assert np.mean(inside[False]) < 0.8

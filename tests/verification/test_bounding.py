@@ -275,6 +275,23 @@ def test_open_boxes_are_drawn_by_their_probability() -> None:
     assert counts.tolist() == [2500, 0, 7500, 0]
 
 
+def test_rounds_fall_into_open_boxes_as_often_as_their_probability_says() -> None:
+    shares = {"x0": [[-1, 0, 0.8], [0, 1, 0.2]], "x1": [[-1, 0, 0.2], [0, 1, 0.8]]}
+    features = [*(real(f"x{place}", -1, 1) for place in range(5)), category("sex", "F", "M")]
+    case = drawn_case(6, features, [6, 12, 12, 2], population={"kind": "marginals", "frequencies": shares})
+    started = BoundingRun(case)
+    for _ in range(3):
+        started.partition.refine(8)
+    started._sampled = boxes = started.partition.open
+    heavy = boxes.take(np.argsort(-boxes.mass, kind="stable")[: len(boxes) // 3])
+    _, places = started._labels_of(4000, [0, 1])
+    within = ((places[:, None] >= heavy.low) & (places[:, None] <= heavy.high)).all(axis=2).any(axis=1).mean()
+    share = heavy.mass.sum() / boxes.mass.sum()
+    # Boxes that were drawn alike would have a third. Five standard deviations.
+    assert 0.45 < share < 0.95
+    assert abs(within - share) < 5 * np.sqrt(share * (1 - share) / 4000)
+
+
 def test_the_number_of_threads_does_not_change_the_answer() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
