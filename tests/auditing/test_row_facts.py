@@ -99,8 +99,10 @@ def test_scores_that_are_no_numbers_get_one_message(tmp_path: Path) -> None:
 
 
 def test_features_are_described_with_their_ranges() -> None:
-    spec = parse_spec(question(integer("x"), category("land", "a", "b")))
+    coded = {**integer("age"), "groups": {"10-19": 1, "20-29": 2, "others": [3, 9]}}
+    spec = parse_spec(question(integer("x"), category("land", "a", "b"), coded))
     assert [described_feature(each) for each in spec.described] == [
         ("x", "integer", "0 to 9"),
         ("land", "category", "a, b"),
+        ("age", "integer", "0 to 9; 1 is 10-19; 2 is 20-29"),
     ]

@@ -34,6 +34,12 @@ def test_the_decision_and_its_cost_are_those_of_a_run_that_stops_at_once(refined
     assert refined.evaluations > 10 * plain.evaluations
 
 
+def test_a_keyword_of_verify_asks_for_it() -> None:
+    stopped = verify(None, example("census"))
+    narrow = verify(None, example("census"), refine=0.02)
+    assert stopped.evaluations == narrow.decision_evaluations < narrow.evaluations
+
+
 def test_every_displayed_interval_is_narrow(refined: Verdict) -> None:
     for interval in (refined.gap, *(group.probability for group in refined.groups)):
         assert interval.high - interval.estimate <= 0.02

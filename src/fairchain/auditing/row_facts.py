@@ -28,13 +28,15 @@ NO_GROUP, NO_VALUE = "in no compared category", "a value is missing"
 
 
 def described_feature(feature: Feature | TextFeature) -> tuple[str, str, str]:
-    """Return the name, the kind and the range of a feature, for the report."""
+    """Return the name, the kind and the range of a feature, for the report, with the meaning of codes."""
     if isinstance(feature, CategoryFeature):
         return feature.name, "category", ", ".join(str(value) for value in feature.values)
     if isinstance(feature, IntegerFeature | RealFeature):
         step = "" if feature.step is None else f"; the model gets steps of {feature.step:g}"
         kind = "integer" if isinstance(feature, IntegerFeature) else "real"
-        return feature.name, kind, f"{feature.low:g} to {feature.high:g}{step}"
+        codes = {name: code for name, code in feature.groups.items() if isinstance(code, int | float)}
+        meant = "".join(f"; {code:g} is {name}" for name, code in codes.items() if name != f"{code:g}")
+        return feature.name, kind, f"{feature.low:g} to {feature.high:g}{step}{meant}"
     return feature.name, "text", ""
 
 

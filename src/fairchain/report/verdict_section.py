@@ -305,6 +305,9 @@ def _from_where(findings: Findings) -> str:
 
 def _band(findings: Findings, lines: list[Line]) -> Band | None:
     """Return the range allowed around the middle of the groups or the overall rate; None if not all are compared."""
+    if findings.verdict.shift is not None:
+        # The threshold is for the worst of many populations, and these are rates of one.
+        return None
     threshold, ratio = findings.verdict.threshold, findings.verdict.kind == "ratio"
     overall = [line.estimate for line in lines if line.name == OVERALL]
     if overall and len(lines) > 2:

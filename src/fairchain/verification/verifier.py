@@ -46,7 +46,7 @@ OVERRIDES = {
             *("shift", "shift_of"),
         )
     },
-    **{name: f"guarantee__{name}" for name in ("delta", "epsilon", "rule")},
+    **{name: f"guarantee__{name}" for name in ("delta", "epsilon", "rule", "refine")},
     "rounds": "guarantee__budget__rounds",
     "seconds": "guarantee__budget__seconds",
     "max_evaluations": "guarantee__budget__evaluations",
@@ -121,8 +121,8 @@ def verify(
         ending the caller (see `isolated`). For models that are files.
     overrides
         Values in place of keys of the spec: `protected`, `kind`, `outcome`, `given`, `criterion`, `compare`,
-        `min_size`, `threshold`, `shift` and `shift_of` of the property; `delta`, `epsilon`, `rule`, `rounds`,
-        `seconds` and `max_evaluations` of the guarantee; `decision`, `decision_threshold`, `labels` and
+        `min_size`, `threshold`, `shift` and `shift_of` of the property; `delta`, `epsilon`, `rule`, `refine`,
+        `rounds`, `seconds` and `max_evaluations` of the guarantee; `decision`, `decision_threshold`, `labels` and
         `deterministic` of the model; `label`, `prediction` and `rows` of a table; `show_texts` of texts, to quote them
         in full.
 

@@ -119,7 +119,7 @@ def _band(scale: AxisScale, band: Band, bottom: float) -> Markup:
     left, right = scale(band.low), scale(band.high)
     size = {"x": left, "y": TOP, "width": max(right - left, 1.0), "height": bottom - TOP}
     edges = (el("line", x1=x, x2=x, y1=TOP, y2=bottom, class_="edge") for x in (left, right))
-    return join(el("rect", el("title", band.meaning), **size, class_="band"), *edges)
+    return join(el("rect", el("title", f"If all estimates are inside, {band.meaning}."), **size, class_="band"), *edges)
 
 
 def _wide(line: Line, short: str, scale: AxisScale, y: float, names: float) -> Markup:
