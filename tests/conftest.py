@@ -12,6 +12,9 @@ from hypothesis import settings
 
 # Keras asks for TensorFlow unless it is told otherwise.
 os.environ.setdefault("KERAS_BACKEND", "torch")
+# There is a process of tests for each core: further threads of numeric packages would wait for each other, at work.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):
+    os.environ.setdefault(_name, "1")
 # Machines are shared and slow at times: how long an example takes says nothing about whether it holds.
 settings.register_profile("untimed", deadline=None, max_examples=40)
 settings.load_profile("untimed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,15 @@ from fairchain.examples import example
 from fairchain.prepare import prepare
 from fairchain.spec import CategoryFeature, Spec, load_spec, revise, validate
 from fairchain.verification import verify_case
+from tests.auditing.builders import few_inputs
 
 ROWS = 400
+
+
+@pytest.fixture(name="few")
+def _few() -> Iterator[None]:
+    with few_inputs():
+        yield
 
 
 def _table(spec: Spec) -> dict[str, list[object]]:
@@ -78,6 +86,7 @@ def test_rows_in_memory_have_no_path_in_the_case_and_a_name_in_statement_and_cer
         assert own.holds, own.claims
 
 
+@pytest.mark.usefixtures("few")
 def test_a_repair_ranks_units_on_rows_in_memory() -> None:
     spec = revise(load_spec(example("credit")), population={"kind": "marginals", "path": "rows.csv"})
     found = repair(None, spec, data=_table(spec), change="scales", max_units=1, iterations=0)
@@ -85,6 +94,7 @@ def test_a_repair_ranks_units_on_rows_in_memory() -> None:
     assert len({each.name for each in found.adjustments}) == 2
 
 
+@pytest.mark.usefixtures("few")
 def test_a_repair_takes_the_verdict_and_the_explanation_that_are_known() -> None:
     spec = load_spec(example("credit"))
     before, explanation = verify(None, spec), explain(None, spec, rounds=1000)

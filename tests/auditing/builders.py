@@ -36,7 +36,7 @@ def few_inputs() -> Iterator[None]:
     with (
         patch.object(auditor, "explain_case", partial(auditor.explain_case, rounds=500)),
         patch.object(auditor, "repair_case", partial(auditor.repair_case, settings=change_plan.Settings(iterations=1))),
-        patch.multiple(change_plan, SEARCHED=512, REFINED=512, ASKED=512, ASKED_REFINED=512),
+        patch.multiple(change_plan, SEARCHED=512, REFINED=512, IN_PYTHON=512, IN_PYTHON_REFINED=512),
         patch.object(effort, "ROUNDS", 500),
     ):
         yield

@@ -360,16 +360,14 @@ def test_an_estimator_is_recognised_without_an_import(monkeypatch: pytest.Monkey
     assert not is_estimator(LogisticRegression())
 
 
-# Prints a certificate of the pipeline in the file sys.argv[1], without its times.
+# Prints a certificate of the pipeline and the question in the file sys.argv[1], without its times.
 CERTIFIED = """
 import pickle, sys
 from fairchain import make_certificate, verify
 from fairchain.certificates import dump
-from tests.models.test_sklearn import TABLE
-from tests.questions import spec
 with open(sys.argv[1], "rb") as file:
-    fitted = pickle.load(file)
-print(dump(make_certificate(verify(fitted, spec(*TABLE), workers=1, certify=True), timed=False)))
+    fitted, spec = pickle.load(file)
+print(dump(make_certificate(verify(fitted, spec, workers=1, certify=True), timed=False)))
 """
 
 
@@ -383,7 +381,7 @@ def test_a_pickled_pipeline_has_the_same_certificate_in_every_process(tmp_path: 
     fitted = fit(
         make_pipeline(columns, SVC()), table(question, rows)[:200], np.array(["no", "yes"])[richer(rows)][:200]
     )
-    (tmp_path / "pipeline.pickle").write_bytes(pickle.dumps(fitted))
+    (tmp_path / "pipeline.pickle").write_bytes(pickle.dumps((fitted, question)))
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", CERTIFIED, tmp_path / "pipeline.pickle"],

@@ -63,7 +63,7 @@ SEARCHED, REFINED = 32_768, 131_072
 # The same for texts, which a network reads word by word.
 TEXTS, TEXTS_REFINED = 4_096, 16_384
 # The same for a model that is evaluated in Python, whose scores are computed once.
-ASKED, ASKED_REFINED = 8_192, 32_768
+IN_PYTHON, IN_PYTHON_REFINED = 8_192, 32_768
 # Labelled rows that each candidate is evaluated on, at most.
 MOST_SEARCHED = 8192
 # Rows from which the mean signal of a unit is taken.
@@ -255,7 +255,7 @@ def _threshold_plan(case: Case, change: str, source: Any) -> Plan:
     if groups:
         check_groups(spec)
     network = isinstance(model, OnnxModel)
-    sizes = (TEXTS, TEXTS_REFINED) if spec.text is not None else (ASKED, ASKED_REFINED)
+    sizes = (TEXTS, TEXTS_REFINED) if spec.text is not None else (IN_PYTHON, IN_PYTHON_REFINED)
     searched, refined = (SEARCHED, REFINED) if network and spec.text is None else sizes
     inputs = inputs_of(case, seed_for(case.seed.value, SEARCH), searched)
     limits = model.limits if isinstance(model, OnnxModel) else None

@@ -191,12 +191,12 @@ class FunctionModel:
             raise ExecutorError(RANDOM_IN_ONE_PROCESS.format(name=self.name))
         left_out = dict.fromkeys(("_lock", "_memo", "_workers", "later", "kept"))
         digest = "" if self._tried is None else digest_of_labels(self, self._tried)
-        return {**self.__dict__, **left_out, "agreed": digest, "kept": self._memo is not None}
+        return {**self.__dict__, **left_out, "agreed": digest, "remembers": self._memo is not None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        digest, kept = state.pop("agreed"), state.pop("kept")
+        digest, remembers = state.pop("agreed"), state.pop("remembers")
         self.__dict__.update(state)
-        self._memo = AnswerMemo() if kept else None
+        self._memo = AnswerMemo() if remembers else None
         self._lock = nullcontext() if self.thread_safe else threading.Lock()
         if self._tried is not None:
             check_digest(self, self._tried, digest)
