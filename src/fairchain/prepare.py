@@ -19,9 +19,6 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.messages import shown
 from fairchain.models import Limits, Model, OnnxModel, load_model
-from fairchain.models.adapters.answer_memo import REPEATED
-from fairchain.models.adapters.from_function import FunctionModel
-from fairchain.models.adapters.kept_answers import ahead_within
 from fairchain.populations import Population, build_population
 from fairchain.populations.build import large_enough, with_nodes
 from fairchain.spec import (
@@ -260,6 +257,9 @@ def within_budget(spec: Spec, model: Any) -> tuple[Spec, tuple[str, ...]]:
     budget, used = spec.guarantee.budget.evaluations, getattr(model, "evaluated", 0)
     if budget is None or not used:
         return spec, ()
+    from fairchain.models.adapters.answer_memo import REPEATED
+    from fairchain.models.adapters.kept_answers import ahead_within
+
     model.spare()
     trials = used + (REPEATED if spec.model.deterministic else 0)
     if model.costly and trials >= budget:
@@ -389,6 +389,8 @@ def with_network(case: Case) -> Case:
     A folder with a transformer is verified as it is, and its units are found in its copy. If it cannot be copied, the
     note of the model says why.
     """
+    from fairchain.models.adapters.from_function import FunctionModel
+
     model = case.model
     if not isinstance(model, FunctionModel) or not model.sha256:
         return case

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, Look
+from fairchain.errors import StoppedError
 from fairchain.executors import Workers
 from fairchain.executors.workers import Halted
 from fairchain.models import OnnxModel
-from fairchain.models.journal import StoppedError
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Spec
 from fairchain.spec.properties import in_own_unit, limit_of
