@@ -210,7 +210,8 @@ def trials_within(rates: ArrayLike, trials: ArrayLike, alpha: float, within: flo
     are enough if n KL(rate, rate +- within) = log(1 / alpha) + log(n / (2 pi v)) / 2. A forecast only: nothing that is
     guaranteed rests on it.
     """
-    rates, needed = np.asarray(rates, float), np.maximum(np.asarray(trials, float), 1)
+    rates = np.asarray(rates, float)
+    needed: Floats = np.maximum(np.asarray(trials, float), 1)
     spread = 2 * math.pi * rates * (1 - rates)
     information = np.minimum(_divergence(rates, rates + within), _divergence(rates, rates - within))
     for _ in range(4):
