@@ -6,8 +6,8 @@ Both revisions answer the embedded examples with the same seed, in turns: as who
 calls of `fairchain.verify` in one process (warm; each call reads and checks the network again). Commands are run
 plainly, where a revision may go on for narrower intervals, and to the verdict, where such a revision is told not to
 (`--stop-at-verdict`). A ratio above one means that this tree is slower: medians and minima, of wall time and of
-processor time, which other programs disturb less. Exit code 1 if a ratio of medians is above the limit, of wall time, or
-of processor time with `--by processor`.
+processor time, which other programs disturb less. Exit code 1 if a ratio of medians is above the limit: of wall time,
+or of processor time with `--by processor`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Comparison:
     def __str__(self) -> str:
         ours, theirs = (median(run.wall for run in runs) * 1e3 for runs in (self.ours, self.theirs))
         ratios = (self.ratio(), self._ratio(min, 0), self._ratio(median, 1), self._ratio(min, 1))
-        return f"{self.name:18}{ours:8.1f} ms {theirs:8.1f} ms" + "".join(f"{ratio:10.2f}" for ratio in ratios)
+        return f"{self.name:22}{ours:8.1f} ms {theirs:8.1f} ms" + "".join(f"{ratio:10.2f}" for ratio in ratios)
 
 
 def unpack_sources(revision: str, folder: Path) -> Path:
@@ -161,13 +161,13 @@ def compare(theirs: Path, repetitions: int, calls: int) -> Iterator[Comparison]:
     ours = ROOT / "src"
     for name, stop in (("plain", False), ("to the verdict", True)):
         for example in EXAMPLES:
-            sides = [partial(cold, sources, example, stop=stop) for sources in (ours, theirs)]
-            yield in_turns(f"{example} {name}", *sides, repetitions)
-    with server(ours) as here, server(theirs) as there:
+            here, there = (partial(cold, sources, example, stop=stop) for sources in (ours, theirs))
+            yield in_turns(f"{example} {name}", here, there, repetitions)
+    with server(ours) as ask, server(theirs) as ask_other:
         for example in EXAMPLES:
-            if here(example)[1:] != there(example)[1:]:
+            if ask(example)[1:] != ask_other(example)[1:]:
                 print(f"{example}: the revisions differ in verdict or evaluations")
-            yield in_turns(f"{example} warm", partial(_warm, here, example), partial(_warm, there, example), calls)
+            yield in_turns(f"{example} warm", partial(_warm, ask, example), partial(_warm, ask_other, example), calls)
 
 
 def _warm(answer: Callable[[str], tuple[Seconds, str, int]], example: str) -> Seconds:
@@ -186,7 +186,7 @@ def main() -> None:
     above = False
     with tempfile.TemporaryDirectory() as folder:
         theirs = unpack_sources(given.revision, Path(folder))
-        print(f"{'':18}{'this tree':>11} {given.revision[:10]:>11}{'wall':>10}{'min':>10}{'CPU':>10}{'min':>10}")
+        print(f"{'':22}{'this tree':>11} {given.revision[:10]:>11}{'wall':>10}{'min':>10}{'CPU':>10}{'min':>10}")
         for comparison in compare(theirs, given.repetitions, given.calls):
             print(comparison, flush=True)
             above |= comparison.ratio(given.by) > given.limit
