@@ -505,9 +505,10 @@ class Budget(_Strict, frozen=True, kw_only=True):
     """The largest number of rounds, of evaluations and of seconds."""
 
     rounds: Annotated[float, doc("Rounds, at most; in each, one individual is shown as every group.", ge=1)] = 1e8
-    seconds: Annotated[float, doc("Seconds of wall time, at most; rows of a table are counted to the end.", gt=0)] = (
-        60.0
-    )
+    seconds: Annotated[
+        float,
+        doc("Seconds of wall time from loading the model on, at most; rows of a table are counted to the end.", gt=0),
+    ] = 60.0
     evaluations: Annotated[
         Annotated[float, Meta(ge=1)] | None,
         doc("Decisions of the model, at most; then rows of a table in random order, those left unseen bounded."),

@@ -146,7 +146,7 @@ def verify(
     >>> verify(None, example("census"), threshold=0.005).decision.name
     'UNFAIR'
     """
-    changes = spec_changes(overrides)
+    began, changes = time.perf_counter(), spec_changes(overrides)
     if isolate:
         given = {"data": data, "population": population, "seed": seed, "workers": workers, "limits": limits}
         given |= {"allow_constant": allow_constant, "executor": executor, "checkpoint": checkpoint, **overrides}
@@ -156,7 +156,7 @@ def verify(
     if certify:
         refuse_uncertifiable(question)
     sources = {"weights": weights, "data": data, "population": population, "limits": limits}
-    case = gather(model, question, **sources, network=certify)
+    case = gather(model, question, **sources, network=certify, began=began)
     if certify and case.rows is not None and case.rows.repeats is not None:
         raise CertificateError(NO_GROUPED_CERTIFICATE)
     if certify and not case.certifiable:
