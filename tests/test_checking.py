@@ -13,10 +13,9 @@ import fairchain
 from fairchain.checking import RANGES_CUT_FROM_ROWS
 from fairchain.drafting.trials import CUT_OFF_NEEDED, DIRECTION_NEEDED
 from fairchain.errors import DataError, ModelError, SpecError
-from fairchain.models import as_frames
 from fairchain.models.adapters.answer_memo import ANSWERS_CHANGE
 from fairchain.models.adapters.from_function import GIVE_FRAMES
-from fairchain.models.frames import CELLS_ALIKE, TOO_LARGE_TO_DIFFER
+from fairchain.models.frames import CELLS_ALIKE, TOO_LARGE_TO_DIFFER, as_frames
 from fairchain.prepare import MISSING_VALUES_NOT_TAKEN
 from fairchain.tables.cell_values import TYPES_MERGED
 from tests.messages import says

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     )
     from fairchain.examples import example
     from fairchain.explaining import Explanation, explain
-    from fairchain.models import Limits, OnnxModel, as_frames, load_model, to_onnx
+    from fairchain.models import Limits, OnnxModel, load_model, to_onnx
+    from fairchain.models.frames import as_frames
     from fairchain.monitoring import Monitor
     from fairchain.pctl import check_chain
     from fairchain.planning import VerificationPlan, plan
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
     from fairchain.subgroup_search import SubgroupSearch, find_subgroups
     from fairchain.system.isolation import isolated
     from fairchain.testing import assert_fair
-    from fairchain.verification import FamilyVerdict, Progress, verify, verify_family
+    from fairchain.verification import Progress, verify
+    from fairchain.verification.family import FamilyVerdict, verify_family
     from fairchain.verification.verdict import Verdict
 
 _HOMES = {
@@ -77,7 +79,8 @@ _HOMES = {
     "fairchain.system.isolation": ("isolated",),
     "fairchain.models.adapters.from_service": ("Service",),
     "fairchain.models.journal": ("journaled",),
-    "fairchain.models": ("Limits", "OnnxModel", "as_frames", "load_model", "to_onnx"),
+    "fairchain.models": ("Limits", "OnnxModel", "load_model", "to_onnx"),
+    "fairchain.models.frames": ("as_frames",),
     "fairchain.monitoring": ("Monitor",),
     "fairchain.pctl": ("check_chain",),
     "fairchain.planning": ("VerificationPlan", "plan"),
@@ -88,7 +91,8 @@ _HOMES = {
     "fairchain.subgroup_search": ("SubgroupSearch", "find_subgroups"),
     "fairchain.testing": ("assert_fair",),
     "fairchain.verification.verdict": ("Verdict",),
-    "fairchain.verification": ("FamilyVerdict", "Progress", "verify", "verify_family"),
+    "fairchain.verification": ("Progress", "verify"),
+    "fairchain.verification.family": ("FamilyVerdict", "verify_family"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

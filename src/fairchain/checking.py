@@ -22,8 +22,8 @@ from fairchain.prepare import Case, case_of, within_budget
 from fairchain.spec import revise
 from fairchain.spec.schema import Decision, GroupExpr
 from fairchain.statements import WARNING
-from fairchain.verification import FamilyVerdict, verify_case, verify_cases
-from fairchain.verification.family import divided
+from fairchain.verification import verify_case
+from fairchain.verification.family import FamilyVerdict, divided, verify_cases
 from fairchain.verification.progress import Report, reporting
 from fairchain.verification.verdict import Verdict
 

@@ -91,3 +91,7 @@ class AuditError(InputError):
 
 class ExecutorError(InputError):
     """Other processes or a cluster cannot do the work: unreachable, lost too often, or with other results."""
+
+
+class StoppedError(Exception):
+    """The run was stopped before a model gave all answers; those that it gave are kept. No caller sees it."""

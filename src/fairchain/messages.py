@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 # A control character is replaced by its picture; one that turns or ends a line unseen by the replacement character.
 _CONTROL = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
@@ -60,6 +59,8 @@ def listed(names: Sequence[str]) -> str:
 def near(name: str, known: Sequence[str]) -> str:
     """Return `did you mean "x"?` if a name is similar, else `expected one of` and the known names, at most a dozen."""
     folded = {other.casefold(): other for other in reversed(known)}
+    from difflib import get_close_matches
+
     close = get_close_matches(name.casefold(), folded, n=1)
     return f"did you mean {shown(folded[close[0]])}?" if close else f"expected one of {listed(known)}"
 

@@ -7,6 +7,7 @@ It draws nothing and evaluates nothing.
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,6 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.messages import shown
 from fairchain.models import Limits, Model, OnnxModel, load_model
-from fairchain.models.adapters.answer_memo import REPEATED
-from fairchain.models.adapters.from_function import FunctionModel
-from fairchain.models.adapters.kept_answers import ahead_within
 from fairchain.populations import Population, build_population
 from fairchain.populations.build import large_enough, with_nodes
 from fairchain.spec import (
@@ -103,6 +101,8 @@ class Case:
     shared
         The labels that other questions about the same inputs have computed (`verification/family.py`), if there are
         any: no input is evaluated twice.
+    prepared
+        The seconds that preparing took, which count towards `budget.seconds`.
     """
 
     spec: Spec
@@ -120,6 +120,12 @@ class Case:
     assumptions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     shared: Any = None
+    prepared: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """What is left of `budget.seconds` for the answer."""
+        return max(self.spec.guarantee.budget.seconds - self.prepared, 0.0)
 
     @property
     def model_sha256(self) -> str:
@@ -225,6 +231,7 @@ def gather(
     population: Callable[..., Any] | None = None,
     limits: Limits | None = None,
     network: bool = False,
+    began: float | None = None,
 ) -> Case:
     """Load the model and the rows of a question from `read_question`, and return its case.
 
@@ -238,7 +245,10 @@ def gather(
         Whether the model is wanted as an ONNX network, for a certificate or to look inside. A model that cannot be
         converted is called as it is, and its note says why. About the rows of a table a model is called as it is
         otherwise, because converting takes longer; about drawn inputs a network is faster.
+    began
+        When the preparation began, by the clock of `time.perf_counter`; by default now.
     """
+    began = time.perf_counter() if began is None else began
     question = _with_data(question, data)
     rows = read_rows(question, data)
     own = isinstance(question.population, Table) or (question.text is not None and question.text.raw)
@@ -248,7 +258,8 @@ def gather(
     if getattr(loaded, "costly", False):
         loaded.kept.most = question.guarantee.budget.evaluations
         question, told = within_budget(question, loaded)
-    return case_of(question, loaded, rows, function=population, assumptions=told)
+    case = case_of(question, loaded, rows, function=population, assumptions=told)
+    return dataclasses.replace(case, prepared=time.perf_counter() - began)
 
 
 def within_budget(spec: Spec, model: Any) -> tuple[Spec, tuple[str, ...]]:
@@ -260,6 +271,9 @@ def within_budget(spec: Spec, model: Any) -> tuple[Spec, tuple[str, ...]]:
     budget, used = spec.guarantee.budget.evaluations, getattr(model, "evaluated", 0)
     if budget is None or not used:
         return spec, ()
+    from fairchain.models.adapters.answer_memo import REPEATED
+    from fairchain.models.adapters.kept_answers import ahead_within
+
     model.spare()
     trials = used + (REPEATED if spec.model.deterministic else 0)
     if model.costly and trials >= budget:
@@ -389,6 +403,8 @@ def with_network(case: Case) -> Case:
     A folder with a transformer is verified as it is, and its units are found in its copy. If it cannot be copied, the
     note of the model says why.
     """
+    from fairchain.models.adapters.from_function import FunctionModel
+
     model = case.model
     if not isinstance(model, FunctionModel) or not model.sha256:
         return case

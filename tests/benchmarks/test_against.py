@@ -27,13 +27,14 @@ def test_both_sides_run_in_turns_and_each_goes_first_every_other_time(against: A
     assert order == ["ours", "theirs", *["theirs", "ours", "ours", "theirs"] * 2]
     assert found.ours == ((3.0, 1.5),) * 4
     assert found.theirs == ((2.0, 1.0),) * 4
-    assert found.ratio == 1.5
+    assert (found.ratio(), found.ratio("processor")) == (1.5, 1.5)
 
 
 def test_a_command_and_a_server_answer_with_the_package_of_a_folder(
     against: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert against.cold(SOURCES, "credit").wall > 0
+    for stop in (False, True):
+        assert against.cold(SOURCES, "credit", stop=stop).wall > 0
     with against.server(SOURCES) as answer:
         seconds, decision, evaluations = answer("credit")
     assert (seconds.wall > 0, decision, evaluations > 0) == (True, "UNFAIR", True)

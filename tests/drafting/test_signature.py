@@ -103,7 +103,7 @@ def test_of_a_function_nothing_is_seen_and_a_width_that_fits_is_found() -> None:
 
 def test_a_function_of_frames_gets_the_columns_of_the_table() -> None:
     pytest.importorskip("pandas")
-    from fairchain.models import as_frames
+    from fairchain.models.frames import as_frames
 
     def hired(people: Any) -> Any:
         more = people["job"].isin(["driver", "nurse"])

@@ -10,10 +10,11 @@ import pytest
 
 import fairchain
 from fairchain.errors import CertificateError, ModelError
-from fairchain.models import OnnxModel, as_frames, load_model
+from fairchain.models import OnnxModel, load_model
 from fairchain.models.adapters import from_sklearn as adapter
 from fairchain.models.adapters.converting import CONVERSION_DIFFERS
 from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.frames import as_frames
 from fairchain.models.load import NOT_A_MODEL, NOT_FITTED_ON_COLUMNS
 from fairchain.prepare import prepare
 from fairchain.statements import NO_CERTIFICATE

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain.models import as_frames
 from fairchain.models.fitted import Fitted, fitted_of
+from fairchain.models.frames import as_frames
 
 pytest.importorskip("sklearn")
 pd: Any = pytest.importorskip("pandas")

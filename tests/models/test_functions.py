@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fairchain.errors import ModelError
-from fairchain.models import Model, as_frames, load_model, to_onnx
+from fairchain.models import Model, load_model, to_onnx
 from fairchain.models.adapters.answer_memo import AnswerMemo
 from fairchain.models.adapters.from_function import CODE_NOT_CONVERTED
 from fairchain.models.base import (
@@ -27,6 +27,7 @@ from fairchain.models.frames import (
     NOT_A_FUNCTION,
     ONE_HOT_IN_FRAME,
     FrameModel,
+    as_frames,
 )
 from fairchain.models.load import CLASS_IS_NOT_A_MODEL
 from tests.messages import says

@@ -204,7 +204,8 @@ class Blocker:
 
 sys.meta_path.insert(0, Blocker())
 from fairchain.examples import example
-from fairchain.models import as_frames, load_model, to_onnx
+from fairchain.models import load_model, to_onnx
+from fairchain.models.frames import as_frames
 from fairchain.errors import ModelError
 from fairchain.statistics import Decision
 from fairchain.spec import load_spec

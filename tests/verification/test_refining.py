@@ -12,8 +12,11 @@ import pytest
 from fairchain import Verdict, recheck, verify, write_certificate
 from fairchain.certificate_format import digest
 from fairchain.examples import example
+from fairchain.rechecking import arithmetic
 from fairchain.spec import Spec, load_spec, revise
 from fairchain.statistics import BettingRule, Decision, Tally, count_together
+from fairchain.statistics.intervals import probability_any_time, trials_within
+from fairchain.verification.verdict import RunRecord
 
 
 def spec_of(name: str = "census", **changes: Any) -> Spec:
@@ -45,6 +48,28 @@ def test_every_displayed_interval_is_narrow(refined: Verdict) -> None:
         assert interval.high - interval.estimate <= 0.02
         assert interval.estimate - interval.low <= 0.02
     assert len({group.evaluations for group in refined.groups}) == 1 or refined.decision_rounds < refined.rounds
+
+
+def test_few_looks_are_enough_and_little_more_is_drawn_than_needed(refined: Verdict) -> None:
+    evidence = refined.evidence
+    assert isinstance(evidence, RunRecord)
+    assert evidence.decided is not None
+    assert 1 <= len(evidence.entries) - evidence.decided <= 4
+    widths = [max(each.high - each.estimate, each.estimate - each.low) for each in refined.record.groups]
+    # Three standard errors of the rates that the forecast was made from; doubling would end at 0.014 to 0.02.
+    assert max(widths) > 0.017
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.001, 0.02, 0.3, 0.5, 0.97, 1.0])
+@pytest.mark.parametrize("within", [0.002, 0.01, 0.05])
+def test_the_forecast_of_trials_agrees_with_the_bounds(rate: float, within: float) -> None:
+    needed = float(trials_within(rate, 1000, 1e-7, within))
+    for share, narrow in ((1.02, True), (0.95, False)):
+        trials = np.ceil(share * needed)
+        successes = rate * trials
+        low, high = probability_any_time(successes, trials, 1e-7)
+        assert (max(high[0] - successes / trials, successes / trials - low[0]) <= within) == narrow
+    assert needed == pytest.approx(arithmetic.trials_within(int(rate * 1000), 1000, 1e-7, within), rel=1e-9)
 
 
 def test_the_same_seed_gives_the_same_counts_whatever_the_workers(refined: Verdict) -> None:
@@ -91,9 +116,13 @@ def test_a_certificate_covers_both_and_is_confirmed(refined: Verdict, tmp_path: 
     def shorter_batch_before_the_last(edited: Any) -> None:
         del edited["evidence"]["batches"][-2]
 
+    def longer_last_batch(edited: Any) -> None:
+        edited["evidence"]["batches"][-1]["rounds"] += 1024
+
     assert "verdict" in fails(fewer)
     assert "choices" in fails(unmarked)
     assert "choices" in fails(other_leader)
+    assert fails(longer_last_batch) & {"choices", "layout"}
     assert fails(shorter_batch_before_the_last) & {"choices", "layout"}
 
 

@@ -11,7 +11,7 @@ from fairchain.spec.properties import kind_of
 if TYPE_CHECKING:
     from fairchain.rechecking import Recheck
     from fairchain.statistics import Interval
-    from fairchain.verification import FamilyVerdict
+    from fairchain.verification.family import FamilyVerdict
     from fairchain.verification.record import Witness
     from fairchain.verification.verdict import Verdict
 

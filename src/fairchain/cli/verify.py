@@ -18,7 +18,7 @@ from fairchain.errors import SpecError
 
 if TYPE_CHECKING:
     from fairchain.spec import Spec
-    from fairchain.verification import FamilyVerdict
+    from fairchain.verification.family import FamilyVerdict
     from fairchain.verification.verdict import Verdict
 
 # Further options that replace a key of the spec; in other commands their names mean the effort of the command itself.
@@ -162,12 +162,12 @@ def show_result(
         print(json.dumps(verdict.to_dict(), indent=1))
     else:
         from fairchain.cli.verdict_display import show_family, show_verdict
-        from fairchain.verification import FamilyVerdict
+        from fairchain.verification.verdict import Verdict
 
-        if isinstance(verdict, FamilyVerdict):
-            show_family(verdict, brief=quiet)
-        else:
+        if isinstance(verdict, Verdict):
             show_verdict(verdict, brief=quiet)
+        else:
+            show_family(verdict, brief=quiet)
     show_then_write(*_files(verdict, title, certificate, junit, summary))
     if certificate is not None and not (quiet or as_json):
         print(f"Certificate: {certificate}")
@@ -178,10 +178,10 @@ def _files(
     verdict: Verdict | FamilyVerdict, title: Path, certificate: Path | None, junit: Path | None, summary: Path | None
 ) -> list[Callable[[], None]]:
     """Return a step for each file that is requested; only these import what they need."""
-    from fairchain.verification import FamilyVerdict
+    from fairchain.verification.verdict import Verdict
 
     steps: list[Callable[[], None]] = []
-    records = [each.record for each in verdict.verdicts] if isinstance(verdict, FamilyVerdict) else [verdict.record]
+    records = [verdict.record] if isinstance(verdict, Verdict) else [each.record for each in verdict.verdicts]
     if certificate is not None:
         from fairchain.certificates import write_certificate
 
@@ -198,7 +198,7 @@ def _files(
 
         name = certificate.name if certificate is not None else None
         text = "\n".join(for_pull_request(record, title=title.name, certificate=name) for record in records)
-        if isinstance(verdict, FamilyVerdict):
+        if not isinstance(verdict, Verdict):
             text = f"{family_summary(verdict.record)}\n\n{text}"
         steps.append(partial(append, summary, f"{text}\n".encode()))
     return steps
@@ -285,7 +285,7 @@ def _run_family(questions: Sequence[Spec], model: Any, *, population: str | None
     """Verify several questions together with progress on the terminal."""
     from fairchain.cli.progress import progress_of
     from fairchain.models.load import import_named
-    from fairchain.verification import verify_family
+    from fairchain.verification.family import verify_family
 
     function = None if population is None else import_named(population)
     with progress_of("verify", options.pop("quiet")) as progress:

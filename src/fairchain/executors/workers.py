@@ -12,17 +12,19 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ExecutorError, SpecError
 from fairchain.executors.tasks import Job, Reply, WorkerFacts, run_units
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 Unit = TypeVar("Unit")
 Found = TypeVar("Found")
@@ -35,8 +37,8 @@ GROUP_SECONDS, LEAST_SECONDS = 0.25, 0.1
 SCHEDULER_SECONDS = 0.004
 # So many workers, if there are as many, get a part of any work.
 FEW_WORKERS = 8
-# Work that takes less in all is done here, whatever the executor: sending it would take as long.
-SMALL_SECONDS = 0.1
+# Work that takes less in all is done here, whatever the executor: sending it would take as long. Threads begin sooner.
+SMALL_SECONDS, SMALL_FOR_THREADS = 0.1, 0.02
 # Work of Python itself that takes longer is tried in processes, which stay if they are so many times as fast; of work
 # that comes in small batches all together must take so many seconds.
 TRIAL_SECONDS, LEAST_GAIN, WORTH_SECONDS = 3.0, 1.1, 10.0
@@ -75,6 +77,40 @@ class _Group:
     copies: int = 0
 
 
+class Threads:
+    """Threads of this process, started when they are first used: the work of many runs is too short for them."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._pool: ThreadPoolExecutor | None = None
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Call a function in one of the threads."""
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = ThreadPoolExecutor(self._count, thread_name_prefix="fairchain")
+        return self._pool.submit(function, *arguments)
+
+    def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
+        """Yield the results of calls, in order."""
+        for future in [self.submit(function, *each) for each in zip(*arguments, strict=False)]:
+            yield future.result()
+
+    def shutdown(self) -> None:
+        """Wait for what runs, and cancel the rest."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _are_threads(pool: Executor | Threads) -> bool:
+    if isinstance(pool, Threads):
+        return True
+    from concurrent.futures import ThreadPoolExecutor
+
+    return isinstance(pool, ThreadPoolExecutor)
+
+
 class Workers:
     """Workers that compute units of work.
 
@@ -93,9 +129,9 @@ class Workers:
 
     note = ""
 
-    def __init__(self, pool: Executor | None = None, count: int = 1) -> None:
+    def __init__(self, pool: Executor | Threads | None = None, count: int = 1) -> None:
         self.pool, self.count = pool, count
-        self.remote = pool is not None and not isinstance(pool, ThreadPoolExecutor)
+        self.remote = pool is not None and not _are_threads(pool)
         self._processes: dict[str, WorkerFacts] = {}
         # The last function, pickled too; the seconds of its last unit, and those of a unit of size 1.
         self._function: Callable[..., Any] | None = None
@@ -191,7 +227,8 @@ class Workers:
         if self._may_try:
             return self._here(function, units, weights, halted)
         if not self.remote:
-            return self._threaded(function, units, weights, halted)
+            short = 0 < self._each * float(weights.sum()) < SMALL_FOR_THREADS
+            return (self._here if short else self._threaded)(function, units, weights, halted)
         if 0 < self._each * float(weights.sum()) < SMALL_SECONDS:
             return self._here(function, units, weights, halted)
         return self._sent(function, units, weights, halted)
@@ -393,6 +430,8 @@ class _Sending:
         return group
 
     def _take(self, future: Future[Any], group: _Group) -> None:
+        from concurrent.futures import CancelledError
+
         try:
             reply: Reply = future.result()
         except (Exception, CancelledError) as error:  # each executor has its own ways to lose a worker
@@ -477,10 +516,10 @@ def open_workers(workers: AnyWorkers = None, executor: Executor | str | None = N
     if count < 2:
         yield Workers()
         return
-    threads = ThreadPoolExecutor(count, thread_name_prefix="fairchain")
+    threads = Threads(count)
     opened = Workers(threads, count)
     try:
         yield opened
     finally:
         opened.close()
-        threads.shutdown(wait=True, cancel_futures=True)
+        threads.shutdown()

@@ -1,9 +1,8 @@
 """Models of any kind, loaded as untrusted input, that turn feature values into class numbers."""
 
 from fairchain.models.base import Model, describe_input
-from fairchain.models.frames import as_frames
 from fairchain.models.load import load_model, to_onnx
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 
-__all__ = ["Limits", "Model", "OnnxModel", "as_frames", "describe_input", "load_model", "to_onnx"]
+__all__ = ["Limits", "Model", "OnnxModel", "describe_input", "load_model", "to_onnx"]

@@ -16,9 +16,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import ExecutorError, ModelError
-from fairchain.executors.tasks import own_facts, own_name
 from fairchain.models.onnx.decision import DecisionRule, Ends, Labels, NoDecisionError, labels_drawn
-from fairchain.models.onnx.text_inputs import padding_word
 from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature, domain_of
 
 if TYPE_CHECKING:
@@ -255,6 +253,8 @@ def digest_of_labels(model: Model, inputs: NDArray[Any]) -> str:
 def check_digest(model: Model, inputs: NDArray[Any], digest: str) -> None:
     """Refuse to work in this process if the model decides otherwise here than where it was copied from."""
     if digest and digest_of_labels(model, inputs) != digest:
+        from fairchain.executors.tasks import own_facts, own_name
+
         raise ExecutorError(
             DECIDES_OTHERWISE.format(name=model.name, count=len(inputs), worker=own_name(), facts=own_facts())
         )
@@ -303,6 +303,7 @@ def random_inputs(features: Described, count: int, seed: int = 0) -> NDArray[Any
         made[:, 0] = [" ".join(random.choice(TRIAL_WORDS, length)) for length in lengths.tolist()]
         return made
     if text is not None:
+        from fairchain.models.onnx.text_inputs import padding_word
         from fairchain.text import lexicon_of
 
         lexicon = lexicon_of(text)

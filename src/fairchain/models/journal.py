@@ -42,10 +42,6 @@ KINDS = {"f": np.float64, "i": np.int64, "O": object}
 _OPEN: weakref.WeakValueDictionary[Path, Journal] = weakref.WeakValueDictionary()
 
 
-class StoppedError(Exception):
-    """The run was stopped before a model gave all answers; those that it gave are kept."""
-
-
 class Journal:
     """The answers of one model.
 

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any
 from fairchain.errors import ModelError
 from fairchain.messages import in_a_line
 from fairchain.models.base import Model
-from fairchain.models.fitted import BOOSTING, fitted_of, is_predictor, package_of
-from fairchain.models.frames import FrameModel
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
@@ -268,6 +266,8 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows
     from fairchain.models.adapters.from_sklearn import from_sklearn, is_estimator
     from fairchain.models.adapters.from_torch import from_torch, is_module
     from fairchain.models.adapters.from_transformers import from_transformers, is_transformer
+    from fairchain.models.fitted import BOOSTING, is_predictor, package_of
+    from fairchain.models.frames import FrameModel
 
     if is_transformer(source):  # which may be a torch module too
         return from_transformers(source, spec, rows, direct=direct or rows is None)
@@ -298,6 +298,8 @@ def _from_callable(source: Any, spec: Spec, rows: TableRows | None) -> Model:
         if isinstance(source, Service):
             return from_service(source, spec, rows)
     from fairchain.models.adapters.from_function import from_function
+    from fairchain.models.fitted import fitted_of
+    from fairchain.models.frames import FrameModel
 
     # A method of a model that was fitted on a frame takes frames too.
     framed = not isinstance(source, FrameModel) and fitted_of(source).frames

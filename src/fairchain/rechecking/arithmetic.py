@@ -169,6 +169,20 @@ def any_time_table(counts: NDArray[Any], trials: NDArray[Any], alpha: float) -> 
     return found
 
 
+def trials_within(successes: int, trials: int, alpha: float, within: float) -> float:
+    """Forecast the trials after which such bounds are within a half width of the rate."""
+    rate, needed = successes / max(trials, 1), float(max(trials, 1))
+    information = math.inf
+    for other in (rate + within, rate - within):
+        if 0 < other < 1:
+            parts = [(rate, other), (1 - rate, 1 - other)]
+            information = min(information, sum(p * math.log(p / q) for p, q in parts if p > 0))
+    for _ in range(4):
+        spread = 2 * math.pi * rate * (1 - rate) + 1 / needed
+        needed = 1.01 * (math.log(needed / spread) / 2 + math.log(1 / alpha)) / information
+    return needed
+
+
 def shifted_rates(rate: Any, factor: float) -> tuple[Any, Any]:
     """Return the smallest and the largest that a rate becomes if no input is more than `factor` times as frequent."""
     low = np.maximum(rate / factor, 1 - factor * (1 - rate))

@@ -46,6 +46,7 @@ class ReplayedRule:
     # A verdict about all populations within this factor; 1 for the assumed one alone.
     shift: float = 1.0
     alike: bool = False
+    refine: float | None = None
 
     @classmethod
     def of(cls, case: Case) -> ReplayedRule:
@@ -64,6 +65,7 @@ class ReplayedRule:
             share=share,
             shift=case.spec.property.shift or 1.0,
             alike=getattr(case.spec.property, "shift_of", "") == "all_groups_alike",
+            refine=guarantee.refine,
         )
 
     @property
@@ -222,17 +224,38 @@ class Replay:
             self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")
 
     def _check_refinement(self, number: int, batch: BatchEvidence, last: bool) -> None:
-        """Check a batch after the decision: all groups, as many rounds as before, the widest pair as the leader."""
+        """Check a batch after the decision: all groups, as many rounds as forecast, the widest pair as the leader."""
         outcome, i, j = self.widest()
-        rounds = _whole_shares(self.rounds)
+        sizes = self._refining_sizes()
         if batch.phase != 1:
             self.faults.append(f"batch {number}: was sampled although the answer was there")
         if batch.leader != (i, j, outcome) or batch.groups != list(range(self.question.groups)):
             self.faults.append(f"batch {number}: after the decision all groups are drawn, and the widest pair leads")
-        if batch.rounds != rounds and not (last and batch.rounds < rounds):
-            self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {rounds}")
+        if batch.rounds not in sizes and not (last and batch.rounds < max(sizes)):
+            self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {max(sizes)}")
         if not last and batch.chunk_rounds != chunk_rounds(batch.rounds):
             self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")
+
+    def _refining_sizes(self) -> set[int]:
+        """Return the rounds of a batch after the decision, or several where the forecast's last digit decides."""
+        q = self.question
+        if q.refine is None:
+            return {0}
+        own = np.broadcast_to(np.diagonal(self.joint), self.successes.shape)
+        used = np.argwhere(q.compared.any(axis=1) | q.compared.any(axis=2))
+        alpha = q.delta / (q.groups * q.outcomes)
+        sizes = set()
+        for factor in (1, 1 - ROUNDING, 1 + ROUNDING):
+            lacking = max(
+                arithmetic.trials_within(int(self.successes[m, g]), int(own[m, g]), alpha, q.refine) * factor
+                - int(own[m, g])
+                for m, g in used
+            )
+            rounds = -(-self.rounds // 2)
+            if lacking > 0:
+                rounds = math.ceil(min(max(lacking, self.rounds / 8), 15 * self.rounds))
+            sizes.add(rounds if rounds <= 1024 else math.ceil(rounds / 1024) * 1024)
+        return sizes
 
     def next_batch(self) -> NextBatch:
         """Return leader, groups and rounds of the next batch, from the counts so far."""

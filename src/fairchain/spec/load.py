@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
-from difflib import get_close_matches
 from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args
@@ -284,6 +283,8 @@ def _explain(problem: str, data: Mapping[str, Any]) -> str:
         return _explain_unknown(path, key, unknown[1], found)
     missing = re.fullmatch(r"Object missing required field `(.*)`", what)
     if missing:
+        from difflib import get_close_matches
+
         mistyped = get_close_matches(missing[1], list(found) if isinstance(found, Mapping) else [], n=1)
         if mistyped:
             return f'{_join(key, mistyped[0])}: unknown key; did you mean "{missing[1]}"?'

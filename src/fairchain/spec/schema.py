@@ -2,9 +2,8 @@
 
 Only what one key can be checked for on its own is here; what several keys must agree on is in `validate`, and what
 the groups of a spec are is in `groups`. The JSON Schema for editors is made from these same structs.
+Annotations are evaluated here, with the module, and not by name when the first spec is read, which takes longer.
 """
-
-from __future__ import annotations
 
 import builtins
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -482,7 +481,7 @@ class ProbabilityFormula(_Strict, tag_field="kind", tag="formula", frozen=True, 
         return self._shape.measure
 
     @builtins.property
-    def _shape(self) -> Shape:
+    def _shape(self) -> "Shape":
         from fairchain.spec.formulas import shape_of
 
         return shape_of(self.formula)
@@ -506,9 +505,10 @@ class Budget(_Strict, frozen=True, kw_only=True):
     """The largest number of rounds, of evaluations and of seconds."""
 
     rounds: Annotated[float, doc("Rounds, at most; in each, one individual is shown as every group.", ge=1)] = 1e8
-    seconds: Annotated[float, doc("Seconds of wall time, at most; rows of a table are counted to the end.", gt=0)] = (
-        60.0
-    )
+    seconds: Annotated[
+        float,
+        doc("Seconds of wall time from loading the model on, at most; rows of a table are counted to the end.", gt=0),
+    ] = 60.0
     evaluations: Annotated[
         Annotated[float, Meta(ge=1)] | None,
         doc("Decisions of the model, at most; then rows of a table in random order, those left unseen bounded."),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, log_wealth, reaches, rounds_to_go
-from fairchain.statistics.intervals import largest_above, lower_bounds
+from fairchain.statistics.intervals import largest_above, lower_bounds, trials_within
 from fairchain.statistics.payoff import DIFFERENCE, Payoff
 from fairchain.statistics.rules import (
     GROWTH,
@@ -21,6 +21,7 @@ from fairchain.statistics.rules import (
     Decision,
     Leader,
     TallyCounts,
+    compared_rates,
     every_pair,
     further_rounds,
     next_batch,
@@ -102,17 +103,22 @@ class BettingRule(TallyCounts):
     def refine(self, within: float, most: int) -> BatchPlan | None:
         """Return a batch of all groups after the decision, at most so many rounds; None if every interval is narrow.
 
-        Every bound holds at all times, so that going on costs no validity. Each batch doubles the rounds.
+        Every bound holds at all times, so that going on costs no validity. Bounds are computed only once the rates are
+        forecast to be within the half width.
         """
-        low, high = self.probabilities()
-        estimate, least, largest = self.gap()
-        rates = self.rates()
-        used = self._compared.any(axis=2) | self._compared.any(axis=1)
-        widths = [*np.maximum(rates - low, high - rates)[used].tolist(), estimate - least, largest - estimate]
-        rounds = min(further_rounds(self._rounds), most)
-        if max(widths) <= within or rounds < 1:
+        used, trials = compared_rates(self._compared), np.broadcast_to(self.tally.trials, self.rates().shape)
+        alpha = self._delta / (self._groups * self._outcomes)
+        lacking = float((trials_within(self.rates()[used], trials[used], alpha, within) - trials[used]).max())
+        if lacking <= 0 and self._within(within, used):
             return None
-        return BatchPlan(rounds, tuple(range(self._groups)), self.widest(), phase=1)
+        rounds = min(further_rounds(self._rounds, lacking), most)
+        return BatchPlan(rounds, tuple(range(self._groups)), self.widest(), phase=1) if rounds >= 1 else None
+
+    def _within(self, half_width: float, used: NDArray[np.bool_]) -> bool:
+        """Return whether every bound is within the half width of its estimate."""
+        (low, high), rates, (estimate, least, largest) = self.probabilities(), self.rates(), self.gap()
+        widest = float(np.maximum(rates - low, high - rates)[used].max())
+        return max(widest, estimate - least, largest - estimate) <= half_width
 
     def _active(self, leader: Leader) -> tuple[int, ...]:
         """Return the leader's groups and those that promise a faster end, if its gap is above the threshold.

@@ -9,7 +9,6 @@ tried at 5%, then 2.5%, and so on. The last 10% are for a run that is cut short:
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +117,8 @@ class EstimateRule(TallyCounts):
 
         A normal approximation with its first correction; it errs upwards by less than 1% unless few are needed.
         """
+        from statistics import NormalDist
+
         z = -NormalDist().inv_cdf(self._each * share_of_try(1) / 2)
         trials, rate = self._fresh.trials, self._fresh.rates
         slack = 2 * np.sqrt(np.maximum(rate * (1 - rate), 1 / trials) / trials)

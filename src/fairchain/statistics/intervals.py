@@ -199,6 +199,36 @@ def _mixture_low(successes: Floats, failures: Floats, level: Floats) -> Floats:
     return np.where(successes > 0, np.exp(log_p), 0.0)
 
 
+# How many more trials are forecast than the normal approximation says.
+SPARE = 1.01
+
+
+def trials_within(rates: ArrayLike, trials: ArrayLike, alpha: float, within: float) -> Floats:
+    """Forecast the trials after which `probability_any_time` is within a half width, if these rates stay.
+
+    The mixture is about sqrt(n / (2 pi v)) times smaller than the likelihood, v being the variance, so that n trials
+    are enough if n KL(rate, rate +- within) = log(1 / alpha) + log(n / (2 pi v)) / 2. A forecast only: nothing that is
+    guaranteed rests on it.
+    """
+    rates = np.asarray(rates, float)
+    needed: Floats = np.maximum(np.asarray(trials, float), 1)
+    spread = 2 * math.pi * rates * (1 - rates)
+    information = np.minimum(_divergence(rates, rates + within), _divergence(rates, rates - within))
+    for _ in range(4):
+        # Without successes, or failures, the mixture is n + 1 times smaller.
+        needed = SPARE * (0.5 * np.log(needed / (spread + 1 / needed)) - math.log(alpha)) / information
+    return needed
+
+
+def _divergence(rate: Floats, other: Floats) -> Floats:
+    """Return the Kullback-Leibler divergence of two Bernoulli distributions; infinite if the other is impossible."""
+    inside = (other > 0) & (other < 1)
+    safe = np.where(inside, other, 0.5)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.nan_to_num(rate * np.log(rate / safe)) + np.nan_to_num((1 - rate) * np.log((1 - rate) / (1 - safe)))
+    return np.where(inside, terms, np.inf)
+
+
 def clopper_pearson(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
     """Return exact bounds of probabilities for a number of trials fixed beforehand."""
     low = clopper_pearson_bound(successes, trials, alpha / 2, upper=False)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairchain.statistics.intervals import Floats, clopper_pearson, probability_any_time
 from fairchain.statistics.payoff import MOST_RATIO, payoff_of
-from fairchain.statistics.rules import Decision, Leader
+from fairchain.statistics.rules import Decision, Leader, compared_rates
 from fairchain.statistics.tally import Counts
 from fairchain.statistics.two_sample import bounds_beyond, largest_bound
 
@@ -182,11 +182,6 @@ def simultaneous(
     overall, shared, own = _numbers(compared, overall)
     half = spend / 2 if shared else spend
     return counts.bounds(np.where(overall, half / 2 / max(shared, 1), half / 2 / max(own, 1)), method)
-
-
-def compared_rates(compared: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return (outcomes, subgroups): which rates belong to a compared pair, on either side of it."""
-    return np.asarray(compared.any(axis=2) | compared.any(axis=1))
 
 
 def _numbers(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None) -> tuple[NDArray[np.bool_], int, int]:

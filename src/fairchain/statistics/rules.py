@@ -20,6 +20,8 @@ from fairchain.statistics.tally import Counts, Tally
 Leader = tuple[int, int, int]
 # Four chunks of the largest size: equal shares for one, two or four workers.
 SHARE = 4 * 8192
+# The smallest chunk.
+CHUNK = 1024
 # The smallest batch has no more rounds than these, however many pairs a look has to go through: a budget of seconds
 # holds only if the first look comes early.
 LEAST_ROUNDS = 2048
@@ -145,6 +147,11 @@ def every_pair(groups: int, outcomes: int) -> NDArray[np.bool_]:
     return np.repeat(~np.eye(groups, dtype=bool)[None], outcomes, axis=0)
 
 
+def compared_rates(compared: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return (outcomes, subgroups): which rates belong to a compared pair, on either side of it."""
+    return np.asarray(compared.any(axis=2) | compared.any(axis=1))
+
+
 def next_batch(done: int, groups: int, outcomes: int, to_go: float = math.inf, *, few: int = 32) -> int:
     """Return rounds until the next look: an eighth of what was done, or less where the end is forecast to be nearer.
 
@@ -158,6 +165,11 @@ def next_batch(done: int, groups: int, outcomes: int, to_go: float = math.inf, *
     return rounds - rounds % SHARE if rounds > SHARE else rounds
 
 
-def further_rounds(done: int) -> int:
-    """Return the rounds of a batch after the decision: as many as before it, in whole multiples of four chunks."""
-    return done - done % SHARE if done > SHARE else done
+def further_rounds(done: int, lacking: float) -> int:
+    """Return the rounds of a batch after the decision, of which rates are forecast to be `lacking` so many.
+
+    At most fifteen times as many as before, since rates from few rounds say little about what is lacking; half as many
+    if no rate lacks any, so that it is the gap that is not narrow yet. Long batches are whole chunks.
+    """
+    rounds = math.ceil(min(max(lacking, done / GROWTH), 15 * done)) if lacking > 0 else -(-done // 2)
+    return rounds if rounds <= CHUNK else -(-rounds // CHUNK) * CHUNK

@@ -80,7 +80,7 @@ class BoundingEngine:
         # Boxes are halved in small steps that depend on each other: threads, whatever the executor.
         with open_workers(default_workers() if workers.remote else workers) as opened:
             run = BoundingRun(case, opened, sampling=self.sampling)
-            budget = case.spec.guarantee.budget.seconds if self.seconds is None else self.seconds
+            budget = case.seconds if self.seconds is None else self.seconds
             stopped = run.go(start + budget, cancel, progress)
         return run.answer(stopped)
 

@@ -165,7 +165,7 @@ class CheapestEngine:
         from fairchain.verification.enumeration import EnumerationEngine
 
         groups = len(case.comparison.subgroups)
-        budget, allowed = case.spec.guarantee.budget.seconds, case.spec.guarantee.budget.evaluations
+        budget, allowed = case.seconds, case.spec.guarantee.budget.evaluations
         if self.fewest <= max(FEW_EVALUATIONS, fewest_rounds(case.spec) * groups):
             space = self._space(case)
             if space is not None and (allowed is None or space.evaluations <= allowed):
@@ -223,7 +223,7 @@ class ProofEngine:
 
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about a network of few features."""
-        budget, groups = case.spec.guarantee.budget, len(case.comparison.subgroups)
+        budget, groups = case.seconds, len(case.comparison.subgroups)
         spent, looked = 0.0, 0
 
         def leave(rule: Rule, evaluations: int, seconds: float) -> bool:
@@ -232,7 +232,7 @@ class ProofEngine:
             if evaluations < max(LEAST_SAMPLED, 2 * looked):
                 return False
             looked, to_go = evaluations, rule.forecast()
-            if to_go is not None and to_go * groups * seconds <= HOPELESS * (budget.seconds - seconds) * evaluations:
+            if to_go is not None and to_go * groups * seconds <= HOPELESS * (budget - seconds) * evaluations:
                 return False
             return self._small(case)
 
@@ -241,7 +241,7 @@ class ProofEngine:
             return sampled
         from fairchain.verification.bounding import BoundingEngine
 
-        engine = BoundingEngine(sampling=False, seconds=budget.seconds - spent)
+        engine = BoundingEngine(sampling=False, seconds=budget - spent)
         found = engine.answer(case, workers=workers, cancel=cancel, progress=progress)
         if found.decision is Decision.UNDECIDED and _width(sampled) < _width(found):
             return replace(sampled, stopped=found.stopped)
@@ -277,7 +277,7 @@ class CorpusEngine:
         def leave(_rule: Rule, evaluations: int, seconds: float) -> bool:
             if allowed is not None and evaluations + needed > allowed:
                 return False
-            return evaluations >= needed and needed * seconds <= evaluations * (guarantee.budget.seconds - seconds)
+            return evaluations >= needed and needed * seconds <= evaluations * (case.seconds - seconds)
 
         sampled = SamplingEngine(leave=leave).answer(case, workers=workers, cancel=cancel, progress=progress)
         if sampled.stopped != "left":

@@ -20,12 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.certificate_format import RowEvidence
-from fairchain.errors import DataError
+from fairchain.errors import DataError, StoppedError
 from fairchain.executors import Workers
 from fairchain.models import Model
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.base import decide
-from fairchain.models.journal import StoppedError
 from fairchain.models.onnx.decision import WORDS, words_that_change
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations.streams import decision_words

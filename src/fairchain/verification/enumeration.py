@@ -275,7 +275,7 @@ class EnumerationEngine:
         allowed = case.spec.guarantee.budget.evaluations
         if allowed is not None and inputs.evaluations > allowed:
             raise SpecError(BUDGET_TOO_SMALL.format(allowed=int(allowed), evaluations=inputs.evaluations))
-        budget = case.spec.guarantee.budget.seconds if self.seconds is None else self.seconds
+        budget = case.seconds if self.seconds is None else self.seconds
         deadline = start + budget
 
         def halted() -> bool:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +33,9 @@ from fairchain.verification.progress import Report, reporting
 from fairchain.verification.record import VerdictRecord
 from fairchain.verification.verdict import Verdict
 from fairchain.verification.verifier import refuse_uncertifiable, spec_changes, verify_case
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 FAMILY_HAS_NO_TRUTH = "a family is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare family.conclusion"
 QUESTIONS_DIFFER = "property: the questions of a family share model, features, population and guarantee; these differ"

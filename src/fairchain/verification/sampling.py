@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, Look
+from fairchain.errors import StoppedError
 from fairchain.executors import Workers
 from fairchain.executors.workers import Halted
 from fairchain.models import OnnxModel
-from fairchain.models.journal import StoppedError
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Spec
 from fairchain.spec.properties import in_own_unit, limit_of
@@ -52,10 +52,13 @@ if TYPE_CHECKING:
 REPORT_EVERY = 0.2
 # A look that takes longer goes through many pairs, whose bounds will take a while too.
 QUICK_LOOK = 0.01
-# What bounds and sentences about one group and outcome take after the last look; measured with 50,000 of them.
-SECONDS_PER_RATE = 2e-5
+# What bounds and sentences about one group and outcome take after the last look; measured with 50,000 of them, and
+# doubled.
+SECONDS_PER_RATE = 1e-5
 # What the first look and its bounds take for each pair and outcome; measured with 25 million of them, and doubled.
-SECONDS_PER_PAIR = 2e-7
+SECONDS_PER_PAIR = 1.2e-7
+# With more pairs and outcomes than this one outcome is tried instead.
+MANY_PAIRS = 2**20
 # How much longer the last look and the bounds may take than those that were measured.
 SLOWER = 1.5
 
@@ -111,7 +114,7 @@ class SamplingEngine:
             if stopped == "decided" and isinstance(rule, BettingRule):
                 entries += _refine(rule, sampler, case, entries, start, cancel)
         record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries), decided=decided)
-        deadline = start + spec.guarantee.budget.seconds
+        deadline = start + case.seconds
         if len(record.labels) == 1 and stopped != "left":
             costly = getattr(model, "costly", False)
             look = _second_look(sampler, spec, comparison, record, deadline, cancel, costly=costly)
@@ -188,7 +191,7 @@ def _sample(
 ) -> tuple[list[tuple[BatchPlan, Batch]], str]:
     """Plan, sample and observe until the end; return the entries of the run record and why it ended."""
     spec, budget = case.spec, case.spec.guarantee.budget
-    most, deadline = int(budget.rounds), start + budget.seconds
+    most, deadline = int(budget.rounds), start + case.seconds
     allowed = float("inf") if budget.evaluations is None else budget.evaluations
     entries: list[tuple[BatchPlan, Batch]] = []
     rounds = evaluations = chunk = 0
@@ -240,7 +243,8 @@ class _AfterSampling:
     """Seconds that the answer takes after the last round: the budget is for the whole answer.
 
     That is a look at the last batch, the bounds of the gap, the pairs above the threshold, and bounds of each
-    rate. Looks and bounds are measured; before the first look their time follows from the number of pairs.
+    rate. Looks and bounds are measured; before the first look their time follows from the number of pairs, or from a
+    trial with one outcome where there are very many.
     """
 
     def __init__(self, rule: Rule) -> None:
@@ -248,6 +252,9 @@ class _AfterSampling:
         self._rule = rule
         self._rates: float = outcomes * groups * SECONDS_PER_RATE
         self._pairs: float = rule.tally.both.size * SECONDS_PER_PAIR
+        if rule.tally.both.size > MANY_PAIRS:
+            # A busy machine takes longer: one outcome is tried, and all of them are expected to take as long.
+            self._pairs = 2 * outcomes * _trial_look(groups, outcomes)
         self._bounds, self._bounded = 0.0, 0
 
     @property
@@ -265,6 +272,18 @@ class _AfterSampling:
         self._pairs = SLOWER * (look + self._bounds)
 
 
+def _trial_look(groups: int, outcomes: int) -> float:
+    """Return the seconds of a look, and of its bounds, at made-up counts of one of so many outcomes."""
+    start = time.perf_counter()
+    rounds, rule = 1024, BettingRule(groups, 1, 0.1, 1e-6)
+    own = np.maximum(rounds / outcomes * (1 + 0.1 * np.sin(np.arange(groups))), 1).astype(np.int64)
+    together = np.minimum(own[:, None], own)
+    rule.observe(BatchPlan(rounds, tuple(range(groups))), Tally.of_batch(rounds, together[None], range(groups), groups))
+    rule.gap()
+    rule.violators()
+    return time.perf_counter() - start
+
+
 def _refine(
     rule: BettingRule,
     sampler: Sampler,
@@ -278,7 +297,7 @@ def _refine(
     within, each_round = guarantee.refine, len(case.comparison.subgroups)
     if within is None:
         return []
-    budget, deadline = guarantee.budget, start + guarantee.budget.seconds
+    budget, deadline = guarantee.budget, start + case.seconds
     left = cheap_evaluations(case)
     if budget.evaluations is not None:
         used = sum(batch.rounds * len(case.comparison.evaluated(plan.groups)) for plan, batch in entries)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -34,8 +33,7 @@ from fairchain.statements import (
     unseen_statement,
 )
 from fairchain.statistics import Decision, Interval
-from fairchain.statistics.rate_counts import compared_rates
-from fairchain.statistics.rules import BatchPlan
+from fairchain.statistics.rules import BatchPlan, compared_rates
 from fairchain.statistics.shift import factor_of_rates, factor_of_rounds
 from fairchain.statistics.tally import Tally
 from fairchain.verification.record import (
@@ -306,20 +304,22 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         """Return the verdict for notebooks: groups as a table, then all that `print` shows."""
+        from html import escape
+
         record = self.record
         rows = "".join(
-            f"<tr><td>{html.escape(group.name)}</td><td>{html.escape(group.outcome)}</td><td>{bounded(group)}</td></tr>"
+            f"<tr><td>{escape(group.name)}</td><td>{escape(group.outcome)}</td><td>{bounded(group)}</td></tr>"
             for group in record.shown_groups[:MOST_GROUPS]
         )
         further = [record.widest_pair, *(witness.text(record.inputs) for witness in self.witnesses[:1])]
         further += [self.statement, record.tipping_sentence, self.scope]
-        told = "".join(f"<p>{html.escape(text)}</p>" for text in further if text)
-        told += "".join(f"<p><b>Note</b>: {html.escape(note)}</p>" for note in self.notes)
+        told = "".join(f"<p>{escape(text)}</p>" for text in further if text)
+        told += "".join(f"<p><b>Note</b>: {escape(note)}</p>" for note in self.notes)
         if self.assumptions:
-            listed = "".join(f"<li>{html.escape(text)}</li>" for text in self.assumptions)
+            listed = "".join(f"<li>{escape(text)}</li>" for text in self.assumptions)
             told += f"<p><b>Assumed</b>:</p><ul>{listed}</ul>"
         return (
-            f"<p><b>{record.word}</b>: {html.escape(record.headline)}</p>"
+            f"<p><b>{record.word}</b>: {escape(record.headline)}</p>"
             f"<table><tr><th>group</th><th>outcome</th><th>rate</th></tr>{rows}</table>{told}"
         )
 

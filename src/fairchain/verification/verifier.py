@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fairchain.errors import CertificateError, ExecutorError
+from fairchain.errors import CertificateError, ExecutorError, StoppedError
 from fairchain.executors import AnyWorkers, Workers, open_workers
 from fairchain.messages import near
 from fairchain.models import Limits
-from fairchain.models.adapters.from_function import FunctionModel
-from fairchain.models.journal import StoppedError
 from fairchain.prepare import Case, gather, read_question
 from fairchain.spec import Spec, Table
 from fairchain.statements import (
@@ -30,6 +27,9 @@ from fairchain.system.isolation import isolated
 from fairchain.verification.choosing import engine_for
 from fairchain.verification.progress import Progress, Report, reporting
 from fairchain.verification.verdict import Verdict, assemble
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 IN_ONE_PROCESS = (
     "{name}: is evaluated by this process alone, so that each input is evaluated once; leave --executor (executor=...) "
@@ -146,7 +146,7 @@ def verify(
     >>> verify(None, example("census"), threshold=0.005).decision.name
     'UNFAIR'
     """
-    changes = spec_changes(overrides)
+    began, changes = time.perf_counter(), spec_changes(overrides)
     if isolate:
         given = {"data": data, "population": population, "seed": seed, "workers": workers, "limits": limits}
         given |= {"allow_constant": allow_constant, "executor": executor, "checkpoint": checkpoint, **overrides}
@@ -156,7 +156,7 @@ def verify(
     if certify:
         refuse_uncertifiable(question)
     sources = {"weights": weights, "data": data, "population": population, "limits": limits}
-    case = gather(model, question, **sources, network=certify)
+    case = gather(model, question, **sources, network=certify, began=began)
     if certify and case.rows is not None and case.rows.repeats is not None:
         raise CertificateError(NO_GROUPED_CERTIFICATE)
     if certify and not case.certifiable:
@@ -184,8 +184,8 @@ def workers_for(case: Case, workers: AnyWorkers) -> AnyWorkers:
 @contextmanager
 def watching(case: Case, cancel: Event, progress: Report | None, start: float) -> Iterator[Report | None]:
     """Stop a slow model as soon as `cancel` is set, and yield a report that also tells what it answers in between."""
-    model = case.model
-    if not isinstance(model, FunctionModel) or model.kept is None:
+    model: Any = case.model
+    if getattr(model, "kept", None) is None:
         yield progress
         return
     if model.service is not None and model.service.tell is not None:

@@ -22,9 +22,8 @@ from threading import Event
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from fairchain.errors import ModelError
+from fairchain.errors import ModelError, StoppedError
 from fairchain.messages import in_a_line
-from fairchain.models.journal import StoppedError
 
 Part = TypeVar("Part")
 Found = TypeVar("Found")

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.errors import SpecError
+from fairchain.errors import SpecError, StoppedError
 from fairchain.models.adapters.answer_memo import REPEATED, Values
 from fairchain.models.base import BATCHES, Answer
-from fairchain.models.journal import Journal, Journaled, StoppedError, as_array
+from fairchain.models.journal import Journal, Journaled, as_array
 
 # Seconds of a call of a slow function, after which its answers are kept.
 KEPT_EVERY = 1.0

@@ -19,10 +19,9 @@ from fairchain.models.edit.weights import Array, WeightBlock, Weights
 from fairchain.models.inspect.cut import keep_behind
 from fairchain.models.onnx.decision import Labels, NoDecisionError
 from fairchain.models.onnx.file_checks import check_bytes, parse
-from fairchain.models.onnx.inputs import chunks
+from fairchain.models.onnx.inputs import chunks, distinct_rows
 from fairchain.models.onnx.runtime import Runtime
 from fairchain.models.onnx.session import OnnxModel
-from fairchain.models.onnx.token_inputs import distinct_rows
 
 # Rows, and what the network gets for them.
 Call = tuple[NDArray[np.intp], dict[str, NDArray[Any]]]

@@ -232,3 +232,12 @@ def _slot_per_input(path: Path, features: tuple[Feature, ...], inputs: Sequence[
             )
         slots.append(InputSlot(node.name, TYPES[node.type], shape, tuple(places)))
     return slots
+
+
+def distinct_rows(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+    """Return the first place of each distinct text, and for each text which of these it is; None if all differ."""
+    if values.dtype != object or len(values) < 2:
+        return None
+    first: dict[str, int] = {}
+    which = np.array([first.setdefault(text, len(first)) for text in values[:, 0].tolist()])
+    return None if len(first) == len(values) else (np.unique(which, return_index=True)[1], which)

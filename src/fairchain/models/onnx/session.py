@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as replace_field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
 import numpy as np
@@ -27,21 +27,23 @@ from fairchain.models.base import (
 )
 from fairchain.models.onnx.decision import DecisionRule, Ends, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.file_checks import Limits, Network, check_bytes, read_network
-from fairchain.models.onnx.inputs import Feed, plan_feed
+from fairchain.models.onnx.inputs import Feed, distinct_rows, plan_feed
 from fairchain.models.onnx.rounding import rounding_may_vary
 from fairchain.models.onnx.row_independence import check_row_independence, follow
 from fairchain.models.onnx.runtime import Runtime
 from fairchain.models.onnx.tensor_facts import Followed
-from fairchain.models.onnx.text_inputs import TextFeed, plan_text
-from fairchain.models.onnx.token_inputs import TokenFeed, check_labels, distinct_rows, plan_tokens, tokens_within
 from fairchain.spec import Spec
 from fairchain.system.isolation import at_work_on
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from fairchain.models.onnx.text_inputs import TextFeed
+    from fairchain.models.onnx.token_inputs import TokenFeed
+
+    AnyFeed = Feed | TextFeed | TokenFeed
+
 Hidden = NDArray[np.floating]
-AnyFeed = Feed | TextFeed | TokenFeed
 # Inputs about which a network must decide alike in every process.
 COMPARED = 512
 BATCH_OUT_OF_RANGE = (
@@ -85,6 +87,8 @@ class OnnxModel:
     """
 
     certifiable = True
+    # The tokenizer in a network that reads texts by itself.
+    tokens: Any = None
 
     def __init__(self, path: str | Path, spec: Spec, limits: Limits | None = None) -> None:
         limits = limits or Limits()
@@ -116,24 +120,18 @@ class OnnxModel:
         self._has_rnn = "RNN" in operators.values()
         self.rounding_may_vary = rounding_may_vary(network)
         self._runtime = Runtime(network, limits)
-        self.tokens = tokens_within(self.path, network.model) if spec.text is not None and spec.text.raw else None
-        if spec.text is None:
-            feeds: Sequence[AnyFeed] = [plan_feed(self.path, spec.features, self._runtime.inputs)]
-        elif self.tokens is not None:
-            feeds = [plan_tokens(self.path, self.tokens, self._runtime.inputs)]
-        else:
-            from fairchain.text import lexicon_of
-
-            feeds = plan_text(self.path, spec.text, lexicon_of(spec.text), self._runtime.inputs)
+        feeds = self._feeds(spec)
         try:
             self.decision: DecisionRule = plan_decision(self.path, spec.model, self._runtime.outputs, operators)
         except ModelError as error:
             raise MisfitError(str(error)) from None
         if self.tokens is not None and self.decision.kind == "argmax":
+            from fairchain.models.onnx.token_inputs import check_labels
+
             check_labels(self.path, self.tokens, spec.model.labels)
         self.inputs: AnyFeed = self._chosen(feeds)
-        if isinstance(self.inputs, TextFeed) and self._padding_is_idle(self.inputs):
-            self.inputs = replace_field(self.inputs, cut=True)
+        if spec.text is not None and self.tokens is None and self._padding_is_idle(self.inputs):
+            self.inputs = replace_field(cast("TextFeed", self.inputs), cut=True)
         batch = self.inputs.batch
         self._shapes = self.inputs.shapes(self._runtime.inputs)
         # Both checks are functions of the network's bytes and the spec: what passed them in this process passes again.
@@ -145,6 +143,19 @@ class OnnxModel:
         if len(PASSED) >= MOST_PASSED:
             PASSED.clear()
         PASSED.add(passed)
+
+    def _feeds(self, spec: Spec) -> Sequence[AnyFeed]:
+        """Return the ways to fill the inputs: with features, by the tokenizer inside the network, or with words."""
+        if spec.text is None:
+            return [plan_feed(self.path, spec.features, self._runtime.inputs)]
+        from fairchain.models.onnx.text_inputs import plan_text
+        from fairchain.models.onnx.token_inputs import plan_tokens, tokens_within
+        from fairchain.text import lexicon_of
+
+        self.tokens = tokens_within(self.path, self.network.model) if spec.text.raw else None
+        if self.tokens is not None:
+            return [plan_tokens(self.path, self.tokens, self._runtime.inputs)]
+        return plan_text(self.path, spec.text, lexicon_of(spec.text), self._runtime.inputs)
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy everything into another process, which checks that it decides alike."""
@@ -179,7 +190,7 @@ class OnnxModel:
                 return feed
         raise problems[0]
 
-    def _padding_is_idle(self, feed: TextFeed) -> bool:
+    def _padding_is_idle(self, feed: Any) -> bool:
         """Return whether leaving out steps behind the longest text changes nothing, by the graph and by trying.
 
         A network that knows no lengths reads the padding, and one that fills up in front begins with it.

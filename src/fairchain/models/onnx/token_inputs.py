@@ -14,7 +14,6 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -163,6 +162,8 @@ def tokens_of(files: tuple[tuple[str, bytes], ...]) -> Tokens:
     if not isinstance(config, dict) or not isinstance(settings, dict) or "auto_map" in config or "auto_map" in settings:
         raise ModelError("the settings of a tokenizer are not an object, or ask for code of their own; save it again")
     library = import_module("transformers")
+    from tempfile import TemporaryDirectory
+
     # Only these files: others beside them in a folder would change the tokenizer and not its hash.
     with TemporaryDirectory() as folder, user_code("tokenizer", "cannot be loaded by transformers:"):
         for name, content in files:
@@ -268,12 +269,3 @@ def check_labels(path: Path, tokens: Tokens, wanted: Sequence[str]) -> None:
     own = tokens.labels
     if own and not all(label.startswith(UNNAMED) for label in own) and own != tuple(wanted):
         raise ModelError(OTHER_LABELS.format(path=path, labels=listed(own)))
-
-
-def distinct_rows(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
-    """Return the first place of each distinct text, and for each text which of these it is; None if all differ."""
-    if values.dtype != object or len(values) < 2:
-        return None
-    first: dict[str, int] = {}
-    which = np.array([first.setdefault(text, len(first)) for text in values[:, 0].tolist()])
-    return None if len(first) == len(values) else (np.unique(which, return_index=True)[1], which)
