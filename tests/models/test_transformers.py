@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from msgspec.structs import replace
 from onnx import TensorProto, helper, numpy_helper
 
 from fairchain import check, check_chain, explain, learn_chain, recheck, repair, to_onnx, verify
 from fairchain.certificates import write_certificate
-from fairchain.errors import ModelError
+from fairchain.errors import FairchainError, ModelError
 from fairchain.models import load_model
 from fairchain.models.adapters.from_transformers import NO_SAFETENSORS, TOKENIZER_NEEDED, TRAINING_MODE, WEIGHTS_LACKING
 from fairchain.models.base import DEPENDS_ON_BATCH
 from fairchain.repairing.files import write_repair
+from fairchain.repairing.folder import DECIDES_OTHERWISE, EXISTS, NO_WEIGHTS_CHANGED
 from fairchain.spec import parse_spec
 from tests.messages import says
 from tests.questions import changed
@@ -28,6 +30,7 @@ pytestmark = pytest.mark.transformers
 transformers: Any = pytest.importorskip("transformers")
 torch: Any = pytest.importorskip("torch")
 tokenizers: Any = pytest.importorskip("tokenizers")
+load_file: Any = pytest.importorskip("safetensors.torch").load_file
 
 SEED = 11
 TEXTS = (
@@ -322,6 +325,54 @@ def test_a_repaired_head_has_a_certificate_and_is_loaded_again(network: Path, fo
     assert (labelled.price.measure, labelled.price.inputs) == ("accuracy", len(TEXTS))
     head = {"classifier.weight", "classifier.bias"}
     assert {each.tensor.removeprefix("model.") for each in result.changes} <= head
+
+
+@pytest.fixture(name="repaired", scope="module")
+def _repaired(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    """The question, and an accepted repair of the folder's head."""
+    place = tmp_path_factory.mktemp("question")
+    data = changed(changed(asked(place), "model.path", str(folder)), "property.threshold", 0.5)
+    result = repair(None, parse_spec(data), iterations=10)
+    assert result.accepted
+    return data, result
+
+
+def test_a_repaired_folder_has_a_pipeline_with_the_repaired_labels_and_a_certificate(
+    folder: Path, repaired: tuple[Any, Any], tmp_path: Path
+) -> None:
+    data, result = repaired
+    target, certificate, _ = write_repair(result, tmp_path / "repaired")
+    labels = [parse_spec(data).model.labels[label] for label in result.model.predict(values_of(TEXTS))]
+    assert [answer["label"] for answer in pipeline(target)(list(TEXTS), truncation=True)] == labels
+    assert labels != [answer["label"] for answer in pipeline(folder)(list(TEXTS), truncation=True)]
+    assert recheck(certificate, target, data=data["population"]["path"]).conclusion == "CONFIRMED"
+    assert verify(target, parse_spec(data)).decision.name == "FAIR"
+    # Nothing but the head is another one.
+    before, after = (load_file(each / "model.safetensors") for each in (folder, target))
+    others = {name for name in before if not torch.equal(before[name], after[name])}
+    assert others
+    assert others <= {"classifier.weight", "classifier.bias"}
+
+
+def test_a_folder_that_would_not_be_the_repaired_model_is_not_written(
+    repaired: tuple[Any, Any], tmp_path: Path
+) -> None:
+    _, result = repaired
+    (tmp_path / "there").mkdir()
+    with pytest.raises(FairchainError, match=says(EXISTS)):
+        write_repair(result, tmp_path / "there")
+    # As if the weights had been rounded away.
+    network = onnx.load_from_string(result.content)
+    for tensor in network.graph.initializer:
+        if "bias" in tensor.name and tensor.name in {change.tensor for change in result.changes}:
+            tensor.CopyFrom(numpy_helper.from_array(np.array([99, -99], np.float32), tensor.name))
+    for wrong, message in (
+        ({"content": network.SerializeToString()}, DECIDES_OTHERWISE),
+        ({"changes": ()}, NO_WEIGHTS_CHANGED),
+    ):
+        with pytest.raises(ModelError, match=says(message)):
+            write_repair(replace(result, **wrong), tmp_path / "repaired")
+    assert [each.name for each in tmp_path.iterdir()] == ["there"]
 
 
 @pytest.mark.parametrize(

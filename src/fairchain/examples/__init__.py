@@ -1,7 +1,7 @@
-"""Four networks trained on real data, with their specs (benchmarks/NETWORKS.md says what they are).
+"""Five networks trained on real data, with their specs (benchmarks/NETWORKS.md and docs/text.md say what they are).
 
-`census-rows` is about the census network and real rows (docs/concepts.md), and the two `comments-` specs are about a
-network that reads comments (docs/text.md); rows, texts and word vectors are fetched, not shipped.
+`census-rows` is about the census network and real rows (docs/concepts.md); the two `comments-` specs are about an LSTM
+that reads comments, and `transformer` about a transformer. Rows, texts and word vectors are fetched, not shipped.
 """
 
 from __future__ import annotations

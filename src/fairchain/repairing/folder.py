@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,6 +32,7 @@ CERTIFICATE, CHANGES = "certificate.json", "changes.txt"
 COPIED = (".json", ".txt", ".model", ".md")
 # What names of tensors begin with in the copy in ONNX.
 PREFIX = "model."
+ADDED = "bias_of_"
 EXISTS = "{path}: exists already; give another name"
 NO_WEIGHTS_CHANGED = (
     "{path}: the repair changes {what}, which the weights of the folder do not hold; write an .onnx file instead"
@@ -82,12 +84,23 @@ def _write_weights(repair: Repair, source: Path, folder: Path, target: Path) -> 
         with import_module("safetensors").safe_open(file, "pt") as opened:
             told = opened.metadata()
         weights = tensors.load_file(file)
-        for name in [name for name in changed if name in weights and weights[name].shape == changed[name].shape]:
-            weights[name] = torch.from_numpy(np.array(changed.pop(name))).to(weights[name].dtype)
+        for name in list(changed):
+            if (own := _own_name(name, changed[name].shape, weights)) is not None:
+                weights[own] = torch.from_numpy(np.array(changed.pop(name))).to(weights[own].dtype)
         tensors.save_file(weights, folder / file.name, told)
     if changed or not repair.changes:
         what = listed(sorted(changed)) if changed else "decision thresholds"
         raise ModelError(NO_WEIGHTS_CHANGED.format(path=target, what=what))
+
+
+def _own_name(name: str, shape: tuple[int, ...], weights: Mapping[str, Any]) -> str | None:
+    """Return the name of a tensor in the folder; a bias of zeros, which the copy lacks, was added by another name."""
+    if name in weights:
+        return name if tuple(weights[name].shape) == shape else None
+    if not name.startswith(ADDED):
+        return None
+    alike = [each for each in weights if each.endswith("bias") and tuple(weights[each].shape) == shape]
+    return alike[0] if len(alike) == 1 and not weights[alike[0]].any() else None
 
 
 def _verified(repair: Repair, folder: Path, target: Path, data: Any) -> bytes:
