@@ -274,5 +274,8 @@ def test_a_condition_on_other_features_leaves_the_individuals_shared(given: str,
 
 def test_the_report_says_what_its_numbers_are_about() -> None:
     verdict = verify(None, example("census"), shift=1.2)
+    assert verdict.record.shift_sentence.startswith("FAIR holds for every population in which")
+    unfair = verify(None, example("credit"), shift=1.2)
+    assert unfair.record.shift_sentence.startswith("UNFAIR is shown for some population in which")
     assert verdict.record.shift_sentence in summary(verdict.record)
     assert verdict.record.shift_sentence in str(verdict_panel(verdict.record))

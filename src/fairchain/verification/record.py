@@ -181,8 +181,10 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
         """Which populations the verdict is about, and the other numbers are not; empty without a shift."""
         if self.shift is None:
             return ""
-        about = shifted_populations("every population", self.shift.factor, self.shift.of)
-        return f"The verdict is about {about}; rates of groups and gaps of pairs are those of the assumed population."
+        which = "some population" if self.decision == "UNFAIR" else "every population"
+        about = shifted_populations(which, self.shift.factor, self.shift.of)
+        said = {"FAIR": "FAIR holds for", "UNFAIR": "UNFAIR is shown for"}.get(self.decision, "The question is about")
+        return f"{said} {about}; rates of groups and gaps of pairs are those of the assumed population."
 
     @property
     def word(self) -> str:
