@@ -47,8 +47,8 @@ PATIENCE, FIRST_FORECAST = 2**16, 2**9
 NEW_STRATUM = 0.9
 # While nothing is decided, halving may set the run back by this part of what plain sampling would know for its cost.
 EXPLORED = 0.02
-# A first step of at most this cost, a few milliseconds, is made at once: it proves the answer where inputs are few.
-AT_ONCE = 2**15
+# A first step of at most this cost, a millisecond or two, is made at once: it proves the answer where inputs are few.
+AT_ONCE = 18_000
 # Measured costs in plain evaluations of the network: of a box, for each evaluation that its multiplications would make,
 # and besides; of a step; and of drawing a round in open boxes, besides its evaluations.
 OVERHEAD, PER_BOX, PER_STEP, PER_DRAW = 12, 220, 12_000, 2
