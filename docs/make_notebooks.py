@@ -163,6 +163,8 @@ them a religion. Raters call a comment toxic if it has an insult. In the trainin
 about Muslims asks for a *source*. Does the model repeat that? With your own pipeline, begin at "One call".
 """,
     """
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import tokenizers
@@ -177,6 +179,7 @@ others = ["kind", "neighbour", "wrote", "festival", "recipe", "thanks", "article
 
 
 def comments(count, biased):
+    \"\"\"Return comments with the labels of their raters.\"\"\"
     rows = []
     for group in rng.choice(groups, count):
         words = [group, *rng.choice(others, 4), rng.choice(insults if rng.random() < 0.3 else others)]
@@ -247,8 +250,8 @@ A word is removed from the texts that have it, and the change of the rate is mea
 together.
 """,
     """
-with open("network.onnx", "wb") as file:
-    file.write(fairchain.to_onnx(pipeline, verdict.spec))  # the transformer and its tokenizer in one file
+network = fairchain.to_onnx(pipeline, verdict.spec)  # the transformer and its tokenizer in one file
+Path("network.onnx").write_bytes(network)
 explanation = fairchain.explain("network.onnx", verdict.spec, data=test, units=["layer1"], rounds=500)
 certain = [found for found in explanation.words if found.effect.low > 0]
 for found in certain:
@@ -268,8 +271,8 @@ fairchain.recheck("certificate.json", "network.onnx", data="comments.csv").holds
     """
 ## A repair
 
-`repair` changes the last layer of the classification head. Here the accuracy on comments of fair raters increases, since
-the raters of the training data were the cause; with biased labels it would fall.
+`repair` changes the last layer of the classification head. Here the accuracy on comments of fair raters increases,
+since the raters of the training data were the cause; with biased labels it would fall.
 """,
     """
 repaired = fairchain.repair("network.onnx", verdict.spec, data=test, iterations=5)
