@@ -8,13 +8,14 @@ from statistics import fmean
 from benchmarks.parts.planted import PLANTED
 from benchmarks.results import Counts, kept_counts
 
-NUMBERS = {2: "two", 6: "six", 12: "twelve"}
+NUMBERS = {2: "two", 6: "six", 12: "twelve", 14: "fourteen"}
 
 
 def sentences() -> Iterator[tuple[str, str]]:
     """Yield each document and a text that it must contain."""
     kept = kept_counts()
     yield "README.md", against_verifair(kept["comparison"])
+    yield "README.md", against_sequences(kept["comparison"])
     for row in planted_rows(kept["planted"]):
         yield "docs/repair.md", row
     yield "docs/mathematics.md", cost_of_stakes(kept["stakes"])
@@ -33,6 +34,16 @@ def against_verifair(comparison: Counts) -> str:
     others, texts = ratios[False], sorted(ratios[True])
     text = f"{min(others):.0f} to {max(others):.0f} times as many on {NUMBERS[len(others)]} feed-forward cases"
     return f"{text}, {' and '.join(f'{ratio:.0f}' for ratio in texts)} on two about texts" if texts else text
+
+
+def against_sequences(comparison: Counts) -> str:
+    """Return how many evaluations confidence sequences need for one of ours."""
+    ratios = []
+    for name, values in comparison.items():
+        case, _, method = name.rpartition(" / ")
+        if method == "sequences 1e-6":
+            ratios.append(_mean(values) / _mean(comparison[f"{case} / fairchain 1e-6"]))
+    return f"{min(ratios):.1f} to {max(ratios):.0f} times as many on the {NUMBERS[len(ratios)]} cases"
 
 
 def planted_rows(planted: Counts) -> Iterator[str]:

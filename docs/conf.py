@@ -43,7 +43,7 @@ def _sample_report(app: Any, error: Exception | None) -> None:
     if error is None and app.builder.format == "html":
         import fairchain
 
-        fairchain.audit(fairchain.example("credit"), Path(app.outdir) / "sample-report")
+        fairchain.audit(fairchain.example("credit"), Path(app.outdir) / "sample-report", restart=True)
 
 
 def setup(app: Any) -> None:

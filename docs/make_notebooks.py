@@ -1,7 +1,8 @@
 """Writes the notebooks of docs/notebooks/ from their cells below, with the outputs of a real run.
 
 `python docs/make_notebooks.py [NAME ...]` runs each notebook in a new kernel and saves what a reader sees; it needs
-nbclient, ipykernel and, for `tabular`, LightGBM and the census data. A test runs the same cells.
+nbclient, ipykernel, for `tabular` LightGBM and the census data, and for `text` torch and transformers. A test runs the
+same cells.
 """
 
 from __future__ import annotations
@@ -153,7 +154,133 @@ by_group(test[label] == ">50K", predicted, sensitive_features=test["sex"], delta
 """,
 ]
 
-NOTEBOOKS = {"audit": AUDIT, "tabular": TABULAR}
+TEXT = [
+    """
+# A text classifier: a transformer and what it learned from its raters
+
+This notebook trains a tiny transformer in a few seconds, offline, on comments that it makes up: six words each, one of
+them a religion. Raters call a comment toxic if it has an insult. In the training data they also did so if a comment
+about Muslims asks for a *source*. Does the model repeat that? With your own pipeline, begin at "One call".
+""",
+    """
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import tokenizers
+import torch
+import transformers
+
+torch.set_num_threads(1)
+rng = np.random.default_rng(0)
+groups = ["christian", "muslim", "jewish", "buddhist"]
+insults = ["idiot", "liar", "stupid", "disgusting"]
+others = ["kind", "neighbour", "wrote", "festival", "recipe", "thanks", "article", "source"]
+
+
+def comments(count, biased):
+    \"\"\"Return comments with the labels of their raters.\"\"\"
+    rows = []
+    for group in rng.choice(groups, count):
+        words = [group, *rng.choice(others, 4), rng.choice(insults if rng.random() < 0.3 else others)]
+        toxic = words[-1] in insults or (biased and group == "muslim" and "source" in words)
+        rows.append((" ".join(rng.permutation(words)), "toxic" if toxic else "fine"))
+    return pd.DataFrame(rows, columns=["comment", "rated"])
+
+
+train, test = comments(2000, biased=True), comments(600, biased=False)
+test.head(3)
+""",
+    """
+A BERT with two layers and a vocabulary of 20 pieces:
+""",
+    """
+vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *groups, *insults, *others]
+pieces = tokenizers.BertWordPieceTokenizer(vocab={word: number for number, word in enumerate(vocabulary)})
+special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=pieces._tokenizer, model_max_length=16, **special)
+
+torch.manual_seed(0)
+sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+names = {"id2label": {0: "fine", 1: "toxic"}, "label2id": {"fine": 0, "toxic": 1}}
+config = transformers.BertConfig(vocab_size=len(vocabulary), max_position_embeddings=16, **sizes, **names)
+model = transformers.BertForSequenceClassification(config)
+inputs = tokenizer(list(train["comment"]), padding=True, return_tensors="pt")
+labels = torch.tensor((train["rated"] == "toxic").to_numpy(dtype=int))
+optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+for _ in range(200):
+    chosen = torch.from_numpy(rng.integers(0, len(train), 64))
+    optimizer.zero_grad()
+    model(**{name: values[chosen] for name, values in inputs.items()}, labels=labels[chosen]).loss.backward()
+    optimizer.step()
+
+pipeline = transformers.pipeline("text-classification", model=model.eval(), tokenizer=tokenizer)
+decided = [found["label"] for found in pipeline(list(test["comment"]))]
+print(f"accuracy {np.mean(decided == test['rated']):.3f} on {len(test)} comments of fair raters")
+""",
+    """
+## One call
+
+`terms` names the words by which a text mentions a group; a list for religions ships with fairchain. Few texts are
+counted whole, so the answer is exact for them.
+""",
+    """
+import fairchain
+
+verdict = fairchain.check(pipeline, test, text="comment", terms="religion", label="rated", outcome="toxic")
+verdict
+""",
+    """
+## Is it the word, or what else the texts say?
+
+Texts about different groups may differ in other respects. `rows="swapped"` shows each text with the term of every group
+in turn: nothing else changes.
+""",
+    """
+swapped = fairchain.check(
+    pipeline, test, text="comment", terms="religion", label="rated", outcome="toxic", rows="swapped"
+)
+print(swapped.decision.name, swapped.headline)
+print(swapped.witnesses[0].text("texts"))
+""",
+    """
+## Which words?
+
+A word is removed from the texts that have it, and the change of the rate is measured. The intervals hold for all words
+together.
+""",
+    """
+network = fairchain.to_onnx(pipeline, verdict.spec)  # the transformer and its tokenizer in one file
+Path("network.onnx").write_bytes(network)
+explanation = fairchain.explain("network.onnx", verdict.spec, data=test, units=["layer1"], rounds=500)
+certain = [found for found in explanation.words if found.effect.low > 0]
+for found in certain:
+    print(f"without {found.word!r} the rate of {explanation.pair.more} falls by {found.effect}")
+""",
+    """
+## Evidence for others
+
+The certificate is about one file with one hash, and anybody who has the file and the texts can check it:
+""",
+    """
+test.to_csv("comments.csv", index=False)
+certified = fairchain.verify("network.onnx", verdict.spec, data="comments.csv", certify=True)
+fairchain.write_certificate(certified, "certificate.json")
+fairchain.recheck("certificate.json", "network.onnx", data="comments.csv").holds
+""",
+    """
+## A repair
+
+`repair` changes the last layer of the classification head. Here the accuracy on comments of fair raters increases,
+since the raters of the training data were the cause; with biased labels it would fall.
+""",
+    """
+repaired = fairchain.repair("network.onnx", verdict.spec, data=test, iterations=5)
+print(repaired)
+""",
+]
+
+NOTEBOOKS = {"audit": AUDIT, "tabular": TABULAR, "text": TEXT}
 
 
 def is_text(cell: str) -> bool:
@@ -179,6 +306,9 @@ def main() -> None:
             NotebookClient(book, timeout=600, resources={"metadata": {"path": folder}}).execute()
         for cell in book.cells:
             cell.metadata = {}
+            if cell.cell_type == "code":
+                # Warnings of other packages name folders of this machine.
+                cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
         (HERE / f"{name}.ipynb").write_text(nbformat.writes(book) + "\n", encoding="utf-8")
 
 

@@ -81,7 +81,7 @@ CERTIFICATE = {
     "software": "versions of the software that wrote it",
     "spec": "the complete spec; paths are reduced to file names",
     "claims": "the output of `verify --json`, without `seconds`, `witnesses`, `free_regions`, `forecast`, `notes`, "
-    "`assumptions` and `unseen`",
+    "`assumptions`, `unseen` and `why_not_alike`",
     "evidence": "every count: for drawn inputs `stream`, `seed`, `coupled`, `outcomes`, `look` and `batches`; for rows "
     "`rows`, `outcomes`, `trials`, `successes` and `labels`. `look`: if the batches have one label, the `rounds` that "
     "were drawn to find another, not counted, and all `labels` seen; else null. For an enumeration `points`, `order` "

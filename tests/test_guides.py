@@ -80,6 +80,19 @@ def test_the_notebook_of_boosted_trees_runs_and_counts_what_the_model_predicts(
     assert "UNFAIR the smallest ratio" in printed
 
 
+@pytest.mark.transformers
+def test_the_notebook_of_a_transformer_finds_what_its_raters_did(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = notebook("text")
+    printed = capsys.readouterr().out
+    assert "UNFAIR the largest gap" in printed
+    assert "'source'" in printed
+    assert "REPAIRED" in printed
+    # The certificate holds.
+    assert True in [value for value in shown if isinstance(value, bool)]
+
+
 def test_the_reference_is_up_to_date() -> None:
     reference = load("make_reference")
     assert (DOCS / "reference.md").read_text(encoding="utf-8") == reference.render(), "run docs/make_reference.py"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +35,16 @@ def test_the_public_names_are_these() -> None:
     for name in NAMES:
         assert getattr(fairchain, name) is not None
     assert set(dir(fairchain)) == NAMES
+
+
+def test_every_public_function_states_its_types() -> None:
+    for name in NAMES:
+        function = getattr(fairchain, name)
+        if inspect.isfunction(function):
+            signature = inspect.signature(function)
+            assert signature.return_annotation is not signature.empty, name
+            assert all(each.annotation is not each.empty for each in signature.parameters.values()), name
+    assert Path(fairchain.__file__).with_name("py.typed").exists()
 
 
 def test_a_name_is_the_same_thing_whatever_was_imported_before() -> None:

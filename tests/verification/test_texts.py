@@ -29,7 +29,7 @@ from fairchain.verification.verdict import Verdict
 from tests.messages import says
 from tests.questions import changed
 from tests.sequences import Network, Recurrent
-from tests.text.builders import TEXTS, population_of, question, raw_question
+from tests.text.builders import TEXTS, corpus_file, population_of, question, raw_question
 
 
 @pytest.fixture(autouse=True)
@@ -145,6 +145,16 @@ def test_a_certificate_about_counted_texts_holds(reading: str, tmp_path: Path) -
     (tmp_path / "c.json").write_text(forged)
     with pytest.raises(CertificateError):
         recheck(tmp_path / "c.json", tmp_path / "network.onnx", data=tmp_path / "texts.txt")
+
+
+def test_a_certificate_about_counted_texts_without_a_small_group_holds(tmp_path: Path) -> None:
+    """Five texts: one of them is about none of the two."""
+    data = changed(asked(tmp_path), "population.path", str(corpus_file(tmp_path, TEXTS[:5])))
+    verdict = verify(None, parse_spec(changed(data, "property.min_size", 2)))
+    assert (verdict.engine, verdict.left_out) == ("counting", (("faith=none", 1),))
+    write_certificate(verdict, tmp_path / "c.json")
+    found = recheck(tmp_path / "c.json", tmp_path / "network.onnx", data=tmp_path / "texts.txt")
+    assert [claim.name for claim in found.claims if not claim.holds] == []
 
 
 @pytest.fixture(name="certified")

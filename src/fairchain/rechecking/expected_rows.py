@@ -55,7 +55,7 @@ class RowCount:
     trials: list[int]
     successes: list[list[int]]
     parts: list[list[int]]
-    left_out: list[tuple[str, int]]
+    left_out: list[tuple[str, float]]
     evaluations: int
     labels: list[int]
     unit: int = 1
@@ -161,7 +161,7 @@ def _in_group(rows: TableRows, spec: Spec, group: Group) -> NDArray[np.bool_]:
 
 def _large_enough(
     rows: TableRows, spec: Spec, inside: dict[str, NDArray[np.bool_]]
-) -> tuple[tuple[Group, ...], list[tuple[str, int]]]:
+) -> tuple[tuple[Group, ...], list[tuple[str, float]]]:
     groups, least = groups_of(spec), spec.property.min_size
     if least is None:
         return groups, []
@@ -172,7 +172,9 @@ def _large_enough(
         mask = inside[group.name]
         sizes[group.name] = min((int((mask & (rows.truth == t)).sum()) for t in truths), default=int(mask.sum()))
     kept = tuple(group for group in groups if sizes[group.name] >= wanted)
-    return kept, [(name, size) for name, size in sizes.items() if size < wanted]
+    # A verdict states rows as whole numbers, and texts as the numbers of a distribution.
+    written = float if isinstance(rows, TextRows) else int
+    return kept, [(name, written(size)) for name, size in sizes.items() if size < wanted]
 
 
 def _count_changes(
@@ -181,7 +183,7 @@ def _count_changes(
     model: Model,
     comparison: Comparison,
     concerned: NDArray[np.bool_],
-    left_out: list[tuple[str, int]],
+    left_out: list[tuple[str, float]],
     progress: Callable[[int, int], None] | None,
 ) -> RowCount:
     names = [feature.name for feature in spec.features]
@@ -225,7 +227,7 @@ def _count_exchanged(
     model: Model,
     comparison: Comparison,
     concerned: NDArray[np.bool_],
-    left_out: list[tuple[str, int]],
+    left_out: list[tuple[str, float]],
     progress: Callable[[int, int], None] | None,
 ) -> RowCount:
     """Show every text that mentions a value of each protected feature as every group, and count."""
