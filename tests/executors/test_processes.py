@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pickle
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain import ExecutorError, SpecError, check, example, load_spec, make_certificate, verify
+from fairchain import (
+    ExecutorError,
+    SpecError,
+    check,
+    example,
+    load_spec,
+    make_certificate,
+    recheck,
+    verify,
+    write_certificate,
+)
 from fairchain.executors import Workers, open_workers, tasks, workers
 from fairchain.executors.connecting import NOT_AN_EXECUTOR
 from fairchain.executors.processes import LostWorkerError, Processes
@@ -172,6 +183,52 @@ def test_a_worker_with_another_version_is_refused() -> None:
     reply = run_units(job.sha256, job, [1])
     assert isinstance(reply.error, ExecutorError)
     assert "install the same version on both" in str(reply.error)
+
+
+class Altering(Executor):
+    """Computes what it is sent, and changes its replies."""
+
+    def __init__(self, change: Callable[[Any], Any]) -> None:
+        self.change = change
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = Future[Any]()
+        future.set_result(self.change(fn(*args, **kwargs)))
+        return future
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda reply: dataclasses.replace(reply, results=reply.results[:-1]), "0 results for 1 units"),
+        (lambda reply: dataclasses.replace(reply, results=[*reply.results, 1]), "2 results for 1 units"),
+        (lambda _: None, "a reply of type NoneType"),
+    ],
+)
+def test_a_reply_that_does_not_fit_the_work_is_no_result(change: Any, words: str) -> None:
+    """Too few results, or too many, moved the others to units that they do not belong to."""
+    with pytest.raises(ExecutorError, match=words):
+        list(Workers(Altering(change), 1).map(square, range(300), sizes=[1e9] * 300))
+
+
+@pytest.mark.usefixtures("sent")
+def test_counts_that_a_worker_invents_are_believed_and_rejected_by_a_recheck(tmp_path: Path) -> None:
+    """The threat model: workers belong to the issuer, whom a checker does not trust."""
+
+    def all_alike(reply: Any) -> Any:
+        alike = [(np.full_like(counts, counts.max()), labels) for counts, labels in reply.results]
+        return dataclasses.replace(reply, results=alike)
+
+    spec = load_spec(example("credit"))
+    honest, invented = (
+        verify(None, spec, epsilon=0.02, executor=Altering(change), workers=2)
+        for change in (lambda reply: reply, all_alike)
+    )
+    assert honest.gap == verify(None, spec, epsilon=0.02).gap
+    assert invented.gap.high < honest.gap.low
+    write_certificate(invented, tmp_path / "certificate.json")
+    found = recheck(tmp_path / "certificate.json", spec.model.path)
+    assert (found.conclusion, [claim.name for claim in found.claims if not claim.holds]) == ("REJECTED", ["re-run"])
 
 
 @pytest.mark.usefixtures("sent")

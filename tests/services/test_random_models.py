@@ -349,3 +349,49 @@ def test_a_random_service_on_the_command_line(service: FakeService, tmp_path: Pa
     assert code == 0
     assert "with new answers about the same rows" in out
     assert "CONFIRMED" in out
+
+
+@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize("labels", [["no", "yes"], ["no", "yes", "maybe"]])
+def test_a_constant_model_that_is_called_random_is_not_confirmed_as_another(
+    rows: bool, labels: list[str], tmp_path: Path
+) -> None:
+    """Nothing is run again bit by bit, so that labels which are not counted would be what the certificate says."""
+    changes: dict[str, Any] = {"model": {**RANDOM_SPEC["model"], "labels": labels}}
+    changes |= {"population": {"kind": "table", "as": "sample"}, "guarantee": {"delta": 0.001}} if rows else {}
+    data = table(2000) if rows else None
+
+    def always_no(values: Any) -> Any:
+        return np.zeros(len(values), int)
+
+    content = make_certificate(verify(always_no, parse_spec(RANDOM_SPEC | changes), data=data, certify=True))
+    assert (content["claims"]["verdict"], content["claims"]["decision"]) == ("CONSTANT", "FAIR")
+    (tmp_path / "c").write_text(json.dumps(content))
+    assert recheck(tmp_path / "c", always_no, data=data).conclusion == "CONFIRMED"
+    content["claims"] |= {"verdict": "FAIR", "constant": None}
+    del content["claims"]["tipping"]
+    # The last label: of two labels it is the one that is counted, of three it is not.
+    seen = [0, len(labels) - 1]
+    if rows:
+        content["evidence"]["labels"] = seen
+    else:
+        content["evidence"]["look"]["labels"] = seen
+    (tmp_path / "c").write_text(json.dumps({**content, "digest": digest(content)}))
+    found = recheck(tmp_path / "c", always_no, data=data)
+    assert found.conclusion == ("REJECTED" if rows and len(labels) == 2 else "CONSISTENT")
+    assert found.fresh is None or (found.fresh.constant, found.fresh.agrees) == ("no", None)
+
+
+@pytest.mark.parametrize(("key", "value"), [("rows", 1), ("outcomes", [0]), ("labels", [0]), ("labels", [1, 0])])
+def test_every_number_of_a_random_models_rows_is_checked(key: str, value: Any, tmp_path: Path) -> None:
+    coin, rng = Coin(0.3, 0.6), np.random.default_rng(1)
+
+    def answers(values: Any) -> Any:
+        return (rng.random(len(values)) < np.where(values[:, 0] == 0, *coin.rates.values())).astype(int)
+
+    spec = random_spec(population={"kind": "table", "as": "sample"}, guarantee={"delta": 0.001})
+    content = make_certificate(verify(answers, spec, data=table(), certify=True))
+    content["evidence"][key] = value
+    (tmp_path / "c").write_text(json.dumps({**content, "digest": digest(content)}))
+    found = recheck(tmp_path / "c", answers, data=table())
+    assert [claim.name for claim in found.claims if not claim.holds] == ["layout"]

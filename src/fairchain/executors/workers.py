@@ -437,6 +437,9 @@ class _Sending:
         except (Exception, CancelledError) as error:  # each executor has its own ways to lose a worker
             self._again(group, error)
             return
+        if not isinstance(reply, Reply):
+            self._again(group, TypeError(f"a reply of type {type(reply).__name__}"))
+            return
         if reply.error is not None:
             raise reply.error
         if reply.missing:
@@ -444,6 +447,9 @@ class _Sending:
             self._send(group, with_job=True)
         elif reply.memory:
             self._again(group, MemoryError(f"worker {reply.process} has not enough memory"))
+        elif len(reply.results) != len(group.units):
+            # Results that are too few or too many would belong to other units.
+            self._again(group, ValueError(f"{len(reply.results)} results for {len(group.units)} units of work"))
         else:
             self._workers.met(reply)
             self._workers.took(reply.seconds, len(group.units), group.size)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from fairchain.certificate_format import BatchEvidence, upper_triangle
+from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, BatchEvidence, upper_triangle
 from fairchain.prepare import Case
 from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.expected import evaluations, expected_claims, reached
@@ -25,7 +25,9 @@ from fairchain.spec.seeds import Seed
 class Fresh(Record, frozen=True):
     """The verdict of a run of the checker's own.
 
-    `agrees` is True or False where both this run and the certificate decided, and None where one did not.
+    `agrees` is True or False where both this run and the certificate decided, and None where one did not. Of a model
+    that is random by itself it is None too where one of them saw a single label (`constant`) and the other did not: no
+    re-run shows which labels it gives.
     """
 
     seed: int
@@ -36,21 +38,32 @@ class Fresh(Record, frozen=True):
     rounds: int
     evaluations: int
     agrees: bool | None
+    constant: str | None = None
 
     @classmethod
-    def of_rows(cls, found: dict[str, Any], claimed: str, evaluations: int) -> Fresh:
+    def of_rows(cls, found: dict[str, Any], claims: Mapping[str, Any], evaluations: int) -> Fresh:
         """Return the verdict of the same rows, which a random model evaluated again."""
-        gap, decision = found["gap"], found["decision"]
-        agrees = decision == claimed if {decision, claimed} <= {"FAIR", "UNFAIR"} else None
-        return cls(0, decision, gap["estimate"], gap["low"], gap["high"], 0, evaluations, agrees)
+        gap, decision, constant = found["gap"], found["decision"], found["constant"]
+        agrees = _agrees(decision, claims, same_labels=(constant is None) == (claims.get("constant") is None))
+        return cls(0, decision, gap["estimate"], gap["low"], gap["high"], 0, evaluations, agrees, constant)
 
     def claim(self, claimed: str) -> Claim:
         """Return the claim that this run does not contradict the certificate's decision."""
         relation = {True: "agrees with", False: "contradicts", None: "neither supports nor contradicts"}[self.agrees]
         how = f"with seed {self.seed}" if self.rounds else "with new answers about the same rows"
         found = f"{self.verdict}, {self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}], {how}"
+        if self.constant is not None:
+            found += f', all of them "{self.constant}"'
         detail = f"{found} ({self.evaluations:,} evaluations): {relation} {claimed}"
         return Claim("fresh run", self.agrees is not False, detail)
+
+
+def _agrees(decision: str, claims: Mapping[str, Any], *, same_labels: bool) -> bool | None:
+    """Return whether a decision is that of the claims; None without one, or with a single label on one side only."""
+    claimed = claims.get("decision")
+    if not {decision, claimed} <= {"FAIR", "UNFAIR"} or (decision == claimed and not same_labels):
+        return None
+    return decision == claimed
 
 
 def fresh_run(
@@ -58,19 +71,22 @@ def fresh_run(
     case: Case,
     question: ReplayedRule,
     *,
-    claimed: str,
+    claims: Mapping[str, Any],
+    random: bool,
     seed: int | None,
     seconds: float,
     progress: Callable[[int, int], None] | None,
 ) -> Fresh:
     """Sample until the rule decides or the seconds are spent; without a seed the system's entropy gives one.
 
-    The certificate's own budget is not used: it is the issuer's.
+    The certificate's own budget is not used: it is the issuer's. Of a `random` model further inputs are tried where all
+    got one label, as many as a verdict tries.
     """
     chosen = secrets.randbits(63) if seed is None else seed
     counter, evaluated = Counter(model, case, chosen), case.comparison.evaluated
     replay = Replay(question)
     chunk = number = 0
+    given: set[int] = set()
     deadline = time.perf_counter() + seconds
     while replay.decision == "UNDECIDED" and not (question.epsilon is not None and reached(replay, question.epsilon)):
         if number and time.perf_counter() > deadline:
@@ -81,7 +97,9 @@ def fresh_run(
         # A batch that outlasts the deadline keeps the chunks that are done.
         while done < rounds and not (done and time.perf_counter() > deadline):
             count = min(size, rounds - done)
-            tables = counter.tables(counter.labels(chunk + len(together), count, evaluated(groups)))
+            seen = counter.labels(chunk + len(together), count, evaluated(groups))
+            given.update(np.unique(seen).tolist())
+            tables = counter.tables(seen)
             together.append([upper_triangle(table) for table in tables])
             done += count
         batch = BatchEvidence(chunk, size, done, groups, leader, replay.phase, [], together)
@@ -89,7 +107,12 @@ def fresh_run(
         chunk, number = chunk + batch.chunks, number + 1
         if progress is not None:
             progress(evaluations(case, replay.rounds, np.diag(replay.joint)), 0)
-    # Which labels were given does not matter here: the decision alone is compared.
+    every = range(len(case.comparison.subgroups))
+    for place in range(-(-LOOKED // (LOOK_ROUNDS * len(every))) if random else 0):
+        if len(given) == 1 and time.perf_counter() <= deadline:
+            given.update(np.unique(counter.labels(LOOK_CHUNK + place, LOOK_ROUNDS, every)).tolist())
+    constant = case.spec.model.labels[min(given)] if random and len(given) == 1 else None
+    # The decision is compared, and that does not depend on labels that are not counted.
     found = expected_claims(replay, case, [], "", Seed(chosen, "chosen"), "seconds")
     gap, decision = found["gap"], found["decision"]
     return Fresh(
@@ -100,5 +123,8 @@ def fresh_run(
         high=gap["high"],
         rounds=replay.rounds,
         evaluations=found["evaluations"],
-        agrees=decision == claimed if {decision, claimed} <= {"FAIR", "UNFAIR"} else None,
+        agrees=_agrees(
+            decision, claims, same_labels=not random or (constant is None) == (claims.get("constant") is None)
+        ),
+        constant=constant,
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 
 from fairchain.certificate_format import (
@@ -37,7 +38,7 @@ from fairchain.rechecking.recount import (
     in_stated_order,
     layout_problem,
 )
-from fairchain.rechecking.replay import Replay, ReplayedRule, contradiction, impossible
+from fairchain.rechecking.replay import Replay, ReplayedRule, contradiction, impossible, labels_problem
 from fairchain.rechecking.rerun import Cost, Counter, Rerun, Sample
 from fairchain.rechecking.result import Recheck
 from fairchain.spec import Spec, Texts
@@ -134,7 +135,8 @@ class QuestionCheck:
     def _fresh_run(self, model: Model, claims: list[Claim], rule: ReplayedRule, case: Case) -> Fresh:
         """Verify again with a seed of the checker's own."""
         options: dict[str, Any] = {"seed": self.seed, "seconds": self.seconds, "progress": self.progress}
-        fresh = fresh_run(model, case, rule, claimed=self.decision, **options)
+        random = not self.spec.model.deterministic
+        fresh = fresh_run(model, case, rule, claims=self.file.claims, random=random, **options)
         claims.append(fresh.claim(self.decision))
         return fresh
 
@@ -234,23 +236,16 @@ class QuestionCheck:
         self, rows: TableRows, again: RowCount, evidence: RowEvidence, claims: list[Claim], result: Recheck
     ) -> Recheck:
         """Check the arithmetic of the certificate's counts, and compare its verdict with that of the new answers."""
-        possible = evidence.trials == again.trials and len(evidence.successes) == len(again.successes)
-        possible = possible and all(
-            len(counts) == len(evidence.trials)
-            and all(0 <= c <= n for c, n in zip(counts, evidence.trials, strict=True))
-            for counts in evidence.successes
-        )
-        claims.append(
-            Claim.check("layout", "" if possible else "counts that these rows cannot give", "possible counts")
-        )
-        if not possible:
+        problem = _impossible_rows(rows, again, evidence, len(self.spec.model.labels))
+        claims.append(Claim.check("layout", problem, "possible counts"))
+        if problem:
             return result
         claimed = dataclasses.replace(
             again, trials=evidence.trials, successes=evidence.successes, labels=evidence.labels
         )
         own = expected_row_claims(again, self.spec, rows, "", None)
         claims += self._compare(expected_row_claims(claimed, self.spec, rows, "", None), "its counts give")
-        fresh = Fresh.of_rows(own, self.decision, again.evaluations)
+        fresh = Fresh.of_rows(own, self.file.claims, again.evaluations)
         claims.append(fresh.claim(self.decision))
         return replace(result, evaluations=again.evaluations, fresh=fresh)
 
@@ -274,6 +269,21 @@ class QuestionCheck:
             Claim.check("verdict", verdict if of_verdict else "", f"{said.get('verdict')}: {how} the same answer"),
             Claim.check("intervals", intervals, "every number computed again"),
         ]
+
+
+def _impossible_rows(rows: TableRows, again: RowCount, evidence: RowEvidence, labels: int) -> str:
+    """Return why no answers about these rows give this evidence, or an empty text."""
+    outcomes = list(again.comparison.rows)
+    fits = (evidence.rows, evidence.outcomes, evidence.trials) == (len(rows.values), outcomes, again.trials)
+    fits = fits and [len(counts) for counts in evidence.successes] == [len(again.trials)] * len(again.successes)
+    if not fits or not all(
+        0 <= count <= trials
+        for counts in evidence.successes
+        for count, trials in zip(counts, evidence.trials, strict=True)
+    ):
+        return "counts that these rows cannot give"
+    counts = np.array(evidence.successes, np.int64)
+    return labels_problem(evidence.labels, counts, np.array(evidence.trials), outcomes, labels)
 
 
 def _replay(evidence: RunEvidence, rule: ReplayedRule, outcomes: list[int]) -> tuple[Replay, str]:

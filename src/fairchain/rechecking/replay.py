@@ -429,16 +429,26 @@ def _are_labels(labels: Sequence[int], count: int) -> bool:
 
 
 def _label_problem(batch: BatchEvidence, comparison: Comparison, labels: int) -> str:
-    if not _are_labels(batch.labels, labels):
-        return f"{batch.labels} are not labels of the model"
     own = batch.totals().diagonal(axis1=1, axis2=2)
-    if comparison.individual:
+    if comparison.individual and _are_labels(batch.labels, labels):
         return "a decision changed, and there is one label" if own.any() and len(batch.labels) == 1 else ""
-    for label, count in zip(comparison.outcomes, own, strict=True):
-        if count.any() != (label in batch.labels):
-            return f"label {label} is counted {int(count.sum())} times, and the labels are {batch.labels}"
-        if (count == batch.rounds).all() and batch.labels != [label]:
-            return f"every decision is label {label}, and the labels are {batch.labels}"
-    if own.sum(axis=0).min() < batch.rounds and set(batch.labels) <= set(comparison.outcomes):
-        return f"some decisions are none of the labels {batch.labels}"
+    return labels_problem(batch.labels, own, np.full(own.shape[1], batch.rounds), comparison.outcomes, labels)
+
+
+def labels_problem(
+    given: Sequence[int], counts: NDArray[np.int64], trials: NDArray[np.int64], outcomes: Sequence[int], labels: int
+) -> str:
+    """Return why decisions with these counts cannot have had these labels, or an empty text.
+
+    `counts` is (outcomes, columns) and `trials` (columns,); `labels` is how many the model has.
+    """
+    if not _are_labels(given, labels):
+        return f"{list(given)} are not labels of the model"
+    for label, count in zip(outcomes, counts, strict=True):
+        if count.any() != (label in given):
+            return f"label {label} is counted {int(count.sum())} times, and the labels are {list(given)}"
+        if (count == trials).all() and list(given) != [label]:
+            return f"every decision is label {label}, and the labels are {list(given)}"
+    if (counts.sum(axis=0) < trials).any() and set(given) <= set(outcomes):
+        return f"some decisions are none of the labels {list(given)}"
     return ""

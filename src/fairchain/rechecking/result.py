@@ -13,7 +13,7 @@ from fairchain.records import Record
 Conclusion = Literal["CONFIRMED", "CONSISTENT", "REJECTED"]
 RANDOM_REMARK = (
     "The model is random by itself, so that its counts cannot be run again bit by bit: the question was repeated with "
-    "fresh draws, which gave no verdict; --seconds allows more of them."
+    "fresh draws, which gave no verdict, or a single label on one side only; --seconds allows more of them."
 )
 NO_HASH_REMARK = (
     "The model has no hash, so the seed follows from spec and data alone, and a model could have been built to pass "
