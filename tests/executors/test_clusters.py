@@ -84,14 +84,14 @@ class TestCluster:
         with open_workers(None, executor) as crew:
             assert list(crew.map(Once(tmp_path, "stop", 290), range(300))) == SQUARES
 
-    @pytest.mark.parametrize("stage", EVERY_STAGE)
+    @pytest.mark.parametrize("stage", STAGES)
     def test_workers_that_are_killed_in_the_middle_of_a_run_change_nothing(
         self, executor: Executor | str, stage: str, tmp_path: Path
     ) -> None:
         with connected(executor, None) as (pool, count):
-            found = EVERY_STAGE[stage](Killing(pool, count, tmp_path))
+            found = STAGES[stage](Killing(pool, count, tmp_path))
         assert (tmp_path / "killed-1").exists()
-        assert found == EVERY_STAGE[stage](None)
+        assert found == STAGES[stage](None)
 
     def test_work_that_kills_every_worker_ends_with_one_message(self, executor: Executor | str, tmp_path: Path) -> None:
         with (
