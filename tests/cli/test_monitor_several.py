@@ -137,7 +137,7 @@ def test_a_state_of_groups_that_meant_something_else_is_refused(folder: Path) ->
     ("was", "now", "message"),
     [
         ('labels = ["no", "yes"]', 'labels = ["no", "yes"]\ncodes = [0, 1]', "model.codes: a monitor reads"),
-        ("threshold = 0.2", "threshold = 0.2\nmin_size = 10", "reference or min_size"),
+        ("threshold = 0.2", "threshold = 0.2\nmin_size = 10", "reference, min_size or shift"),
         ('labels = ["no", "yes"]', 'labels = ["refused", "yes"]', '"no" is not one of model.labels'),
     ],
 )
