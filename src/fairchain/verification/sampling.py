@@ -253,8 +253,9 @@ class _AfterSampling:
         self._rates: float = outcomes * groups * SECONDS_PER_RATE
         self._pairs: float = rule.tally.both.size * SECONDS_PER_PAIR
         if rule.tally.both.size > MANY_PAIRS:
-            # A busy machine takes longer: one outcome is tried, and all of them are expected to take as long.
-            self._pairs = 2 * outcomes * _trial_look(groups, outcomes)
+            # A busy machine takes longer: one outcome is tried, and all of them are expected to take as long. The
+            # first of three trials also loads code, and any of them may be disturbed.
+            self._pairs = 2 * outcomes * min(_trial_look(groups, outcomes) for _ in range(3))
         self._bounds, self._bounded = 0.0, 0
 
     @property
