@@ -143,3 +143,32 @@ def test_bounds_after_the_decision_hold() -> None:
         wrong["gap"] += not low <= 0.05 <= high
         wrong["rates"] += bool(((below > chances.T) | (above < chances.T)).any())
     assert max(wrong.values()) < 20
+
+
+def test_an_interval_never_reaches_back_over_the_threshold_of_its_verdict(tmp_path: Path) -> None:
+    """The true gap is 0.169. Rounds after the verdict weaken the evidence of seed 58, and cannot take it back."""
+    asked = spec_of("credit", guarantee__refine=0.01, guarantee__delta=0.1, property__threshold=0.165)
+    verdict = verify(None, asked, seed=58)
+    assert verdict.decision is Decision.UNFAIR
+    assert verdict.decision_rounds < verdict.rounds
+    assert 0.165 <= verdict.gap.low <= verdict.gap.estimate <= verdict.gap.high
+    write_certificate(verdict, tmp_path / "c.json")
+    network = load_spec(example("credit")).model.path
+    assert recheck(tmp_path / "c.json", network).holds
+
+
+@pytest.mark.parametrize(("first", "then"), [(0.3, 0.0), (0.0, 0.3)])
+def test_rounds_that_contradict_a_verdict_leave_an_interval_that_is_not_empty(first: float, then: float) -> None:
+    rule = BettingRule(2, 1, 0.1, 0.1)
+    gap, rng = first, np.random.default_rng(1)
+    while int(rule.tally.joint.max()) < 60_000:
+        plan = rule.plan()
+        if plan is None:
+            gap, plan = then, rule.refine(1e-3, 20_000)
+        assert plan is not None
+        got = (rng.random((1, plan.rounds)) < np.array([[0.5], [0.5 - gap]])).astype(np.uint8)
+        rule.observe(plan, Tally.of_batch(plan.rounds, count_together(got, [1]), plan.groups, 2))
+    assert rule.decision is (Decision.UNFAIR if first else Decision.FAIR)
+    _, low, high = rule.gap()
+    assert low <= high
+    assert low == 0.1 if first else high == 0.1

@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from fairchain import Decision, SpecError, check, recheck, verify
-from fairchain.certificate_format import digest
+from fairchain.certificate_format import SegmentEvidence, chain_start, chained, digest
 from fairchain.certificates import make_certificate
 from fairchain.cli.app import app
 from fairchain.examples import example
@@ -20,10 +21,12 @@ from fairchain.planning import plan
 from fairchain.report.markdown import summary
 from fairchain.report.verdict_section import verdict_panel
 from fairchain.spec import parse_spec
+from fairchain.spec.seeds import meaning_of
 from fairchain.spec.validate import ONLY_ASSUMED, SHIFT_OF_WITHOUT_SHIFT, SHIFT_REFUSED
 from fairchain.statistics import Tally, count_together
 from fairchain.statistics.shifted import ShiftQuestion
 from tests.statistics.test_shift import extremes, network
+from tests.text.builders import raw_question
 
 INPUTS = 12
 
@@ -279,3 +282,38 @@ def test_the_report_says_what_its_numbers_are_about() -> None:
     assert unfair.record.shift_sentence.startswith("UNFAIR is shown for some population in which")
     assert verdict.record.shift_sentence in summary(verdict.record)
     assert verdict.record.shift_sentence in str(verdict_panel(verdict.record))
+
+
+def test_texts_that_are_shown_as_every_group_shift_alike(tmp_path: Path) -> None:
+    """The decision depends on no group, so that no population of texts has a gap; each group by itself has one."""
+    data = raw_question(tmp_path, **{"as": "swapped"})
+
+    def dogs(texts: list[str]) -> Any:
+        return np.array([[float("dog" in text)] for text in texts])
+
+    found = {}
+    for shifted in ("each_group", "all_groups_alike"):
+        data["property"] |= {"shift": 2.0, "shift_of": shifted}
+        found[shifted] = verify(dogs, parse_spec(data))
+    assert found["each_group"].decision is Decision.UNFAIR
+    assert found["all_groups_alike"].decision is Decision.FAIR
+    assert found["all_groups_alike"].gap.estimate == 0
+
+
+def test_rates_of_each_group_are_no_evidence_about_a_shift_of_all_alike(tmp_path: Path) -> None:
+    linear(tmp_path / "model.onnx", np.random.default_rng(1))
+    data = spec_of({"shift": 1.25, "threshold": 0.4, "outcome": "yes"})
+    data["model"] = {"labels": ["no", "yes"], "path": str(tmp_path / "model.onnx")}
+    verdict = verify(None, parse_spec(data), certify=True)
+    assert verdict.engine == "enumeration"
+    text = json.dumps(make_certificate(verdict)).replace("(each group by itself)", "(all groups alike)")
+    content = json.loads(text.replace('"each_group"', '"all_groups_alike"'))
+    spec = parse_spec(content["spec"])
+    content["claims"]["property"] = str(spec.property)
+    chain = chain_start(content["claims"]["model_sha256"], content["claims"]["table_sha256"], meaning_of(spec))
+    for segment in content["evidence"]["segments"]:
+        chain = segment["chain"] = chained(chain, msgspec.convert(segment, SegmentEvidence))
+    content["digest"] = digest(content)
+    (tmp_path / "c.json").write_text(json.dumps(content))
+    found = recheck(tmp_path / "c.json", tmp_path / "model.onnx")
+    assert [claim.name for claim in found.claims if not claim.holds] == ["question"]

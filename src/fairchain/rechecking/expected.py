@@ -330,7 +330,12 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     low = arithmetic.crossing(refuted, EDGE, least * EDGE)
     cleared = replay.cleared[off] & (not estimating)
     high = arithmetic.largest_bound(counts, bar, cleared, question.threshold, question.relative, least)
-    return max(floor, float(replay.gaps()[off].max())), max(floor, low), high
+    if replay.decision == "UNFAIR":
+        # What the leaders refuted before the last round stays refuted.
+        low = max(low, question.threshold)
+        high = max(low, high)
+    low = max(floor, low)
+    return max(floor, float(replay.gaps()[off].max())), low if estimating else min(low, high), high
 
 
 def _group_numbers(replay: Replay) -> dict[tuple[int, int], Numbers]:

@@ -48,6 +48,7 @@ NO_HASH = "a model without a hash, a service or code: the one that was given is 
 ABOUT_NO_HASH = (
     "{model} has sha256 {found}..., and the certificate is about a service, or about code that is random by itself"
 )
+NOT_ALIKE = "rates of each group alone do not say what a shift of all groups alike does: such a verdict is sampled"
 NOTHING_DRAWN = "{path}: all inputs were enumerated, so nothing is drawn; leave --fresh out"
 
 
@@ -205,6 +206,10 @@ def _recheck_one(
         raise CertificateError(f"{path}: rows or texts were counted, so nothing is drawn; leave --fresh out")
     if fresh and file.claims.get("engine") == "enumeration":
         raise CertificateError(NOTHING_DRAWN.format(path=path))
+    alike = getattr(spec.property, "shift_of", "") == "all_groups_alike"
+    if alike and file.claims.get("engine") in ("counting", "enumeration"):
+        claims.append(Claim("question", False, NOT_ALIKE))
+        return Recheck(verdict=verdict, claims=tuple(claims))
     rows = _rows(path, file, spec, data)
     loaded = None
     if recorded:

@@ -166,8 +166,13 @@ class BettingRule(TallyCounts):
         if self._bounds is None:
             floor = self._payoff.floor
             estimate = max(floor, self._payoff.gap(self.tally, self.widest()))
-            low = max(floor, float(lower_bounds(self.lead, self._bar, self._payoff)))
-            self._bounds = estimate, low, self._gap_above()
+            low, high = max(floor, float(lower_bounds(self.lead, self._bar, self._payoff))), self._gap_above()
+            if self.decision is Decision.UNFAIR:
+                # The leaders once refuted the threshold, and later rounds do not undo it.
+                low = max(low, self._threshold)
+                high = max(low, high)
+            # Where later rounds contradict a FAIR verdict, the threshold is all that is left.
+            self._bounds = estimate, min(low, high), high
         return self._bounds
 
     def _gap_above(self) -> float:

@@ -66,7 +66,9 @@ def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = N
         from fairchain.verification.counting import CountingEngine
 
         return CountingEngine()
-    if may_count(case.spec) and guarantee.engine in ("auto", "counting"):
+    # Rates of each group alone do not say what one individual gets as two groups.
+    alike = case.spec.property.shift is not None and case.spec.property.shift_of == "all_groups_alike"
+    if may_count(case.spec) and guarantee.engine in ("auto", "counting") and not alike:
         return CorpusEngine()
     if guarantee.engine == "enumeration":
         from fairchain.verification.enumeration import EnumerationEngine
@@ -76,7 +78,6 @@ def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = N
         from fairchain.verification.bounding import BoundingEngine
 
         return BoundingEngine()
-    alike = case.spec.property.shift is not None and case.spec.property.shift_of == "all_groups_alike"
     if guarantee.engine == "sampling" or guarantee.rule == "paper" or alike:
         return SamplingEngine(checkpoint=checkpoint)
     fewest = fewest_evaluations(case.spec)
