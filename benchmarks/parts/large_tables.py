@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -71,18 +70,26 @@ class Command:
     output: str
 
 
+# A small process starts the command: Linux counts the memory of the process that starts another as the other's peak.
+MEASURED = """
+import json, os, subprocess, sys, time
+start = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True)
+output = process.stdout.read()
+_, status, used = os.wait4(process.pid, 0)
+code = os.waitstatus_to_exitcode(status)
+print(json.dumps([code, time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss, output]))
+"""
+
+
 def command(arguments: Sequence[str], folder: Path) -> Command:
     """Run a command to its end."""
-    start = time.perf_counter()
-    with subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        output = process.stdout.read()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, arguments)
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    return Command(time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / unit, output)
+    started = [sys.executable, "-I", "-c", MEASURED, *arguments]
+    printed = subprocess.run(started, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout
+    code, wall, processor, peak, output = json.loads(printed)
+    if code:
+        raise subprocess.CalledProcessError(code, arguments)
+    return Command(wall, processor, peak / (2**20 if sys.platform == "darwin" else 2**10), output)
 
 
 def write_decisions(folder: Path, rows: int) -> float:
