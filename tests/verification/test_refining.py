@@ -72,6 +72,11 @@ def test_the_forecast_of_trials_agrees_with_the_bounds(rate: float, within: floa
     assert needed == pytest.approx(arithmetic.trials_within(int(rate * 1000), 1000, 1e-7, within), rel=1e-9)
 
 
+def test_a_forecast_of_less_than_one_trial_is_one_trial() -> None:
+    # Half of the trials are successes, nearly every rate is within the half width, and delta allows most errors.
+    assert float(trials_within(0.5, 32, 0.45, 0.499)) == arithmetic.trials_within(16, 32, 0.45, 0.499) == 1
+
+
 def test_the_same_seed_gives_the_same_counts_whatever_the_workers(refined: Verdict) -> None:
     for workers in (1, 3):
         assert verify(None, spec_of(), workers=workers).record.groups == refined.record.groups

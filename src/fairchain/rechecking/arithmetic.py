@@ -179,7 +179,7 @@ def trials_within(successes: int, trials: int, alpha: float, within: float) -> f
             information = min(information, sum(p * math.log(p / q) for p, q in parts if p > 0))
     for _ in range(4):
         spread = 2 * math.pi * rate * (1 - rate) + 1 / needed
-        needed = 1.01 * (math.log(needed / spread) / 2 + math.log(1 / alpha)) / information
+        needed = max(1.0, 1.01 * (math.log(needed / spread) / 2 + math.log(1 / alpha)) / information)
     return needed
 
 

@@ -217,6 +217,8 @@ def trials_within(rates: ArrayLike, trials: ArrayLike, alpha: float, within: flo
     for _ in range(4):
         # Without successes, or failures, the mixture is n + 1 times smaller.
         needed = SPARE * (0.5 * np.log(needed / (spread + 1 / needed)) - math.log(alpha)) / information
+        # The approximation is not for less than one trial, where it could become negative.
+        needed = np.maximum(needed, 1)
     return needed
 
 
