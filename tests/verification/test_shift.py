@@ -188,7 +188,7 @@ def test_certificates_of_counted_inputs_are_confirmed(tmp_path: Path, reading: s
 REFUSED: dict[str, dict[str, Any]] = {
     'compare = "overall" compares groups with a population that they belong to': {"compare": "overall"},
     'shift_of = "all_groups_alike" is about differences': {"kind": "ratio", "shift_of": "all_groups_alike"},
-    'shift_of = "all_groups_alike" needs inputs that are shown as every group (uniform, marginals, no given)': {
+    'shift_of = "all_groups_alike" needs inputs that are each shown as every group': {
         "given": "g == 'a' or x >= 3",
         "shift_of": "all_groups_alike",
     },

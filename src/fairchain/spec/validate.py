@@ -260,7 +260,7 @@ def _check_shift(spec: Spec) -> None:
     elif alike and isinstance(prop, Ratio):
         why = 'shift_of = "all_groups_alike" is about differences'
     elif alike and not shows_same_individual(spec):
-        why = 'shift_of = "all_groups_alike" needs inputs that are shown as every group (uniform, marginals, no given)'
+        why = 'shift_of = "all_groups_alike" needs inputs that are each shown as every group'
     elif alike and guarantee.engine not in ("auto", "sampling"):
         why = 'shift_of = "all_groups_alike" needs engine = "sampling"'
     if why:
