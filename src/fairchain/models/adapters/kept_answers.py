@@ -122,7 +122,7 @@ class KeptAnswers:
         found = self.journal.find(keys)
         evaluate = partial(self._keep, call)
         absent = [place for place, each in enumerate(found) if each is None]
-        # Where all answers are kept, as in a run that is repeated, nobody waits.
+        # Where all answers are kept, as in a run that is repeated, there is nothing to wait for.
         expected, self._expected = self._expected if absent or coming else None, None
         then = None if expected is None else partial(self._evaluate_ahead, expected, frozenset(keys), show, evaluate)
         try:
