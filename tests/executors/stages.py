@@ -158,19 +158,16 @@ def _killed_afterwards(marker: Path, function: Callable[..., Any], *arguments: A
 
 
 class Killing(Executor):
-    """Hands calls to a cluster; two of them are lost together with their workers, once they are computed.
-
-    These are the first that a worker computes of the first four, and the first of the others: which of the calls that
-    is depends on the workers, and a call that is late is sent again.
-    """
+    """Hands calls to a cluster; two of them are lost together with their workers, once they are computed."""
 
     def __init__(self, pool: Executor, count: int, folder: Path) -> None:
         self._pool, self._max_workers, self._folder, self._sent = pool, count, folder, 0
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         self._sent += 1
-        marker = self._folder / ("killed-early" if self._sent < 5 else "killed-later")
-        return self._pool.submit(_killed_afterwards, marker, fn, *args, **kwargs)
+        if self._sent in (1, 5):
+            return self._pool.submit(_killed_afterwards, self._folder / f"killed-{self._sent}", fn, *args, **kwargs)
+        return self._pool.submit(fn, *args, **kwargs)
 
 
 def decides_by_process(values: Any) -> Any:

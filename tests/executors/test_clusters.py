@@ -88,10 +88,14 @@ class TestCluster:
     def test_workers_that_are_killed_in_the_middle_of_a_run_change_nothing(
         self, executor: Executor | str, stage: str, tmp_path: Path
     ) -> None:
-        with connected(executor, None) as (pool, count):
-            found = STAGES[stage](Killing(pool, count, tmp_path))
+        expected = STAGES[stage](None)
+        # A call that is late is sent again, and the run may end before the one that was to be lost is computed.
+        for _ in range(3):
+            with connected(executor, None) as (pool, count):
+                assert STAGES[stage](Killing(pool, count, tmp_path)) == expected
+            if list(tmp_path.glob("killed-*")):
+                break
         assert list(tmp_path.glob("killed-*"))
-        assert found == STAGES[stage](None)
 
     def test_work_that_kills_every_worker_ends_with_one_message(self, executor: Executor | str, tmp_path: Path) -> None:
         with (
