@@ -39,7 +39,7 @@ DOUBLED = 7
 CANDIDATES = 3
 
 
-def _bytes(hidden: Any, bias: Any, answer: Any, last: Any) -> bytes:
+def dense_network(hidden: Any, bias: Any, answer: Any, last: Any) -> bytes:
     """Return a dense network with one hidden layer of relus as an ONNX file; weights (outputs, inputs)."""
     constants = {"w": hidden, "b": bias, "v": answer, "c": last}
     tensors = [numpy_helper.from_array(np.asarray(each, np.float32), name) for name, each in constants.items()]
@@ -56,7 +56,7 @@ def _bytes(hidden: Any, bias: Any, answer: Any, last: Any) -> bytes:
 
 def network(group: float, middle: float) -> bytes:
     """Return the network that says yes where group * (0 or 1) + s + middle is above x."""
-    return _bytes([[group, 1, 0], [0, 0, 1]], [0, 0], [[0, 1], [1, 0]], [0, middle])
+    return dense_network([[group, 1, 0], [0, 0, 1]], [0, 0], [[0, 1], [1, 0]], [0, middle])
 
 
 @cache

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
+from benchmarks.calibration.bounds_modes import bounds_modes
 from benchmarks.calibration.family_modes import family_modes
 from benchmarks.calibration.measure import (
     ALARM,
@@ -50,7 +51,15 @@ def _by_name(*modes: Mode) -> dict[str, Mode]:
     return found
 
 
-MODES = _by_name(*drawn_modes(), *row_modes(), *inside_modes(), *shift_modes(), *family_modes(), *random_modes())
+MODES = _by_name(
+    *drawn_modes(),
+    *bounds_modes(),
+    *row_modes(),
+    *inside_modes(),
+    *shift_modes(),
+    *family_modes(),
+    *random_modes(),
+)
 
 
 @dataclass(frozen=True)
