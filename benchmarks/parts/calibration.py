@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
-from benchmarks.calibration.bounds_modes import bounds_modes
+from benchmarks.calibration.certain_modes import certain_modes
 from benchmarks.calibration.family_modes import family_modes
 from benchmarks.calibration.measure import (
     ALARM,
@@ -53,7 +53,7 @@ def _by_name(*modes: Mode) -> dict[str, Mode]:
 
 MODES = _by_name(
     *drawn_modes(),
-    *bounds_modes(),
+    *certain_modes(),
     *row_modes(),
     *inside_modes(),
     *shift_modes(),

@@ -1,8 +1,8 @@
-"""Modes of branch and bound: rounds drawn in what boxes leave open, and certain bounds alone.
+"""Modes of certain answers: branch and bound, alone and with rounds in what it leaves open, and enumeration.
 
-An input is a group (2) and two real numbers x and y, drawn evenly from 0 to 1. The network says yes where x + y is
-below the cutoff c of the group, so that its rate is c^2 / 2. Boxes never settle the line x + y = c: some probability
-stays open however many are halved.
+For branch and bound an input is a group (2) and two real numbers x and y, drawn evenly from 0 to 1. The network says
+yes where x + y is below the cutoff c of the group, so that its rate is c^2 / 2. Boxes never settle the line x + y = c:
+some probability stays open however many are halved.
 """
 
 from __future__ import annotations
@@ -14,12 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.calibration.known_truth import DELTA, NO_YES, Plain, category, outside, spec_of, with_rounds
+from benchmarks.calibration.known_truth import (
+    DELTA,
+    NO_YES,
+    Plain,
+    below,
+    category,
+    number,
+    outside,
+    spec_of,
+    with_rounds,
+)
 from benchmarks.calibration.measure import GAP, RATES, VERDICT, Effort, Mode, Wrong
 from benchmarks.calibration.network_modes import dense_network
 from benchmarks.calibration.population_modes import AT_THRESHOLD
 from benchmarks.calibration.unsound import Breaking, exchanged
-from fairchain import Decision
+from fairchain import Decision, verify
 from fairchain.models import OnnxModel
 from fairchain.models.inspect.linear_bounds import InputBoxes
 from fairchain.prepare import prepare
@@ -98,6 +108,17 @@ def bounded(seed: int, _: Effort, breaking: Breaking = nullcontext) -> Wrong:
         return boxes.mistakes(run)
 
 
+def enumerated(seed: int, _: Effort, *, floating: bool = False) -> Wrong:
+    """Verify a network of 30 inputs; the rates of its 3 groups are random tenths, and the threshold is two tenths."""
+    tenths = np.random.default_rng((seed, 5)).integers(1, 10, 3).tolist()
+    spec = spec_of([category("g", 3), number(most=9)], {"threshold": 0.2}, engine="enumeration")
+    verdict = verify(below(tenths), spec, workers=1)
+    fair = max(tenths) - min(tenths) <= 2
+    rates = [group.probability.estimate for group in verdict.groups]
+    found = max(rates) - min(rates) <= 0.2 if floating else verdict.decision is Decision.FAIR
+    return {VERDICT: found != fair}
+
+
 def counted_often() -> Any:
     """Return a context in which every round counts several times."""
     batch = BoundingRun._batch
@@ -132,7 +153,7 @@ def middles_for_boxes() -> Any:
     return exchanged(LabelBounds, "__call__", middle)
 
 
-def bounds_modes() -> list[Mode]:
+def certain_modes() -> list[Mode]:
     """Return all modes of this module."""
     often = f"every round counted {2**DOUBLED} times", counted_often
     taken = "open boxes are taken for all inputs", open_for_all
@@ -164,5 +185,15 @@ def bounds_modes() -> list[Mode]:
             bounded,
             "the label in the middle of a box is taken for that of the box",
             partial(bounded, breaking=middles_for_boxes),
+        ),
+        Mode(
+            "uniform",
+            "difference, 3 groups",
+            "enumeration",
+            "every gap is a tenth",
+            0.0,
+            enumerated,
+            "rates subtracted as floating-point numbers",
+            partial(enumerated, floating=True),
         ),
     ]
