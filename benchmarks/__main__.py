@@ -4,7 +4,8 @@
                          [--modes PATTERN] [--list]
 
 Without PART all parts of RESULTS.md run; `--list` prints them. Size quick writes into benchmarks/out and compares
-counts with benchmarks/counts.json. Size paper keeps the counts, and writes a page to benchmarks if all its parts ran.
+counts with benchmarks/counts.json. Size paper keeps the counts, and each part in benchmarks/out/paper as soon as it has
+run; a page is written to benchmarks when all its parts are kept, so that they can run one after another.
 `--models` adds the networks of the paper's tables from a folder that you have (benchmarks/paper_models.py). Exit code 1
 if a check fails.
 """
@@ -21,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.measuring import LoadWatch, this_machine
-from benchmarks.page import PartRun, show, write
+from benchmarks.page import PartRun, keep_run, kept_runs, show, write
 from benchmarks.results import COUNTS, PartResult, compare_counts, keep_counts, kept_counts
 from benchmarks.sizes import SIZES, Sizes
 
@@ -97,20 +98,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     sizes = replace(SIZES[options.size], modes=options.modes)
     wanted = options.parts or PAGES["RESULTS.md"]
+    small = options.output or HERE / "out"
+    kept = small / "paper" if sizes.paper and not sizes.modes else None
     runs = []
     for name in (part for part in PARTS if part in wanted):
-        runs.append(run_part(name, sizes, options.models))
-        print(show(runs[-1]), flush=True)
-    counts = {run.name: run.result.counts for run in runs if run.result.counts}
-    if sizes.paper or options.output:
-        keep_counts(counts, options.output / COUNTS.name if options.output else COUNTS)
+        runs.append(run := run_part(name, sizes, options.models))
+        print(show(run), flush=True)
+        if run.result.counts and (sizes.paper or options.output):
+            keep_counts({name: run.result.counts}, options.output / COUNTS.name if options.output else COUNTS)
+        if kept is not None:
+            keep_run(run, kept)
     for page, parts in PAGES.items():
-        of_page = [run for run in runs if run.name in parts]
-        complete = sizes.paper and len(of_page) == len(parts) and not sizes.modes
-        if of_page:
-            path = (options.output or (HERE if complete else HERE / "out")) / page
-            write(of_page, path)
-            print(f"\nwrote {path}")
+        if not any(run.name in parts for run in runs):
+            continue
+        found = [run for run in runs if run.name in parts] if kept is None else kept_runs(parts, kept)
+        path = (small if kept is None or len(found) < len(parts) else options.output or HERE) / page
+        write(found, path)
+        print(f"\nwrote {path}")
     failing = [line for run in runs for line in run.failing]
     print(f"fails: {'; '.join(failing)}" if failing else "every check holds")
     return 1 if failing else 0

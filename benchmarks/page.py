@@ -1,4 +1,4 @@
-"""RESULTS.md, CALIBRATION.md and their figures, written from what the parts of one run found."""
+"""RESULTS.md, CALIBRATION.md and their figures, written from what the parts found, which is kept part by part."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from benchmarks.measuring import Machine
 from benchmarks.results import Cell, Check, Column, PartResult, Plot
@@ -72,6 +74,18 @@ class PartRun:
         return [f"{self.name}: {check.name}" for check in self.result.checks if check.enforced and not check.holds]
 
 
+def keep_run(run: PartRun, folder: Path) -> None:
+    """Keep a part until it runs again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{run.name}.json").write_bytes(msgspec.json.encode(run))
+
+
+def kept_runs(names: Sequence[str], folder: Path) -> list[PartRun]:
+    """Return the parts with these names that were kept, in this order."""
+    files = [folder / f"{name}.json" for name in names]
+    return [msgspec.json.decode(file.read_bytes(), type=PartRun) for file in files if file.exists()]
+
+
 def render(runs: Sequence[PartRun], page: str = "RESULTS.md") -> str:
     """Return a whole page."""
     contents = " · ".join(f"[{run.title}](#{_anchor(run.title)})" for run in runs)
@@ -114,21 +128,25 @@ def show(run: PartRun) -> str:
 
 def _machines(runs: Sequence[PartRun]) -> Iterator[str]:
     yield "## Machine, versions, sizes\n"
-    distinct = {f"{m.processor} {m.cores} {m.python} {m.versions} {m.revision}": m for m in (r.machine for r in runs)}
+    distinct = {f"{m.processor} {m.cores} {m.python} {m.versions}": m for m in (run.machine for run in runs)}
     for machine in distinct.values():
         versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
-        yield (
-            f"{machine.processor}, {machine.cores} cores, {machine.system}; Python {machine.python}, {versions}; "
-            f"revision {machine.revision}."
-        )
+        yield f"{machine.processor}, {machine.cores} cores, {machine.system}; Python {machine.python}, {versions}."
     yield (
         "\nSizes and seeds are given at the head of each part; n seeds are 0 to n - 1. *Others* is the mean number of "
         f"cores that other programs used while a part ran: it affects times and no counts (*busy*: more than "
         f"{BUSY:g}).\n"
     )
     yield _table(
-        [Column("part"), Column("size"), Column("run on"), Column("others", ".1f"), Column("seconds", ",.0f")],
-        [[run.title, run.size, run.date, _load(run.machine), run.seconds] for run in runs],
+        [
+            Column("part"),
+            Column("size"),
+            Column("run on"),
+            Column("revision"),
+            Column("others", ".1f"),
+            Column("seconds", ",.0f"),
+        ],
+        [[run.title, run.size, run.date, run.machine.revision, _load(run.machine), run.seconds] for run in runs],
     )
     yield ""
 

@@ -117,3 +117,39 @@ def test_something_that_does_not_hold_sets_the_exit_code_unless_it_rests_on_the_
         page = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
         assert ("**FAILS**" in page) == enforced
         assert "- slower somewhere" in page
+
+
+def test_parts_that_run_one_by_one_make_a_page_when_all_are_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    results, program = module("results"), module("__main__")
+    monkeypatch.setattr(program, "HERE", tmp_path)
+    monkeypatch.setattr(program, "COUNTS", tmp_path / "counts.json")
+    monkeypatch.setattr(program, "PAGES", {"RESULTS.md": ["stakes", "chain_growth"]})
+
+    def found(name: str, seeds: int) -> Any:
+        table = results.Table(
+            "Table", [results.Column("what"), results.Column("count", ",d")], [[name, 1234], ["", None]]
+        )
+        series = results.Series("line", [(1.0, 2.0), (3, 4.5)], spread=[(0.5, 1.5), (1, 2)])
+        plot = results.Plot(f"{name}.svg", "Title", "x", "y", [series])
+        return results.PartResult(
+            f"About {name}.", [table], [results.Check("a", True, "2", "1")], {"seeds": seeds}, [plot], counts={"n": [1]}
+        )
+
+    def run(name: str, seeds: int) -> None:
+        monkeypatch.setattr(module(f"parts.{name}"), "run", lambda *_: found(name, seeds))
+        assert program.main([name, "--size", "paper"]) == 0
+
+    run("chain_growth", 1)
+    assert not (tmp_path / "RESULTS.md").exists()
+    assert "About chain_growth." in (tmp_path / "out" / "RESULTS.md").read_text(encoding="utf-8")
+    run("stakes", 2)
+    run("chain_growth", 3)
+    page = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    assert page.index("About stakes.") < page.index("About chain_growth.")
+    assert "seeds 3" in page
+    assert "seeds 1" not in page
+    assert page.count("| stakes | 1,234 |") == 1
+    assert (tmp_path / "results" / "stakes.svg").exists()
+    assert set(results.kept_counts(tmp_path / "counts.json")) == {"stakes", "chain_growth"}
