@@ -20,8 +20,8 @@ from benchmarks.results import Cell, Column, PartResult, Table
 from benchmarks.sizes import Sizes
 from fairchain import example
 from fairchain.executors import Workers
+from fairchain.executors.sending import group_size
 from fairchain.executors.tasks import Job, Reply, own_facts, run_units
-from fairchain.executors.workers import group_size
 from fairchain.prepare import prepare
 from fairchain.statistics.rules import next_batch
 from fairchain.verification.sampler import Sampler

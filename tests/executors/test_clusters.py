@@ -13,7 +13,7 @@ import pytest
 from fairchain import ExecutorError
 from fairchain.executors import Workers, open_workers, workers
 from fairchain.executors.connecting import NO_SCHEDULER, connected
-from fairchain.executors.workers import LOST_WORK
+from fairchain.executors.sending import LOST_WORK
 from tests.executors.stages import STAGES, Always, Killing, Once, audited
 from tests.messages import says
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fairchain.executors import Workers
+from fairchain.executors.sending import GROUP_SECONDS, LEAST_SECONDS, SCHEDULER_SECONDS, Sending, group_size
 from fairchain.executors.tasks import Reply, own_facts
-from fairchain.executors.workers import GROUP_SECONDS, LEAST_SECONDS, SCHEDULER_SECONDS, group_size
 
 
 def groups(seconds: float, count: int) -> list[float]:
@@ -70,13 +70,11 @@ class InAnyOrder(Executor):
 def test_a_thousand_workers_that_answer_in_any_order_give_results_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = InAnyOrder(lost=40)
     crew = Workers(pool, 1000)
-    from fairchain.executors import workers
-
-    receive = workers._Sending.receive
+    receive = Sending.receive
 
     def answered(run: Any) -> None:
         pool.answer()
         receive(run)
 
-    monkeypatch.setattr(workers._Sending, "receive", answered)
+    monkeypatch.setattr(Sending, "receive", answered)
     assert list(crew.map(abs, range(5000))) == [unit * unit for unit in range(5000)]

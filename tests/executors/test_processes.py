@@ -27,11 +27,12 @@ from fairchain import (
     verify,
     write_certificate,
 )
-from fairchain.executors import Workers, open_workers, tasks, workers
+from fairchain.executors import Workers, open_workers, sending, tasks, workers
 from fairchain.executors.connecting import NOT_AN_EXECUTOR
 from fairchain.executors.processes import LostWorkerError, Processes
+from fairchain.executors.sending import LOST_WORK
 from fairchain.executors.tasks import NOT_COPIED, Job, own_facts, run_units
-from fairchain.executors.workers import LOST_WORK, TOO_FEW_WORKERS
+from fairchain.executors.workers import TOO_FEW_WORKERS
 from fairchain.models.adapters import from_function
 from fairchain.models.adapters.from_function import is_stateless
 from fairchain.models.base import DECIDES_OTHERWISE
@@ -82,7 +83,7 @@ def test_what_a_lost_worker_had_is_computed_again(accident: str, processes: Proc
 
 
 def test_a_worker_that_hangs_does_not_hold_up_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "LATE_SECONDS", 0.3)
+    monkeypatch.setattr(sending, "LATE_SECONDS", 0.3)
     with Processes(2) as pool:
         assert list(Workers(pool, 2).map(Once(tmp_path, "stop", 290), range(300))) == SQUARES
     # Leaving the block ended the process that still hangs.
@@ -152,15 +153,15 @@ class Together(Executor):
 
 def test_a_late_worker_may_answer_together_with_its_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LATE_SECONDS", "FIRST_SECONDS", "LATE"):
-        monkeypatch.setattr(workers, name, 0)
-    monkeypatch.setattr(workers, "LOOK_SECONDS", 0.001)
+        monkeypatch.setattr(sending, name, 0)
+    monkeypatch.setattr(sending, "LOOK_SECONDS", 0.001)
     executor = Together()
     assert list(Workers(executor, 2).map(square, range(300))) == SQUARES
     assert executor.twice
 
 
 def test_a_large_job_is_sent_once_for_each_worker_and_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "SMALL_JOB", 0)
+    monkeypatch.setattr(sending, "SMALL_JOB", 0)
     executor = Recording()
     crew = Workers(executor, 2)
     assert list(crew.map(square, range(300))) == SQUARES

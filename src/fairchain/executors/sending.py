@@ -1,0 +1,217 @@
+"""Sending units of work to other processes: in groups, and again what is lost or late.
+
+A group takes long enough for the way there and back to cost little. Results do not depend on who computes them, so that
+a group that is lost with its worker, or late, is simply computed again.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ExecutorError
+from fairchain.executors.tasks import Job, Reply, run_units
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from fairchain.executors.workers import Workers
+
+# A group of units should take so many seconds, and no fewer than these while there is enough for all workers.
+GROUP_SECONDS, LEAST_SECONDS = 0.25, 0.1
+# Processor time that a scheduler may need for a group: with many workers groups are longer, or it could not follow.
+SCHEDULER_SECONDS = 0.004
+# So many workers, if there are as many, get a part of any work.
+FEW_WORKERS = 8
+# How often a group is sent before the run gives up.
+TRIES = 4
+# A group is sent to a second worker if it takes so many times as long as expected, and at least so many seconds; the
+# first ones, which load the model, may take longer.
+LATE, LATE_SECONDS, FIRST_SECONDS = 5, 5.0, 60.0
+# Seconds between two looks at what is late, and at whether the run should end.
+LOOK_SECONDS = 0.2
+# Jobs up to this size are sent with every group, larger ones where they are missing.
+SMALL_JOB = 2**16
+LOST_WORK = (
+    "the executor lost the same work {tries} times, most recently with {error}: {message}; look at its workers "
+    "(memory, connection), then run again"
+)
+
+
+@dataclass(eq=False)
+class _Group:
+    """Some units that are computed together: where they begin, how often they were sent, and when last."""
+
+    start: int
+    units: Sequence[Any]
+    size: float
+    tries: int = 0
+    sent: float = 0.0
+    copies: int = 0
+
+
+def group_size(left: float, total: float, count: int, each: float) -> float:
+    """Return the size of the next group: less towards the end, so that all workers end together.
+
+    Parameters
+    ----------
+    left, total
+        The size of all units that were not sent yet, and of all.
+    count, each
+        The workers, and the seconds of a unit of size 1.
+    """
+    seconds = left * each
+    # Little work is faster with few workers: n groups take its n-th part, and n times what the scheduler needs.
+    few = min(count * SCHEDULER_SECONDS, math.sqrt(seconds * SCHEDULER_SECONDS))
+    longest, least = max(GROUP_SECONDS, count * SCHEDULER_SECONDS), max(LEAST_SECONDS, few)
+    if (share := seconds / (2 * count)) > least:
+        return min(longest, share) / each
+    # No more than a share of all, however little it seems: the first units may have been quick ones.
+    return min(left / math.ceil(seconds / least), total / min(count, FEW_WORKERS))
+
+
+class Sending:
+    """The groups of one call of `map` that are on their way, and the results that came back."""
+
+    def __init__(self, workers: Workers, job: Job, units: Sequence[Any], sizes: NDArray[np.float64]) -> None:
+        self._workers, self._job, self._units, self._sizes = workers, job, units, sizes
+        self._left = self._total = float(sizes.sum())
+        self._with_job = 0
+        self.place = 0
+        self.waiting: dict[Future[Any], _Group] = {}
+        # The size of all that is waited for, and what came back: with a thousand workers no reply may take longer the
+        # more groups are on their way.
+        self._queued = 0.0
+        self._arrived: SimpleQueue[Future[Any]] = SimpleQueue()
+        self.finished: dict[int, Sequence[Any]] = {}
+
+    @property
+    def room(self) -> bool:
+        """Whether another group should be sent: two for each worker, so that none has to wait for us."""
+        return self.place < len(self._units) and len(self.waiting) < 2 * self._workers.count
+
+    @property
+    def ahead(self) -> float:
+        """The seconds until a group that is sent now would be back."""
+        return float(self._sizes[self.place] + self._queued / self._workers.count) * self._workers.each
+
+    def send_next(self) -> None:
+        """Send the next units: as many as take long enough."""
+        count, each = self._workers.count, self._workers.each
+        most = (
+            group_size(self._left, self._total, count, each)
+            if each
+            else min(self._left / (8 * count), self._left / len(self._units))
+        )
+        start, size = self.place, 0.0
+        while self.place < len(self._units) and (self.place == start or size + self._sizes[self.place] <= most):
+            size += self._sizes[self.place]
+            self.place += 1
+        self._left -= size
+        self._send(_Group(start, self._units[start : self.place], size))
+
+    def _send(self, group: _Group, *, with_job: bool = False) -> None:
+        # The first groups bring the job along; a worker that does not know it later requests it.
+        first = self._with_job < 2 * self._workers.count and group.tries == 0
+        job = self._job if with_job or first or len(self._job.content) <= SMALL_JOB else None
+        self._with_job += job is not None
+        group.tries += 1
+        group.copies += 1
+        group.sent = time.perf_counter()
+        assert self._workers.pool is not None
+        try:
+            future = self._workers.pool.submit(run_units, self._job.sha256, job, group.units)
+        except Exception as error:  # a broken pool, a closed connection
+            group.copies -= 1
+            raise self._given_up(group, error) from None
+        self.waiting[future] = group
+        self._queued += group.size
+        future.add_done_callback(self._arrived.put)
+
+    def receive(self) -> None:
+        """Wait for a group, or until one is late; take what came, and send again what was lost."""
+        try:
+            future = self._arrived.get(timeout=LOOK_SECONDS)
+        except Empty:
+            # While others answer, a group that is late may wait behind theirs.
+            self._send_late()
+            return
+        # A copy of a group that came back before is not waited for.
+        if (group := self._no_longer(future)) is not None:
+            self._take(future, group)
+
+    def _no_longer(self, future: Future[Any]) -> _Group | None:
+        """Stop waiting for one copy of a group; return the group."""
+        group = self.waiting.pop(future, None)
+        if group is not None:
+            group.copies -= 1
+            self._queued -= group.size
+        return group
+
+    def _take(self, future: Future[Any], group: _Group) -> None:
+        from concurrent.futures import CancelledError
+
+        try:
+            reply: Reply = future.result()
+        except (Exception, CancelledError) as error:  # each executor has its own ways to lose a worker
+            self._again(group, error)
+            return
+        if not isinstance(reply, Reply):
+            self._again(group, TypeError(f"a reply of type {type(reply).__name__}"))
+            return
+        if reply.error is not None:
+            raise reply.error
+        if reply.missing:
+            group.tries -= 1
+            self._send(group, with_job=True)
+        elif reply.memory:
+            self._again(group, MemoryError(f"worker {reply.process} has not enough memory"))
+        elif len(reply.results) != len(group.units):
+            # Results that are too few or too many would belong to other units.
+            self._again(group, ValueError(f"{len(reply.results)} results for {len(group.units)} units of work"))
+        else:
+            self._workers.met(reply)
+            self._workers.took(reply.seconds, len(group.units), group.size)
+            self.finished[group.start] = reply.results
+            for other in [each for each, copy in self.waiting.items() if copy is group] if group.copies else ():
+                self._no_longer(other)
+                other.cancel()
+
+    def _again(self, group: _Group, error: BaseException) -> None:
+        """Send a group that was lost again, to any worker; alone if it was too much for one worker's memory."""
+        if group.copies:
+            return
+        if group.tries >= TRIES:
+            raise self._given_up(group, error)
+        if isinstance(error, MemoryError) and len(group.units) > 1:
+            for place, unit in enumerate(group.units):
+                self._send(_Group(group.start + place, [unit], group.size / len(group.units), group.tries))
+            return
+        self._send(group, with_job=True)
+
+    def _send_late(self) -> None:
+        """Send groups that are late to another worker too; give up when several workers do not answer."""
+        for group in list(self.waiting.values()):
+            # Two groups may be in front of it.
+            each = self._workers.each
+            late = max(LATE_SECONDS, LATE * 3 * group.size * each) if each else FIRST_SECONDS
+            if time.perf_counter() - group.sent > late * 2 ** (group.copies - 1):
+                if group.tries >= TRIES:
+                    raise self._given_up(group, TimeoutError("no worker answers"))
+                self._send(group, with_job=True)
+
+    def _given_up(self, group: _Group, error: BaseException) -> ExecutorError:
+        last = str(error).strip().splitlines() or [type(error).__name__]
+        return ExecutorError(LOST_WORK.format(tries=group.tries, error=type(error).__name__, message=last[0][:300]))
+
+    def cancel(self) -> None:
+        """Ask for nothing further."""
+        for future in self.waiting:
+            future.cancel()
