@@ -137,5 +137,5 @@ def test_damaged_and_odd_folders_are_one_message(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=says(NOT_PLAIN_FILE)):
         verify(None, spec, data=folder)
     (folder / "more.parquet").unlink()
-    with pytest.raises(DataError, match='there is no column "age"'):
+    with pytest.raises(DataError, match='unknown column "age"'):
         verify(None, spec, data=folder_of({"sex": ["Female"], "hired": ["no"]}, tmp_path / "less", 1))

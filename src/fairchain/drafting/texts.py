@@ -19,7 +19,7 @@ from fairchain.drafting.labels import OutputReading, find_outcome, output_readin
 from fairchain.drafting.signature import OpenedModel, open_model, signature_of
 from fairchain.drafting.trials import spread
 from fairchain.errors import DataError, ModelError, SpecError, UnansweredError
-from fairchain.messages import listed, near, shown
+from fairchain.messages import listed, unknown
 from fairchain.models import Model
 from fairchain.populations.texts import TextRows, read_texts
 from fairchain.spec import CategoryFeature, Difference, Feature, Spec, TextFeature, Texts, parse_spec
@@ -70,7 +70,7 @@ def draft_texts(
     beside += [name for name in table.names if name in given and name not in (*beside, *names, text)]
     for key, name in [("label", options.label), *(("protected", name) for name in beside)]:
         if name is not None and name not in table.names:
-            raise DataError(f"{table.source}: {key}: there is no column {shown(name)} ({near(name, table.names)})")
+            raise DataError(f"{table.source}: {key}: {unknown('column', name, table.names)}")
     columns: list[Feature] = [
         replace(frame_feature(Profile(table, name, typed=not isinstance(data, str | Path))), model_input=False)
         for name in beside

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fairchain.errors import DataError
-from fairchain.messages import near, shown
+from fairchain.messages import shown, unknown
 from fairchain.spec.schema import Spec, Table
 from fairchain.tables.columns import Column, NumberCells
 from fairchain.tables.limits import TableLimits
@@ -88,7 +88,7 @@ def answer(path: Path, limits: TableLimits, arguments: Sequence[str]) -> Iterato
     stripped = {name.strip(): name for name in schemas[0]}
     for name in columns:
         if name not in stripped:
-            raise DataError(f"{path}: there is no column {shown(name)} ({near(name, list(stripped))})")
+            raise DataError(f"{path}: {unknown('column', name, list(stripped))}")
         for file, schema in zip(files, schemas, strict=True):
             if schema.get(stripped[name]) != schemas[0][stripped[name]]:
                 raise DataError(f"{file}: column {shown(name)} is not of the type that it has in {files[0]}")
