@@ -10,16 +10,9 @@ import numpy as np
 import pytest
 
 from fairchain.drafting import signature
-from fairchain.drafting.signature import (
-    NAMES_NO_MODEL,
-    NETWORK_WITHOUT_INPUTS,
-    READS_SEQUENCES,
-    Input,
-    Signature,
-    open_model,
-)
+from fairchain.drafting.signature import NETWORK_WITHOUT_INPUTS, READS_SEQUENCES, Input, Signature
 from fairchain.errors import ModelError
-from fairchain.models.load import NOT_IN_MODULE, load_model
+from fairchain.models.load import NAMES_NO_MODEL, NOT_IN_MODULE, load_model, read_model
 from fairchain.models.onnx.file_checks import NOT_ALLOWED, NOT_ONNX
 from tests.drafting.builders import applicants, by_hours, draft, features, named, numbers, one_score
 from tests.messages import says
@@ -28,7 +21,7 @@ from tests.sequences import Network, Recurrent
 
 
 def signature_of(model: Any, output: str | None = None) -> Signature:
-    return signature.signature_of(open_model(model), output)
+    return signature.read_signature(model, output)
 
 
 def test_a_flat_network_tells_its_width_and_its_scores() -> None:
@@ -146,9 +139,9 @@ def test_a_network_is_read_once(tmp_path: Path) -> None:
     """The file may change while it is drafted from: every trial runs the bytes that were checked."""
     path = tmp_path / "network.onnx"
     path.write_bytes(by_hours())
-    opened = open_model(path)
+    network = read_model(path)
     path.unlink()
-    assert opened.load(draft(numbers(), by_hours()).spec).name == str(path)
+    assert load_model(network, draft(numbers(), by_hours()).spec).name == str(path)
 
 
 def test_a_network_in_several_files_has_the_hash_of_all_of_them(tmp_path: Path) -> None:

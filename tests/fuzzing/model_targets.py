@@ -85,9 +85,9 @@ def _socrates() -> list[bytes]:
 
 
 def _ask_socrates(path: Path) -> object:
-    from fairchain.models.adapters.from_socrates import from_socrates
+    from fairchain.models import load_model
 
-    return from_socrates(path, spec(), limits()).predict(np.ones((2, 2), np.float32))
+    return load_model(path, spec(), limits()).predict(np.ones((2, 2), np.float32))
 
 
 def _ask_socrates_weights(path: Path) -> object:
@@ -168,9 +168,9 @@ def _nnet_files() -> list[bytes]:
 
 
 def _ask_nnet(path: Path) -> object:
-    from fairchain.models.adapters.from_nnet import from_nnet
+    from fairchain.models import load_model
 
-    return from_nnet(path, spec(), limits()).predict(np.ones((2, 2), np.float32))
+    return load_model(path, spec(), limits()).predict(np.ones((2, 2), np.float32))
 
 
 def _h5_files() -> list[bytes]:
@@ -194,10 +194,10 @@ def _forking(suffix: str) -> Any:
 
 
 def _ask_h5(path: Path) -> object:
-    from fairchain.models.adapters.from_h5 import from_h5
+    from fairchain.models import load_model
 
     with _forking(".h5"):
-        return from_h5(path, spec(), limits()).predict(np.ones((2, 2), np.float32))
+        return load_model(path, spec(), limits()).predict(np.ones((2, 2), np.float32))
 
 
 def _boosted(suffix: str) -> list[bytes]:

@@ -4,8 +4,9 @@
 wherever it is read.
 """
 
-from fairchain.drafting.draft import draft_spec, draft_text_spec, infer_spec
+from fairchain.drafting.draft import draft_spec, infer_spec
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess
+from fairchain.drafting.texts import draft_text_spec
 from fairchain.drafting.write import must_be_free, save_spec, write_spec
 from fairchain.errors import NoProtectedFeatureError
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fairchain.drafting.guesses import Guess
 from fairchain.drafting.signature import Input, Signature
 from fairchain.errors import DataError, ModelError
-from fairchain.messages import listed, shown
+from fairchain.messages import listed, shown, unknown
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
 from fairchain.spec.schema import NA_VALUES
@@ -168,21 +168,19 @@ class Profile:
 Columns = Mapping[str, Profile]
 
 
+def must_have(table: RawTable, named: Iterable[tuple[str, str | None]]) -> None:
+    """Raise a DataError unless the table has the columns that options name, if they do."""
+    for option, name in named:
+        if name is not None and name not in table.names:
+            raise DataError(f"{table.source}: {option}: {unknown('column', name, table.names)}")
+
+
 @dataclass(frozen=True)
 class InputLayout:
-    """Features in the order of the model's inputs, and the guesses about them.
-
-    `guessed` names the categories whose order is not known from the model or the table.
-    """
+    """Features in the order of the model's inputs, and the guesses about them."""
 
     features: tuple[Feature, ...]
     guesses: tuple[Guess, ...] = ()
-    guessed: tuple[str, ...] = ()
-
-    @property
-    def about_codes(self) -> tuple[Guess, ...]:
-        """A warning about guessed orders: no row shows that such an order is the one of the training data."""
-        return (Guess("feature", CODES_GUESSED.format(listed(self.guessed)), loud=True),) if self.guessed else ()
 
 
 def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -> list[InputLayout]:
@@ -190,42 +188,42 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
 
     A flat network may have been trained without the protected columns: those named, or those whose names say so.
     """
-    guesses: Sequence[Guess] = ()
-    guessed: tuple[str, ...] = ()
-    features: list[Feature]
     if taken.frame:
         filled_by = {taken.column(name): name for name in columns}
         lost = [name for name in taken.columns if name not in filled_by]
         if lost:
             raise ModelError(COLUMNS_NOT_IN_TABLE.format(name=taken.name, lost=listed(lost)))
         names = [filled_by[name] for name in taken.columns] or list(columns)
-        features = [frame_feature(columns[name]) for name in names]
-    elif (matched := match_inputs(columns, taken)) is not None:
-        if len(matched) < len(taken.inputs):
-            found = list(_by_width(columns, taken.inputs, matched, protected))
-            if not found:
-                lost = [each.name for each in taken.inputs if each not in matched.values()]
-                raise ModelError(
-                    NO_COLUMN_FOR_INPUT.format(name=taken.name, lost=listed(lost), columns=listed(list(columns)))
-                )
-            return found
-        names = list(matched)
-        features = [
-            (category if each.text else feature_of)(columns[name], filled=each.name if each.name != name else None)
-            for name, each in matched.items()
-        ]
-        guesses, guessed = _about_codes(columns, [each for each in features if not matched[each.name].text])
-    else:
-        flat = taken.inputs[0] if taken.inputs else None
-        if flat is None or not flat.text:
-            return list(_by_width(columns, taken.inputs, {}, protected))
-        if flat.width not in (None, len(columns)):
+        return [InputLayout(tuple(frame_feature(columns[name]) for name in names), _about_left(columns, names))]
+    matched = match_inputs(columns, taken)
+    if matched is None and taken.inputs and taken.inputs[0].text:
+        if taken.inputs[0].width not in (None, len(columns)):
             return []
-        guess = Guess("feature", f"Guess: the columns fill the input {shown(flat.name)} in the order of the table.")
-        return [InputLayout(tuple(category(profile) for profile in columns.values()), (guess,))]
-    left = [name for name in columns if name not in names]
-    about = [Guess("feature", f"Columns that the model does not take: {listed(left)}.")] if left else []
-    return [InputLayout(tuple(features), (*about, *guesses), guessed)]
+        text = f"Guess: the columns fill the input {shown(taken.inputs[0].name)} in the order of the table."
+        return [InputLayout(tuple(map(category, columns.values())), (Guess("feature", text),))]
+    if matched is None or len(matched) < len(taken.inputs):
+        found = list(_by_width(columns, taken, matched or {}, protected))
+        if matched is not None and not found:
+            lost = [each.name for each in taken.inputs if each not in matched.values()]
+            raise ModelError(
+                NO_COLUMN_FOR_INPUT.format(name=taken.name, lost=listed(lost), columns=listed(list(columns)))
+            )
+        return found
+    features = tuple(
+        _filling((category if each.text else feature_of)(columns[name]), each) for name, each in matched.items()
+    )
+    numbers = [feature for feature in features if not matched[feature.name].text]
+    return [InputLayout(features, (*_about_left(columns, matched), *_about_codes(columns, numbers, taken)))]
+
+
+def _about_left(columns: Columns, used: Iterable[str]) -> tuple[Guess, ...]:
+    left = [name for name in columns if name not in used]
+    return (Guess("feature", f"Columns that the model does not take: {listed(left)}."),) if left else ()
+
+
+def _filling(feature: Feature, each: Input) -> Feature:
+    """Return the feature as one that fills this input; the name of the input is stated if it is another."""
+    return feature if feature.name == each.name else replace(feature, input=each.name)
 
 
 def match_inputs(columns: Columns, taken: Signature) -> dict[str, Input] | None:
@@ -251,25 +249,24 @@ def _kept_columns(columns: Columns, protected: Sequence[str]) -> Iterable[tuple[
 
 
 def _by_width(
-    columns: Columns, inputs: Sequence[Input], matched: Mapping[str, Input], protected: Sequence[str]
+    columns: Columns, taken: Signature, matched: Mapping[str, Input], protected: Sequence[str]
 ) -> Iterator[InputLayout]:
     """Yield the layouts in which columns fill the inputs that are not called like one, by their kind and number."""
     columns = {name: profile for name, profile in columns.items() if profile.counts or name in matched}
     seen: list[tuple[Feature, ...]] = []
     for names in _kept_columns(columns, protected):
-        found = _shared(columns, names, inputs, matched) if len(inputs) > 1 else _flat(columns, names, inputs)
+        several = len(taken.inputs) > 1
+        found = _shared(columns, names, taken.inputs, matched) if several else _flat(columns, names, taken.inputs)
         for features, told in found:
             if not features or features in seen:
                 continue
             seen.append(features)
-            used = {feature.name for feature in features}
-            left = [name for name in columns if name not in used]
-            about = [
-                told,
-                *([f"Guess: not inputs, since the network takes fewer values: {listed(left)}."] * bool(left)),
-            ]
-            codes, guessed = _about_codes(columns, features)
-            yield InputLayout(features, (*(Guess("feature", text) for text in about), *codes), guessed)
+            left = [name for name in columns if name not in {feature.name for feature in features}]
+            about = [Guess("feature", told)]
+            if left:
+                text = f"Guess: not inputs, since the network takes fewer values: {listed(left)}."
+                about.append(Guess("feature", text))
+            yield InputLayout(features, (*about, *_about_codes(columns, features, taken)))
 
 
 def _flat(columns: Columns, names: Sequence[str], inputs: Sequence[Input]) -> Iterator[tuple[tuple[Feature, ...], str]]:
@@ -279,13 +276,14 @@ def _flat(columns: Columns, names: Sequence[str], inputs: Sequence[Input]) -> It
     others = tuple(name for name in names if name not in texts)
     several = tuple(name for name in texts if len(columns[name].counts) > 2)
     for one_hot, keep_markers in product(dict.fromkeys(((), texts, several)), (True, False)):
+        made = {name: feature_of(columns[name], keep_markers=keep_markers) for name in names}
+        made |= {name: replace(made[name], one_hot=True) for name in one_hot}
+        if width not in (None, sum(widths(tuple(made.values())))):
+            continue
         for order in dict.fromkeys((tuple(names), others + texts, texts + others)) if one_hot else (names,):
-            features = tuple(
-                feature_of(columns[name], one_hot=name in one_hot, keep_markers=keep_markers) for name in order
-            )
-            if width in (None, sum(widths(features))):
-                what = "the columns of the table" if order == names else "one kind of columns first"
-                yield features, f"Guess: the inputs, which the network does not name, are {what}, in this order."
+            what = "the columns of the table" if order == names else "one kind of columns first"
+            told = f"Guess: the inputs, which the network does not name, are {what}, in this order."
+            yield tuple(made[name] for name in order), told
 
 
 def _shared(
@@ -313,14 +311,9 @@ def _shared(
         return count
 
     for share in sorted(shares, key=likeness, reverse=True):
-        filled = {name: each.name for each, part in zip(free, share, strict=True) for name in part}
-        filled |= {name: each.name for name, each in matched.items()}
-        features = tuple(
-            feature_of(columns[name], filled=filled[name] if filled[name] != name else None)
-            for name in names
-            if name in filled
-        )
-        sizes = [sum(widths([each for each in features if each.name in part])) for part in share]
+        filled = {**matched, **{name: each for each, part in zip(free, share, strict=True) for name in part}}
+        features = tuple(_filling(feature_of(columns[name]), filled[name]) for name in names if name in filled)
+        sizes = [sum(widths([feature for feature in features if feature.name in part])) for part in share]
         fits = all(each.width in (None, size) for each, size in zip(free, sizes, strict=True))
         # A single column in place of one that is not there is a mistake.
         if fits and all(len(part) > bool(matched) for part in share):
@@ -328,9 +321,12 @@ def _shared(
             yield features, f"Guess: columns share inputs by their kind and number: {told}."
 
 
-def _about_codes(columns: Columns, features: Sequence[Feature]) -> tuple[list[Guess], tuple[str, ...]]:
-    """Return the notes about the order of categories, which a network does not state, and the names of the guessed."""
-    told, guessed = [], []
+def _about_codes(columns: Columns, features: Sequence[Feature], taken: Signature) -> Iterator[Guess]:
+    """Yield the notes about the order of categories, which a network does not state, and a warning if it is guessed.
+
+    No row shows that a guessed order is the one of the training data.
+    """
+    guessed = []
     for feature in features:
         if not isinstance(feature, CategoryFeature) or (len(feature.values) < 2 and feature.codes is not None):
             continue
@@ -342,11 +338,12 @@ def _about_codes(columns: Columns, features: Sequence[Feature]) -> tuple[list[Gu
             order = f"The network {takes}, in {whose}, which states {len(profile.stated)} values."
         elif len(feature.values) > 1:
             guessed.append(feature.name)
-        told.append(Guess(key, order))
+        yield Guess(key, order)
         gone = [text for text in profile.markers if text not in feature.values]
         if gone:
-            told.append(Guess(key, f"Guess: {listed(gone)} is a missing value."))
-    return told, tuple(guessed)
+            yield Guess(key, f"Guess: {listed(gone)} is a missing value.")
+    if guessed and taken.source is not None:
+        yield Guess("feature", CODES_GUESSED.format(listed(guessed)), loud=True)
 
 
 def frame_feature(profile: Profile) -> Feature:
@@ -360,37 +357,32 @@ def frame_feature(profile: Profile) -> Feature:
     return category(profile) if profile.typed or fitted_on_texts else feature_of(profile)
 
 
-def feature_of(
-    profile: Profile, *, one_hot: bool = False, keep_markers: bool = True, filled: str | None = None
-) -> Feature:
+def feature_of(profile: Profile, *, keep_markers: bool = True) -> Feature:
     """Return the feature that a column is for a network that takes numbers."""
     if profile.numbers is None:
-        return category(profile, one_hot=one_hot, keep_markers=keep_markers, filled=filled)
+        return category(profile, keep_markers=keep_markers)
     low, high = float(np.nanmin(profile.numbers)), float(np.nanmax(profile.numbers))
     if profile.whole and high - low < MOST_VALUES and max(abs(low), abs(high)) <= MOST_EXACT:
-        return IntegerFeature(name=profile.name, low=int(low), high=int(high), input=filled)
+        return IntegerFeature(name=profile.name, low=int(low), high=int(high))
     if low == high == 0 and not profile.whole:
         # 0.0 and -0.0, which are two values.
         low, high = -1.0, 1.0
     if low == high:
         # A real number needs a range; one value with its code is exact.
-        made = category(profile, keep_markers=False, filled=filled)
+        made = category(profile, keep_markers=False)
         return replace(made, codes=(low,) * len(made.values))
-    return RealFeature(name=profile.name, low=low, high=high, input=filled)
+    return RealFeature(name=profile.name, low=low, high=high)
 
 
-def category(
-    profile: Profile, *, keep_markers: bool = True, one_hot: bool = False, filled: str | None = None
-) -> CategoryFeature:
+def category(profile: Profile, *, keep_markers: bool = True) -> CategoryFeature:
     """Return the column as a category; with `keep_markers` a text such as "?" is a value like others."""
     values = [each for each in profile.texts if keep_markers or each not in profile.markers]
+    source, name = profile.table.source, shown(profile.name)
     if not values:
-        raise DataError(EMPTY_COLUMN.format(source=profile.table.source, name=shown(profile.name)))
+        raise DataError(EMPTY_COLUMN.format(source=source, name=name))
     if len(values) > MOST_CATEGORIES:
-        raise DataError(
-            TOO_MANY_CATEGORIES.format(source=profile.table.source, name=shown(profile.name), values_count=len(values))
-        )
-    return CategoryFeature(name=profile.name, values=tuple(values), one_hot=one_hot, input=filled)
+        raise DataError(TOO_MANY_CATEGORIES.format(source=source, name=name, values_count=len(values)))
+    return CategoryFeature(name=profile.name, values=tuple(values))
 
 
 def misfit(columns: Columns, taken: Signature, label: str | None) -> ModelError:

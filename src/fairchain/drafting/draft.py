@@ -7,13 +7,11 @@ the population are inferred in this order, each with notes about its guesses. Th
 from __future__ import annotations
 
 import dataclasses
-import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from fairchain.drafting.columns import (
@@ -24,26 +22,27 @@ from fairchain.drafting.columns import (
     layouts,
     like_protected,
     misfit,
+    must_have,
 )
 from fairchain.drafting.groups import candidates, with_groups
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess, RowsAre, in_order
 from fairchain.drafting.labels import find_label, find_outcome, output_readings
-from fairchain.drafting.signature import Signature, open_model, signature_of
-from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement, reloaded, spec_of
-from fairchain.errors import DataError, SpecError
-from fairchain.messages import listed, many, shown, unknown
+from fairchain.drafting.signature import Signature, model_path_of, read_signature
+from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement, reloaded, with_question
+from fairchain.errors import SpecError
+from fairchain.messages import listed, many, shown
 from fairchain.models import Limits
-from fairchain.models.adapters.from_service import Service
-from fairchain.models.load import PYTHON, is_url
-from fairchain.spec import Difference, Feature, Spec, Table, Uniform, parse_spec
-from fairchain.spec.schema import Decision, Population
+from fairchain.spec import Difference, Feature, Spec, Table, Uniform
+from fairchain.spec.schema import Decision, Guarantee, Population
 from fairchain.statements import MANY_DROPPED
 from fairchain.tables import RawTable, TableRows, encode_rows, read_table
 
-# Path in the spec of a model that was given in Python and has no file yet.
-UNSAVED = "model.onnx"
 TEXT_READING = 'rows: "{reading}" is about texts; name their column: text=... (--text)'
 SAME_ROWS = ": the guarantee of a sample does not hold for the same rows"
+NO_GAP = (
+    "The model does not take {name}, and no uniformly drawn input depends on it: there can be no gap. Compare the rows "
+    "instead: --as sample or --as population."
+)
 MODEL_AND_PREDICTION = "prediction: recorded decisions take the model's place; give one of the two"
 
 
@@ -122,109 +121,73 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
         raise SpecError(MODEL_AND_PREDICTION)
     if options.reading in ("observed", "swapped"):
         raise SpecError(TEXT_READING.format(reading=options.reading))
-    opened = None if model is None else open_model(model, options.limits)
-    taken = Signature("no model") if opened is None else signature_of(opened, options.model_output)
+    taken = read_signature(model, options.model_output, options.limits)
     raw = read_table(table)
     # CSV knows texts only; frames and Parquet tell the text "1" from the number 1.
     typed = not isinstance(table, str | Path | RawTable) or str(table).lower().endswith(".parquet")
     columns = _columns(raw, typed, taken, options)
-    label, told, possible = _label_and_layouts(columns, taken, options)
+    label, about_label, possible = _label_and_layouts(columns, taken, options)
     known = label or options.prediction
     readings = output_readings(taken, Profile(raw, known) if known else None, options)
     rows = Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True)
     # A draft may use a tenth of a budget of evaluations.
     budget = options.guarantee.get("budget", {}).get("evaluations")
     most = None if budget is None else max(1, int(budget) // 10)
-    trial = Trials(raw, opened, taken, rows, options.protected, most).best(possible, readings)
-    outcome, about_outcome = find_outcome(trial.reading.model.labels, options.outcome)
-    model_path, about_path = _model_path(model, options)
-    told += (*about_path, *trial.reading.guesses, *trial.layout.guesses, *about_agreement(trial, label), *about_outcome)
-    if opened is not None:
-        told += trial.layout.about_codes
-
-    every = {name: Profile(raw, name, typed) for name in raw.names} | dict(columns)
-    protected, features, min_size, found, about_groups = _protected(raw, every, trial, rows, options)
-    dropped = found.dropped
-    rows_are, about_rows = _rows_are(features, protected, options)
-    told += (*about_groups, *about_rows, *_about_missing(raw, features, trial, dropped))
-    uniform = rows_are == "uniform"
-    if uniform:
-        told = tuple(guess for guess in told if not guess.key.startswith(("population.", "property.min_size")))
-    path = str(table) if isinstance(table, str | Path) else None
+    trial = Trials(raw, taken, rows, options.protected, most).best(possible, readings)
+    protected, features, min_size, found, about_groups = _protected(raw, columns, typed, trial, options)
+    outcome, about_outcome = find_outcome(trial.spec.model.labels, options.outcome)
+    model_path, about_path = model_path_of(model, options)
+    reading, about_rows = _rows_are(features, protected, options)
+    told = (*about_label, *about_path, *trial.reading.guesses, *trial.layout.guesses, *about_agreement(trial, label))
+    told += (*about_outcome, *about_groups, *about_rows, *_about_missing(raw, features, trial, found.dropped))
     population: Population = Uniform()
-    if not uniform:
-        missing = {"drop_missing": dropped > 0, "keep_missing": trial.keeps_missing}
-        population = replace(rows, path=path, reading=rows_are, **missing)
-    stated = {"protected": protected, "outcome": outcome, "threshold": options.threshold}
-    stated |= {"min_size": None if uniform else min_size, "kind": "difference", **options.property}
-    content = msgspec.to_builtins(
-        Spec(
-            model=replace(trial.reading.model, path=model_path),
-            described=features,
-            property=Difference(protected=protected, threshold=0.1),
-            population=population,
-        )
+    if reading == "uniform":
+        min_size = None
+        told = tuple(guess for guess in told if not guess.key.startswith(("population.", "property.min_size")))
+    else:
+        path = str(table) if isinstance(table, str | Path) else None
+        missing = {"drop_missing": found.dropped > 0, "keep_missing": trial.keeps_missing}
+        population = replace(rows, path=path, reading=reading, **missing)
+    spec = replace(
+        trial.spec,
+        model=replace(trial.spec.model, path=model_path),
+        described=features,
+        population=population,
+        guarantee=Guarantee(),
     )
-    content["property"] = {key: value for key, value in stated.items() if value is not None}
-    content["guarantee"] |= options.guarantee
-    spec = parse_spec(content)
+    stated = {"protected": protected, "outcome": outcome, "threshold": options.threshold, "min_size": min_size}
+    spec = with_question(spec, {**stated, "kind": "difference", **options.property}, options.guarantee)
     draft = Draft(spec, in_order(told), tuple(like_protected(raw.names)))
-    if uniform:
+    if reading == "uniform":
         return draft
     # True labels are numbers in the order of the labels, which the trial may have changed.
     same = not trial.reading.free and not (trial.keeps_missing and spec.property.given)
     final = found if same else encode_rows(raw, spec)
-    loaded = trial.model if opened is None or trial.model is None else reloaded(opened, trial.model, spec, final)
-    return dataclasses.replace(draft, model=loaded, rows=final)
+    return dataclasses.replace(
+        draft, rows=final, model=None if trial.model is None else reloaded(taken, trial.model, spec, final)
+    )
 
 
-def draft_text_spec(data: Any, model: Any, options: DraftOptions, *, text: str, terms: Any = None) -> Draft:
-    """Draft a spec about the texts in a column of a table or in a file (see `draft_texts`)."""
-    from fairchain.drafting.texts import draft_texts
-
-    path, about = _model_path(model, options)
-    draft = draft_texts(data, model, options, text=text, terms=terms, path=path)
-    return dataclasses.replace(draft, guesses=(*about, *draft.guesses))
-
-
-def _model_path(model: Any, options: DraftOptions) -> tuple[str | None, tuple[Guess, ...]]:
-    """Return the path of the model in the spec, and what to do where it has none."""
-    if options.prediction is not None:
-        return None, ()
-    if model is None:
-        return UNSAVED, (Guess("model.path", "No model was given; name its file here."),)
-    if is_url(model) or isinstance(model, Service):
-        about = "The model is a service, whose address is given on the command line or in Python, never in a file."
-        return None, (Guess("model.path", about),)
-    if isinstance(model, str | os.PathLike) and not str(model).startswith(PYTHON):
-        return str(os.fspath(model)), ()
-    saved = "The model was given in Python; save the result of fairchain.to_onnx as this file."
-    return UNSAVED, (Guess("model.path", saved),)
-
-
-def _about_missing(raw: RawTable, features: Sequence[Feature], trial: EncodingTrial, dropped: int) -> tuple[Guess, ...]:
+def _about_missing(raw: RawTable, features: Sequence[Feature], trial: EncodingTrial, dropped: int) -> list[Guess]:
     """Return what happens to missing values; a warning if many rows are left out for them."""
-    told: tuple[Guess, ...] = ()
+    told: list[Guess] = []
     if not trial.keeps_missing and not dropped:
         return told
     lacking = [feature.name for feature in features if Profile(raw, feature.column or feature.name).missing]
     where = f" ({listed(lacking)})" if lacking else ""
     if trial.keeps_missing:
-        told = (Guess("population.keep_missing", f"Missing values{where} are given to the model as they are."),)
+        told.append(Guess("population.keep_missing", f"Missing values{where} are given to the model as they are."))
     if dropped:
         text = f"{many(dropped, 'row')} of {raw.count:,} lack a value{where} and are left out. "
         remedy = "To keep them, state missing = ... in the [[feature]]."
-        told += (Guess("population.drop_missing", text + remedy, loud=dropped > MANY_DROPPED * raw.count),)
+        told.append(Guess("population.drop_missing", text + remedy, loud=dropped > MANY_DROPPED * raw.count))
     return told
 
 
 def _columns(raw: RawTable, typed: bool, taken: Signature, options: DraftOptions) -> Columns:
     """Return the columns that may be inputs or the label."""
-    named = [("ignore", name) for name in options.ignore]
-    named += [(key, name) for key in ("label", "prediction") if (name := getattr(options, key)) is not None]
-    for key, name in named:
-        if name not in raw.names:
-            raise DataError(f"{raw.source}: {key}: {unknown('column', name, raw.names)}")
+    must_have(raw, [("ignore", name) for name in options.ignore])
+    must_have(raw, [("label", options.label), ("prediction", options.prediction)])
     left = {"", options.prediction, *options.ignore} - {options.label}
     fitted = taken.fitted.categories if taken.fitted is not None else {}
     return {
@@ -264,27 +227,25 @@ def _label_and_layouts(
 
 
 def _protected(
-    raw: RawTable, columns: Columns, trial: EncodingTrial, rows: Table, options: DraftOptions
-) -> tuple[tuple[str, ...], tuple[Feature, ...], float | None, TableRows, tuple[Guess, ...]]:
+    raw: RawTable, columns: Columns, typed: bool, trial: EncodingTrial, options: DraftOptions
+) -> tuple[tuple[str, ...], tuple[Feature, ...], float | None, TableRows, list[Guess]]:
     """Return the protected features, all features with groups, the smallest group, the rows, and the guesses.
 
     A protected column that the model does not take becomes a feature that it does not see.
     """
     names = [feature.name for feature in trial.layout.features]
-    others = [name for name in raw.names if name and name not in (*names, rows.label, rows.prediction)]
+    labels = (trial.spec.population.label, options.prediction) if isinstance(trial.spec.population, Table) else ()
+    others = [name for name in raw.names if name and name not in (*names, *labels)]
     problem: SpecError | None = None
     for protected in candidates(names, others, options.protected, raw.source):
-        features = trial.layout.features
         besides = [name for name in protected if name not in names]
-        if besides:
-            added = (replace(frame_feature(columns[name]), model_input=False) for name in besides)
-            features = (*features, *added)
+        added = (frame_feature(columns.get(name) or Profile(raw, name, typed)) for name in besides)
+        features = (*trial.layout.features, *(replace(feature, model_input=False) for feature in added))
         found = trial.rows
         if besides or (trial.keeps_missing and not options.protected):
             # Rows without a value of a protected feature are in no group.
-            spec = spec_of(InputLayout(features), trial.reading, replace(rows, keep_missing=trial.keeps_missing))
             prop = Difference(protected=protected, threshold=0.1)
-            found = encode_rows(raw, replace(spec, property=prop))
+            found = encode_rows(raw, replace(trial.spec, described=features, property=prop))
         try:
             grouped, min_size, told = with_groups(features, found.values, protected, raw.source, options)
         except SpecError as error:
@@ -293,18 +254,15 @@ def _protected(
         also = [name for name in like_protected([*names, *others]) if name not in protected]
         why = "" if options.protected else f"Guess: {shown(protected[0])}, by its name."
         why += f" Also likely: {', '.join(map(shown, also))}." if also and options.every_group else ""
-        if why:
-            told += (Guess("property.protected", why.strip()),)
-        if options.reading != "uniform":
-            text = "The model does not take this column; it only defines the groups."
-            told += tuple(Guess(f"feature.{name}", text) for name in besides)
-        for name in besides if options.reading == "uniform" else ():
-            text = (
-                f"The model does not take {shown(name)}, and no uniformly drawn input depends on it: there can be no "
-                "gap. Compare the rows instead: --as sample or --as population."
-            )
-            told += (Guess("population", text, loud=True),)
-        return protected, grouped, min_size, found, told
+        about = [Guess("property.protected", why.strip())] if why else []
+        for name in besides:
+            if options.reading == "uniform":
+                about.append(Guess("population", NO_GAP.format(name=shown(name)), loud=True))
+            else:
+                about.append(
+                    Guess(f"feature.{name}", "The model does not take this column; it only defines the groups.")
+                )
+        return protected, grouped, min_size, found, [*told, *about]
     assert problem is not None
     raise problem
 

@@ -8,21 +8,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from fairchain.drafting.columns import Profile, frame_feature
+from fairchain.drafting.columns import Profile, frame_feature, must_have
 from fairchain.drafting.groups import with_stated_groups
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess, in_order
 from fairchain.drafting.labels import OutputReading, find_outcome, output_readings
-from fairchain.drafting.signature import OpenedModel, open_model, signature_of
-from fairchain.drafting.trials import spread
+from fairchain.drafting.signature import Signature, model_path_of, read_signature
+from fairchain.drafting.trials import spread, with_question
 from fairchain.errors import DataError, ModelError, SpecError, UnansweredError
-from fairchain.messages import listed, unknown
+from fairchain.messages import listed
 from fairchain.models import Model
 from fairchain.populations.texts import TextRows, read_texts
-from fairchain.spec import CategoryFeature, Difference, Feature, Spec, TextFeature, Texts, parse_spec
+from fairchain.spec import CategoryFeature, Difference, ModelSpec, Spec, TextFeature, Texts
 from fairchain.tables import RawTable, read_table
 from fairchain.text.corpus import texts_in
 from fairchain.text.terms import NEUTRAL, SHIPPED, lists_of
@@ -41,8 +40,8 @@ OBSERVED = (
 NAME_LABELS = "{problem}; or name what it answers with: --labels fine --labels toxic (labels=[...] in Python)"
 
 
-def draft_texts(
-    data: Any, model: Any, options: DraftOptions, *, text: str, terms: TermLists | None, path: str | None
+def draft_text_spec(
+    data: Any, model: Any, options: DraftOptions, *, text: str, terms: TermLists | None = None
 ) -> Draft:
     """Return a spec about texts with a note for each guess, the loaded model and the texts.
 
@@ -54,13 +53,13 @@ def draft_texts(
         The column with the texts; of a .txt file what the texts are called.
     terms
         A list that ships with fairchain, a file, or the terms of each value; None if the groups are columns.
-    path
-        The model's path in the spec, None if it has none.
     """
     if options.prediction is not None:
         raise SpecError("prediction: decisions about texts are not read from a column; give the model")
     if model is None:
         raise SpecError("model: missing; give the model that reads the texts")
+    path, told = model_path_of(model, options)
+    file = isinstance(data, str | Path)
     mentioned = [] if terms is None else [_mentioned(terms)]
     names = [feature.name for feature in mentioned]
     protected = options.protected or tuple(names)
@@ -68,47 +67,45 @@ def draft_texts(
     given = str(options.property.get("given") or "")
     beside = [name for name in protected if name not in names]
     beside += [name for name in table.names if name in given and name not in (*beside, *names, text)]
-    for key, name in [("label", options.label), *(("protected", name) for name in beside)]:
-        if name is not None and name not in table.names:
-            raise DataError(f"{table.source}: {key}: {unknown('column', name, table.names)}")
-    columns: list[Feature] = [
-        replace(frame_feature(Profile(table, name, typed=not isinstance(data, str | Path))), model_input=False)
-        for name in beside
-    ]
+    must_have(table, [("label", options.label), *(("protected", name) for name in beside)])
+    columns = [replace(frame_feature(Profile(table, name, typed=not file)), model_input=False) for name in beside]
     kind = options.property.get("kind", "difference")
     reading = options.reading or ("swapped" if kind == "individual" else "observed")
     if reading not in ("observed", "swapped"):
         raise SpecError(TABLE_READING.format(reading=reading))
-    told: tuple[Guess, ...] = () if options.reading or reading == "swapped" else (Guess("population.as", OBSERVED),)
-    opened = open_model(model, options.limits)
+    if not options.reading and reading == "observed":
+        told += (Guess("population.as", OBSERVED),)
+    taken = read_signature(model, options.model_output, options.limits)
     truth = Profile(table, options.label) if options.label is not None else None
-    readings = output_readings(signature_of(opened, options.model_output), truth, options)
-    population = Texts(
-        path=str(data) if isinstance(data, str | Path) else None,
-        column=column,
-        label=options.label,
-        reading=reading,
-        drop_missing=truth is not None and bool(truth.missing),
+    draft = Spec(
+        model=ModelSpec(labels=("0", "1")),
+        described=(
+            TextFeature(name=text),
+            *(with_stated_groups(each, options.groups) for each in (*mentioned, *columns)),
+        ),
+        property=Difference(protected=protected, threshold=0.1),
+        population=Texts(
+            path=str(data) if file else None,
+            column=column,
+            label=options.label,
+            reading=reading,
+            drop_missing=truth is not None and bool(truth.missing),
+        ),
     )
-    question: dict[str, Any] = {"protected": protected, "threshold": options.threshold, "kind": kind}
-    question |= {"min_size": 1.0} if reading == "observed" else {}
-    question |= options.property
-    frame = None if isinstance(data, str | Path) else data
-    described = (TextFeature(name=text), *(with_stated_groups(each, options.groups) for each in (*mentioned, *columns)))
+    question = {"protected": protected, "threshold": options.threshold, "kind": kind}
+    question |= {"min_size": 1.0 if reading == "observed" else None, **options.property}
     problem: ModelError | None = None
-    for candidate in readings:
+    for candidate in output_readings(taken, truth, options):
         try:
-            spec, rows, loaded, about = _tried(candidate, described, population, question, frame, opened)
+            spec, rows, loaded, about = _tried(candidate, draft, question, None if file else data, taken)
         except ModelError as error:
             problem = problem or error
             continue
         outcome, about_outcome = find_outcome(spec.model.labels, options.outcome)
-        content = msgspec.to_builtins(replace(spec, model=replace(spec.model, path=path)))
-        content["property"] = {**content["property"], "outcome": outcome}
-        content["guarantee"] |= options.guarantee
-        final = parse_spec(content)
-        told += (*candidate.guesses, *about, *about_outcome)
-        return Draft(final, in_order(told), protected, loaded, dataclasses.replace(rows, spec=final))
+        spec = replace(spec, model=replace(spec.model, path=path))
+        final = with_question(spec, {**question, "outcome": outcome}, options.guarantee)
+        told = in_order((*told, *candidate.guesses, *about, *about_outcome))
+        return Draft(final, told, protected, loaded, dataclasses.replace(rows, spec=final))
     assert problem is not None
     if isinstance(problem, UnansweredError) and not options.labels:
         raise ModelError(NAME_LABELS.format(problem=problem))
@@ -163,24 +160,15 @@ def _keys(path: Path) -> list[str]:
 
 
 def _tried(
-    candidate: OutputReading,
-    described: Sequence[Feature | TextFeature],
-    population: Texts,
-    question: Mapping[str, Any],
-    frame: Any,
-    opened: OpenedModel,
+    candidate: OutputReading, draft: Spec, question: Mapping[str, Any], frame: Any, taken: Signature
 ) -> tuple[Spec, TextRows, Model, tuple[Guess, ...]]:
     """Return the spec of one reading of the output, its texts and the loaded model; raise a ModelError if it fails.
 
     Of two labels whose order is a guess, the order is taken that agrees with the true labels of more texts.
     """
-    placeholder = Difference(protected=tuple(question["protected"]), threshold=0.1)
-    draft = Spec(model=candidate.model, described=tuple(described), property=placeholder, population=population)
-    content = msgspec.to_builtins(draft)
-    content["property"] = {key: value for key, value in question.items() if value is not None}
-    spec = parse_spec(content)
+    spec = with_question(replace(draft, model=candidate.model), question, {})
     rows = read_texts(spec, frame)
-    model = opened.load(spec, rows=rows)
+    model = taken.load(spec, rows)
     labels = spec.model.labels
     if not candidate.free or rows.truth is None or len(labels) != 2:
         return spec, rows, model, ()
@@ -189,7 +177,7 @@ def _tried(
     if agrees < 1 - agrees:
         labels, agrees, codes = labels[::-1], 1 - agrees, spec.model.codes
         turned = replace(candidate.model, labels=labels, codes=codes and codes[::-1])
-        spec, rows, model, _ = _tried(OutputReading(turned), described, population, question, frame, opened)
+        spec, rows, model, _ = _tried(OutputReading(turned), draft, question, frame, taken)
     text = (
         f"The order {listed(labels)} agrees with the true labels of {agrees:.0%} of {len(chosen):,} texts; the other "
         f"order with {1 - agrees:.0%}."

@@ -6,8 +6,10 @@ a constant model has no advantage. An encoding further down the list must be cle
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,11 +18,11 @@ from numpy.typing import NDArray
 from fairchain.drafting.columns import InputLayout
 from fairchain.drafting.guesses import Guess
 from fairchain.drafting.labels import OutputReading
-from fairchain.drafting.signature import OpenedModel, Signature
+from fairchain.drafting.signature import Signature
 from fairchain.errors import CutOffNeededError, DataError, InputError, ModelError
 from fairchain.messages import shown
 from fairchain.models import Model, OnnxModel
-from fairchain.spec import Difference, Spec, Table
+from fairchain.spec import Difference, Spec, Table, parse_spec
 from fairchain.spec.schema import Budget, Guarantee
 from fairchain.tables import RawTable, TableRows, encode_rows
 
@@ -46,16 +48,21 @@ DIRECTION_NEEDED = (
 class EncodingTrial:
     """Encoding under which the model runs: the layout of its inputs, the meaning of its output, and the rows.
 
-    `confusion` (labels, labels) counts rows by true label and by the model's, None without true labels; `model` is the
-    model, loaded for this encoding; `keeps_missing` says whether missing values are given to it.
+    `spec` suffices to load the model; its property is a placeholder. `confusion` (labels, labels) counts rows by true
+    label and by the model's, None without true labels.
     """
 
+    spec: Spec
     layout: InputLayout
     reading: OutputReading
     rows: TableRows
-    confusion: NDArray[np.int64] | None = None
     model: Model | None = None
-    keeps_missing: bool = False
+    confusion: NDArray[np.int64] | None = None
+
+    @property
+    def keeps_missing(self) -> bool:
+        """Whether missing values are given to the model."""
+        return isinstance(self.spec.population, Table) and self.spec.population.keep_missing
 
     @property
     def agreement(self) -> float:
@@ -74,19 +81,6 @@ def balanced(confusion: NDArray[np.int64]) -> float:
     return float((np.diagonal(confusion)[there] / rows[there]).mean())
 
 
-def spec_of(layout: InputLayout, reading: OutputReading, population: Table, most: int | None = None) -> Spec:
-    """Return a spec that suffices to load a model, and to evaluate it `most` times; its property is a placeholder."""
-    placeholder = Difference(protected=(layout.features[0].name,), threshold=0.1)
-    guarantee = Guarantee(budget=Budget(evaluations=most))
-    return Spec(
-        model=reading.model,
-        described=layout.features,
-        property=placeholder,
-        population=population,
-        guarantee=guarantee,
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class Trials:
     """What is tried: a model, if there is one, on the rows of a table; `most` rows of Python code at most.
@@ -95,7 +89,6 @@ class Trials:
     """
 
     table: RawTable
-    opened: OpenedModel | None
     taken: Signature
     population: Table
     protected: Sequence[str] = ()
@@ -120,7 +113,7 @@ class Trials:
                 if best is None or trial.agreement > best.agreement + BETTER:
                     best = trial
                 break
-            if best is not None and self.opened is not None and not (self.opened.network or self.taken.inputs):
+            if best is not None and self.taken.runs_code and not self.taken.inputs:
                 break  # Python code, which may cost money, is not evaluated in other encodings once it runs in one
         if best is None:
             assert problem is not None
@@ -129,52 +122,59 @@ class Trials:
 
     def _tried(self, layout: InputLayout, reading: OutputReading, most: int) -> EncodingTrial:
         """Run the model in one encoding; Python code with the missing values first, if it may take them."""
-        if self.opened is None or self.opened.network is not None:
-            return self._run(layout, reading, encode_rows(self.table, spec_of(layout, reading, self.population)), most)
-        keeping = msgspec.structs.replace(self.population, keep_missing=True)
-        inputs = {feature.name for feature in layout.features} - set(self.protected)
-        rows = encode_rows(self.table, spec_of(layout, reading, keeping), inputs)
-        lacking = np.isnan(rows.values)
-        if not lacking.any():
-            return self._run(layout, reading, rows, most)
-        fitted = self.taken.fitted
-        names = [feature.name for feature, lacks in zip(layout.features, lacking.T, strict=True) if lacks.any()]
-        refused = (fitted.takes_missing_in(self.taken.column(name) or name) is False for name in names if fitted)
-        if fitted is not None and not any(refused):
-            try:
-                return self._run(layout, reading, rows, most, np.flatnonzero(lacking.any(axis=1))[:TRIED_MISSING])
-            except ModelError:
-                pass  # it does not take them
-        return self._run(layout, reading, encode_rows(self.table, spec_of(layout, reading, self.population)), most)
+        spec = Spec(
+            model=reading.model,
+            described=layout.features,
+            property=Difference(protected=(layout.features[0].name,), threshold=0.1),
+            population=self.population,
+            guarantee=Guarantee(budget=Budget(evaluations=self.most)),
+        )
+        if self.taken.runs_code:
+            keeping = msgspec.structs.replace(
+                spec, population=msgspec.structs.replace(self.population, keep_missing=True)
+            )
+            inputs = {feature.name for feature in layout.features} - set(self.protected)
+            rows = encode_rows(self.table, keeping, inputs)
+            lacking = np.isnan(rows.values)
+            names = [feature.name for feature, lacks in zip(layout.features, lacking.T, strict=True) if lacks.any()]
+            if not names:
+                return self._run(EncodingTrial(spec, layout, reading, rows), most)
+            if self.taken.may_take_missing(names):
+                some = np.flatnonzero(lacking.any(axis=1))[:TRIED_MISSING]
+                with suppress(ModelError):  # it does not take them
+                    return self._run(EncodingTrial(keeping, layout, reading, rows), most, some)
+        return self._run(EncodingTrial(spec, layout, reading, encode_rows(self.table, spec)), most)
 
-    def _run(
-        self,
-        layout: InputLayout,
-        reading: OutputReading,
-        rows: TableRows,
-        most: int,
-        missing: NDArray[np.int64] | None = None,
-    ) -> EncodingTrial:
-        """Run the model on these rows; `missing` are some that lack a value, if such values are given to it."""
+    def _run(self, trial: EncodingTrial, most: int, missing: NDArray[np.int64] | None = None) -> EncodingTrial:
+        """Run the model on the rows of a trial; first on those at `missing`, which lack a value."""
+        spec, reading, rows = trial.spec, trial.reading, trial.rows
         truth = None if rows.truth is None else rows.truth.astype(np.int64)
         labels = len(reading.model.labels)
-        if self.opened is None:
+        if self.taken.source is None:
             if truth is None or rows.recorded is None:
-                return EncodingTrial(layout, reading, rows)
-            return EncodingTrial(layout, reading, rows, _confusion(truth, rows.recorded.astype(np.int64), labels))
-        population = msgspec.structs.replace(self.population, keep_missing=missing is not None)
-        model = self.opened.load(spec_of(layout, reading, population, self.most), rows)
+                return trial
+            return replace(trial, confusion=_confusion(truth, rows.recorded.astype(np.int64), labels))
+        model = self.taken.load(spec, rows)
         if missing is not None:
             _predicted(model, rows.values[missing])
         chosen = spread(len(rows.values), MOST_ROWS if isinstance(model, OnnxModel) else most)
         if reading.model.decision == "logit" and not reading.given:
             reading = _read_scores(model, rows.values[chosen], reading)
-            model = reloaded(self.opened, model, spec_of(layout, reading, population, self.most), rows)
+            spec = msgspec.structs.replace(spec, model=reading.model)
+            model = reloaded(self.taken, model, spec, rows)
         confusion = None
         # Unless the model states everything itself.
         if truth is not None and (reading.free or not (self.taken.frame and self.taken.classes)):
             confusion = _confusion(truth[chosen], _predicted(model, rows.values[chosen]), labels)
-        return EncodingTrial(layout, reading, rows, confusion, model, missing is not None)
+        return replace(trial, spec=spec, reading=reading, model=model, confusion=confusion)
+
+
+def with_question(spec: Spec, question: Mapping[str, Any], guarantee: Mapping[str, Any]) -> Spec:
+    """Return the spec with these keys of its property, unless they are None, and of its guarantee, checked as any."""
+    content = msgspec.to_builtins(spec)
+    content["property"] = {key: value for key, value in question.items() if value is not None}
+    content["guarantee"] |= guarantee
+    return parse_spec(content)
 
 
 def spread(rows: int, most: int) -> NDArray[np.int64]:
@@ -182,10 +182,10 @@ def spread(rows: int, most: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, rows - 1, min(rows, most)).astype(np.int64))
 
 
-def reloaded(opened: OpenedModel, model: Model, spec: Spec, rows: TableRows) -> Model:
+def reloaded(taken: Signature, model: Model, spec: Spec, rows: TableRows) -> Model:
     """Return the model for another spec with the same inputs; Python code keeps the answers that it gave."""
     again = getattr(model, "for_spec", None)
-    return opened.load(spec, rows) if again is None else again(spec)
+    return taken.load(spec, rows) if again is None else again(spec)
 
 
 def _read_scores(model: Model, values: NDArray[np.float64], reading: OutputReading) -> OutputReading:
@@ -232,9 +232,10 @@ def _with_ordered_labels(trial: EncodingTrial) -> EncodingTrial:
     why = "Guess: in this order the model agrees with the rows; in another order it would be right less often."
     guesses = tuple(guess for guess in reading.guesses if guess.key != "model.labels")
     model = msgspec.structs.replace(model, labels=tuple(model.labels[place] for place in order))
-    # The label that is now at place i was at order[i]; the rows by true label follow it.
     ordered = replace(reading, model=model, guesses=(*guesses, Guess("model.labels", why)))
-    return replace(trial, reading=ordered, confusion=confusion[order])
+    # The label that is now at place i was at order[i]; the rows by true label follow it.
+    spec = msgspec.structs.replace(trial.spec, model=model)
+    return replace(trial, spec=spec, reading=ordered, confusion=confusion[order])
 
 
 def about_agreement(trial: EncodingTrial, label: str | None) -> tuple[Guess, ...]:
@@ -252,7 +253,7 @@ def about_agreement(trial: EncodingTrial, label: str | None) -> tuple[Guess, ...
     if right >= constant:
         return (Guess("", f"{text}."),)
     checks = ["the order of labels in [model]"] if trial.reading.free else []
-    if any(guess.key == "feature" for guess in trial.layout.guesses):
+    if any(guess.key == "feature" and not guess.loud for guess in trial.layout.guesses):
         checks.append("the order of the features")
     checks.append("scale = {...} of each number if the model was trained on scaled ones")
     return (Guess("", f"{text}, which is more. Check {'; '.join(checks)}.", loud=True),)

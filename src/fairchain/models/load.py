@@ -15,9 +15,9 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from fairchain.errors import ModelError
-from fairchain.messages import in_a_line
+from fairchain.messages import FILE_NOT_FOUND, in_a_line
 from fairchain.models.base import Model
-from fairchain.models.onnx.file_checks import Limits
+from fairchain.models.onnx.file_checks import Limits, Network, check_bytes, read_network
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 from fairchain.system.user_code import user_code
@@ -55,6 +55,8 @@ URL_REFUSED = (
     "{url}: a file cannot name a service, since whoever wrote it would choose who gets your data; give "
     "the address yourself: --model (model=... in Python)"
 )
+NAMES_NO_MODEL = "{model}: found a {type}; name a function or a model there"
+LOADING_FAILED = "failed while it was loaded with"
 CLASS_IS_NOT_A_MODEL = "{qualname}: is a class, not a model; give an instance of it, or its weights"
 
 
@@ -105,28 +107,74 @@ def load_model(
     It returns an answer for each row: labels, a column of scores, or a score for each label.
     """
     direct = rows is not None and not network
+    path = Path(os.fspath(source)) if is_path(source) else None
+    if path is not None and weights is not None:
+        raise ModelError(f"{path}: weights belong to a torch module; name it with {PYTHON}package.module:name")
+    if path is not None and path.suffix.lower() == ".keras":
+        from fairchain.models.adapters.from_keras import from_keras_file
+
+        return from_keras_file(path, spec, limits)
+    source = read_model(source, limits, spec, allow_python=allow_python)
+    # Models of other packages run while they are read; what they raise is handled there, except attempts to exit.
+    with user_code(_name(source), LOADING_FAILED, exits_only=True):
+        if weights is not None:
+            source = _with_weights(source, weights, limits)
+        try:
+            return _from_object(source, spec, limits, rows, direct=direct)
+        except ModelError as error:
+            if path is None or str(error).startswith(str(path)):
+                raise
+            raise type(error)(f"{path}: {error}") from None
+
+
+def read_model(
+    source: Any, limits: Limits | None = None, spec: Spec | None = None, *, allow_python: bool = False
+) -> Any:
+    """Read a model that is given by a path, an address or a name, once; an object is returned as it is.
+
+    Returns a checked `Network`, an object that `load_model` takes, or the path of a file whose network follows from
+    the features of a spec, if there is none. What cannot be a model, whatever the spec is, is refused.
+    """
+    if is_path(source):
+        if spec is None and not Path(source).exists():
+            remedy = "give the file of a model, for example model.onnx"
+            raise ModelError(FILE_NOT_FOUND.format(path=source, remedy=remedy))
+        return _read_file(Path(os.fspath(source)), limits or Limits(), spec)
     if is_url(source):
         if not allow_python:
             raise ModelError(URL_REFUSED.format(url=in_a_line(source)[:200]))
         from fairchain.models.adapters.from_service import Service
 
-        source = Service(source)
+        return Service(source)
     if isinstance(source, str | os.PathLike):
-        text = os.fspath(source)
-        if not str(text).startswith(PYTHON):
-            if weights is not None:
-                raise ModelError(f"{text}: weights belong to a torch module; name it with {PYTHON}package.module:name")
-            return _from_file(Path(str(text)), spec, limits, rows, direct=direct)
+        name = str(os.fspath(source))
         if not allow_python:
-            raise _python_refused(str(text))
-        source = import_named(str(text))
-    # Not by getattr: an object may run code of its own when a name is looked up.
-    name = f"function {source.__qualname__}" if type(source) is FunctionType else type(source).__name__
-    # Models of other packages run while they are read; what they raise is handled there, except attempts to exit.
-    with user_code(name, "failed while it was loaded with", exits_only=True):
-        if weights is not None:
-            source = _with_weights(source, weights, limits)
-        return _from_object(source, spec, limits, rows, direct=direct)
+            raise _python_refused(name)
+        source = import_named(name)
+        if isinstance(source, str | os.PathLike):
+            raise ModelError(NAMES_NO_MODEL.format(model=name, type=type(source).__name__))
+    with user_code(_name(source), LOADING_FAILED, exits_only=True):
+        if getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
+            source = source.SerializeToString(deterministic=True)
+        if isinstance(source, bytes | bytearray | memoryview):
+            return check_bytes(Path("ONNX network in memory"), bytes(source), limits or Limits())
+        from fairchain.models.frames import FrameModel
+
+        # A model of transformers may be a pair with its tokenizer.
+        model = isinstance(source, Network | FrameModel | tuple) or callable(source) or hasattr(source, "predict")
+        if not model:
+            raise ModelError(NOT_A_MODEL.format(type=type(source).__name__, read=READ))
+    return source
+
+
+def is_path(source: Any) -> bool:
+    """Return whether a model is given by the path of a file or folder."""
+    return isinstance(source, str | os.PathLike) and not is_url(source) and not is_python(source)
+
+
+def is_python(source: Any) -> bool:
+    """Return whether a model is given by the name of Python code."""
+    return isinstance(source, str | os.PathLike) and str(os.fspath(source)).startswith(PYTHON)
 
 
 def is_url(source: Any) -> bool:
@@ -161,46 +209,42 @@ def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
     return load_model(model, spec, limits).to_network().content
 
 
-def _from_file(path: Path, spec: Spec, limits: Limits | None, rows: TableRows | None, *, direct: bool) -> Model:
+def _read_file(path: Path, limits: Limits, spec: Spec | None) -> Any:
+    """Return what is in a file: a checked network or an object; the path if a spec is needed, and there is none."""
     if path.name.startswith(PYTHON):
         raise _python_refused(path.name)
     suffix = path.suffix.lower()
     if suffix == ".onnx":
-        return OnnxModel(path, spec, limits)
-    from fairchain.models.adapters.from_transformers import from_transformers, is_folder, read_folder
-
-    if is_folder(path):
-        found = read_folder(path)
-        if isinstance(found, bytes):
-            return OnnxModel.from_bytes(found, str(path), spec, limits)
-        return from_transformers(found, spec, rows)
+        return read_network(path, limits)
+    from fairchain.models.adapters.from_transformers import is_folder, read_folder
     from fairchain.models.adapters.model_files import holds_object, read_object
 
-    if holds_object(path):
-        source = read_object(path, limits)
-        try:
-            return _from_object(source, spec, limits, rows, direct=direct)
-        except ModelError as error:
-            raise type(error)(f"{path}: {error}") from None
-    if suffix == ".json":
-        from fairchain.models.adapters.from_socrates import from_socrates
+    found: Any
+    if is_folder(path):
+        found = read_folder(path)
+    elif holds_object(path):
+        found = read_object(path, limits)
+    elif suffix == ".keras":
+        from fairchain.models.adapters.from_keras import read_keras_file
 
-        return from_socrates(path, spec, limits)
-    if suffix == ".keras":
-        from fairchain.models.adapters.from_keras import from_keras_file
+        found = read_keras_file(path, limits)
+    elif suffix == ".json":
+        from fairchain.models.adapters.from_socrates import socrates_network
 
-        return from_keras_file(path, spec, limits)
-    if suffix in (".h5", ".hdf5"):
-        from fairchain.models.adapters.from_h5 import from_h5
+        found = socrates_network(path, limits, spec)
+    elif suffix in (".h5", ".hdf5"):
+        from fairchain.models.adapters.from_h5 import h5_network
 
-        return from_h5(path, spec, limits)
-    if suffix == ".nnet":
-        from fairchain.models.adapters.from_nnet import from_nnet
+        found = h5_network(path, limits, spec)
+    elif suffix == ".nnet":
+        from fairchain.models.adapters.from_nnet import nnet_network
 
-        return from_nnet(path, spec, limits)
-    why = next((reason for suffixes, reason in NOT_READ.items() if suffix in suffixes.split()), "")
-    why = why or f'a file that ends in "{suffix}" is not read; give one of {READ}, or export the network to ONNX'
-    raise ModelError(f"{path}: {why}")
+        found = path if spec is None else nnet_network(path, limits, spec)
+    else:
+        why = next((reason for suffixes, reason in NOT_READ.items() if suffix in suffixes.split()), "")
+        why = why or f'a file that ends in "{suffix}" is not read; give one of {READ}, or export the network to ONNX'
+        raise ModelError(f"{path}: {why}")
+    return check_bytes(path, found, limits) if isinstance(found, bytes) else found
 
 
 def _python_refused(name: str) -> ModelError:
@@ -235,6 +279,11 @@ def import_named(name: str) -> Any:
     return found
 
 
+def _name(source: Any) -> str:
+    # Not by getattr: an object may run code of its own when a name is looked up.
+    return f"function {source.__qualname__}" if type(source) is FunctionType else type(source).__name__
+
+
 def _with_weights(source: Any, weights: str | Path, limits: Limits | None) -> Any:
     """Return a copy of the module, or what a class or function makes, with these weights loaded."""
     from fairchain.models.adapters.from_torch import is_module, load_state
@@ -258,10 +307,8 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows
         loaded.must_fit(spec)
         later = None if direct else getattr(loaded, "later", None)
         return loaded if later is None else later(spec, rows=rows)
-    if getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
-        source = source.SerializeToString(deterministic=True)
-    if isinstance(source, bytes | bytearray | memoryview):
-        return OnnxModel.from_bytes(bytes(source), "ONNX network in memory", spec, limits)
+    if isinstance(source, Network):
+        return OnnxModel.from_network(source, spec, limits)
     from fairchain.models.adapters.from_keras import from_keras, is_keras
     from fairchain.models.adapters.from_sklearn import from_sklearn, is_estimator
     from fairchain.models.adapters.from_torch import from_torch, is_module

@@ -25,7 +25,6 @@ from fairchain.models.adapters import native_reader
 from fairchain.models.adapters.onnx_graph import OnnxGraph
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
-from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 from fairchain.system.untrusted_files import object_once
 from fairchain.system.user_code import first_line
@@ -49,19 +48,14 @@ NOT_IN_FILE = '{path}: no "{name}" in the file; {remedy}'
 BAD_WEIGHTS = "{path}: weights that are not numbers of this file, or too many of them; {remedy}"
 
 
-def from_h5(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel:
-    """Return the network of a Keras 2 file: dense layers one after another, with their activations.
+def h5_network(path: Path, limits: Limits, spec: Spec | None = None) -> bytes:
+    """Return the ONNX bytes of the network of a Keras 2 file: dense layers one after another, with their activations.
 
-    Needs the h5 extra.
+    It takes the features of the spec; without one as many values as its first weights. Needs the h5 extra.
     """
-    limits = limits or Limits()
-    if spec.text is not None:
+    if spec is not None and spec.text is not None:
         raise ModelError(f"{path}: dense layers take numbers, not texts; {REMEDY}")
-    return OnnxModel.from_bytes(h5_network(path, limits, sum(widths(spec.features))), str(path), spec, limits)
-
-
-def h5_network(path: Path, limits: Limits, width: int | None = None) -> bytes:
-    """Return the ONNX bytes of the network, which takes `width` values; by default as many as its first weights."""
+    width = None if spec is None else sum(widths(spec.features))
     content = read_file(path, limits.file_bytes, "a .h5 file")
     if not content.startswith(b"\x89HDF\r\n\x1a\n"):
         raise ModelError(NOT_HDF5.format(path=path))

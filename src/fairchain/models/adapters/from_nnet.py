@@ -22,7 +22,6 @@ from fairchain.errors import ModelError
 from fairchain.models.adapters.onnx_graph import OnnxGraph
 from fairchain.models.onnx.feature_encoding import extremes, widths
 from fairchain.models.onnx.file_checks import Limits, read_file
-from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 
 MOST_LAYERS = 1000
@@ -46,16 +45,15 @@ class DenseNetwork:
     output_spread: float
 
 
-def from_nnet(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel:
-    """Return the network of a .nnet file; its outputs are scores, or one logit."""
-    limits = limits or Limits()
+def nnet_network(path: Path, limits: Limits, spec: Spec) -> bytes:
+    """Return the ONNX bytes of the network of a .nnet file; its outputs are scores, or one logit."""
     if spec.text is not None:
         raise ModelError(f"{path}: a .nnet network takes numbers, not texts")
     network = read_nnet(path, limits)
     width = sum(widths(spec.features))
     if width != len(network.low):
         raise ModelError(WIDTH_DOES_NOT_FIT.format(path=path, low_count=len(network.low), width=width))
-    return OnnxModel.from_bytes(_to_onnx(network, spec), str(path), spec, limits)
+    return _to_onnx(network, spec)
 
 
 def read_nnet(path: Path, limits: Limits) -> DenseNetwork:

@@ -22,7 +22,6 @@ from fairchain.models.adapters.onnx_graph import OnnxGraph
 from fairchain.models.adapters.socrates_file import SocratesFile, whole_numbers
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits
-from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 
 RECURRENT = ("rnn", "lstm", "gru")
@@ -89,8 +88,10 @@ class SocratesLayer:
         return found[0]
 
 
-def from_socrates(path: str | Path, spec: Spec, limits: Limits | None = None) -> OnnxModel:
-    """Return a model from a SOCRATES JSON file and the text files it names.
+def socrates_network(path: Path, limits: Limits, spec: Spec | None = None) -> bytes | Path:
+    """Return the ONNX bytes of the network of a SOCRATES JSON file and the text files it names.
+
+    Without a spec nothing says how many steps a sequence has: of a recurrent network the path is returned.
 
     Raises
     ------
@@ -98,10 +99,10 @@ def from_socrates(path: str | Path, spec: Spec, limits: Limits | None = None) ->
         For a layer type or function that is not known, by name; for weights that do not fit; for paths that lead out
         of the file's folder.
     """
-    limits = limits or Limits()
-    inputs = sum(widths(spec.features)) if spec.text is None else None
-    content = to_network(SocratesFile(Path(path), limits), inputs)
-    return OnnxModel.from_bytes(content, str(path), spec, limits)
+    file = SocratesFile(path, limits)
+    content = to_network(file, None if spec is None or spec.text is not None else sum(widths(spec.features)))
+    recurrent = any(str(layer.get("type", "")).lower() in RECURRENT for layer in file.layers)
+    return path if spec is None and recurrent else content
 
 
 def to_network(file: SocratesFile, inputs: int | None) -> bytes:
