@@ -31,7 +31,7 @@ from fairchain.explaining.explainer import explain_case
 from fairchain.explaining.result import Explanation, Influence
 from fairchain.messages import FILE_NOT_FOUND
 from fairchain.models import OnnxModel
-from fairchain.models.load import PYTHON, is_url
+from fairchain.models.load import PYTHON, is_path, is_url
 from fairchain.prepare import Case, case_of, prepare, read_question
 from fairchain.records import Record
 from fairchain.repairing.files import certificate_of, thresholds_text
@@ -264,7 +264,7 @@ def audit(
 
         # One object for all stages: no input is evaluated twice.
         model = source = Service(model)
-    if isinstance(model, str | Path) and not str(model).startswith(PYTHON):
+    if is_path(model):
         if not Path(model).exists():
             raise AuditError(
                 FILE_NOT_FOUND.format(path=model, remedy=f"give the file of a model, or {PYTHON}package.module:name")
@@ -353,9 +353,7 @@ def _run(
 
 def verify_files(run: AuditRun, tell: Tell) -> Files:
     """Verify all questions; the gaps of all pairs follow from the verdict on the worst one."""
-    family = verify_cases(run.cases, workers=run.workers, progress=_measured(tell), certify=True)
-    if any(verdict.stopped == "interrupted" for verdict in family.verdicts):
-        raise KeyboardInterrupt
+    family = _verified(run, run.cases, tell)
     run.worst = max(range(len(family.verdicts)), key=lambda place: _severity(family.verdicts[place]))
     run.verdict = verdict = family.verdicts[run.worst]
     files = {"verdict.json": to_json(verdict)}
@@ -375,12 +373,17 @@ def verify_files(run: AuditRun, tell: Tell) -> Files:
     return files
 
 
-def _measured(tell: Tell) -> Callable[[Any], None]:
+def _verified(run: AuditRun, cases: Sequence[Case], tell: Tell) -> FamilyVerdict:
+    """Return the verdicts on all questions; an interrupt ends the audit."""
+
     def progress(at: Any) -> None:
         done = f"{at.evaluations:,} of {at.total:,} rows" if at.gap is None else f"{at.gap}"
         tell(f"{done} so far")
 
-    return progress
+    family = verify_cases(cases, workers=run.workers, progress=progress, certify=True)
+    if any(verdict.stopped == "interrupted" for verdict in family.verdicts):
+        raise KeyboardInterrupt
+    return family
 
 
 def _severity(verdict: Verdict) -> tuple[int, float]:
@@ -395,24 +398,26 @@ def repaired_questions_files(run: AuditRun, content: bytes, tell: Tell) -> Files
     cases = [
         case_of(case.spec, OnnxModel.from_bytes(content, "repaired.onnx", case.spec), case.rows) for case in run.cases
     ]
-    family = verify_cases(with_one_seed(cases), workers=run.workers, progress=_measured(tell), certify=True)
-    if any(verdict.stopped == "interrupted" for verdict in family.verdicts):
-        raise KeyboardInterrupt
-    return {"questions-repaired.json": to_json(family.record)}
+    return {"questions-repaired.json": to_json(_verified(run, with_one_seed(cases), tell).record)}
 
 
 def explain_files(run: AuditRun, tell: Tell) -> Files:
     """Explain the gap."""
     # Witnesses are searched in the population's own rows where it has rows.
     own = isinstance(run.spec.population, Table | Marginals) or run.spec.text is not None
-    found = explain_case(run.case, rows=None if own else run.labelled, workers=run.workers, progress=_rounds(tell))
+    found = explain_case(
+        run.case,
+        rows=None if own else run.labelled,
+        workers=run.workers,
+        progress=lambda done, total: tell(f"{done:,} of {total:,} rounds"),
+    )
     return {"explanation.json": to_json(found)}
 
 
 def chain_files(run: AuditRun, tell: Tell) -> Files:
     """Learn the chain through the units with the largest effects, and write it for other tools too."""
     units, view = chain_units(run.explanation) if run.explanation is not None else ([], None)
-    chain = learn_chain(
+    run.chain = learn_chain(
         None,
         run.case,
         units=units,
@@ -420,9 +425,7 @@ def chain_files(run: AuditRun, tell: Tell) -> Files:
         workers=run.workers,
         progress=lambda done, _: tell(f"{done:,} rounds"),
     )
-    files = {f"chain.{form}": chain_text(chain, form).encode() for form in ("json", "prism", "drn", "dot")}
-    run.chain = chain
-    return files
+    return {f"chain.{form}": chain_text(run.chain, form).encode() for form in ("json", "prism", "drn", "dot")}
 
 
 def repair_files(run: AuditRun, tell: Tell) -> Files:
@@ -475,10 +478,6 @@ def to_json(result: Verdict | Record) -> bytes:
     return (json.dumps(values, indent=1, allow_nan=False) + "\n").encode()
 
 
-def _rounds(tell: Tell) -> Callable[[int, int], None]:
-    return lambda done, total: tell(f"{done:,} of {total:,} rounds")
-
-
 def _key(run: AuditRun, labelled: LabelledRows | None, **options: bool) -> str:
     """Return a hash of everything that the results depend on: the contents and names of files, not their folders."""
     spec = msgspec.to_builtins(run.spec)
@@ -518,12 +517,8 @@ def _checksums(path: Path) -> list[str]:
 
 
 def _versions() -> dict[str, str]:
-    return {
-        "fairchain": __version__,
-        "python": platform.python_version(),
-        "numpy": version("numpy"),
-        "onnxruntime": version("onnxruntime"),
-    }
+    packages = {package: version(package) for package in ("numpy", "onnxruntime")}
+    return {"fairchain": __version__, "python": platform.python_version(), **packages}
 
 
 def _reasons(done: Mapping[str, bytes]) -> dict[str, str]:
@@ -542,6 +537,7 @@ def _record(done: Mapping[str, bytes], filename: str, kind: type[T]) -> T | None
 def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Findings:
     """Return the results that the report shows."""
     reasons = _reasons(done)
+    before, after = (_record(done, f"questions{each}.json", FamilyRecord) for each in ("", "-repaired"))
     if run.chain is None and "chain.json" in done and "chain.json" not in reasons:
         run.chain = read_chain(folder / "chain.json")
     findings = Findings(
@@ -555,8 +551,8 @@ def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Finding
         files={filename: about for filename, about in ABOUT.items() if filename in done and filename not in reasons},
         versions=_versions(),
         left_out={Path(filename).stem: reason for filename, reason in reasons.items()},
-        questions=_questions(done, "questions.json"),
-        questions_after=_questions(done, "questions-repaired.json"),
+        questions=() if before is None else before.questions,
+        questions_after=() if after is None else after.questions,
         about=run.spec.about,
         facts=run.facts,
         features=tuple(described_feature(each) for each in run.spec.described),
@@ -567,11 +563,6 @@ def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Finding
     return replace(
         findings, files={**findings.files, **{filename: ABOUT[filename] for filename in [*made, "report.md"]}}
     )
-
-
-def _questions(done: Mapping[str, bytes], filename: str) -> tuple[VerdictRecord, ...]:
-    family = _record(done, filename, FamilyRecord)
-    return () if family is None else family.questions
 
 
 def _selection_files(findings: Findings) -> dict[str, Sequence[SelectionTable]]:

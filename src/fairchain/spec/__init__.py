@@ -4,7 +4,7 @@ Nothing here draws, runs or decides anything.
 """
 
 from fairchain.spec.groups import Domain, Group, domain_of, groups_of
-from fairchain.spec.load import load_spec, load_specs, parse_spec, parse_specs, revise
+from fairchain.spec.load import json_schema, load_spec, load_specs, parse_spec, parse_specs, revise
 from fairchain.spec.schema import (
     BayesNetwork,
     Budget,
@@ -25,7 +25,6 @@ from fairchain.spec.schema import (
     TextFeature,
     Texts,
     Uniform,
-    json_schema,
 )
 from fairchain.spec.subgroups import Comparison, Subgroup, comparison_of
 

@@ -359,3 +359,12 @@ def _short(value: object, most: int = 60) -> str:
     except (TypeError, ValueError):
         text = ascii(value)
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a spec file, for editors that complete and check while one types."""
+    schema = msgspec.json.schema(Spec)
+    keys = schema["$defs"]["Spec"]["properties"]
+    # Several questions are a list of properties.
+    keys["property"] = {"anyOf": [keys["property"], {"type": "array", "items": keys["property"], "minItems": 1}]}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "fairchain spec", **schema}

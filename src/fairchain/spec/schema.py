@@ -1,7 +1,7 @@
 """The shape of a spec: frozen, strict structs that TOML and JSON are converted into.
 
 Only what one key can be checked for on its own is here; what several keys must agree on is in `validate`, and what
-the groups of a spec are is in `groups`. The JSON Schema for editors is made from these same structs.
+the groups of a spec are is in `groups`. The JSON Schema for editors is made from these same structs (`load`).
 Annotations are evaluated here, with the module, and not by name when the first spec is read, which takes longer.
 """
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from fairchain.spec.formulas import Shape
 
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
+Positive = Annotated[float, Meta(gt=0)]
 Text = Annotated[str, Meta(min_length=1)]
 Number = int | float
 # Cells of a table that mean "not known", besides the empty one.
 NA_VALUES = ("?", "NA", "N/A", "NaN", "nan", "null", "None")
-
 # Words of a text that a network may read.
 MOST_WORDS = 10_000
 
@@ -67,7 +67,7 @@ class Scale(_Strict, frozen=True, kw_only=True):
     """What the network gets for a number: (x - mean) / std, or (x - low) / (high - low)."""
 
     mean: Annotated[float | None, doc("Subtracted first.")] = None
-    std: Annotated[Annotated[float, Meta(gt=0)] | None, doc("Divided by.")] = None
+    std: Annotated[Positive | None, doc("Divided by.")] = None
     low: Annotated[float | None, doc("What becomes 0.")] = None
     high: Annotated[float | None, doc("What becomes 1.")] = None
 
@@ -77,8 +77,7 @@ class _Number(_Feature, frozen=True, kw_only=True):
 
     clip: Annotated[bool, doc("Values of a table beyond low and high count as these.")] = False
     step: Annotated[
-        Annotated[float, Meta(gt=0)] | None,
-        doc("The network gets how many whole steps fit in: age 39 with step = 10 is 3."),
+        Positive | None, doc("The network gets how many whole steps fit in: age 39 with step = 10 is 3.")
     ] = None
     bins: Annotated[
         tuple[Number, ...] | None, doc("The network gets how many of these edges are at most the value: 0, 1, 2, ...")
@@ -346,8 +345,7 @@ class _Property(_Strict, frozen=True, kw_only=True):
         Text | None, doc("Only individuals for whom this holds: given = \"hours >= 40 and education == 'Masters'\".")
     ] = None
     min_size: Annotated[
-        Annotated[float, Meta(gt=0)] | None,
-        doc("Smaller groups are left out: a number of rows, or below 1 a share of the population."),
+        Positive | None, doc("Smaller groups are left out: a number of rows, or below 1 a share of the population.")
     ] = None
     depth: Annotated[
         Annotated[int, Meta(ge=1)] | None,
@@ -374,7 +372,6 @@ class _Rates(_Property, frozen=True, kw_only=True):
             '"sex=Male & race=White", or {sex = "Male", race = "White"}; needs outcome, the favourable label.'
         ),
     ] = None
-
     shift: Annotated[
         Annotated[float, Meta(gt=1, le=1000)] | None,
         doc(
@@ -398,7 +395,9 @@ class _Rates(_Property, frozen=True, kw_only=True):
         quantified = ["i", "j"]
         if self.reference is not None:
             # A one-sided ratio has the reference below, a difference has it first.
-            named = reference_text(self.reference)
+            named = self.reference
+            if not isinstance(named, str):
+                named = " & ".join(f"{name}={value}" for name, value in named.items())
             one = f"P(Y={label} | {named if '=' in named else f'{group}={named}'}{truth}{given})"
             other, quantified = f"P(Y={label} | {group}=i{truth}{given})", ["i"]
         elif self.compare == "overall":
@@ -407,10 +406,10 @@ class _Rates(_Property, frozen=True, kw_only=True):
             one, other, quantified = f"mean over i of {one}", overall, []
         quantified = ["l"] * (self.outcome is None) + ["t"] * (self.criterion == "equalized_odds") + quantified
         scope = f"for all {', '.join(quantified)}: " if quantified else ""
-        shifted = (
-            "" if self.shift is None else f", for {shifted_populations('every population', self.shift, self.shift_of)}"
-        )
-        return scope + relation.format(one=one, other=other) + shifted
+        formula = scope + relation.format(one=one, other=other)
+        if self.shift is None:
+            return formula
+        return f"{formula}, for {shifted_populations('every population', self.shift, self.shift_of)}"
 
 
 class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_only=True):
@@ -420,9 +419,8 @@ class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_onl
 
     def __str__(self) -> str:
         """Return the property as a formula."""
-        if self.reference is not None:
-            return self._formula(f"{{one}} - {{other}} <= {self.threshold:g}")
-        return self._formula(f"|{{one}} - {{other}}| <= {self.threshold:g}")
+        difference = "|{one} - {other}|" if self.reference is None else "{one} - {other}"
+        return self._formula(f"{difference} <= {self.threshold:g}")
 
 
 class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
@@ -442,8 +440,7 @@ class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_
     """The share of individuals whose decision changes with the protected features alone stays within the threshold."""
 
     threshold: Annotated[Fraction, doc("The largest share of individuals that still counts as fair.")]
-    # What other properties state in a key of their own.
-    shift = None
+    shift = None  # what other properties state in a key of their own
 
     def __str__(self) -> str:
         """Return the property as a formula."""
@@ -460,10 +457,7 @@ class ProbabilityFormula(_Strict, tag_field="kind", tag="formula", frozen=True, 
         doc('The comparison: formula = "P(hired | sex=F and qualified) / P(hired | sex=M and qualified) >= 0.8".'),
     ]
     # What other properties state in keys of their own.
-    given = None
-    min_size = None
-    depth = None
-    shift = None
+    given = min_size = depth = shift = None
 
     @builtins.property
     def outcome(self) -> str:
@@ -492,13 +486,6 @@ class ProbabilityFormula(_Strict, tag_field="kind", tag="formula", frozen=True, 
 
 
 Property = Difference | Ratio | Individual | ProbabilityFormula
-
-
-def reference_text(reference: str | dict[str, str | int]) -> str:
-    """Return the name of a reference group: `sex=Male & race=White` from a mapping, else as it is written."""
-    if isinstance(reference, str):
-        return reference
-    return " & ".join(f"{name}={value}" for name, value in reference.items())
 
 
 class Budget(_Strict, frozen=True, kw_only=True):
@@ -611,12 +598,3 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
     def inputs(self) -> str:
         """What the network is shown, as sentences call it: individuals or texts."""
         return "individuals" if self.text is None else "texts"
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a spec file, for editors that complete and check while one types."""
-    schema = msgspec.json.schema(Spec)
-    keys = schema["$defs"]["Spec"]["properties"]
-    # Several questions are a list of properties.
-    keys["property"] = {"anyOf": [keys["property"], {"type": "array", "items": keys["property"], "minItems": 1}]}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "fairchain spec", **schema}

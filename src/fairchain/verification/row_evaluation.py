@@ -1,0 +1,221 @@
+"""Evaluation of the rows of a table by the model of a case, part by part, here or by other workers.
+
+A run that is cancelled, or whose budget of evaluations is spent, has seen the first rows of a random order. What is
+counted about the decisions is in `counting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from threading import Event
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import DataError, StoppedError
+from fairchain.executors import Workers
+from fairchain.models import Model
+from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.base import decide
+from fairchain.models.onnx.rounding import check_alone
+from fairchain.populations.streams import decision_words
+from fairchain.prepare import Case
+from fairchain.spec import Table, Texts
+from fairchain.spec.seeds import derive_seed
+
+# Rows that go through the network in one call.
+ROWS_PER_CALL = 8192
+# Rows of a call that are evaluated alone too, if the rounding of the network may depend on the batch.
+ALONE_PER_CALL = 256
+# Python code is called with as many rows as take about this long, so that progress and Ctrl-C need not wait for more.
+SECONDS_PER_CALL = 0.5
+MOST_PER_CALL = 32768
+
+
+def counts_all(case: Case) -> bool:
+    """Return whether the rows are all there are; a corpus is the whole population of its texts."""
+    population = case.spec.population
+    return isinstance(population, Texts) or (isinstance(population, Table) and population.reading == "population")
+
+
+@dataclass(frozen=True, eq=False)
+class RowEvaluation:
+    """The evaluation of rows by the model of a case, some at a time, until all are done, cancelled, or over budget."""
+
+    case: Case
+    workers: Workers
+    progress: Callable[[int, int], None] | None
+    cancel: Event | None
+
+    @property
+    def with_probabilities(self) -> bool:
+        """Whether rows have labels with probabilities: those of a whole population, if decisions are drawn."""
+        return counts_all(self.case) and self.case.model is not None and self.case.model.drawn
+
+    def __call__(
+        self, rows: NDArray[np.int64], show: Callable[[NDArray[np.int64]], NDArray[np.floating]], times: int = 1
+    ) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
+        """Return the rows that were evaluated, and their labels, (times, rows).
+
+        For probabilities, return the ends of labels, (times, rows, classes), in place of the labels. `show` makes of
+        some rows the values that the model gets: all rows one time, then all of them the next time.
+        """
+        model = self.case.model
+        assert model is not None
+        budget = self.case.spec.guarantee.budget.evaluations
+        most = len(rows) if budget is None else min(len(rows), int(budget) // times)
+        if not most:
+            raise DataError(
+                f"guarantee.budget.evaluations: {int(budget or 0):,} are not enough for one row, which is evaluated as "
+                f"each of {times} groups; allow more"
+            )
+        if most < len(rows) and self.with_probabilities:
+            raise DataError(
+                f"guarantee.budget.evaluations: {int(budget or 0):,} are not enough for {len(rows) * times:,} "
+                "evaluations, and a population whose decisions are drawn must be counted whole; allow more"
+            )
+        at_once = isinstance(model, FunctionModel) and model.local and self._size(model, times, most) == len(rows)
+        if not at_once or self.workers.remote:
+            # A part of the rows is a random part, whatever the order of the table.
+            order = np.random.Philox(self.case.seed.value).random_raw(len(rows))
+            rows = rows[np.argsort(order, kind="stable")]
+        read = RowReader(model, times, self.with_probabilities)
+        words = self._words(model)
+        found: list[NDArray[np.integer]] = []
+        done = 0
+
+        def part(start: int, size: int) -> RowPart:
+            chosen = rows[start : min(start + size, most)]
+            own = None if words is None else np.tile(words[chosen], times)
+            return RowPart(chosen, start // ROWS_PER_CALL, own, show)
+
+        def cancelled(_seconds: float = 0.0) -> bool:
+            return self.cancel is not None and self.cancel.is_set()
+
+        while done < most and not cancelled():
+            if isinstance(model, FunctionModel):
+                size = self._size(model, times, most - done)
+                together = 4 if model.thread_safe and not self.workers.remote and not model.costly else 1
+                # Where other processes answer, what a call takes here includes their start.
+                size = int(self.workers.batch((most - done) * times, 2 * SECONDS_PER_CALL) / times) or size
+            else:
+                size, together = ROWS_PER_CALL, -(-most // ROWS_PER_CALL)
+            parts = [part(start, size) for start in range(done, min(most, done + size * together), size)]
+            if isinstance(model, FunctionModel) and together == 1:
+                following = rows[done + size : min(most, done + 2 * size)]
+                model.expect(partial(show, following) if len(following) else None)
+                results = self._asked(model, read, parts)
+            else:
+                results = self.workers.map(read, parts, sizes=[len(each.rows) for each in parts], halted=cancelled)
+            for labels in _until_stopped(results, read, parts):
+                found.append(labels)
+                done += labels.shape[1]
+                if self.progress is not None:
+                    self.progress(done * times, len(rows) * times)
+        grouped = self.case.rows is not None and self.case.rows.repeats is not None
+        if (self.with_probabilities or grouped) and done < most:
+            raise KeyboardInterrupt
+        if not found:
+            return rows[:0], np.empty((times, 0), np.int64)
+        place = np.full(int(rows.max()) + 1, -1)
+        place[rows[:done]] = np.arange(done)
+        seen = np.flatnonzero(place >= 0)
+        return seen, np.concatenate(found, axis=1)[:, place[seen]]
+
+    @staticmethod
+    def _size(model: FunctionModel, times: int, left: int) -> int:
+        """Return how many rows are evaluated in the next call; a local model's has a cost of its own."""
+        size = model.rows_per_call(SECONDS_PER_CALL / times, MOST_PER_CALL)
+        return left if model.local and left < 2 * size else size
+
+    def _asked(self, model: FunctionModel, read: RowReader, parts: Sequence[RowPart]) -> Iterator[NDArray[np.integer]]:
+        """Yield the labels of parts from a function that is called once for each distinct row."""
+        with model.spread_over(self.workers):
+            for part in parts:
+                yield read(part)
+
+    def _words(self, model: Model) -> NDArray[np.uint32] | None:
+        """Return the word with which the decision about each row of the table is drawn, if it is."""
+        if not model.drawn or self.with_probabilities:
+            return None
+        assert self.case.rows is not None
+        # Never a chosen seed: decisions about the rows of a sample must not be drawn until they suit.
+        seed = derive_seed(self.case.spec, model.sha256, self.case.data_sha256)
+        return decision_words(seed, 0, len(self.case.rows.values))
+
+
+def _until_stopped(
+    results: Iterator[NDArray[np.integer]], read: RowReader, parts: Sequence[RowPart]
+) -> Iterator[NDArray[np.integer]]:
+    """Yield results until a slow model is stopped, which sets `cancel` too; then what it has answered of a part."""
+    done = 0
+    try:
+        for labels in results:
+            yield labels
+            done += 1
+    except StoppedError:
+        known = read.answered(parts[done])
+        if known.shape[1]:
+            yield known
+
+
+@dataclass(frozen=True, eq=False)
+class RowPart:
+    """Some rows of a table as a unit of work: their numbers, the number of the batch, and the words of drawn decisions.
+
+    `show` makes the values that the model gets, in the worker; another process gets the values.
+    """
+
+    rows: NDArray[np.int64]
+    batch: int
+    words: NDArray[np.uint32] | None
+    show: Callable[[NDArray[np.int64]], NDArray[np.floating]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowPart, (self.rows, self.batch, self.words, _Shown(self.show(self.rows)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """Values that were made elsewhere."""
+
+    values: NDArray[np.floating]
+
+    def __call__(self, _rows: NDArray[np.int64]) -> NDArray[np.floating]:
+        return self.values
+
+
+@dataclass(frozen=True, eq=False)
+class RowReader:
+    """Evaluates parts of a table: labels, (times, rows), or the ends of labels, (times, rows, classes).
+
+    Some rows are evaluated alone too where rounding may depend on the batch.
+    """
+
+    model: Model
+    times: int
+    with_probabilities: bool
+
+    def answered(self, part: RowPart) -> NDArray[np.integer]:
+        """Return what a slow model has decided about the first rows of a part before it was stopped."""
+        if not isinstance(self.model, FunctionModel) or self.times > 1 or self.model.drawn:
+            return np.empty((self.times, 0), np.int64)
+        return self.model.answered(self._values(part))[None]
+
+    def _values(self, part: RowPart) -> NDArray[Any]:
+        values = part.show(part.rows)
+        return values.astype(getattr(self.model, "dtype", values.dtype), copy=False)
+
+    def __call__(self, part: RowPart) -> NDArray[np.integer]:
+        """Return what the model decides about some rows."""
+        values = self._values(part)
+        if self.with_probabilities:
+            ends = self.model.ends(values)
+            check_alone(self.model, values, ends, part.batch, ALONE_PER_CALL)
+            return ends.reshape(self.times, len(part.rows), -1)
+        labels = decide(self.model, values, part.words)
+        check_alone(self.model, values, labels, part.batch, ALONE_PER_CALL, part.words)
+        return labels.reshape(self.times, -1)
