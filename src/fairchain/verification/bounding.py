@@ -30,7 +30,7 @@ from fairchain.statistics.strata import StrataRule
 from fairchain.statistics.tally import count_together
 from fairchain.verification.answers import Answer, answer_from
 from fairchain.verification.boxes import Floats, box_space
-from fairchain.verification.partition import LabelledBoxes, Partition, label_bounds
+from fairchain.verification.partition import FEW_POINTS, LabelledBoxes, Partition, label_bounds
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import FreeRegion
 from fairchain.verification.sampler import Sampler, labels_in
@@ -47,8 +47,6 @@ PATIENCE, FIRST_FORECAST = 2**16, 2**9
 NEW_STRATUM = 0.9
 # While nothing is decided, halving may set the run back by this part of what plain sampling would know for its cost.
 EXPLORED = 0.01
-# Spaces of at most so many inputs are evaluated before anything is drawn: a first step does that.
-AT_ONCE = 64
 # Measured costs in plain evaluations of the network: of a box, for each evaluation that its multiplications would make,
 # and besides; of a step; of reading the network and the population; and of drawing a round in open boxes, besides its
 # evaluations.
@@ -125,7 +123,8 @@ class BoundingRun:
         self._chunk = 0
         self._sampled: LabelledBoxes | None = None
         # Evaluations that bounding one box costs, and what each kind of work has cost so far.
-        self._few = self.space.points(*self.space.whole)[0] <= AT_ONCE
+        # The first step then evaluates all inputs: nothing has to be drawn.
+        self._few = self.space.points(*self.space.whole)[0] <= FEW_POINTS
         self._cost = bounds.linear.cost * OVERHEAD + PER_BOX
         self._halving_cost, self._sampling_cost = float(SET_UP), 1.0
         # Evaluations of a plain run that would tell as much as the rounds so far.
@@ -209,8 +208,8 @@ class BoundingRun:
 
     @property
     def _step_cost(self) -> float:
-        """What the next step costs, at most: both halves of every box, as each protected value; the first, also all."""
-        boxes = 2.0 * min(self._step, len(self.partition.open)) + (not self.partition.begun)
+        """What the next step costs, at most: both halves of every box, as each protected value; the first has one."""
+        boxes = 2.0 * min(self._step, len(self.partition.open)) if self.partition.begun else 1.0
         return PER_STEP + boxes * len(self.space.weights[0]) * self._cost
 
     def halve(self) -> bool:

@@ -27,7 +27,7 @@ MOST_LABELS = 16
 # Weights of a layer, at most: a box takes twice as many numbers.
 MOST_WEIGHTS = 2**22
 # A finite box with at most so many inputs is evaluated point by point: that costs no more than its bounds.
-FEW_POINTS = 32
+FEW_POINTS = 64
 # Open boxes that are kept; with more, memory rather than time would end the run.
 MOST_BOXES = 2**19
 # Boxes without discrimination that are kept to be listed, the most probable ones.
@@ -252,13 +252,15 @@ class Partition:
     # -- Refining ----------------------------------------------------------------------------------------------------
 
     def refine(self, most: int) -> int:
-        """Halve the open boxes that matter most, at most so many; return how many were; the first step bounds all."""
+        """Halve the open boxes that matter most, at most so many; the first step bounds all inputs as one box.
+
+        Return how many boxes were replaced; with 0 nothing has changed.
+        """
         if not self.begun:
             whole, self.begun = self.open, True
             self.open = whole.take(slice(0))
             self._take_in(whole.low, whole.high, whole.mass, whole.possible)
-            if not len(self.open):
-                return 1
+            return 1
         weight = self.open.mass * self._unsettled(self.open.possible).sum(axis=1)
         weight[self.open.axis < 0] = 0.0
         if not (weight > 0).any() or len(self.open) > MOST_BOXES:
