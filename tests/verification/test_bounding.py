@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -97,7 +98,7 @@ def test_bounds_contain_the_truth_at_every_step(number: int, tmp_path: Path, mon
         for row, outcome in enumerate(case.comparison.rows):
             rates = {"changes": asked.changing()} if asked.kind == "individual" else asked.subgroups(outcome)
             for column, name in enumerate(names):
-                assert low[row, column] - 1e-15 <= rates[name] <= high[row, column] + 1e-15
+                assert Fraction(low[row, column]) <= rates[name] <= Fraction(high[row, column])
         assert (high - low).max() <= before + 1e-12
         before = (high - low).max()
         if not part.refine(2):

@@ -217,8 +217,9 @@ class Partition:
         yes, no, neither = self._sums_of(self.open.mass, self.open.possible)
         yes, no, neither = self._yes + yes, self._no + no, self._aside + neither
         more, less = 1 + self.error, 1 - self.error
-        # Sums of what is missing are exact where nothing is missing.
-        low = np.maximum(yes * less, 1 - (no + neither) * more)
+        # Sums of what is missing are exact where nothing is missing; otherwise the difference from 1 is rounded too.
+        missing = no + neither
+        low = np.maximum(yes * less, 1 - missing * more - np.where(missing > 0, 2.0**-52, 0.0))
         high = np.minimum((yes + neither) * more, 1 - no * less + 2.0**-52)
         low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
         if self._comparison.individual:
