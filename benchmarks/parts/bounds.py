@@ -39,7 +39,7 @@ INDIVIDUALS = ("census", "sex")
 COSTS = (0.3, 1.0, 3.0)
 # Seconds of processor time that one of them works before the other has its turn.
 SLICE = 0.02
-# The largest median ratio of a case: halving may cost 1% of the width, the rest is noise of the processor's time.
+# The largest median ratio of a case: halving may cost 0.5% of the width, the rest is noise of the processor's time.
 NOISE = 1.05
 TEXT = """**Networks of few real inputs.** Weights are random (normal, scaled by the inputs of a unit), inputs are
 uniform in [-1, 1], and one more input is the protected feature; networks that give nearly every input the same label
@@ -49,12 +49,13 @@ each group. Seconds are those of one core, so that other work on the machine doe
 **The examples.** The same for the six-layer networks that ship with fairchain (12 to 19 features beside the protected
 one). Their certain intervals stay wide: this is where branch and bound does not end.
 
-**Bounds and sampling together.** The threshold is the gap that a long run finds, so that nothing ends early. Both ways
-are stopped after the same seconds of processor time, in turns, with the same seed. Until boxes pay, bounds with
-sampling draws the rounds of sampling alone, fewer by what halving took: at most 2% of the cost in counted evaluations,
-so that the interval is wider by at most 1% wherever the run is stopped. "Never wider" means this, and a median ratio
-over seeds of at most 1.05 in each row: a few hundredths are what two runs of the same work differ by in processor time.
-A ratio far below 1 is what boxes gained. The settled share and the boxes are those of the last seed."""
+**Bounds and sampling together.** The threshold is the gap that a long run finds, so that nothing ends early. Both
+ways have the same seed and are stopped after the same seconds of processor time. They work in turns of 20 ms each, so
+that other work on the machine slows both down alike. Until boxes pay, bounds with sampling draws the rounds of
+sampling alone, fewer by what halving took: at most 1% of the cost in counted evaluations, so that the interval is
+wider by at most half a percent wherever the run is stopped. "Never wider" means this, and a median ratio over seeds
+of at most 1.05 in each row: a few hundredths are what two runs of the same work differ by in processor time. A ratio
+far below 1 is what boxes gained. The settled share and the boxes are those of the last seed."""
 
 
 class Turn(Event):
