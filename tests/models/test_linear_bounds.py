@@ -356,6 +356,19 @@ def test_a_substituted_line_is_exactly_below_what_it_stands_for() -> None:
             assert shown <= exact
 
 
+def contains_all_sums(
+    layer: AffineLayer, low: np.ndarray, high: np.ndarray, least: np.ndarray, largest: np.ndarray
+) -> bool:
+    """Whether the exact sums of a layer over one box lie between these bounds."""
+    ends = list(zip(low[0], high[0], strict=True))
+    inside = []
+    for row, bias, below, above in zip(layer.weights, layer.bias, least[0], largest[0], strict=True):
+        products = [sorted(Fraction(w) * Fraction(end) for end in pair) for w, pair in zip(row, ends, strict=True)]
+        first, last = (sum((pair[side] for pair in products), Fraction(bias)) for side in (0, 1))
+        inside.append(Fraction(below) <= first and last <= Fraction(above))
+    return all(inside)
+
+
 def test_sums_by_interval_arithmetic_contain_the_exact_ones() -> None:
     rng = np.random.default_rng(4)
     before, after = random_layer(rng, 9, 3), random_layer(rng, 30, 9)
@@ -363,11 +376,7 @@ def test_sums_by_interval_arithmetic_contain_the_exact_ones() -> None:
     high = low + rng.random((1, 9)) * 2.0**-40
     relaxed = RelaxedLayer.of(before, low, high, np.ones((1, 3)), np.zeros((1, 9)))
     found = relaxed.through(after, np.zeros((1, 30)))
-    ends = list(zip(low[0], high[0], strict=True))
-    for row, bias, least, largest in zip(after.weights, after.bias, found[0][0], found[1][0], strict=True):
-        products = [sorted(Fraction(w) * Fraction(end) for end in pair) for w, pair in zip(row, ends, strict=True)]
-        assert Fraction(least) <= sum((pair[0] for pair in products), Fraction(bias))
-        assert sum((pair[1] for pair in products), Fraction(bias)) <= Fraction(largest)
+    assert contains_all_sums(after, low, high, *found)
 
 
 def test_the_least_sum_of_a_long_layer_over_a_box_is_not_above_the_exact_one() -> None:
@@ -377,11 +386,7 @@ def test_the_least_sum_of_a_long_layer_over_a_box_is_not_above_the_exact_one() -
     low = rng.random((1, 60))
     high = low + rng.random((1, 60)) * 2.0**-40
     found = LinearBounds(network, np.eye(12), rounding=False)(boxes(low, high))
-    ends = list(zip(low[0], high[0], strict=True))
-    for row, bias, least, largest in zip(layer.weights, layer.bias, found.low[0], found.high[0], strict=True):
-        products = [sorted(Fraction(w) * Fraction(end) for end in pair) for w, pair in zip(row, ends, strict=True)]
-        assert Fraction(least) <= sum((pair[0] for pair in products), Fraction(bias))
-        assert sum((pair[1] for pair in products), Fraction(bias)) <= Fraction(largest)
+    assert contains_all_sums(layer, low, high, found.low, found.high)
 
 
 def test_two_layers_as_one_allow_for_the_rounding_of_their_product() -> None:
