@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from threading import Event
+from threading import Event, Semaphore
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,10 @@ from fairchain.executors import Workers
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.prepare import Case, case_of, prepare
 from fairchain.spec import revise
-from fairchain.verification.bounding import BoundingRun
+from fairchain.verification.answers import Answer, AnswerEngine
+from fairchain.verification.bounding import BoundingEngine, BoundingRun
 from fairchain.verification.sampling import SamplingEngine
+from fairchain.verification.verdict import BoundsRecord
 
 # ReLU layers of the random networks, and how many real inputs they have beside the protected one.
 LAYERS = ((12, 12), (24, 24), (16, 16, 16))
@@ -33,7 +37,9 @@ CASES = (("census", "sex"), ("census", "race"), ("credit", "sex"), ("credit", "a
 INDIVIDUALS = ("census", "sex")
 # Seconds of processor time after which both ways of working are stopped.
 COSTS = (0.3, 1.0, 3.0)
-# The largest median ratio of a case: halving may cost 1% of the width, the rest is noise of the processor's time.
+# Seconds of processor time that one of them works before the other has its turn.
+SLICE = 0.02
+# The largest median ratio of a case: halving may cost 0.5% of the width, the rest is noise of the processor's time.
 NOISE = 1.05
 TEXT = """**Networks of few real inputs.** Weights are random (normal, scaled by the inputs of a unit), inputs are
 uniform in [-1, 1], and one more input is the protected feature; networks that give nearly every input the same label
@@ -43,24 +49,65 @@ each group. Seconds are those of one core, so that other work on the machine doe
 **The examples.** The same for the six-layer networks that ship with fairchain (12 to 19 features beside the protected
 one). Their certain intervals stay wide: this is where branch and bound does not end.
 
-**Bounds and sampling together.** The threshold is the gap that a long run finds, so that nothing ends early. Both ways
-are stopped after the same seconds of processor time, in turns, with the same seed. Until boxes pay, bounds with
-sampling draws the rounds of sampling alone, fewer by what halving took: at most 2% of the cost in counted evaluations,
-so that the interval is wider by at most 1% wherever the run is stopped. "Never wider" means this, and a median ratio
-over seeds of at most 1.05 in each row: a few hundredths are what two runs of the same work differ by in processor time.
-A ratio far below 1 is what boxes gained. The settled share and the boxes are those of the last seed."""
+**Bounds and sampling together.** The threshold is the gap that a long run finds, so that nothing ends early. Both
+ways have the same seed and are stopped after the same seconds of processor time. They work in turns of 20 ms each, so
+that other work on the machine slows both down alike. Until boxes pay, bounds with sampling draws the rounds of
+sampling alone, fewer by what halving took: at most 1% of the cost in counted evaluations, so that the interval is
+wider by at most half a percent wherever the run is stopped. "Never wider" means this, and a median ratio over seeds
+of at most 1.05 in each row: a few hundredths are what two runs of the same work differ by in processor time. A ratio
+far below 1 is what boxes gained. The settled share and the boxes are those of the last seed."""
 
 
-class ProcessorTime(Event):
-    """An event that is set once the process has worked for some seconds."""
+class Turn(Event):
+    """An event that is set once its thread has worked for some seconds of processor time, in turns with another.
+
+    Of two runs on two threads one works while the other waits, `SLICE` by `SLICE`: whatever else the machine does slows
+    both down alike. `partner` is set before either begins.
+    """
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
-        self._end = time.process_time() + seconds
+        self._seconds, self._spent, self._began = seconds, 0.0, 0.0
+        self._mine = Semaphore(0)
+        self.partner: Turn | None = None
+
+    def begin(self) -> None:
+        """Let this thread work first."""
+        self._mine.release()
 
     def is_set(self) -> bool:
-        """Return whether the seconds are over."""
-        return time.process_time() >= self._end
+        """Return whether the seconds are over; the other thread may have its turn meanwhile."""
+        now = time.process_time() - self._began
+        if now >= SLICE and self.partner is not None:
+            self._spent += now
+            self.partner.begin()
+            self._wait()
+            now = 0.0
+        return self._spent + now >= self._seconds
+
+    def answer(self, engine: AnswerEngine, case: Case) -> Answer:
+        """Answer a case when it is this thread's turn, then leave all turns to the other."""
+        self._wait()
+        try:
+            return engine.answer(case, workers=Workers(), cancel=self, progress=None)
+        finally:
+            if self.partner is not None:
+                self.partner.partner = None
+                self.partner.begin()
+
+    def _wait(self) -> None:
+        self._mine.acquire()
+        self._began = time.process_time()
+
+
+def in_turns(seconds: float, case: Case, engines: Sequence[AnswerEngine]) -> list[Answer]:
+    """Return the answers of two engines that have the same seconds of processor time each."""
+    turns = [Turn(seconds) for _ in engines]
+    turns[0].partner, turns[1].partner = reversed(turns)
+    with ThreadPoolExecutor(2) as pool:
+        answers = [pool.submit(turn.answer, engine, case) for turn, engine in zip(turns, engines, strict=True)]
+        turns[0].begin()
+        return [answer.result() for answer in answers]
 
 
 @dataclass(frozen=True)
@@ -200,23 +247,20 @@ def _together_table(sizes: Sizes) -> tuple[Table, list[Check]]:
             widths: dict[bool, list[float]] = {False: [], True: []}
             for seed in range(1, 2 + sizes.bounded):
                 seeded = _with(near, guarantee__seed=seed)
-                # Each way is first every other time: the processor may be slower later on.
-                for bounded in (bool(seed % 2), not seed % 2):
-                    end = ProcessorTime(seconds)
-                    if bounded:
-                        run = BoundingRun(seeded)
-                        answer = run.answer(run.go(time.perf_counter() + 600, end, None))
-                    else:
-                        answer = SamplingEngine().answer(seeded, workers=Workers(), cancel=end, progress=None)
+                # Each way is first every other time.
+                order = (SamplingEngine(), BoundingEngine())[:: 1 if seed % 2 else -1]
+                for answer in in_turns(seconds, seeded, order):
+                    bounded = isinstance(answer.record, BoundsRecord)
                     widths[bounded].append(max(answer.gap.high - answer.gap.low, 1e-12))
+                    if isinstance(answer.record, BoundsRecord):
+                        record = answer.record
             ratios = np.array(widths[True]) / np.array(widths[False])
             median, mean = float(np.median(ratios)), float(np.exp(np.log(ratios).mean()))
             if median > worst:
                 worst, where = median, f"{name}, {seconds:g} s"
-            settled = 1 - run.partition.open_mass if len(run.partition.open) else 1.0
             plain, together = (float(np.median(widths[bounded])) for bounded in (False, True))
             span: list[Cell] = [float(ratios.min()), float(ratios.max())]
-            rows.append([name, seconds, plain, together, median, mean, *span, settled, run.partition.boxes])
+            rows.append([name, seconds, plain, together, median, mean, *span, 1 - record.open_mass, record.boxes])
     columns = [Column("case"), Column("seconds", "g"), Column("sampling", ".4f"), Column("with bounds", ".4f")]
     columns += [Column(f"ratio, {each}", ".2f") for each in ("median", "geometric mean", "smallest", "largest")]
     columns += [Column("settled", ".1%"), Column("boxes", ",d")]

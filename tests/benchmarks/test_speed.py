@@ -6,9 +6,11 @@ Nothing here looks at a clock, and the networks of the paper are not needed: one
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -154,3 +156,27 @@ def _made_up_networks(folder: Path) -> None:
         features = [{"name": each, "low": 0, "high": 3} for each in protected]
         spaces[name] = {"features": features, "classes": ["no", "yes"], "protected": protected}
     (folder / "spaces.json").write_text(json.dumps(spaces), encoding="utf-8")
+
+
+def test_two_engines_in_turns_have_the_same_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = importlib.import_module("benchmarks.parts.bounds")
+    ticks = itertools.count()
+    # Each look at the clock costs a millisecond of a made-up processor.
+    monkeypatch.setattr(part.time, "process_time", lambda: next(ticks) / 1000)
+    worked: list[str] = []
+
+    class Working:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def answer(self, _case: Any, *, cancel: Event, **_others: Any) -> str:
+            while not cancel.is_set():
+                worked.append(self.name)
+            return self.name
+
+    assert part.in_turns(0.1, None, [Working("a"), Working("b")]) == ["a", "b"]
+    lengths = [len(list(turn)) for _, turn in itertools.groupby(worked)]
+    # Five turns of 20 ms for each, one after the other.
+    assert len(lengths) == 10
+    assert max(lengths) <= 21
+    assert abs(worked.count("a") - worked.count("b")) <= 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models.inspect import linear_bounds
-from fairchain.models.inspect.linear_bounds import InputBoxes, LinearBounds
+from fairchain.models.inspect.linear_bounds import InputBoxes, LinearBounds, RelaxedLayer
 from fairchain.models.inspect.relu_layers import (
     NOT_FEED_FORWARD,
     WEIGHTS_NOT_FINITE,
+    AffineLayer,
     ReluNetwork,
     relu_network,
 )
@@ -223,3 +225,178 @@ def test_the_rounding_of_the_bounds_themselves_is_outward(monkeypatch: pytest.Mo
     assert all(inside[True])
     # Bounds that leave their own rounding out miss many of them.
     assert np.mean(inside[False]) < 0.8
+
+
+def uniform(size: float) -> np.ndarray:
+    return np.random.default_rng(0).uniform(-size, size, (400, 2))
+
+
+def cancelling_products() -> Any:
+    """x * (a - b) with a nearly b, as two products without a ReLU between them: both products are rounded first."""
+    nodes = [node("MatMul", ["x", "w"], ["m"]), node("MatMul", ["m", "v"], ["y"])]
+    constants = [
+        constant("w", [[1.0 + 2.0**-23, 1.0], [0.0, 0.0]]),
+        constant("v", [[0.0, 1.0], [0.0, -1.0]]),
+    ]
+    return graph(nodes, [value("x")], [value("y")], constants)
+
+
+def underflowing() -> Any:
+    """x * 2^-100 * 2^100: the product in between has few bits left, or none."""
+    nodes = [node("MatMul", ["x", "w"], ["m"]), node("MatMul", ["m", "v"], ["y"])]
+    constants = [constant("w", np.diag([2.0**-100, 0.0])), constant("v", [[0.0, 2.0**100], [0.0, 0.0]])]
+    return graph(nodes, [value("x")], [value("y")], constants)
+
+
+def shortened() -> Any:
+    """The input itself, cast from double to single precision."""
+    return graph([node("Cast", ["x"], ["y"], to=FLOAT)], [value("x", DOUBLE)], [value("y")])
+
+
+def shifted() -> Any:
+    """x + 2^20 - 2^20, one number after the other."""
+    nodes = [node("Add", ["x", "b"], ["s"]), node("Sub", ["s", "b"], ["y"])]
+    return graph(nodes, [value("x")], [value("y")], [constant("b", [2.0**20, 2.0**20])])
+
+
+def long_sum() -> Any:
+    """x + 1 + ... + 1 in one product: each 1 is lost beside 2^24."""
+    return graph([node("MatMul", ["x", "w"], ["y"])], [value("x", shape=("N", 64))], [value("y")], [ONES])
+
+
+def long_chain() -> Any:
+    """The same, one operator after the other."""
+    names = ["x", *(f"s{place}" for place in range(62)), "y"]
+    nodes = [node("Add", [before, "one"], [after]) for before, after in pairwise(names)]
+    return graph(nodes, [value("x")], [value("y")], [constant("one", [1.0, 0.0])])
+
+
+ONES = constant("w", np.ones((64, 2)))
+LARGE = np.array([2.0**24, *[1.0] * 63])
+
+
+@pytest.mark.parametrize(
+    ("proto", "inputs"),
+    [
+        (cancelling_products, uniform(1.0)),
+        (underflowing, uniform(2.0**-44)),
+        (shortened, uniform(1.0)),
+        (shifted, uniform(1.0)),
+        (long_sum, LARGE[None]),
+        (long_chain, LARGE[None, :2]),
+    ],
+)
+def test_bounds_contain_what_rounding_makes_of_operators_in_a_row(proto: Any, inputs: np.ndarray) -> None:
+    model = loaded(proto(), *reals(inputs.shape[1]))
+    inputs = inputs.astype(model.dtype)
+    places = inputs.astype(float)
+    shown = model.scores(inputs).astype(float)
+    network = relu_network(model)
+    found = LinearBounds(network, np.eye(2))(boxes(places, places))
+    # Rounding moves some of them, and none out of its bounds.
+    assert (shown != exact_scores(network, places)).any()
+    assert ((found.low <= shown) & (shown <= found.high)).all()
+
+
+def test_a_cast_to_single_precision_is_a_rounding() -> None:
+    assert relu_network(loaded(shortened(), *reals(2))).layers[0].rounding >= 2.0**-24
+
+
+def random_layer(rng: np.random.Generator, outputs: int, inputs: int) -> AffineLayer:
+    weights, bias = rng.standard_normal((outputs, inputs)), rng.standard_normal(outputs)
+    return AffineLayer.of(weights, bias, inputs + 4, 2.0**-24)
+
+
+def test_the_margin_of_a_layer_is_at_least_the_exact_one() -> None:
+    """The proved bound of a sum's rounding, as a fraction, is not above the number that is added for it."""
+    rng = np.random.default_rng(1)
+    network = ReluNetwork((random_layer(rng, 6, 5), random_layer(rng, 2, 6)), "")
+    bounds = LinearBounds(network, np.eye(2))
+    for _ in range(20):
+        layer = network.layers[0]
+        sizes = rng.random((1, 5)) * 10
+        found = bounds._error(layer, sizes)[0]
+        terms = layer.terms * Fraction(layer.unit)
+        for row, bias, tiny, margin in zip(layer.weight_size, layer.bias_size, layer.tiny, found, strict=True):
+            total = sum((Fraction(w) * Fraction(x) for w, x in zip(row, sizes[0], strict=True)), Fraction(bias))
+            assert terms / (1 - terms) * total + Fraction(tiny) <= margin
+
+
+def test_both_lines_of_a_relaxed_unit_hold_exactly_at_its_ends() -> None:
+    rng = np.random.default_rng(2)
+    layer = random_layer(rng, 400, 3)
+    low, high = -rng.random((1, 400)) * 3, rng.random((1, 400)) * 3
+    relaxed = RelaxedLayer.of(layer, low, high, np.ones((1, 3)), np.zeros((1, 400)))
+    lines = zip(*(each[0].tolist() for each in (low, high, relaxed.below, relaxed.above, relaxed.lift)), strict=True)
+    for least, largest, below, above, lift in lines:
+        for end in (Fraction(least), Fraction(largest)):
+            assert Fraction(below) * end <= max(end, Fraction(0)) <= Fraction(above) * end + Fraction(lift)
+
+
+def test_a_substituted_line_is_exactly_below_what_it_stands_for() -> None:
+    """Where every unit is active, both sides are equal but for the rounding of the substitution."""
+    rng = np.random.default_rng(3)
+    for number in range(20):
+        layer = random_layer(rng, 7, 5)
+        place = rng.standard_normal(5)
+        sums = layer.weights @ place + layer.bias
+        layer = replace(layer, bias=layer.bias - sums + 5)
+        point = np.full((1, 7), 5.0)
+        relaxed = RelaxedLayer.of(layer, point - 1, point + 1, np.abs(place)[None], np.zeros((1, 7)))
+        # A large constant has the larger rounding.
+        weights, constant_term = rng.standard_normal((1, 4, 7)), rng.standard_normal((1, 4)) * (1, 1e9)[number % 2]
+        lines, found = relaxed.substitute(weights, constant_term)
+        sides = zip(weights[0], constant_term[0], lines[0], found[0], strict=True)
+        for row, start, line, end in sides:
+            exact = Fraction(start)
+            for w, own, bias in zip(row, layer.weights, layer.bias, strict=True):
+                unit = sum((Fraction(a) * Fraction(x) for a, x in zip(own, place, strict=True)), Fraction(bias))
+                exact += Fraction(w) * unit
+            shown = sum((Fraction(a) * Fraction(x) for a, x in zip(line, place, strict=True)), Fraction(end))
+            assert shown <= exact
+
+
+def contains_all_sums(
+    layer: AffineLayer, low: np.ndarray, high: np.ndarray, least: np.ndarray, largest: np.ndarray
+) -> bool:
+    """Whether the exact sums of a layer over one box lie between these bounds."""
+    ends = list(zip(low[0], high[0], strict=True))
+    inside = []
+    for row, bias, below, above in zip(layer.weights, layer.bias, least[0], largest[0], strict=True):
+        products = [sorted(Fraction(w) * Fraction(end) for end in pair) for w, pair in zip(row, ends, strict=True)]
+        first, last = (sum((pair[side] for pair in products), Fraction(bias)) for side in (0, 1))
+        inside.append(Fraction(below) <= first and last <= Fraction(above))
+    return all(inside)
+
+
+def test_sums_by_interval_arithmetic_contain_the_exact_ones() -> None:
+    rng = np.random.default_rng(4)
+    before, after = random_layer(rng, 9, 3), random_layer(rng, 30, 9)
+    low = rng.random((1, 9))
+    high = low + rng.random((1, 9)) * 2.0**-40
+    relaxed = RelaxedLayer.of(before, low, high, np.ones((1, 3)), np.zeros((1, 9)))
+    found = relaxed.through(after, np.zeros((1, 30)))
+    assert contains_all_sums(after, low, high, *found)
+
+
+def test_the_least_sum_of_a_long_layer_over_a_box_is_not_above_the_exact_one() -> None:
+    rng = np.random.default_rng(5)
+    layer = random_layer(rng, 12, 60)
+    network = ReluNetwork((layer,), "")
+    low = rng.random((1, 60))
+    high = low + rng.random((1, 60)) * 2.0**-40
+    found = LinearBounds(network, np.eye(12), rounding=False)(boxes(low, high))
+    assert contains_all_sums(layer, low, high, found.low, found.high)
+
+
+def test_two_layers_as_one_allow_for_the_rounding_of_their_product() -> None:
+    """Its margin covers that of both layers, and how far its weights are from the exact product."""
+    rng = np.random.default_rng(6)
+    first, second = (replace(random_layer(rng, *shape), unit=2.0**-53) for shape in ((20, 4), (5, 20)))
+    both = first.then(second)
+    apart = (first.terms + second.terms) * Fraction(first.unit)
+    for row, weights, sizes in zip(second.weights, both.weights, both.weight_size, strict=True):
+        for column, weight, size in zip(first.weights.T, weights, sizes, strict=True):
+            exact = sum((Fraction(a) * Fraction(b) for a, b in zip(row, column, strict=True)), Fraction(0))
+            margin = Fraction(both.rounding) * Fraction(size)
+            assert apart / (1 - apart) * Fraction(size) + abs(Fraction(weight) - exact) <= margin

@@ -26,6 +26,8 @@ from fairchain.statistics.tally import Counts, Tally
 # At the beginning of a stratum this part of the wealth is spread over all stakes anew: the best stake changes with M.
 SPREAD = 0.5
 TINY = 1e-12
+# The number of a group or an outcome, or those of many pairs.
+Places = int | NDArray[np.intp]
 
 
 @dataclass(eq=False)
@@ -58,10 +60,10 @@ class Stratum:
         return self.tally.joint / max(self.mass, TINY) ** 2
 
 
-def four_cells(tally: Tally, i: NDArray[np.intp], j: NDArray[np.intp], outcome: NDArray[np.intp]) -> Counts:
-    """Return (pairs, 4): rounds in which only i, both, only j and none got the outcome."""
+def four_cells(tally: Tally, i: Places, j: Places, outcome: Places) -> Counts:
+    """Return (..., 4): rounds in which only i, both, only j and none got the outcome, for one pair or many."""
     only, both, other = tally.only[outcome, i, j], tally.both[outcome, i, j], tally.only[outcome, j, i]
-    return np.stack([only, both, other, tally.joint[i, j] - only - both - other], axis=1).astype(np.int64)
+    return np.array([only, both, other, tally.joint[i, j] - only - both - other], np.int64).T
 
 
 # What (i, j) show in each of the four cells. The second of a share never gets the outcome: two cells are empty.
@@ -250,7 +252,7 @@ class StrataRule:
         self._estimates = None
         if plan.leader is not None:
             before = stratum.leads.get(plan.leader, np.zeros(4, np.int64))
-            stratum.leads[plan.leader] = before + four_cells(tally, *_places_of([plan.leader]))[0]
+            stratum.leads[plan.leader] = before + four_cells(tally, *plan.leader)
         if self.everywhere:
             self._plain.observe(plan, tally)
             stratum.tally = self._plain.tally
@@ -454,7 +456,7 @@ class StrataRule:
             return math.inf
         stratum, pair, limit = self.strata[-1], self.widest(), float(self._threshold)
         i, j, outcome = pair
-        cells = four_cells(stratum.tally, *_places_of([pair]))
+        cells = four_cells(stratum.tally, *pair)[None]
         seen = int(stratum.tally.joint[i, j])
         if not seen:
             return math.inf

@@ -30,7 +30,7 @@ from fairchain.statistics.strata import StrataRule
 from fairchain.statistics.tally import count_together
 from fairchain.verification.answers import Answer, answer_from
 from fairchain.verification.boxes import Floats, box_space
-from fairchain.verification.partition import LabelledBoxes, Partition, label_bounds
+from fairchain.verification.partition import FEW_POINTS, LabelledBoxes, Partition, label_bounds
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import FreeRegion
 from fairchain.verification.sampler import Sampler, labels_in
@@ -46,12 +46,11 @@ PATIENCE, FIRST_FORECAST = 2**16, 2**9
 # A new stratum begins when the open probability, times the cost of a round, has fallen to this part of the last one's.
 NEW_STRATUM = 0.9
 # While nothing is decided, halving may set the run back by this part of what plain sampling would know for its cost.
-EXPLORED = 0.02
-# A first step of at most this cost, a millisecond or two, is made at once: it proves the answer where inputs are few.
-AT_ONCE = 18_000
+EXPLORED = 0.01
 # Measured costs in plain evaluations of the network: of a box, for each evaluation that its multiplications would make,
-# and besides; of a step; and of drawing a round in open boxes, besides its evaluations.
-OVERHEAD, PER_BOX, PER_STEP, PER_DRAW = 12, 220, 12_000, 2
+# and besides; of a step; of reading the network and the population; and of drawing a round in open boxes, besides its
+# evaluations.
+OVERHEAD, PER_BOX, PER_STEP, SET_UP, PER_DRAW = 12, 220, 12_000, 6_000, 2
 REPORT_EVERY = 0.2
 # Rounds of a chunk, and substreams of the choice of a box and of a member of a mean.
 CHUNK = 8192
@@ -124,8 +123,10 @@ class BoundingRun:
         self._chunk = 0
         self._sampled: LabelledBoxes | None = None
         # Evaluations that bounding one box costs, and what each kind of work has cost so far.
+        # The first step then evaluates all inputs: nothing has to be drawn.
+        self._few = self.space.points(*self.space.whole)[0] <= FEW_POINTS
         self._cost = bounds.linear.cost * OVERHEAD + PER_BOX
-        self._halving_cost, self._sampling_cost = 0.0, 1.0
+        self._halving_cost, self._sampling_cost = float(SET_UP), 1.0
         # Evaluations of a plain run that would tell as much as the rounds so far.
         self.worth = 1.0
         self._gain = math.inf
@@ -187,9 +188,9 @@ class BoundingRun:
         """
         if self.rule.decision is not Decision.UNDECIDED or not self._sampling or left <= 0:
             return True
-        step = self._step_cost
-        if not self._halving_cost and step <= AT_ONCE:
+        if self._few and not self.partition.begun:
             return True
+        step = self._step_cost
         if self.worth < (1 - EXPLORED) * (self.cost + step):
             return False
         explored = self._halving_cost + step <= EXPLORED * self._sampling_cost
@@ -207,8 +208,8 @@ class BoundingRun:
 
     @property
     def _step_cost(self) -> float:
-        """What the next step costs, at most: both halves of every box, as each protected value; the first, also all."""
-        boxes = 2.0 * min(self._step, len(self.partition.open)) + (not self.partition.begun)
+        """What the next step costs, at most: both halves of every box, as each protected value; the first has one."""
+        boxes = 2.0 * min(self._step, len(self.partition.open)) if self.partition.begun else 1.0
         return PER_STEP + boxes * len(self.space.weights[0]) * self._cost
 
     def halve(self) -> bool:
@@ -247,7 +248,7 @@ class BoundingRun:
         mass, cost = self.rule.strata[-1].mass, float(groups)
         if not self.rule.everywhere:
             cost += PER_DRAW
-        if partition.open_mass * (groups + PER_DRAW) < NEW_STRATUM * mass * cost:
+        if partition.begun and partition.open_mass * (groups + PER_DRAW) < NEW_STRATUM * mass * cost:
             self._sampled = partition.open
             slack = 8 * partition.error + len(partition.open) * 2.0**-50 + self.space.draw_error
             self.rule.begin(partition.settled(), partition.open_mass, slack)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any, Protocol
@@ -278,7 +279,7 @@ class BoxSpace:
         """The box of all inputs: its lower and upper ends, (1, axes) each."""
         return np.array([[axis.low for axis in self.axes]]), np.array([[axis.high for axis in self.axes]])
 
-    @property
+    @cached_property
     def relative_error(self) -> float:
         """How far the probability of a box may be off, as a share of it."""
         parts = [len(axis.ranges.parts) for axis in self.axes if isinstance(axis, RangesAxis)]

@@ -27,7 +27,7 @@ MOST_LABELS = 16
 # Weights of a layer, at most: a box takes twice as many numbers.
 MOST_WEIGHTS = 2**22
 # A finite box with at most so many inputs is evaluated point by point: that costs no more than its bounds.
-FEW_POINTS = 32
+FEW_POINTS = 64
 # Open boxes that are kept; with more, memory rather than time would end the run.
 MOST_BOXES = 2**19
 # Boxes without discrimination that are kept to be listed, the most probable ones.
@@ -217,8 +217,9 @@ class Partition:
         yes, no, neither = self._sums_of(self.open.mass, self.open.possible)
         yes, no, neither = self._yes + yes, self._no + no, self._aside + neither
         more, less = 1 + self.error, 1 - self.error
-        # Sums of what is missing are exact where nothing is missing.
-        low = np.maximum(yes * less, 1 - (no + neither) * more)
+        # Sums of what is missing are exact where nothing is missing; otherwise the difference from 1 is rounded too.
+        missing = no + neither
+        low = np.maximum(yes * less, 1 - missing * more - np.where(missing > 0, 2.0**-52, 0.0))
         high = np.minimum((yes + neither) * more, 1 - no * less + 2.0**-52)
         low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
         if self._comparison.individual:
@@ -252,13 +253,15 @@ class Partition:
     # -- Refining ----------------------------------------------------------------------------------------------------
 
     def refine(self, most: int) -> int:
-        """Halve the open boxes that matter most, at most so many; return how many were; the first step bounds all."""
+        """Halve the open boxes that matter most, at most so many; the first step bounds all inputs as one box.
+
+        Return how many boxes were replaced; with 0 nothing has changed.
+        """
         if not self.begun:
             whole, self.begun = self.open, True
             self.open = whole.take(slice(0))
             self._take_in(whole.low, whole.high, whole.mass, whole.possible)
-            if not len(self.open):
-                return 1
+            return 1
         weight = self.open.mass * self._unsettled(self.open.possible).sum(axis=1)
         weight[self.open.axis < 0] = 0.0
         if not (weight > 0).any() or len(self.open) > MOST_BOXES:
