@@ -279,6 +279,9 @@ def tipping_statement(
     rare = "times as frequent or as rare as assumed"
     if all_groups_alike is None or all_groups_alike <= each_group:
         return f"{whole} {_factor(each_group)} {rare}, in each group by itself.{alike}"
+    if _factor(each_group) == "1":
+        alone = "For groups that change each by itself, no factor is known."
+        return f"{whole} {_factor(all_groups_alike)} {rare}, for all groups alike. {alone}"
     return f"{whole} {_factor(all_groups_alike)} {rare} ({_factor(each_group)} times if each group changes by itself)."
 
 

@@ -276,8 +276,12 @@ def test_a_ratio_has_a_matrix_of_ratios_and_every_outcome() -> None:
     assert "the smaller rate divided by the larger" in parts["pairs"]
     # 0.3 / 0.45, 0.3 / 0.6 and 0.45 / 0.6, two of them surely below 0.8, and 0.75 + 0.03 too.
     assert "Of 3 pairs, 3 are known to have a ratio below 0.8" in parts["pairs"]
-    assert parts["pairs"].count("0.500") == 1
-    assert "[0.470, 0.530]" in " ".join(parts["pairs"].split())
+    shown = " ".join(parts["pairs"].split())
+    assert shown.count("0.500") == 1
+    assert "0.750 [0.720, 0.780]" in shown
+    # The smallest ratio is the verdict's, whose interval is at the top of the page, and has no second one.
+    assert "0.5000 smallest" in shown
+    assert "[0.470, 0.530]" not in shown
     assert "later" in parts["groups"]
 
 
@@ -312,12 +316,12 @@ def test_the_picture_of_many_groups_has_the_extreme_ones_and_says_so() -> None:
 
 
 def test_a_page_has_one_interval_for_the_largest_gap() -> None:
-    """The separate measurement of the effects is in the annex alone, and a single pair has no second interval."""
+    """The separate measurement of the effects is in its own file, and a single pair has no second interval."""
     found = findings(4, 20)
     assert found.explanation is not None
     apart = replace(found, explanation=changed(found.explanation, gap=builders.interval(0.2777)))
     parts = parts_of(page(apart))
-    assert [key for key, part in parts.items() if "0.278" in part] == ["sensitivities"]
+    assert [key for key, part in parts.items() if "0.278" in part] == []
     assert "pairs" not in parts_of(page(findings(2, 10)))
 
 

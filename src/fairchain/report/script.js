@@ -44,6 +44,24 @@ for (const table of document.querySelectorAll("table[data-tools]")) {
       body.append(...rows.map(([row]) => row));
     });
   });
+  // Cells as a spreadsheet takes them from the clipboard; the buttons of the headers cannot be selected with the mouse.
+  const copy = document.createElement("button");
+  copy.type = "button";
+  copy.className = "copy";
+  copy.textContent = "Copy table";
+  copy.addEventListener("click", () => {
+    const area = document.createElement("textarea");
+    const rows = [...table.rows].filter((row) => !row.hidden);
+    // No name of a group acts as a formula there.
+    const line = (text) => text.replace(/\s+/g, " ").trim().replace(/^(?=[=+@]|-(?![\d.]))/, "'");
+    area.value = rows.map((row) => [...row.cells].map((cell) => line(cell.innerText)).join("\t")).join("\n");
+    table.after(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+    copy.textContent = "Copied";
+  });
+  table.parentElement.after(copy);
   if (body.rows.length > 8) {
     const filter = document.createElement("input");
     filter.type = "search";

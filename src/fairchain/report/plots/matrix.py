@@ -30,7 +30,8 @@ class _Look:
     def number(self, estimate: float) -> str:
         """Return a number with so many digits that it does not look like the threshold, unless it is."""
         places = close_to(abs(estimate), self.threshold, least=3)
-        return f"{estimate:.{places}f}" if self.ratio else f"{estimate:+.{places}f}"
+        shown = f"{estimate:.{places}f}" if self.ratio else f"{estimate:+.{places}f}"
+        return shown if float(shown) else shown.lstrip("+-")
 
     def bounds(self, estimate: float, low: float, high: float) -> Markup | None:
         """Return the bounds under the number, None where it is exact; a line may break between two bounds."""
@@ -48,10 +49,12 @@ def matrix(
     threshold: float,
     *,
     ratio: bool = False,
+    headline: tuple[frozenset[str], str] | None = None,
 ) -> Markup:
     """Return a triangular table. A cell is shaded by its size, and underlined by its side of the threshold.
 
-    `gaps` has (estimate, low, high) for each ordered pair that is known, row first; each pair has one cell.
+    `gaps` has (estimate, low, high) for each ordered pair that is known, row first; each pair has one cell. `headline`
+    is the pair whose number and interval are the verdict's: its cell has this number, and no interval of its own.
     """
     look = _Look(threshold, ratio, small=len(names) > MOST_WRITTEN)
     if look.small and any(low < high for _, low, high in gaps.values()):
@@ -62,7 +65,7 @@ def matrix(
         el(
             "tr",
             _header(row, short, "row"),
-            *(_cell(row, column, gaps.get((row, column)), look) for column in names[: place + 1]),
+            *(_cell(row, column, gaps.get((row, column)), look, headline) for column in names[: place + 1]),
             *(el("td", class_="none") for _ in names[place + 1 : -1]),
         )
         for place, (row, short) in enumerate(shortened[1:])
@@ -92,18 +95,24 @@ def _header(whole: str, short: str, scope: str) -> Markup:
     return el("th", el("div", name(short)), scope=scope, title=whole)
 
 
-def _cell(row: str, column: str, gap: Gap | None, look: _Look) -> Markup:
+def _cell(row: str, column: str, gap: Gap | None, look: _Look, headline: tuple[frozenset[str], str] | None) -> Markup:
     if gap is None:
         return el("td", "" if row == column else "–", class_="none")
     estimate, low, high = gap
     between = "and" if look.ratio else "minus"
     side = side_of(low, high, look.threshold, ratio=look.ratio)
+    number, bounds = look.number(estimate), look.bounds(*gap)
+    told = with_interval(*gap, threshold=look.threshold)
+    if headline is not None and {row, column} == headline[0]:
+        sign = "" if look.ratio else number[0]
+        number, told = f"{sign}{headline[1].lstrip('-')}", "as the verdict says"
+        bounds = None if bounds is None else el("small", "smallest" if look.ratio else "largest")
     return el(
         "td",
-        el("span", look.number(estimate), class_="gap"),
-        look.bounds(*gap),
+        el("span", number, class_="gap"),
+        bounds,
         class_=f"shade{look.shade(estimate)} {side}",
-        title=f"{row} {between} {column}: {with_interval(*gap, threshold=look.threshold)}",
+        title=f"{row} {between} {column}: {told}",
         data_row=row,
         data_column=column,
         data_estimate=repr(estimate),
