@@ -10,13 +10,13 @@ from fairchain.number_format import share
 from fairchain.report.findings import Findings
 from fairchain.report.markup import Child, Markup, el, join, name
 from fairchain.spec.schema import About
-from fairchain.statements import WARNING, error_in_words
+from fairchain.statements import NOT_ALIKE, WARNING, error_in_words
 from fairchain.verification.record import VerdictRecord
 
 # The formula of a property that compares all groups with each other, as `Difference` and `Ratio` write it.
 _ALL_PAIRS = re.compile(
-    r"for all (?P<every>l, )?i, j: \|?P\(Y=(?P<outcome>.+?) \| .+?=i(?:, truth=(?P<truth>.+?))?(?:, (?P<given>.+?))?\)"
-    r" [-/] P\(.+\)\|? [<>]= [0-9.e-]+",
+    r"for all (?P<every>l, )?i, j: \|?P\(Y=(?P<outcome>.+?) \| (?P<features>.+?)=i(?:, truth=(?P<truth>.+?))?"
+    r"(?:, (?P<given>.+?))?\) [-/] P\(.+\)\|? [<>]= [0-9.e-]+",
     re.DOTALL,
 )
 NOT_STATED = "not stated"
@@ -36,7 +36,7 @@ def verdict_panel(verdict: VerdictRecord, *details: Child) -> Markup:
         el("p", error_in_words(verdict.decision, verdict.delta, sound=verdict.sound)) if named else None,
         el("p", _to_decide(verdict)) if verdict.verdict == "UNDECIDED" else None,
         # What is not known about a shift of all groups alike is for the section on the population.
-        el("p", verdict.tipping_sentence.partition(" A factor for all")[0]) if verdict.tipping is not None else None,
+        el("p", verdict.tipping_sentence.partition(NOT_ALIKE)[0]) if verdict.tipping is not None else None,
         el("p", verdict.shift_sentence) if verdict.shift is not None else None,
         *(el("p", note) for note in verdict.notes if verdict.constant is not None or note.startswith(WARNING)),
         class_=f"verdict {verdict.verdict}",
@@ -68,22 +68,21 @@ def asked(verdict: VerdictRecord) -> str:
         feature = verdict.question.partition(" changes with ")[2].partition(" alone")[0]
         return (
             f"does a decision stay the same if nothing but {feature} changes? It may change for at most "
-            f"{share(limit)} of {verdict.inputs}."
+            f"{_percent(limit)} of {verdict.inputs}."
         )
     found = _ALL_PAIRS.fullmatch(verdict.question)
     if found is None or verdict.shift is not None:
         return ""
-    outcome = "each decision" if found["every"] else found["outcome"]
+    outcome = "each decision" if found["every"] else f"“{found['outcome']}”"
     among = {None: "", "t": ", among those with the same true label,"}.get(
         found["truth"], f", among those whose true label is {found['truth']},"
     )
     given = f", among those with {found['given']}," if found["given"] else ""
     groups = len({group.name for group in verdict.groups})
-    told = f"do the {groups} groups {by_features(verdict)} get {outcome}{among}{given} equally often?".replace(
-        ",?", "?"
-    )
+    features = " and ".join(found["features"].split(" & "))
+    told = f"do the {groups} groups by {features} get {outcome}{among}{given} equally often?".replace(",?", "?")
     if verdict.kind == "ratio":
-        return f"{told} The smaller share of two groups must be at least {share(limit)} of the larger."
+        return f"{told} The smaller share of two groups must be at least {_percent(limit)} of the larger."
     return f"{told} The shares of two groups may differ by at most {_points(limit)}."
 
 
@@ -94,8 +93,12 @@ def answered(verdict: VerdictRecord) -> str:
     fair = verdict.verdict == "FAIR"
     if verdict.kind == "ratio":
         who = "No group gets" if fair else "One group gets"
-        return f"{who} it less than {share(verdict.threshold)} as often as another."
+        return f"{who} it less than {_percent(verdict.threshold)} as often as another."
     return f"{'No two' if fair else 'Two'} groups differ by more than {_points(verdict.threshold)}."
+
+
+def _percent(limit: float) -> str:
+    return f"{100 * limit:.10g}%"
 
 
 def _points(gap: float) -> str:
@@ -146,9 +149,9 @@ def _extremes(verdict: VerdictRecord, answer: str) -> Markup | None:
     return el(
         "p",
         el("b", name(more)),
-        " gets ",
+        " gets “",
         name(gap.outcome),
-        f" in {about}{share(rates[more])} of cases, ",
+        f"” in {about}{share(rates[more])} of cases, ",
         el("b", name(less)),
         f" in {about}{share(rates[less])}. {answer}".rstrip(),
     )  # fmt: skip

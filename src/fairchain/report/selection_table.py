@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from fairchain.messages import in_a_line
 from fairchain.number_format import bounded, with_interval
@@ -114,10 +114,10 @@ class SelectionRow:
 class SelectionTable:
     """The groups of one question and outcome, with rows that are not compared.
 
-    `verdict_ratio` is the smallest ratio of the verdict, where the verdict is about the same ratios: it has one number
-    and one interval, which is narrower than those of the rows. `of_rows` says that rows of a table were assessed, not
-    drawn inputs. `moved` has for each group of a repaired model the decisions gained and lost, and the number of
-    inputs behind them.
+    `of_verdict` is the group with the smallest ratio and that ratio as the verdict has it, where the verdict is about
+    the same ratios: it has one number and one interval wherever it is shown. `of_rows` says that rows of a table were
+    assessed, not drawn inputs. `moved` has for each group of a repaired model the decisions gained and lost, and the
+    number of inputs behind them.
     """
 
     question: str
@@ -125,20 +125,15 @@ class SelectionTable:
     rows: tuple[SelectionRow, ...]
     facts: RowFacts = RowFacts()
     moved: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    verdict_ratio: Interval | None = None
+    of_verdict: tuple[str, Interval] | None = None
     of_rows: bool = False
 
-    @property
-    def smallest(self) -> float:
-        """The smallest impact ratio; 1 where there is none."""
-        return min((row.ratio.estimate for row in self.rows if row.ratio is not None), default=1.0)
-
     def shown_ratio(self, row: SelectionRow) -> str:
-        """Return the impact ratio of a row; of the smallest, if it is the verdict's, the estimate without interval."""
+        """Return the impact ratio of a row with its interval; the smallest may be that of the verdict."""
         if row.ratio is None:
             return "–"
-        if self.verdict_ratio is not None and row.ratio.estimate == self.smallest:
-            return bounded(self.verdict_ratio, least=4, threshold=FOUR_FIFTHS).partition(" ")[0]
+        if self.of_verdict is not None and row.group == self.of_verdict[0]:
+            return f"{bounded(self.of_verdict[1], least=4, threshold=FOUR_FIFTHS)} (smallest)"
         return bounded(row.ratio, threshold=FOUR_FIFTHS)
 
     @property
@@ -148,10 +143,10 @@ class SelectionTable:
         if len(ratios) < 2:
             return ""
         low, high = min(ratio.low for ratio in ratios), min(ratio.high for ratio in ratios)
-        shown = with_interval(self.smallest, low, high, threshold=FOUR_FIFTHS)
-        if self.verdict_ratio is not None:
-            low, high = self.verdict_ratio.low, self.verdict_ratio.high
-            shown = bounded(self.verdict_ratio, least=4, threshold=FOUR_FIFTHS)
+        shown = with_interval(min(ratio.estimate for ratio in ratios), low, high, threshold=FOUR_FIFTHS)
+        if self.of_verdict is not None:
+            ratio = self.of_verdict[1]
+            low, high, shown = ratio.low, ratio.high, bounded(ratio, least=4, threshold=FOUR_FIFTHS)
         told = f"The smallest impact ratio is {shown}"
         if high < FOUR_FIFTHS:
             return f"{told}, below four fifths (0.8)."
@@ -214,14 +209,20 @@ def selection_table(
                 "selected most often" if group is most and not by_truth else "",
             )
         )
-    made = SelectionTable(
-        verdict.question, compared[0].outcome, tuple(rows), facts, moved or {}, of_rows=verdict.rows is not None
+    gap, of_verdict = verdict.gap, None
+    least = min(compared, key=lambda group: group.estimate)
+    all_pairs = verdict.kind == "ratio" and verdict.question.startswith("for all i, j:") and verdict.shift is None
+    if all_pairs and not by_truth and (gap.more, gap.less) == (most.name, least.name):
+        of_verdict = least.name, Interval(gap.estimate, gap.low, gap.high)
+    return SelectionTable(
+        verdict.question,
+        compared[0].outcome,
+        tuple(rows),
+        facts,
+        moved or {},
+        of_verdict,
+        of_rows=verdict.rows is not None,
     )
-    gap = verdict.gap
-    same = verdict.kind == "ratio" and verdict.question.startswith("for all i, j:") and verdict.shift is None
-    if not same or by_truth or abs(gap.estimate - made.smallest) > 1e-9:
-        return made
-    return replace(made, verdict_ratio=Interval(gap.estimate, gap.low, gap.high))
 
 
 def _ratio(group: EvaluatedGroup, most: EvaluatedGroup, top_low: float, top_high: float) -> Interval | None:

@@ -10,13 +10,13 @@ from fairchain.report.findings import Findings
 from fairchain.report.first_screen import property_text
 from fairchain.report.markup import Child, Markup, el, figure, join, name, section, table
 from fairchain.report.plots.intervals import Band, Line, intervals
-from fairchain.report.plots.matrix import Gap, matrix, side_of
+from fairchain.report.plots.matrix import Gap, Headline, matrix, side_of
 from fairchain.report.selection_table import FOUR_FIFTHS, SelectionRow, SelectionTable
 from fairchain.spec.subgroups import OVERALL
 from fairchain.verification.record import GroupRate, VerdictRecord
 
-# Groups in the table of pairs; with hundreds, its cells would be most of the page, and unreadable.
-MOST_IN_MATRIX = 40
+# Groups in the table of pairs: with more, its numbers would be unreadable on paper.
+MOST_IN_MATRIX = 20
 # Groups of a table that is shown unfolded; of more the picture has so many at each end.
 MOST_UNFOLDED, MOST_EXTREME = 60, 20
 # Fewer labelled rows than this support a group weakly; so many groups and categories are named.
@@ -34,11 +34,11 @@ def questions_section(findings: Findings) -> Markup | None:
     rows: list[list[Child]] = []
     for each in findings.questions:
         question = join(property_text(each), el("small", el("code", each.question)))
-        cells: list[Child] = [question, el("b", each.word, class_=f"tone {each.verdict}")]
+        cells: list[Child] = [question, _word(each)]
         cells += [each.measured, f"{each.threshold:g}", _pair(each)]
         if after:
             then = after.get(each.question)
-            cells += [f"{then.word}: {then.measured}" if then is not None else "–"]
+            cells += ["–" if then is None else join(_word(then), el("small", then.measured))]
         rows.append(cells)
     heads = ["question", "verdict", "measured", "threshold", "widest pair", *(["after the repair"] if after else [])]
     delta = sum(each.delta for each in findings.questions)
@@ -52,6 +52,10 @@ def questions_section(findings: Findings) -> Markup | None:
            "rates of the others are in the annex and in selection-rates.csv."),
         table("Every question with its verdict", heads, rows, words=(0, 1, 4, 5), tools=True),
     )  # fmt: skip
+
+
+def _word(verdict: VerdictRecord) -> Markup:
+    return el("b", verdict.word, class_=f"tone {verdict.verdict}")
 
 
 def other_questions(findings: Findings) -> Markup | None:
@@ -288,7 +292,10 @@ def pairs_section(findings: Findings) -> Markup | None:
         gaps[pair.second, pair.first] = gap if ratio else (0 - gap[0], 0 - gap[2], 0 - gap[1])
     threshold = findings.verdict.threshold
     exact = findings.verdict.delta == 0
-    sides = [side_of(p.low, p.high, threshold, ratio=ratio) for p in pairs]
+    # What the verdict itself knows of a pair is more than what the intervals of all pairs together show.
+    above = {frozenset((v.more, v.less)) for v in findings.verdict.violators if v.outcome == outcome}
+    above = above if findings.verdict.shift is None else set()
+    sides = ["fails" if {p.first, p.second} in above else side_of(p.low, p.high, threshold, ratio=ratio) for p in pairs]
     fails, meets = sides.count("fails"), sides.count("meets")
     what = "the smaller rate divided by the larger" if ratio else "row minus column"
     of, most = ("ratio", "smallest") if ratio else ("gap", "largest")
@@ -309,12 +316,18 @@ def pairs_section(findings: Findings) -> Markup | None:
         el("p", f"The table has {len(names)} of {len(every)} groups: those of the pairs that differ most. All pairs "
            "are in all-pairs.json.", class_="note") if len(names) < len(every) else None,
         matrix(
-            f"P({outcome}): {what}{together}", names, gaps, threshold, ratio=ratio, headline=_headline_cell(findings)
+            f"P({outcome}): {what}{together}",
+            names,
+            gaps,
+            threshold,
+            ratio=ratio,
+            headline=_headline_cell(findings),
+            above=above,
         ),
     )  # fmt: skip
 
 
-def _headline_cell(findings: Findings) -> tuple[frozenset[str], str] | None:
+def _headline_cell(findings: Findings) -> Headline:
     """Return the pair of the verdict with the verdict's own number; None where the table has another one for it."""
     gap = findings.verdict.gap
     pair = frozenset((gap.more, gap.less))

@@ -136,7 +136,7 @@ def _wide(line: Line, short: str, scale: AxisScale, y: float, names: float) -> M
 
 def _lane(y: float) -> Markup:
     """Return the ground of name and number on a narrow page: no line or band of the axis crosses them."""
-    return el("rect", x=0, y=y - 18, width=NARROW, height=NARROW_LINE / 2 - 2, class_="lane")
+    return el("rect", x=0, y=y - NARROW_LINE / 2, width=NARROW, height=NARROW_LINE / 2 + 3, class_="lane")
 
 
 def _narrow(line: Line, short: str, scale: AxisScale, y: float) -> Markup:
