@@ -20,6 +20,7 @@ from fairchain.report.verdict_section import (
 )
 from fairchain.spec.schema import About
 from fairchain.statements import NOT_ALIKE, error_in_words, odds
+from fairchain.verification.record import VerdictRecord
 
 # Nothing may be loaded from anywhere, whatever the page contains.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -50,6 +51,10 @@ SEEDS = {
     "derived": "derived from the network, the spec and the data",
     "chosen": "chosen by the issuer; how many others were tried is stated under seeds tried, if at all",
 }
+UNIFORM = (
+    "A computer drew each feature by itself, and each of its values as often as any other. In life some values and "
+    "combinations are far more frequent than others."
+)
 NO_HASH_SEED = "derived from the spec and the data only, since the model has no bytes to hash"
 HOW_TO_READ = {
     "Group": "Individuals, or texts, that share a protected feature: age=80-89 is everyone aged 80 to 89.",
@@ -59,12 +64,12 @@ HOW_TO_READ = {
     "Threshold": "The limit. Who ordered or made the audit chose it; the page does not say that it is the right one.",
     "What was tested": "The words in the frame at the top. Synthetic profiles are made up by a computer, which draws "
     "each feature at random; they show what the model does, not what happened to people. Rows of a table are real "
-    "records.",
+    "records. An evaluation is one input shown to the model.",
     "Gap": "How much more often one group gets the decision than another. 0.10 means 10 decisions more in 100.",
     "Ratio": "How often one group gets the decision for each time that another does. 0.80 means 80 times for 100.",
     "Numbers in brackets": "0.15 [0.12, 0.18] means: the best guess is 0.15, and the true value is somewhere from 0.12 "
-    "to 0.18. Such a range misses the true value as rarely as the frame at the top says. A number without brackets was "
-    "counted and is exact.",
+    "to 0.18. How rarely such ranges are wrong is said beside them, and in the technical annex. A number without "
+    "brackets was counted and is exact.",
     "Assessed and selected": "How many inputs or rows of a group were looked at, and how many of them got the "
     "decision.",
     "Selection rate and impact ratio": "The selection rate is selected divided by assessed. The impact ratio divides "
@@ -192,17 +197,29 @@ def _population_section(findings: Findings) -> Markup:
     return section(
         "population",
         "What exactly was tested",
-        el("p", f"The {findings.inputs}: ", name(verdict.population), "."),
+        el("p", f"The {findings.inputs}: ", name(verdict.population), ". ",
+           UNIFORM if verdict.population.startswith("independent uniform inputs") else ""),
         el("p", "The question as a formula, where P is a share and Y the decision: ", el("code", verdict.question)),
         el("p", "The guarantee in the words of statistics: ", verdict.statement),
         el("p", verdict.scope),
         el("p", verdict.tipping_sentence) if NOT_ALIKE in verdict.tipping_sentence else None,
+        _other_thresholds(verdict),
         el("p", f"The result is about {what}. It does not carry over to other {findings.inputs}, and it does not "
            "state whether the decisions are right."),
         *(el("p", note, class_="note") for note in verdict.notes),
         *(el("p", f"Assumed: {text}", class_="note") for text in verdict.assumptions),
         _features(findings),
     )  # fmt: skip
+
+
+def _other_thresholds(verdict: VerdictRecord) -> Markup | None:
+    """Return with which thresholds the verdict would be the same, and with which the opposite; None if not known."""
+    low, high, decided = verdict.gap.low, verdict.gap.high, verdict.verdict in ("FAIR", "UNFAIR")
+    if not decided or not verdict.sound or low == high:
+        return None
+    below, above = ("FAIR", "UNFAIR") if verdict.kind == "ratio" else ("UNFAIR", "FAIR")
+    return el("p", f"For a threshold below the interval at the top the same evaluations say {below}, for one above it "
+              f"{above}. A threshold is to be chosen before the test, and for a reason.")  # fmt: skip
 
 
 def _features(findings: Findings) -> Markup | None:
@@ -236,8 +253,8 @@ def _recheck_section(findings: Findings) -> Markup | None:
         "recheck",
         "Check it yourself",
         el("p", "The certificate has every count behind the verdict. With it and the model anyone can check both, "
-           "without trust in the author of this page. Install fairchain and run this in the folder of this page; "
-           "CONFIRMED means that the result was computed again and agrees:"),
+           "without trust in the author of this page. Install fairchain, a Python package, and run this in the "
+           "folder of this page; CONFIRMED means that the result was computed again and agrees:"),
         el("pre", el("code", commands), data_copy="", tabindex="0"),
         el("p", "A model can change after an audit. ", el("code", "fairchain monitor"), " watches the same question on "
            "the decisions of a model in use."),

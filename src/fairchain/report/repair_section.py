@@ -12,6 +12,10 @@ from fairchain.report.plots.scatter import front
 from fairchain.report.verdict_section import MOST_UNFOLDED
 
 MOST_WEIGHTS, MOST_GROUPS = 200, 40
+REPAIR = (
+    "The model was changed so that the groups differ less, and the changed model was tested anew. Whether to use it is "
+    "for people to decide: some decisions change."
+)
 
 
 def repair_section(findings: Findings) -> Markup | None:
@@ -32,6 +36,7 @@ def repair_section(findings: Findings) -> Markup | None:
     return section(
         "repair",
         "The repair" if repair.accepted else "The repair: none was accepted",
+        el("p", REPAIR) if repair.accepted else None,
         after,
         _other_questions(findings),
         el("p", f"{searched}{tested}") if searched or tested else None,
@@ -39,7 +44,9 @@ def repair_section(findings: Findings) -> Markup | None:
         _table_after(findings, repair),
         _price(repair.price) if repair.price is not None else None,
         _front(findings, repair) if repair.front else None,
-        el("p", repair.statement, class_="note"),
+        el("p", "The guarantee in the words of statistics: ", repair.statement, class_="note")
+        if repair.accepted
+        else el("p", repair.statement, class_="note"),
         *(el("p", note, class_="note") for note in repair.notes),
     )
 
@@ -82,7 +89,7 @@ def _before_after(findings: Findings, repair: RepairRecord) -> Markup | None:
             title,
             f"{first.name}: {share(first.before)} before, {share(first.after)} after.",
             lines,
-            f"P({outcome} | group)",
+            f"share of {outcome}",
         ),
         title,
         "Hollow: before; filled: after. Estimates without intervals; the tables have them.",

@@ -103,9 +103,9 @@ def groups_section(findings: Findings) -> Markup | None:
             f", for {findings.inputs} of each group.",
         ),
         figure(
-            intervals(title, about, drawn, f"P({outcome} | group)", band=band, floor=0.0, zero=True),
+            intervals(title, about, drawn, f"share of {outcome}", band=band, floor=0.0, zero=True),
             title,
-            f"Dot: estimate; line: interval.{some}{allowed} {from_where(findings)}",
+            f"Dot: the estimate; line: its interval, the numbers in brackets.{some}{allowed} {from_where(findings)}",
         ),
         selection_part(findings.selection),
         _other_outcomes(findings),
@@ -128,7 +128,7 @@ def selection_part(selection: SelectionTable | None, title: str = "Selection rat
             "counted on these rows."
         )
     content = join(
-        table(f"{title}: {selection.outcome}", heads, rows, tools=True),
+        table(f"{title}: how often each group gets {selection.outcome}", heads, rows, tools=True),
         el("p", " ".join(filter(None, told)), class_="note"),
         _support_note(selection),
         _left_out(selection),
@@ -299,7 +299,7 @@ def pairs_section(findings: Findings) -> Markup | None:
     fails, meets = sides.count("fails"), sides.count("meets")
     what = "the smaller rate divided by the larger" if ratio else "row minus column"
     of, most = ("ratio", "smallest") if ratio else ("gap", "largest")
-    together = "" if exact else f"; the intervals of all pairs hold together; that of the {most} {of} is in the verdict"
+    together = "" if exact else f" The intervals of all pairs hold together; that of the {most} {of} is in the verdict."
     side = ("below", "not below") if ratio else ("above", "not above")
     known, meets_it = "has" if fails == 1 else "have", "; the others do not"
     if not exact:
@@ -316,7 +316,7 @@ def pairs_section(findings: Findings) -> Markup | None:
         el("p", f"The table has {len(names)} of {len(every)} groups: those of the pairs that differ most. All pairs "
            "are in all-pairs.json.", class_="note") if len(names) < len(every) else None,
         matrix(
-            f"P({outcome}): {what}{together}",
+            f"Share of {outcome}: {what}.{together}",
             names,
             gaps,
             threshold,
