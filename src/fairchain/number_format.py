@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
+# Decimals with which a number below zero is told from zero, at most.
+MOST_PLACES = 6
+
 
 class Bounded(Protocol):
     """An estimate with its bounds, as `Interval` and the records of groups and pairs are."""
@@ -34,7 +37,7 @@ def digits(low: float, high: float) -> int:
 def with_interval(estimate: float, low: float, high: float, *, least: int = 3, threshold: float | None = None) -> str:
     """Return `0.123 [0.101, 0.145]`; an exact number has no interval.
 
-    No number looks like the threshold, where there is one, unless it is.
+    No number looks like the threshold, where there is one, unless it is, and none below zero looks like zero.
 
     >>> with_interval(0.12345, 0.1, 0.15)
     '0.123 [0.100, 0.150]'
@@ -42,14 +45,22 @@ def with_interval(estimate: float, low: float, high: float, *, least: int = 3, t
     '0.2500'
     >>> with_interval(0.0883, 0.0774, 0.09996, threshold=0.1)
     '0.08830 [0.07740, 0.09996]'
+    >>> with_interval(0.013, -0.0004, 0.026)
+    '0.0130 [-0.0004, 0.0260]'
     """
     places = max(least, digits(low, high))
     if threshold is not None:
         places = max(close_to(number, threshold, least=places) for number in (estimate, low, high))
-    shown = f"{estimate:.{places}f}"
-    if not float(shown):
-        shown = shown.lstrip("-")
-    return shown if low == high else f"{shown} [{low:.{places}f}, {high:.{places}f}]"
+    while places < MOST_PLACES and any(number < 0 and not round(number, places) for number in (estimate, low, high)):
+        places += 1
+    shown, *ends = (_fixed(number, places) for number in (estimate, low, high))
+    return shown if low == high else f"{shown} [{', '.join(ends)}]"
+
+
+def _fixed(number: float, places: int) -> str:
+    """Return a number with so many decimals, and zero without a sign."""
+    shown = f"{number:.{places}f}"
+    return shown if float(shown) else shown.lstrip("-")
 
 
 def close_to(number: float, threshold: float, *, least: int = 4) -> int:

@@ -257,6 +257,10 @@ def headline(
     return f"{found}, {relation} the threshold {threshold:g}"
 
 
+# What follows a tipping factor of each group by itself.
+NOT_ALIKE = " A factor for all groups alike is not known: "
+
+
 def tipping_statement(
     decision: str, each_group: float, all_groups_alike: float | None, delta: float, why_not_alike: str | None = None
 ) -> str:
@@ -270,7 +274,7 @@ def tipping_statement(
     How far the population may change before UNFAIR does is not known: the intervals are too wide.
     """
     known = max(each_group, all_groups_alike or 1.0)
-    alike = "" if not why_not_alike else f" A factor for all groups alike is not known: {why_not_alike}."
+    alike = "" if not why_not_alike else f"{NOT_ALIKE}{why_not_alike}."
     if _factor(known) == "1":
         if delta == 0:
             return f"A small change of the population could change this {decision}.{alike}"
@@ -279,6 +283,9 @@ def tipping_statement(
     rare = "times as frequent or as rare as assumed"
     if all_groups_alike is None or all_groups_alike <= each_group:
         return f"{whole} {_factor(each_group)} {rare}, in each group by itself.{alike}"
+    if _factor(each_group) == "1":
+        alone = "For groups that change each by itself, no factor is known."
+        return f"{whole} {_factor(all_groups_alike)} {rare}, for all groups alike. {alone}"
     return f"{whole} {_factor(all_groups_alike)} {rare} ({_factor(each_group)} times if each group changes by itself)."
 
 

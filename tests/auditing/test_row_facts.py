@@ -67,7 +67,7 @@ def test_scores_unknown_categories_small_groups_and_accuracy_are_counted(tmp_pat
             assert row.facts.right == sum((each[2] > 24) == (each[3] == "yes") for each in own)
     assert max(row.scoring_ratio or 0.0 for row in by_sex.rows) == 1.0
     (unknown,) = by_sex.facts.left_out
-    assert (unknown.group, unknown.size, unknown.selected) == ("unknown or other", 4, 4)
+    assert (unknown.group, unknown.size, unknown.selected, unknown.above_median) == ("unknown or other", 4, 4, 4)
     (small,) = by_race.facts.left_out
     assert (small.group, small.size, small.selected, small.reason) == ("race=c", 2, 2, "below 6.0% of all, as stated")
 
@@ -91,6 +91,9 @@ def test_the_page_for_bias_audits_has_a_table_for_each_question_and_so_does_the_
     assert [row["group"] for row in rows] == ["sex=F", "sex=M", "unknown or other", "race=a", "race=b", "race=c"]
     assert rows[2]["assessed"] == "4"
     assert rows[0]["scoring rate"]
+    # What is left out has its number and its rates too: 4 of 4 without a sex are selected, and above the median.
+    for left in (rows[2], rows[5]):
+        assert (left["selection rate"], left["scoring rate"], left["impact ratio"]) == ("1.000000", "1.000000", "")
 
 
 def test_scores_that_are_no_numbers_get_one_message(tmp_path: Path) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as changed
 
 from fairchain import audit
 from fairchain.examples import example
-from fairchain.report.page import page
-from tests.report.builders import KINDS, findings
+from fairchain.report.findings import Findings
+from fairchain.report.page import page, selection_page
+from fairchain.report.selection_table import GroupFacts, RowFacts, RowsLeftOut
+from tests.report.builders import KINDS, findings, gap, names
 
 pytestmark = pytest.mark.browser
 FLAGS = [
@@ -210,13 +214,109 @@ def test_every_column_is_on_the_screen_and_on_the_paper(visit: Any, groups: int,
     assert seen.page.evaluate(CONTRAST) == []
 
 
+def full(groups: int) -> Findings:
+    """Findings whose table of selection rates has every column, with a smallest ratio that is the verdict's."""
+    found = findings(groups, 20)
+    every = names(groups)
+    facts = RowFacts(
+        tuple(GroupFacts(name, 12_345, 11_111, 612) for name in every),
+        (RowsLeftOut("a category of many words that is too small to be compared", 1234, 567, "too small", 321),),
+        0.5,
+    )
+    told = changed(found.verdict, kind="ratio", threshold=0.8, gap=gap(0.5, 0.02, every[-1], every[0]))
+    told = changed(told, groups=tuple(changed(g, evaluations=1_234_567) for g in told.groups))
+    return replace(found, verdict=told, facts={told.question: facts})
+
+
+@pytest.mark.parametrize("font", ["DejaVu Sans", "DejaVu Serif", "Liberation Sans", "DejaVu Sans Mono"])
+def test_the_table_with_every_column_is_whole_on_paper(visit: Any, font: str) -> None:
+    """The widest table had numbers that could not be broken, and was cut on paper."""
+    for html in (page(full(6)), selection_page(full(6))):
+        seen = visit(html, width=A4)
+        heads = seen.page.locator("table[data-tools] thead").first.inner_text()
+        assert all(head in heads for head in ("assessed", "impact ratio", "scoring ratio", "labelled rows", "accuracy"))
+        seen.page.add_style_tag(content=f"* {{ font-family: '{font}' !important }}")
+        seen.page.emulate_media(media="print")
+        cut = "all => all.filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent.slice(0, 80))"
+        assert seen.page.eval_on_selector_all(".scroll, td, th, pre", cut) == []
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= A4
+
+
+def test_a_number_with_many_digits_near_the_threshold_fits_its_cell_on_paper(visit: Any) -> None:
+    found = findings(20, 20)
+    assert found.all_pairs is not None
+    near = tuple(changed(pair, estimate=0.1000004) for pair in found.all_pairs.pairs)
+    seen = visit(page(replace(found, all_pairs=changed(found.all_pairs, pairs=near))), width=A4)
+    seen.page.emulate_media(media="print")
+    assert seen.page.locator(".matrix .gap").nth(5).inner_text() == "-0.1000004"
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth).length"
+    assert seen.page.eval_on_selector_all(".matrix td", cut) == 0
+
+
+def test_on_paper_headings_and_words_stay_with_what_they_introduce(visit: Any) -> None:
+    seen = visit(page(findings(8, 60)))
+    seen.page.emulate_media(media="print")
+    apart = """all => all.filter(e => e.nextElementSibling && getComputedStyle(e).breakAfter !== "avoid")
+        .map(e => e.textContent.slice(0, 60))"""
+    introduce = "h2, h3, summary, p:has(+ figure), p:has(+ .scroll), p:has(+ .cards), p:has(+ p + figure)"
+    assert seen.page.eval_on_selector_all(introduce, apart) == []
+    broken = "all => all.filter(e => getComputedStyle(e).breakInside !== 'avoid').length"
+    assert seen.page.eval_on_selector_all("figure, tr, thead, .card, .verdict, p", broken) == 0
+    # A browser does not repeat a header with a button in it on the next page.
+    assert seen.page.locator("thead button").count() == 0
+    assert seen.page.locator("thead [role=button]").count() > 0
+
+
+@pytest.mark.parametrize("plot", ["intervals", "dumbbells"])
+def test_on_a_phone_no_line_crosses_a_name_or_a_number(visit: Any, plot: str) -> None:
+    seen = visit(page(findings(5, 20)), width=390)
+    crossed = """all => all.filter(text => {
+      text.scrollIntoView({block: "center"});
+      const box = text.getBoundingClientRect();
+      const under = [...Array(40).keys()].flatMap((step) => {
+        const found = document.elementsFromPoint(box.left + box.width * (step + 0.5) / 40, box.top + box.height / 2);
+        const ground = found.findIndex((e) => e.matches(".lane"));
+        return found.slice(0, ground < 0 ? undefined : ground);
+      });
+      return under.some((e) => e.matches(".band, .edge, .grid, .zero"));
+    }).map((text) => text.textContent)"""
+    lines = f"svg.{plot}.narrow .name, svg.{plot}.narrow .number"
+    assert seen.page.locator(lines).count() >= 10
+    assert seen.page.eval_on_selector_all(lines, crossed) == []
+    # Without the ground they are crossed: the check sees it.
+    seen.page.add_style_tag(content="svg .lane { display: none; } svg .grid { stroke-width: 30px; }")
+    assert seen.page.eval_on_selector_all(lines, crossed) != []
+
+
+def test_a_table_can_be_copied_to_a_spreadsheet_without_acting_there(visit: Any) -> None:
+    found = findings(3, 20)
+    formula = changed(found.verdict, groups=tuple(changed(g, name=f"=1+{i}") for i, g in enumerate(found.groups)))
+    seen = visit(page(replace(found, verdict=formula, all_pairs=None, repair=None)))
+    seen.page.evaluate("addEventListener('copy', () => { window.copied = document.activeElement.value; }, true)")
+    seen.page.locator(".copy").first.click()
+    lines = [line.split("\t") for line in seen.page.evaluate("window.copied").split("\n")]
+    assert lines[0][:3] == ["group", "assessed", "selected"]
+    assert [line[0] for line in lines[1:]] == ["'=1+0", "'=1+1", "'=1+2"]
+    assert {len(line) for line in lines} == {5}
+    assert seen.page.locator(".copy").first.inner_text() == "Copied"
+
+
+def test_a_caption_is_read_whole_beside_a_wide_table(visit: Any) -> None:
+    seen = visit(page(findings(20, 20)), width=1000)
+    wide = seen.page.eval_on_selector_all(
+        ".scroll caption",
+        "all => all.map(e => e.getBoundingClientRect().right - e.closest('.scroll').getBoundingClientRect().right)",
+    )
+    assert max(wide) <= 0
+
+
 def test_tables_can_be_sorted_and_filtered(visit: Any) -> None:
     seen = visit(page(findings(12, 20)))
     rows = "#groups ~ .scroll table[data-tools] tbody tr"
     rate = "rows => rows.filter(r => !r.hidden).map(r => parseFloat(r.cells[3].textContent))"
-    heads = seen.page.locator("#groups ~ .scroll table[data-tools] thead button")
+    heads = seen.page.locator("#groups ~ .scroll table[data-tools] thead [role=button]")
     heads.nth(3).click()
-    heads.nth(3).click()
+    heads.nth(3).press("Enter")
     sizes = seen.page.eval_on_selector_all(rows, rate)
     assert sizes == sorted(sizes, reverse=True)
     assert len(sizes) == 12

@@ -20,9 +20,13 @@ from fairchain.number_format import share, with_interval
 from fairchain.report.findings import Findings
 from fairchain.report.markdown import code, escape, markdown
 from fairchain.report.markup import el
-from fairchain.report.page import page
+from fairchain.report.page import HOW_TO_READ, page
 from fairchain.report.plots.frame import fit, round_numbers, text_width
 from fairchain.report.plots.matrix import matrix
+from fairchain.report.selection_table import GroupFacts, RowFacts, selection_table
+from fairchain.report.verdict_section import NO_SUPPORT
+from fairchain.verification.all_pairs import AllPairs
+from fairchain.verification.record import EvaluatedGroup, Pair, VerdictRecord
 from tests.report import builders
 from tests.report.builders import KINDS, chain, findings, names, verdict
 
@@ -67,7 +71,7 @@ def test_the_page_has_every_part_and_is_small() -> None:
 def test_the_page_of_many_groups_is_small_and_tells_which_are_in_the_matrix() -> None:
     html = page(findings(150, 2000))
     assert len(html.encode()) < 1_000_000
-    assert "The table has 40 of 150 groups" in html
+    assert "The table has 20 of 150 groups" in html
     # All groups have their probability, and the pair with the largest gap is in the matrix.
     assert all(f"land=group {i}<" in html for i in range(140))
     assert f'data-row="{names(150)[-1]}" data-column="{html_escape(names(150)[0])}"' in html
@@ -276,8 +280,12 @@ def test_a_ratio_has_a_matrix_of_ratios_and_every_outcome() -> None:
     assert "the smaller rate divided by the larger" in parts["pairs"]
     # 0.3 / 0.45, 0.3 / 0.6 and 0.45 / 0.6, two of them surely below 0.8, and 0.75 + 0.03 too.
     assert "Of 3 pairs, 3 are known to have a ratio below 0.8" in parts["pairs"]
-    assert parts["pairs"].count("0.500") == 1
-    assert "[0.470, 0.530]" in " ".join(parts["pairs"].split())
+    shown = " ".join(parts["pairs"].split())
+    assert shown.count("0.500") == 1
+    assert "0.750 [0.720, 0.780]" in shown
+    # The smallest ratio is the verdict's, whose interval is at the top of the page, and has no second one.
+    assert "0.5000 smallest" in shown
+    assert "[0.470, 0.530]" not in shown
     assert "later" in parts["groups"]
 
 
@@ -312,13 +320,114 @@ def test_the_picture_of_many_groups_has_the_extreme_ones_and_says_so() -> None:
 
 
 def test_a_page_has_one_interval_for_the_largest_gap() -> None:
-    """The separate measurement of the effects is in the annex alone, and a single pair has no second interval."""
+    """The separate measurement of the effects is in its own file, and a single pair has no second interval."""
     found = findings(4, 20)
     assert found.explanation is not None
     apart = replace(found, explanation=changed(found.explanation, gap=builders.interval(0.2777)))
     parts = parts_of(page(apart))
-    assert [key for key, part in parts.items() if "0.278" in part] == ["sensitivities"]
+    assert [key for key, part in parts.items() if "0.278" in part] == []
     assert "pairs" not in parts_of(page(findings(2, 10)))
+
+
+def test_the_smallest_ratio_has_the_number_and_the_interval_of_the_verdict_everywhere() -> None:
+    """The rates alone allow a wider interval for the same ratio; the page had both."""
+    found = builders.with_ratio()
+    rated = tuple(g for g in found.verdict.groups if g.outcome == builders.OUTCOME)
+    told = changed(found.verdict, question="for all i, j: P(Y=h | land=i) / P(Y=h | land=j) >= 0.8", groups=rated)
+    other = changed(told, question="another", kind="individual")
+    parts = parts_of(page(replace(found, verdict=told, questions=(told, other))))
+    measured = told.measured
+    assert measured == "0.5000 [0.4800, 0.5200]"
+    assert f"{measured} (smallest)" in parts["groups"]
+    assert f"The smallest impact ratio is {measured}, below four fifths" in parts["groups"]
+    assert measured in parts["questions"]
+    # 0.29 / 0.61 and 0.31 / 0.59 are the ends that the rates allow.
+    assert not any("0.475, 0.525" in part for part in parts.values())
+    # Where the verdict is about another question, the rates are what is known.
+    one_sided = changed(told, question="for all i: P(Y=h | land=i) / P(Y=h) >= 0.8")
+    assert "[0.475, 0.525]" in parts_of(page(replace(found, verdict=one_sided)))["groups"]
+
+
+def test_the_cell_of_the_largest_gap_has_the_number_of_the_verdict() -> None:
+    parts = parts_of(page(findings(4, 20)))
+    shown = " ".join(parts["pairs"].split())
+    assert "+0.3000 largest" in shown
+    assert "[+0.280, +0.320]" not in shown
+    assert "[+0.180, +0.220]" in shown
+
+
+def test_pairs_that_the_verdict_knows_to_fail_are_counted_and_marked() -> None:
+    """An UNFAIR page said that no pair is known to fail, since the intervals of all pairs together are wider."""
+    found = findings(3, 12)
+    first, second = names(3)[:2]
+    wide = AllPairs(tuple(changed(p, low=-1.0, high=1.0) for p in found.pairs), "difference", 1e-6, of_rates=False)
+    known = changed(found.verdict, violators=(Pair(second, first, builders.OUTCOME),))
+    before = parts_of(page(replace(found, all_pairs=wide)))["pairs"]
+    assert "Of 3 pairs, 0 are known to have a gap above 0.1" in before
+    after = parts_of(page(replace(found, all_pairs=wide, verdict=known)))["pairs"]
+    assert "Of 3 pairs, 1 is known to have a gap above 0.1" in after
+    assert page(replace(found, all_pairs=wide, verdict=known)).count(' fails"') == 1
+
+
+def test_after_a_repair_a_question_has_one_number_and_the_others_are_named() -> None:
+    """All questions are asked again about the repaired model; the number that accepted it is the one that is shown."""
+    found = findings(2, 12)
+    assert found.repair is not None
+    assert found.repair.after is not None
+    own = found.verdict
+    other = changed(own, question="for all i, j: |P(Y=h | sex=i) - P(Y=h | sex=j)| <= 0.1")
+    again = changed(found.repair.after, gap=builders.gap(0.0513, 0.02, own.gap.more, own.gap.less))
+    worse = changed(other, gap=builders.gap(0.4321, 0.02, own.gap.more, own.gap.less))
+    several = replace(found, questions=(own, other), questions_after=(again, worse))
+    html = page(several)
+    assert "0.0513" not in html
+    assert "0.4321" in html
+    parts = parts_of(html)
+    assert f"{found.repair.after.word} {found.repair.after.measured}" in " ".join(parts["questions"].split())
+    assert "All 2 questions after the repair: 1 FAIR, 1 UNFAIR. Not FAIR: the gap by land." in " ".join(
+        parts["repair"].split()
+    )
+    assert "the other questions after the repair" in parts["errors"]
+    assert several.all_selections_after[0].rows == selection_rows(found.repair.after)
+
+
+def selection_rows(record: VerdictRecord) -> object:
+    made = selection_table(record.groups, record)
+    assert made is not None
+    return made.rows
+
+
+def test_no_number_below_zero_looks_like_zero() -> None:
+    assert with_interval(0.013, -0.0004, 0.026) == "0.0130 [-0.0004, 0.0260]"
+    assert with_interval(0.0, -1e-9, 0.5) == "0.000000 [0.000000, 0.500000]"
+    assert with_interval(0.1, 0.0, 0.2) == "0.100 [0.000, 0.200]"
+    drawn = str(matrix("c", ["a", "b"], {("b", "a"): (-0.0001, -0.3, 0.3)}, 0.1))
+    assert "-0.000<" not in drawn
+
+
+def test_no_impact_ratio_looks_like_four_fifths_unless_it_is() -> None:
+    groups = (EvaluatedGroup("g=a", "h", 0.5, 0.5, 0.5, 10000), EvaluatedGroup("g=b", "h", 0.39996, 0.39, 0.41, 10000))
+    made = selection_table(groups, verdict(2))
+    assert made is not None
+    assert made.shown_ratio(made.rows[1]).startswith("0.7999")
+
+
+def test_a_page_of_profiles_says_that_support_by_real_rows_is_unknown() -> None:
+    found = findings(3)
+    unknown = RowFacts(tuple(GroupFacts(name) for name in names(3)))
+    assert NO_SUPPORT in html_unescape(page(replace(found, facts={found.verdict.question: unknown})))
+    known = RowFacts(tuple(GroupFacts(name, 500) for name in names(3)))
+    assert NO_SUPPORT not in html_unescape(page(replace(found, facts={found.verdict.question: known})))
+
+
+def test_the_reading_guide_needs_no_word_of_statistics() -> None:
+    """Words that a reader would have to look up; each term that the page uses is explained."""
+    guide = " ".join([*HOW_TO_READ, *HOW_TO_READ.values()]).lower()
+    for word in ("probability", "confidence", "estimate", "distribution", "ablat", "martingale", "hypothesis", "delta"):
+        assert word not in guide
+    for term in ("group", "threshold", "gap", "ratio", "brackets", "assessed", "selected", "selection rate", "effect"):
+        assert term in guide
+    assert all(len(sentence.split()) <= 32 for text in HOW_TO_READ.values() for sentence in text.split(". "))
 
 
 def test_a_fair_page_does_not_speak_of_units_that_carry_a_gap() -> None:

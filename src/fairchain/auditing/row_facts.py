@@ -58,7 +58,7 @@ def row_facts(case: Case, labelled: LabelledRows | None, source: Any = None) -> 
     support: Sequence[int | None] = [None] * len(names)
     right: Sequence[int | None] = [None] * len(names)
     above: Sequence[int | None] = [None] * len(names)
-    median, what = None, "labelled rows"
+    median, higher, what = None, None, "labelled rows"
     table = case.rows if isinstance(spec.population, Table) else None
     if labelled is not None:
         masks = group_masks(spec, case.groups, labelled.values)
@@ -78,9 +78,10 @@ def row_facts(case: Case, labelled: LabelledRows | None, source: Any = None) -> 
         repeats = np.ones(len(scores), np.int64) if table.repeats is None else table.repeats
         assert case.concerned is not None
         median = float(np.median(np.repeat(scores[case.concerned], repeats[case.concerned])))
-        above = table.sizes(case.members & (scores > median)).tolist()
+        higher = scores > median
+        above = table.sizes(case.members & higher).tolist()
     facts = tuple(map(GroupFacts, names, support, right, above))
-    return RowFacts(facts, _left_out(case), median, what)
+    return RowFacts(facts, _left_out(case, higher), median, what)
 
 
 def _decisions(case: Case, values: NDArray[Any]) -> NDArray[Any] | None:
@@ -106,8 +107,11 @@ def _scores(case: Case, source: Any) -> NDArray[Any] | None:
         return None
 
 
-def _left_out(case: Case) -> tuple[RowsLeftOut, ...]:
-    """Return groups that are too small, rows in no group, and rows without a value, with their numbers."""
+def _left_out(case: Case, above: Mask | None) -> tuple[RowsLeftOut, ...]:
+    """Return groups that are too small, rows in no group, and rows without a value, with their numbers.
+
+    `above` marks the rows with a score above the median, where there are scores.
+    """
     rows, spec = case.rows, case.spec
     least = spec.property.min_size or 0
     too_small = f"below {least:g} rows, as stated" if least >= 1 else f"below {share(least)} of all, as stated"
@@ -118,8 +122,8 @@ def _left_out(case: Case) -> tuple[RowsLeftOut, ...]:
         selected = rows.recorded == spec.model.labels.index(spec.property.outcome)
 
     def of(name: str, mask: Mask, reason: str) -> RowsLeftOut:
-        chosen = None if selected is None else int(rows.sizes(mask & selected))
-        return RowsLeftOut(name, int(rows.sizes(mask)), chosen, reason)
+        chosen, higher = (None if each is None else int(rows.sizes(mask & each)) for each in (selected, above))
+        return RowsLeftOut(name, int(rows.sizes(mask)), chosen, reason, higher)
 
     groups = groups_of(spec)
     masks = group_masks(spec, groups, rows.values) & case.concerned

@@ -68,7 +68,8 @@ def _picture(findings: Findings, chain: Chain, flow: ChainFlow) -> Markup:
         title,
         "Point at a ribbon for the share of its group that takes it, and for the probability of the step with its "
         "interval; point at a state for the share of each group in it. Each group is traced separately, so the shares "
-        f"on the right are those counted{counted}.{others}{moment}",
+        f"on the right are those counted{counted}; the selection rates above rest on other evaluations, and have "
+        f"intervals.{others}{moment} All numbers are in chain.json.",
     )
 
 

@@ -29,17 +29,21 @@ def why_section(findings: Findings) -> Markup | None:
     told: tuple[Child, ...] = (more, " gets ", name(pair.outcome), " more often than ", less, ".")
     if findings.verdict.kind == "individual":
         told = ("The decision changes between ", more, " and ", less, " for some inputs.")
-    instead = f"takes the value of a randomly drawn {'text' if texts else 'individual'}, of any group"
+    instead = f"Everyone gets the value of a randomly drawn {'text' if texts else 'individual'}, of any group"
     if any(unit.held_as is not None for unit in units):
-        instead = f"is held at the value beside its name, and one without such a value {instead}"
-    protected = "" if texts else " The protected features define the groups and are not ablated."
+        instead = "Everyone gets the value beside its name" + (
+            f"; where there is none, {instead[0].lower()}{instead[1:]}"
+            if any(unit.held_as is None for unit in units)
+            else ""
+        )
+    protected = "" if texts else " The protected features define the groups and stay as they are."
     return section(
         "why",
         title,
         el("p", *told, " Which inputs of the model make that difference?"),
         _words(explanation),
-        el("p", f"An effect is the reduction of the gap when one {'unit' if texts else 'feature'} is ablated: it "
-           f"{instead}.{protected}") if units else None,
+        el("p", f"An effect is the amount by which the gap shrinks when one {'unit' if texts else 'feature'} no "
+           f"longer tells the groups apart (ablation). {instead}.{protected}") if units else None,
         _effects(units) if units else None,
         *(el("p", note, class_="note") for note in explanation.notes),
     )  # fmt: skip
@@ -62,8 +66,8 @@ def annex_explanation(findings: Findings) -> Markup | None:
     headers = ["layer", "units", "sum of effects", "sum of sensitivities"]
     pair, shown = explanation.pair, _main_units(explanation)
     return join(
-        el("p", f"Effects and sensitivities are measured on {explanation.rounds:,} inputs of their own, on which the "
-           f"gap between {pair.more} and {pair.less} is {bounded(explanation.gap)}.", class_="note"),
+        el("p", f"Effects and sensitivities are about the gap between {pair.more} and {pair.less}. They are measured "
+           f"on {explanation.rounds:,} inputs of their own; explanation.json has the gap there.", class_="note"),
         _effects(explanation.units) if len(shown) < len(explanation.units) else None,
         _sensitivities(explanation.units),
         table("Layer by layer", headers, layers) if layers else None,
@@ -85,8 +89,8 @@ def _effects(units: Sequence[Influence]) -> Markup:
             title, f"Largest: {lines[0].name} with {bounded(lines[0])}.", lines, "reduction of the gap", zero=True
         ),
         title,
-        f"To the right of zero: ablating it reduces the gap by so much.{more} The intervals hold together. "
-        "Effects overlap, so they do not add up to the gap.",
+        f"To the right of zero: the gap shrinks by so much; to the left: it grows.{more} A line that crosses zero "
+        "shows no effect. The intervals hold together. Effects overlap, so they do not add up to the gap.",
     )
 
 
@@ -109,7 +113,10 @@ def _words(explanation: Explanation) -> Markup | None:
     words: list[list[Child]] = [
         [name(word.word), f"{word.texts:,}", bounded(word.effect)] for word in explanation.words[:MOST_WORDS]
     ]
-    caption = "Words: reduction of the share of texts with this outcome when a word is left out"
+    caption = (
+        "Words: how much smaller the share of texts with this decision is when the word is left out. If the brackets "
+        "contain 0, no effect was shown."
+    )
     return table(caption, ["word", "texts", "effect"], words) if words else None
 
 

@@ -126,11 +126,19 @@ class Findings:
         """The selection rates of every question."""
         return self._selections(self.questions) if self.questions else [self.selection] if self.selection else []
 
+    @cached_property
+    def answers_after(self) -> tuple[VerdictRecord, ...]:
+        """The verdicts on all questions about the repaired model, with the verdict that accepted it for its own one."""
+        if self.repair is None or self.repair.after is None:
+            return self.questions_after
+        own = self.repair.after
+        return tuple(own if each.question == own.question else each for each in self.questions_after)
+
     @property
     def all_selections_after(self) -> list[SelectionTable]:
         """The same for the repaired model."""
         if self.questions_after:
-            return self._selections(self.questions_after, after=True)
+            return self._selections(self.answers_after, after=True)
         return [self.selection_after] if self.selection_after else []
 
     def _selections(self, questions: Sequence[VerdictRecord], *, after: bool = False) -> list[SelectionTable]:

@@ -120,7 +120,7 @@ def questions_table(questions: Sequence[VerdictRecord], unanswered: Sequence[str
     """Return the verdict on each question; nothing without questions."""
     if not questions:
         return ""
-    rows = [[code(each.question), f"{MARKS[each.verdict]} {each.word}", bounded(each.gap)] for each in questions]
+    rows = [[code(each.question), f"{MARKS[each.verdict]} {each.word}", each.measured] for each in questions]
     rows += [[code(question), "not answered", ""] for question in unanswered]
     return table(["question", "verdict", "measured"], rows)
 

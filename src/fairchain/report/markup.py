@@ -12,7 +12,6 @@ from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from fairchain.messages import plain
-from fairchain.number_format import Bounded, bounded
 
 # Elements without an end.
 _VOID = frozenset({"meta", "br", "hr", "link", "input"})
@@ -117,7 +116,7 @@ def table(
     return scrolled(content, caption)
 
 
-def two_lines(value: Bounded) -> Markup:
+def two_lines(number: str) -> Markup:
     """Return an estimate with its interval under it, for tables with many columns."""
-    estimate, _, interval = bounded(value).partition(" ")
+    estimate, _, interval = number.partition(" ")
     return join(estimate, el("small", interval) if interval else None)

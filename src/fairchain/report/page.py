@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+from fairchain.number_format import confidence
 from fairchain.report.chain_section import chain_section
 from fairchain.report.explanation_section import annex_explanation, why_section, witnesses_section
 from fairchain.report.findings import Findings
+from fairchain.report.first_screen import NOT_STATED, by_features, first_screen, issued_by, tested_on
 from fairchain.report.markup import Child, Markup, el, join, name, section, table
 from fairchain.report.repair_section import annex_repair, repair_section
 from fairchain.report.verdict_section import (
-    by_features,
-    first_screen,
     groups_section,
     other_questions,
     pairs_section,
     questions_section,
     selection_part,
-    tested_on,
 )
 from fairchain.spec.schema import About
-from fairchain.statements import error_in_words
+from fairchain.statements import NOT_ALIKE, error_in_words, odds
+from fairchain.verification.record import VerdictRecord
 
 # Nothing may be loaded from anywhere, whatever the page contains.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -43,34 +43,50 @@ NOT_LEGAL = (
     "The verdict compares selection rates with a threshold that was chosen for this audit. It is not a legal finding."
 )
 # What a published bias audit has to state beside its tables.
-PUBLISHED = ("model_name", "model_version", "provider", "auditor", "audit_date", "data_source", "data_period")
+PUBLISHED = (
+    "model_name", "model_version", "provider", "intended_purpose", "auditor", "independence", "audit_date",
+    "data_source", "data_period",
+)  # fmt: skip
 SEEDS = {
     "derived": "derived from the network, the spec and the data",
     "chosen": "chosen by the issuer; how many others were tried is stated under seeds tried, if at all",
 }
+UNIFORM = (
+    "A computer drew each feature by itself, and each of its values as often as any other. In life some values and "
+    "combinations are far more frequent than others."
+)
 NO_HASH_SEED = "derived from the spec and the data only, since the model has no bytes to hash"
 HOW_TO_READ = {
-    "Verdict": "FAIR: all compared groups meet the threshold. UNFAIR: at least two do not. UNDECIDED: there is not "
+    "Group": "Individuals, or texts, that share a protected feature: age=80-89 is everyone aged 80 to 89.",
+    "Verdict": "FAIR: all compared groups stay within the limit. UNFAIR: at least two do not. UNDECIDED: there is not "
     "enough evidence for either, so this is neither a pass nor a failure. CONSTANT: the model gave everyone the same "
     "decision, so nothing can be compared.",
-    "What was tested": "The words in the frame at the top. Synthetic profiles are made up by drawing each feature "
-    "at random; they show what the model does, not what happened to people. Rows of a table are real records.",
-    "Gap and ratio": "The gap of two groups is the difference of their selection rates: 0.10 means 10 of 100 "
-    "decisions more. The ratio is the smaller rate divided by the larger one: 0.80 means 80 decisions of the one group "
-    "for 100 of the other.",
-    "Interval": "0.15 [0.12, 0.18] means: the estimate is 0.15, and the true value is between 0.12 and 0.18, up to "
-    "the stated error probability. An exact number has no interval.",
-    "Assessed and selected": "How many inputs or rows of a group were looked at, and how many of them got the outcome.",
-    "Selection rate and impact ratio": "The selection rate is the share of a group that gets the outcome. The impact "
-    "ratio divides it by the highest rate of all groups; the four-fifths rule asks for at least 0.8.",
-    "How far the population may change": "The tested inputs are assumed to be as frequent as stated. The factor says "
-    "how much more frequent, or rarer, any of them may be before the verdict could change. Close to 1 means: hardly.",
-    "Effect": "The amount by which the gap shrinks when one feature or neuron no longer tells the groups apart. "
-    "Effects overlap, so they do not add up to the gap.",
-    "Counterfactual pair": "One profile that gets two decisions, depending on its group alone.",
+    "Threshold": "The limit. Who ordered or made the audit chose it; the page does not say that it is the right one.",
+    "What was tested": "The words in the frame at the top. Synthetic profiles are made up by a computer, which draws "
+    "each feature at random; they show what the model does, not what happened to people. Rows of a table are real "
+    "records. An evaluation is one input shown to the model.",
+    "Gap": "How much more often one group gets the decision than another. 0.10 means 10 decisions more in 100.",
+    "Ratio": "How often one group gets the decision for each time that another does. 0.80 means 80 times for 100.",
+    "Numbers in brackets": "0.15 [0.12, 0.18] means: the best guess is 0.15, and the true value is somewhere from 0.12 "
+    "to 0.18. How rarely such ranges are wrong is said beside them, and in the technical annex. A number without "
+    "brackets was counted and is exact.",
+    "Assessed and selected": "How many inputs or rows of a group were looked at, and how many of them got the "
+    "decision.",
+    "Selection rate and impact ratio": "The selection rate is selected divided by assessed. The impact ratio divides "
+    "it by the highest rate of all groups, so the group that is selected most often has 1. The four-fifths rule asks "
+    "for at least 0.8.",
+    "Scoring rate": "The share of a group whose score is above the middle (median) score of all.",
+    "How far the population may change": "The test assumes how frequent each kind of input is. A factor of 1.4 "
+    "means: the verdict stays even if each kind is up to 1.4 times as frequent, or as rare, as assumed. Close to 1 "
+    "means: a small change could turn it.",
+    "Effect": "The amount by which the gap shrinks when one feature or unit (neuron) of the model no longer tells the "
+    "groups apart. If the brackets contain 0, no effect was shown. Effects overlap, so they do not add up to the gap.",
+    "One individual, two decisions": "One profile that gets two decisions, depending on its group alone; also called "
+    "a counterfactual pair.",
     "What it does not say": "Whether the decisions are right or lawful, and nothing about other inputs than those that "
     "were tested.",
 }
+COLUMNS = ("Assessed and selected", "Selection rate and impact ratio", "Scoring rate", "Numbers in brackets")
 
 
 def page(findings: Findings) -> str:
@@ -93,9 +109,10 @@ def page(findings: Findings) -> str:
         el("a", "Skip to the verdict", href="#verdict", class_="skip"),
         el(
             "header",
-            el("h1", "Fairness audit: ", name(findings.title)),
+            el("h1", "Fairness audit: ", name(_titled(findings))),
             el("div", first_screen(findings), id="verdict", tabindex="-1"),
             el("p", NOT_LEGAL, class_="note"),
+            issued_by(findings.about),
             _how_to_read(),
             el("nav", el("ul", *links), aria_label="Parts of this report"),
             class_="top",
@@ -108,6 +125,12 @@ def page(findings: Findings) -> str:
         el("script", Markup(_asset("script.js"))),
     )
     return _document(f"{findings.verdict.verdict}: {findings.title}", body)
+
+
+def _titled(findings: Findings) -> str:
+    """Return the name of the model, where it is stated, with that of the spec."""
+    model = findings.about.model_name if findings.about is not None else None
+    return f"{model} ({findings.title})" if model else findings.title
 
 
 def _document(title: str, body: Markup) -> str:
@@ -126,19 +149,30 @@ def selection_page(findings: Findings) -> str:
     """Return the selection rates of all questions as a page, as bias audits of hiring tools publish them."""
     about = findings.about or About()
     stated = {key: getattr(about, key) for key in PUBLISHED}
-    listed = [
-        join(el("dt", key.replace("_", " ")), el("dd", name(told or "not stated"))) for key, told in stated.items()
-    ]
+    listed = [join(el("dt", key.replace("_", " ")), el("dd", name(told or NOT_STATED))) for key, told in stated.items()]
     tables = [
         el("section", el("h2", f"Selection rates {by_features(verdict)}"), selection_part(selection))
         for verdict in findings.questions or (findings.verdict,)
         for selection in findings.all_selections
         if selection.question == verdict.question
     ]
+    words = [join(el("dt", key), el("dd", HOW_TO_READ[key])) for key in COLUMNS]
+    delta = sum(each.delta for each in findings.questions or (findings.verdict,))
     body = el(
         "body",
-        el("main", el("h1", "Selection rates and impact ratios: ", name(findings.title)), el("p", tested_on(findings)),
-           el("dl", *listed), *tables, el("p", NOT_LEGAL, class_="note")),
+        el(
+            "main",
+            el("h1", "Selection rates and impact ratios: ", name(_titled(findings))),
+            el("p", tested_on(findings), " ", "" if not delta else
+               f"The intervals of all tables hold together with probability at least {confidence(delta)}, if the rows "
+               "are a random sample."),
+            el("dl", *listed),
+            el("details", el("summary", "How to read the columns"), el("dl", *words), open=True),
+            *tables,
+            el("p", NOT_LEGAL, " The verdicts, the assumptions and how to check them are in report.html.",
+               class_="note"),
+            class_="alone",
+        ),
         el("script", Markup(_asset("script.js"))),
     )  # fmt: skip
     return _document(f"Selection rates: {findings.title}", body)
@@ -163,16 +197,29 @@ def _population_section(findings: Findings) -> Markup:
     return section(
         "population",
         "What exactly was tested",
-        el("p", f"The {findings.inputs}: ", name(verdict.population), "."),
-        el("p", "The question: ", el("code", verdict.question)),
-        el("p", verdict.statement),
+        el("p", f"The {findings.inputs}: ", name(verdict.population), ". ",
+           UNIFORM if verdict.population.startswith("independent uniform inputs") else ""),
+        el("p", "The question as a formula, where P is a share and Y the decision: ", el("code", verdict.question)),
+        el("p", "The guarantee in the words of statistics: ", verdict.statement),
         el("p", verdict.scope),
+        el("p", verdict.tipping_sentence) if NOT_ALIKE in verdict.tipping_sentence else None,
+        _other_thresholds(verdict),
         el("p", f"The result is about {what}. It does not carry over to other {findings.inputs}, and it does not "
            "state whether the decisions are right."),
         *(el("p", note, class_="note") for note in verdict.notes),
         *(el("p", f"Assumed: {text}", class_="note") for text in verdict.assumptions),
         _features(findings),
     )  # fmt: skip
+
+
+def _other_thresholds(verdict: VerdictRecord) -> Markup | None:
+    """Return with which thresholds the verdict would be the same, and with which the opposite; None if not known."""
+    low, high, decided = verdict.gap.low, verdict.gap.high, verdict.verdict in ("FAIR", "UNFAIR")
+    if not decided or not verdict.sound or low == high:
+        return None
+    below, above = ("FAIR", "UNFAIR") if verdict.kind == "ratio" else ("UNFAIR", "FAIR")
+    return el("p", f"For a threshold below the interval at the top the same evaluations say {below}, for one above it "
+              f"{above}. A threshold is to be chosen before the test, and for a reason.")  # fmt: skip
 
 
 def _features(findings: Findings) -> Markup | None:
@@ -188,9 +235,7 @@ def _about_section(about: About | None) -> Markup:
     """Return who audited what, when and why, as the spec states it; what is empty is called so."""
     stated = about or About()
     keys = list(About.__struct_fields__)
-    listed = [
-        join(el("dt", key.replace("_", " ")), el("dd", name(getattr(stated, key) or "not stated"))) for key in keys
-    ]
+    listed = [join(el("dt", key.replace("_", " ")), el("dd", name(getattr(stated, key) or NOT_STATED))) for key in keys]
     empty = all(getattr(stated, key) is None for key in keys)
     return section(
         "about",
@@ -208,7 +253,8 @@ def _recheck_section(findings: Findings) -> Markup | None:
         "recheck",
         "Check it yourself",
         el("p", "The certificate has every count behind the verdict. With it and the model anyone can check both, "
-           "without trust in the author of this page. In the folder of this page:"),
+           "without trust in the author of this page. Install fairchain, a Python package, and run this in the "
+           "folder of this page; CONFIRMED means that the result was computed again and agrees:"),
         el("pre", el("code", commands), data_copy="", tabindex="0"),
         el("p", "A model can change after an audit. ", el("code", "fairchain monitor"), " watches the same question on "
            "the decisions of a model in use."),
@@ -251,12 +297,21 @@ def _errors(findings: Findings) -> Markup:
         rows.append(("all attempts of the repair", sum(attempt.delta for attempt in repair.attempts)))
     if repair is not None and repair.price is not None:
         rows.append(("the price of the repair", repair.price.delta))
+    others = sum(each.delta for each in findings.answers_after if repair is None or each is not repair.after)
+    if others:
+        rows.append(("the other questions after the repair", others))
     total = sum(delta for _, delta in rows)
-    listed: list[list[Child]] = [[what, f"{delta:.3g}"] for what, delta in [*rows, ("all of them together", total)]]
+    listed: list[list[Child]] = [
+        [what, f"{delta:.3g}", odds(delta) if delta else "never"]
+        for what, delta in [*rows, ("all of them together", total)]
+    ]
     return join(
         el("p", error_in_words(verdict.decision, verdict.delta, sound=verdict.sound)),
-        table("Probability, at most, that a part of this page is wrong", ["part", "probability"], listed),
-    )
+        table(
+            "How often, at most, a part of a page like this is wrong", ["part", "probability", "at most"], listed,
+            words=(0, 2),
+        ),
+    )  # fmt: skip
 
 
 def _run(findings: Findings) -> Markup:

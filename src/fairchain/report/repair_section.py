@@ -5,12 +5,17 @@ from __future__ import annotations
 from fairchain.number_format import bounded, confidence, share
 from fairchain.repairing.result import Price, RepairRecord
 from fairchain.report.findings import Findings
+from fairchain.report.first_screen import counted_words, property_text, verdict_panel
 from fairchain.report.markup import Child, Markup, el, figure, join, name, section, table, two_lines
 from fairchain.report.plots.intervals import Dumbbell, dumbbells
 from fairchain.report.plots.scatter import front
-from fairchain.report.verdict_section import MOST_UNFOLDED, verdict_panel
+from fairchain.report.verdict_section import MOST_UNFOLDED
 
 MOST_WEIGHTS, MOST_GROUPS = 200, 40
+REPAIR = (
+    "The model was changed so that the groups differ less, and the changed model was tested anew. Whether to use it is "
+    "for people to decide: some decisions change."
+)
 
 
 def repair_section(findings: Findings) -> Markup | None:
@@ -31,15 +36,30 @@ def repair_section(findings: Findings) -> Markup | None:
     return section(
         "repair",
         "The repair" if repair.accepted else "The repair: none was accepted",
+        el("p", REPAIR) if repair.accepted else None,
         after,
+        _other_questions(findings),
         el("p", f"{searched}{tested}") if searched or tested else None,
         _before_after(findings, repair),
         _table_after(findings, repair),
         _price(repair.price) if repair.price is not None else None,
         _front(findings, repair) if repair.front else None,
-        el("p", repair.statement, class_="note"),
+        el("p", "The guarantee in the words of statistics: ", repair.statement, class_="note")
+        if repair.accepted
+        else el("p", repair.statement, class_="note"),
         *(el("p", note, class_="note") for note in repair.notes),
     )
+
+
+def _other_questions(findings: Findings) -> Markup | None:
+    """Return what the repair did to the other questions of an audit: a repair of one can spoil another."""
+    if not findings.questions_after:
+        return None
+    failed = [property_text(each) for each in findings.answers_after if each.verdict != "FAIR"]
+    open_ones = f" Not FAIR: {', '.join(failed)}." if failed else ""
+    return el("p", el("b", f"All {len(findings.answers_after)} questions after the repair: "),
+              f"{counted_words(findings.answers_after)}.", name(open_ones),
+              " The repair was made for the one above.")  # fmt: skip
 
 
 def annex_repair(findings: Findings) -> Markup | None:
@@ -69,7 +89,7 @@ def _before_after(findings: Findings, repair: RepairRecord) -> Markup | None:
             title,
             f"{first.name}: {share(first.before)} before, {share(first.after)} after.",
             lines,
-            f"P({outcome} | group)",
+            f"share of {outcome}",
         ),
         title,
         "Hollow: before; filled: after. Estimates without intervals; the tables have them.",
@@ -78,7 +98,7 @@ def _before_after(findings: Findings, repair: RepairRecord) -> Markup | None:
 
 def _price(price: Price) -> Markup:
     if price.measure == "agreement":
-        text = f"Its price: the repaired model agrees with the original on {bounded(price.agreement)} of {price.on}"
+        text = f"Its price: on {price.on}, the share of decisions that are as before is {bounded(price.agreement)}"
     else:
         text = (
             f"Its price: accuracy {price.before:.4f} before, {price.after:.4f} after, a change of "
@@ -105,8 +125,9 @@ def _table_after(findings: Findings, repair: RepairRecord) -> Markup | None:
     for row in after.rows:
         old = earlier.get(row.group)
         cells: list[Child] = [name(row.group)]
-        numbers = (old.rate if old else None, row.rate, old.ratio if old else None, row.ratio)
-        cells += ["–" if each is None else two_lines(each) for each in numbers]
+        rates = ["–" if each is None else bounded(each.rate) for each in (old, row)]
+        ratios = ["–" if old is None else before.shown_ratio(old), after.shown_ratio(row)]
+        cells += [two_lines(number) for number in (*rates, *ratios)]
         if after.moved:
             changed = after.moved.get(row.group)
             cells += ["–"] * 3 if changed is None else [f"{number:,}" for number in changed]
@@ -142,7 +163,7 @@ def _front(findings: Findings, repair: RepairRecord) -> Markup:
         title,
         f"Alternatives considered: each point is a best trade-off between gap and {measure}, whose axis does not start "
         "at 0. These numbers are those of "
-        f"the search and carry no guarantee; the verdict and the price above {fresh}.",
+        f"the search, which repair.json has, and carry no guarantee; the verdict and the price above {fresh}.",
     )
 
 
@@ -164,7 +185,13 @@ def _tables(repair: RepairRecord) -> list[Markup]:
         found.append(table("Tensors", headers, rows, words=(0, 1, 4)))
     if len(repair.attempts) > 1 or not all(attempt.accepted for attempt in repair.attempts):
         rows = [
-            [str(a.number), f"{a.delta:.3g}", a.decision, bounded(a.gap) if a.gap else "", a.why]
+            [
+                str(a.number),
+                f"{a.delta:.3g}",
+                a.decision,
+                bounded(a.gap, least=4, threshold=repair.before.threshold) if a.gap else "",
+                a.why,
+            ]
             for a in repair.attempts
         ]
         headers = ["attempt", "delta", "verdict", "gap", "why"]

@@ -31,10 +31,17 @@ const numeric = (text) => parseFloat(text.replace(/,/g, ""));
 for (const table of document.querySelectorAll("table[data-tools]")) {
   const body = table.tBodies[0];
   [...table.tHead.rows[0].cells].forEach((head, column) => {
-    const button = document.createElement("button");
-    button.type = "button";
+    // Not a button element: with one in it, a browser does not repeat the header on each printed page.
+    const button = document.createElement("span");
+    button.setAttribute("role", "button");
+    button.tabIndex = 0;
     button.append(...head.childNodes);
     head.append(button);
+    button.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      button.click();
+    });
     button.addEventListener("click", () => {
       const up = head.getAttribute("aria-sort") !== "ascending";
       for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
@@ -44,6 +51,24 @@ for (const table of document.querySelectorAll("table[data-tools]")) {
       body.append(...rows.map(([row]) => row));
     });
   });
+  // Cells as a spreadsheet takes them from the clipboard.
+  const copy = document.createElement("button");
+  copy.type = "button";
+  copy.className = "copy";
+  copy.textContent = "Copy table";
+  copy.addEventListener("click", () => {
+    const area = document.createElement("textarea");
+    const rows = [...table.rows].filter((row) => !row.hidden);
+    // No name of a group acts as a formula there.
+    const line = (text) => text.replace(/\s+/g, " ").trim().replace(/^(?=[=+@]|-(?![\d.]))/, "'");
+    area.value = rows.map((row) => [...row.cells].map((cell) => line(cell.innerText)).join("\t")).join("\n");
+    table.after(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+    copy.textContent = "Copied";
+  });
+  table.parentElement.after(copy);
   if (body.rows.length > 8) {
     const filter = document.createElement("input");
     filter.type = "search";

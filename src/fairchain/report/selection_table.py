@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fairchain.messages import in_a_line
-from fairchain.number_format import with_interval
+from fairchain.number_format import bounded, with_interval
 from fairchain.spec.subgroups import AVERAGE, OVERALL
 from fairchain.statistics import Interval
 from fairchain.verification.record import EvaluatedGroup, VerdictRecord
@@ -61,12 +61,20 @@ class GroupFacts:
 
 @dataclass(frozen=True)
 class RowsLeftOut:
-    """Rows, or a share of the population, that are not compared: how many, of them selected if known, and why."""
+    """Rows, or a share of the population, that are not compared: how many, of them selected if known, and why.
+
+    `above_median` counts those with a score above the median of all rows, where there are scores.
+    """
 
     group: str
     size: float
     selected: int | None
     reason: str
+    above_median: int | None = None
+
+    def rate(self, count: int | None) -> float | None:
+        """Return a count as a share of these rows; None where it is not known."""
+        return None if count is None or self.size < 1 else count / self.size
 
     @property
     def count(self) -> str:
@@ -106,7 +114,10 @@ class SelectionRow:
 class SelectionTable:
     """The groups of one question and outcome, with rows that are not compared.
 
-    `moved` has for each group of a repaired model the decisions gained and lost, and the number of inputs behind them.
+    `of_verdict` is the group with the smallest ratio and that ratio as the verdict has it, where the verdict is about
+    the same ratios: it has one number and one interval wherever it is shown. `of_rows` says that rows of a table were
+    assessed, not drawn inputs. `moved` has for each group of a repaired model the decisions gained and lost, and the
+    number of inputs behind them.
     """
 
     question: str
@@ -114,11 +125,16 @@ class SelectionTable:
     rows: tuple[SelectionRow, ...]
     facts: RowFacts = RowFacts()
     moved: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    of_verdict: tuple[str, Interval] | None = None
+    of_rows: bool = False
 
-    @property
-    def smallest(self) -> float:
-        """The smallest impact ratio; 1 where there is none."""
-        return min((row.ratio.estimate for row in self.rows if row.ratio is not None), default=1.0)
+    def shown_ratio(self, row: SelectionRow) -> str:
+        """Return the impact ratio of a row with its interval; the smallest may be that of the verdict."""
+        if row.ratio is None:
+            return "–"
+        if self.of_verdict is not None and row.group == self.of_verdict[0]:
+            return f"{bounded(self.of_verdict[1], least=4, threshold=FOUR_FIFTHS)} (smallest)"
+        return bounded(row.ratio, threshold=FOUR_FIFTHS)
 
     @property
     def four_fifths(self) -> str:
@@ -127,7 +143,11 @@ class SelectionTable:
         if len(ratios) < 2:
             return ""
         low, high = min(ratio.low for ratio in ratios), min(ratio.high for ratio in ratios)
-        told = f"The smallest impact ratio is {with_interval(self.smallest, low, high, threshold=FOUR_FIFTHS)}"
+        shown = with_interval(min(ratio.estimate for ratio in ratios), low, high, threshold=FOUR_FIFTHS)
+        if self.of_verdict is not None:
+            ratio = self.of_verdict[1]
+            low, high, shown = ratio.low, ratio.high, bounded(ratio, least=4, threshold=FOUR_FIFTHS)
+        told = f"The smallest impact ratio is {shown}"
         if high < FOUR_FIFTHS:
             return f"{told}, below four fifths (0.8)."
         if low >= FOUR_FIFTHS:
@@ -189,7 +209,20 @@ def selection_table(
                 "selected most often" if group is most and not by_truth else "",
             )
         )
-    return SelectionTable(verdict.question, compared[0].outcome, tuple(rows), facts, moved or {})
+    gap, of_verdict = verdict.gap, None
+    least = min(compared, key=lambda group: group.estimate)
+    all_pairs = verdict.kind == "ratio" and verdict.question.startswith("for all i, j:") and verdict.shift is None
+    if all_pairs and not by_truth and (gap.more, gap.less) == (most.name, least.name):
+        of_verdict = least.name, Interval(gap.estimate, gap.low, gap.high)
+    return SelectionTable(
+        verdict.question,
+        compared[0].outcome,
+        tuple(rows),
+        facts,
+        moved or {},
+        of_verdict,
+        of_rows=verdict.rows is not None,
+    )
 
 
 def _ratio(group: EvaluatedGroup, most: EvaluatedGroup, top_low: float, top_high: float) -> Interval | None:
@@ -235,9 +268,19 @@ def selection_csv(tables: Sequence[SelectionTable]) -> str:
             }
             writer.writerow(about | cells)
         for left in table.facts.left_out:
-            counts = {"assessed": f"{left.size:.0f}" if left.size >= 1 else None, "selected": left.selected}
-            remark = f"left out, {left.reason}: {left.count}"
-            writer.writerow(about | counts | {"group": _cell(left.group), "remark": remark})
+            rate, scoring = left.rate(left.selected), left.rate(left.above_median)
+            writer.writerow(
+                about
+                | {
+                    "group": _cell(left.group),
+                    "assessed": f"{left.size:.0f}" if left.size >= 1 else None,
+                    "selected": left.selected,
+                    "selection rate": None if rate is None else f"{rate:.6f}",
+                    "scored above the median": left.above_median,
+                    "scoring rate": None if scoring is None else f"{scoring:.6f}",
+                    "remark": f"left out, {left.reason}: {left.count}",
+                }
+            )
     return written.getvalue()
 
 

@@ -1,89 +1,44 @@
-"""Sections of the page with the result: verdict, groups with their selection rates, pairs."""
+"""Sections of the page with the result: questions, groups with their selection rates, pairs."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from itertools import chain as chained
 
-from fairchain.number_format import bounded, confidence, share
+from fairchain.number_format import bounded, close_to, confidence, share
 from fairchain.report.findings import Findings
+from fairchain.report.first_screen import property_text
 from fairchain.report.markup import Child, Markup, el, figure, join, name, section, table
 from fairchain.report.plots.intervals import Band, Line, intervals
-from fairchain.report.plots.matrix import Gap, matrix, side_of
-from fairchain.report.selection_table import SelectionRow, SelectionTable
+from fairchain.report.plots.matrix import Gap, Headline, matrix, side_of
+from fairchain.report.selection_table import FOUR_FIFTHS, SelectionRow, SelectionTable
 from fairchain.spec.subgroups import OVERALL
-from fairchain.statements import WARNING, error_in_words
 from fairchain.verification.record import GroupRate, VerdictRecord
 
-# Groups in the table of pairs; with hundreds, its cells would be most of the page, and unreadable.
-MOST_IN_MATRIX = 40
+# Groups in the table of pairs: with more, its numbers would be unreadable on paper.
+MOST_IN_MATRIX = 20
 # Groups of a table that is shown unfolded; of more the picture has so many at each end.
 MOST_UNFOLDED, MOST_EXTREME = 60, 20
 # Fewer labelled rows than this support a group weakly; so many groups and categories are named.
 FEW_ROWS, MOST_FEW, MOST_LEFT_OUT = 30, 8, 40
-
-
-def verdict_panel(verdict: VerdictRecord, *details: Child) -> Markup:
-    """Return the verdict, its sentence, what it was tested on, and how often such a verdict is wrong."""
-    # CONSTANT does not answer the question, so it has no probability of a wrong answer.
-    named = verdict.verdict == verdict.decision
-    return el(
-        "div",
-        el("span", verdict.word, class_="word"),
-        el("p", verdict.headline, class_="headline"),
-        *details,
-        el("p", error_in_words(verdict.decision, verdict.delta, sound=verdict.sound)) if named else None,
-        el("p", verdict.tipping_sentence) if verdict.tipping is not None else None,
-        el("p", verdict.shift_sentence) if verdict.shift is not None else None,
-        *(el("p", note) for note in verdict.notes if verdict.constant is not None or note.startswith(WARNING)),
-        class_=f"verdict {verdict.verdict}",
-    )
-
-
-def first_screen(findings: Findings) -> Markup:
-    """Return the verdict with the two extreme groups in percent and the kind of inputs that were tested."""
-    details = (_of_several(findings), _extremes(findings), el("p", tested_on(findings), class_="badge"))
-    return verdict_panel(findings.verdict, *details)
-
-
-def _of_several(findings: Findings) -> Markup | None:
-    """Return how many questions there are, and which of them the verdict above belongs to."""
-    questions = findings.questions
-    if not questions:
-        return None
-    words = Counter(each.word for each in questions)
-    counted = ", ".join(f"{count} {word}" for word, count in words.items())
-    return el("p", f"{len(questions)} questions were asked: {counted}. This is the one furthest from being met, ",
-              name(property_text(findings.verdict)), ".")  # fmt: skip
-
-
-def property_text(verdict: VerdictRecord) -> str:
-    """Return what is compared, in a few words: `the ratio by sex and race`."""
-    kind = {"difference": "the gap", "ratio": "the ratio"}.get(verdict.kind, "individual decisions")
-    return f"{kind} {by_features(verdict)}".rstrip()
-
-
-def by_features(verdict: VerdictRecord) -> str:
-    """Return the features that define the groups: `by sex and race`; empty where groups have none."""
-    named = next((group.name for group in verdict.groups if "=" in group.name), "")
-    features = dict.fromkeys(part.partition("=")[0] for part in named.partition(", ")[0].split(" & "))
-    return f"by {' and '.join(features)}" if named else ""
+NO_SUPPORT = (
+    "How many real individuals of each group the model was trained on is not known here: no labelled rows were given."
+)
 
 
 def questions_section(findings: Findings) -> Markup | None:
     """Return the verdicts on all questions of an audit, before and after a repair; None for a single question."""
     if not findings.questions:
         return None
-    after = {each.question: each for each in findings.questions_after}
+    after = {each.question: each for each in findings.answers_after}
     rows: list[list[Child]] = []
     for each in findings.questions:
         question = join(property_text(each), el("small", el("code", each.question)))
-        cells: list[Child] = [question, el("b", each.word, class_=f"tone {each.verdict}")]
-        cells += [bounded(each.gap, threshold=each.threshold), f"{each.threshold:g}", _pair(each)]
+        cells: list[Child] = [question, _word(each)]
+        cells += [each.measured, f"{each.threshold:g}", _pair(each)]
         if after:
             then = after.get(each.question)
-            cells += [f"{then.word}: {bounded(then.gap, threshold=each.threshold)}" if then is not None else "–"]
+            cells += ["–" if then is None else join(_word(then), el("small", then.measured))]
         rows.append(cells)
     heads = ["question", "verdict", "measured", "threshold", "widest pair", *(["after the repair"] if after else [])]
     delta = sum(each.delta for each in findings.questions)
@@ -99,6 +54,10 @@ def questions_section(findings: Findings) -> Markup | None:
     )  # fmt: skip
 
 
+def _word(verdict: VerdictRecord) -> Markup:
+    return el("b", verdict.word, class_=f"tone {verdict.verdict}")
+
+
 def other_questions(findings: Findings) -> Markup | None:
     """Return the selection rates of the questions that the sections are not about."""
     others = [each for each in findings.all_selections if each.question != findings.verdict.question]
@@ -109,39 +68,6 @@ def _pair(verdict: VerdictRecord) -> Markup | str:
     if verdict.kind == "individual":
         return "–"
     return join(name(verdict.gap.more), " and ", name(verdict.gap.less))
-
-
-def _extremes(findings: Findings) -> Markup | None:
-    """Return the rates of the two groups that differ most, in percent."""
-    # Of the verdict itself, so that their difference is the gap above.
-    gap = findings.verdict.gap
-    more, less, outcome = gap.more, gap.less, gap.outcome
-    rates = {group.name: group.estimate for group in findings.verdict.groups if group.outcome == outcome}
-    if findings.verdict.kind == "individual" or not {more, less} <= rates.keys() or rates[more] == rates[less]:
-        return None
-    about = "" if findings.verdict.delta == 0 else "about "
-    return el(
-        "p",
-        el("b", name(more)),
-        " gets ",
-        name(outcome),
-        f" in {about}{share(rates[more])} of cases, ",
-        el("b", name(less)),
-        f" in {about}{share(rates[less])}.",
-    )  # fmt: skip
-
-
-def tested_on(findings: Findings) -> str:
-    """Return what was tested, in the words of a reader who knows no populations."""
-    verdict, texts = findings.verdict, findings.inputs == "texts"
-    if verdict.rows is not None:
-        rows = f"{verdict.rows:,} {'texts of a corpus' if texts else 'rows of a table'}"
-        if findings.recorded:
-            rows = f"the recorded decisions in {rows}"
-        return f"Tested on {rows}" + (", all of them counted." if verdict.delta == 0 else ", taken as a random sample.")
-    if texts:
-        return "Tested on texts drawn from a corpus."
-    return "Tested on synthetic profiles, not on real individuals."
 
 
 def groups_section(findings: Findings) -> Markup | None:
@@ -177,9 +103,9 @@ def groups_section(findings: Findings) -> Markup | None:
             f", for {findings.inputs} of each group.",
         ),
         figure(
-            intervals(title, about, drawn, f"P({outcome} | group)", band=band, floor=0.0, zero=True),
+            intervals(title, about, drawn, f"share of {outcome}", band=band, floor=0.0, zero=True),
             title,
-            f"Dot: estimate; line: interval.{some}{allowed} {_from_where(findings)}",
+            f"Dot: the estimate; line: its interval, the numbers in brackets.{some}{allowed} {from_where(findings)}",
         ),
         selection_part(findings.selection),
         _other_outcomes(findings),
@@ -202,7 +128,7 @@ def selection_part(selection: SelectionTable | None, title: str = "Selection rat
             "counted on these rows."
         )
     content = join(
-        table(f"{title}: {selection.outcome}", heads, rows, tools=True),
+        table(f"{title}: how often each group gets {selection.outcome}", heads, rows, tools=True),
         el("p", " ".join(filter(None, told)), class_="note"),
         _support_note(selection),
         _left_out(selection),
@@ -210,6 +136,10 @@ def selection_part(selection: SelectionTable | None, title: str = "Selection rat
     if len(rows) <= MOST_UNFOLDED:
         return content
     return el("details", el("summary", f"Table of all {len(rows)} groups"), content)
+
+
+def _places(ratio: float) -> int:
+    return close_to(ratio, FOUR_FIFTHS, least=3)
 
 
 def _columns(selection: SelectionTable) -> dict[str, Callable[[SelectionRow], str]]:
@@ -231,11 +161,11 @@ def _columns(selection: SelectionTable) -> dict[str, Callable[[SelectionRow], st
         "assessed": (known("assessed"), lambda row: count(row.assessed)),
         "selected": (known("selected"), lambda row: count(row.selected)),
         "selection rate": (True, lambda row: bounded(row.rate)),
-        "impact ratio": (known("ratio"), lambda row: "–" if row.ratio is None else bounded(row.ratio)),
+        "impact ratio": (known("ratio"), selection.shown_ratio),
         "scoring rate": (known("scoring"), lambda row: "–" if row.scoring is None else f"{row.scoring:.3f}"),
         "scoring ratio": (
             known("scoring_ratio"),
-            lambda row: "–" if row.scoring_ratio is None else f"{row.scoring_ratio:.3f}",
+            lambda row: "–" if row.scoring_ratio is None else f"{row.scoring_ratio:.{_places(row.scoring_ratio)}f}",
         ),
         facts.support_is: (
             any(row.facts.support not in (None, row.assessed) for row in selection.rows),
@@ -251,7 +181,7 @@ def _support_note(selection: SelectionTable) -> Markup | None:
     facts = selection.facts
     supports = {row.group: row.facts.support for row in selection.rows if row.facts.support is not None}
     if not supports:
-        return None
+        return el("p", NO_SUPPORT, class_="note") if facts.groups and not selection.of_rows else None
     few = [f"{group} ({rows:,})" for group, rows in supports.items() if rows < FEW_ROWS]
     more = f" and {len(few) - MOST_FEW} more groups" if len(few) > MOST_FEW else ""
     told = []
@@ -271,24 +201,30 @@ def _left_out(selection: SelectionTable) -> Markup | None:
     if not left:
         return None
     selected = any(each.selected is not None for each in left)
+    scored = any(each.above_median is not None for each in left)
     rows: list[list[Child]] = []
     for each in left[:MOST_LEFT_OUT]:
         cells: list[Child] = [name(each.group), f"{each.size:,.0f}" if each.size >= 1 else share(each.size)]
         if selected:
-            rate = "–" if not each.size or each.selected is None else f"{each.selected / each.size:.3f}"
-            cells += ["–" if each.selected is None else f"{each.selected:,}", rate]
+            cells += ["–" if each.selected is None else f"{each.selected:,}", _rate(each.rate(each.selected))]
+        cells += [_rate(each.rate(each.above_median))] if scored else []
         rows.append([*cells, each.reason])
     more = f" ({len(left) - MOST_LEFT_OUT} more)" if len(left) > MOST_LEFT_OUT else ""
     heads = [
         "category",
         "rows" if all(each.size >= 1 for each in left) else "size",
         *(["selected", "selection rate"] if selected else []),
+        *(["scoring rate"] if scored else []),
         "reason",
     ]
     return table(f"Not compared{more}", heads, rows, words=(0, len(heads) - 1))
 
 
-def _from_where(findings: Findings) -> str:
+def _rate(rate: float | None) -> str:
+    return "–" if rate is None else f"{rate:.3f}"
+
+
+def from_where(findings: Findings) -> str:
     """Return the source of the intervals."""
     verdict = findings.verdict
     if verdict.delta == 0:
@@ -356,17 +292,21 @@ def pairs_section(findings: Findings) -> Markup | None:
         gaps[pair.second, pair.first] = gap if ratio else (0 - gap[0], 0 - gap[2], 0 - gap[1])
     threshold = findings.verdict.threshold
     exact = findings.verdict.delta == 0
-    sides = [side_of(p.low, p.high, threshold, ratio=ratio) for p in pairs]
+    # What the verdict itself knows of a pair is more than what the intervals of all pairs together show.
+    above = {frozenset((v.more, v.less)) for v in findings.verdict.violators if v.outcome == outcome}
+    above = above if findings.verdict.shift is None else set()
+    sides = ["fails" if {p.first, p.second} in above else side_of(p.low, p.high, threshold, ratio=ratio) for p in pairs]
     fails, meets = sides.count("fails"), sides.count("meets")
     what = "the smaller rate divided by the larger" if ratio else "row minus column"
-    together = "" if findings.verdict.delta == 0 else "; the intervals of all pairs hold together, so that they are "
-    together += "wider than the interval of the largest gap alone" if together else ""
-    of = "ratio" if ratio else "gap"
+    of, most = ("ratio", "smallest") if ratio else ("gap", "largest")
+    together = "" if exact else f" The intervals of all pairs hold together; that of the {most} {of} is in the verdict."
     side = ("below", "not below") if ratio else ("above", "not above")
-    known, meets_it = "have", "; the others do not"
+    known, meets_it = "has" if fails == 1 else "have", "; the others do not"
     if not exact:
-        unresolved = f"and {len(pairs) - fails - meets:,} are unresolved (dotted line)"
-        known, meets_it = "are known to have", f", {meets:,} are known to be {side[1]} it, {unresolved}"
+        rest = len(pairs) - fails - meets
+        unresolved = f"and {rest:,} {'is' if rest == 1 else 'are'} unresolved (dotted line)"
+        known = f"{'is' if fails == 1 else 'are'} known to have"
+        meets_it = f", {meets:,} {'is' if meets == 1 else 'are'} known to be {side[1]} it, {unresolved}"
     return section(
         "pairs",
         "The ratio of each pair" if ratio else "The gap of each pair",
@@ -375,8 +315,26 @@ def pairs_section(findings: Findings) -> Markup | None:
            f"Darker means a {'smaller ratio' if ratio else 'larger gap'}."),
         el("p", f"The table has {len(names)} of {len(every)} groups: those of the pairs that differ most. All pairs "
            "are in all-pairs.json.", class_="note") if len(names) < len(every) else None,
-        matrix(f"P({outcome}): {what}{together}", names, gaps, threshold, ratio=ratio),
+        matrix(
+            f"Share of {outcome}: {what}.{together}",
+            names,
+            gaps,
+            threshold,
+            ratio=ratio,
+            headline=_headline_cell(findings),
+            above=above,
+        ),
     )  # fmt: skip
+
+
+def _headline_cell(findings: Findings) -> Headline:
+    """Return the pair of the verdict with the verdict's own number; None where the table has another one for it."""
+    gap = findings.verdict.gap
+    pair = frozenset((gap.more, gap.less))
+    own = next((each for each in findings.pairs if {each.first, each.second} == pair), None)
+    if own is None or abs(abs(own.estimate) - gap.estimate) > 1e-9:
+        return None
+    return pair, findings.verdict.measured.partition(" ")[0]
 
 
 def _of_the_widest(findings: Findings, names: list[str]) -> list[str]:

@@ -197,13 +197,18 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
         return f"{self.word}: {self.headline}"
 
     @property
+    def measured(self) -> str:
+        """The largest gap, or the smallest ratio, with its interval, as every output writes it."""
+        return bounded(self.gap, least=4, threshold=self.threshold)
+
+    @property
     def headline(self) -> str:
         """What was measured against which threshold: the one line that every output shows after the word."""
         told = headline(
             self.decision,
             kind=self.kind,
             inputs=self.inputs,
-            measured=bounded(self.gap, least=4, threshold=self.threshold),
+            measured=self.measured,
             threshold=self.threshold,
             at_threshold=self.delta == 0
             and self.decision == "FAIR"

@@ -134,9 +134,15 @@ def _wide(line: Line, short: str, scale: AxisScale, y: float, names: float) -> M
     )
 
 
+def _lane(y: float) -> Markup:
+    """Return the ground of name and number on a narrow page: no line or band of the axis crosses them."""
+    return el("rect", x=0, y=y - NARROW_LINE / 2, width=NARROW, height=NARROW_LINE / 2 + 3, class_="lane")
+
+
 def _narrow(line: Line, short: str, scale: AxisScale, y: float) -> Markup:
     return el(
         "g",
+        _lane(y),
         label(2, y - 4, short, space=NARROW - text_width(bounded(line)) - 12, class_="name"),
         el("text", bounded(line), x=NARROW - 2, y=y - 4, class_="number", text_anchor="end"),
         _whisker(line, scale, y + 10),
@@ -170,6 +176,7 @@ def dumbbells(title: str, about: str, lines: Sequence[Dumbbell], axis_title: str
                 el(
                     "g",
                     el("title", f"{line.name}: {told}"),
+                    None if wide else _lane(y),
                     label(names, y + 4, short[place], space=names - 8, class_="name", text_anchor="end")
                     if wide
                     else label(2, y - 4, short[place], space=NARROW - text_width(told) - 12, class_="name"),

@@ -1,0 +1,187 @@
+"""First screen of the page: the verdict, the question and its answer in plain words, what was tested, and by whom."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from fairchain.number_format import share
+from fairchain.report.findings import Findings
+from fairchain.report.markup import Child, Markup, el, join, name
+from fairchain.spec.schema import About
+from fairchain.statements import NOT_ALIKE, WARNING, error_in_words
+from fairchain.verification.record import VerdictRecord
+
+# The formula of a property that compares all groups with each other, as `Difference` and `Ratio` write it.
+_ALL_PAIRS = re.compile(
+    r"for all (?P<every>l, )?i, j: \|?P\(Y=(?P<outcome>.+?) \| (?P<features>.+?)=i(?:, truth=(?P<truth>.+?))?"
+    r"(?:, (?P<given>.+?))?\) [-/] P\(.+\)\|? [<>]= [0-9.e-]+",
+    re.DOTALL,
+)
+NOT_STATED = "not stated"
+MORE_EVALUATIONS = "More evaluations may decide it: give [guarantee] of the spec a larger budget."
+MORE_ROWS = "More rows may decide it."
+
+
+def verdict_panel(verdict: VerdictRecord, *details: Child) -> Markup:
+    """Return the verdict, its sentence, what it was tested on, and how often such a verdict is wrong."""
+    # CONSTANT does not answer the question, so it has no probability of a wrong answer.
+    named = verdict.verdict == verdict.decision
+    return el(
+        "div",
+        el("span", verdict.word, class_="word"),
+        el("p", verdict.headline, class_="headline"),
+        *details,
+        el("p", error_in_words(verdict.decision, verdict.delta, sound=verdict.sound)) if named else None,
+        el("p", _to_decide(verdict)) if verdict.verdict == "UNDECIDED" else None,
+        # What is not known about a shift of all groups alike is for the section on the population.
+        el("p", verdict.tipping_sentence.partition(NOT_ALIKE)[0]) if verdict.tipping is not None else None,
+        el("p", verdict.shift_sentence) if verdict.shift is not None else None,
+        *(el("p", note) for note in verdict.notes if verdict.constant is not None or note.startswith(WARNING)),
+        class_=f"verdict {verdict.verdict}",
+    )
+
+
+def first_screen(findings: Findings) -> Markup:
+    """Return the verdict with the question, the two extreme groups in percent and what was tested."""
+    verdict = findings.verdict
+    question, answer = asked(verdict), answered(verdict)
+    details = (
+        _of_several(findings.questions, verdict),
+        el("p", el("b", "The question: "), question if question else el("code", verdict.question)),
+        _extremes(verdict, answer),
+        el("p", tested_on(findings), class_="badge"),
+    )
+    return verdict_panel(verdict, *details)
+
+
+def _to_decide(verdict: VerdictRecord) -> str:
+    """Return what would decide an open question."""
+    return verdict.rows_needed or (MORE_EVALUATIONS if verdict.rows is None else MORE_ROWS)
+
+
+def asked(verdict: VerdictRecord) -> str:
+    """Return the question in plain words; empty where it has no simple ones, such as for a formula."""
+    limit = verdict.threshold
+    if verdict.kind == "individual" and " changes with " in verdict.question and "|" not in verdict.question:
+        feature = verdict.question.partition(" changes with ")[2].partition(" alone")[0]
+        return (
+            f"does a decision stay the same if nothing but {feature} changes? It may change for at most "
+            f"{_percent(limit)} of {verdict.inputs}."
+        )
+    found = _ALL_PAIRS.fullmatch(verdict.question)
+    if found is None or verdict.shift is not None:
+        return ""
+    outcome = "each decision" if found["every"] else f"“{found['outcome']}”"
+    among = {None: "", "t": ", among those with the same true label,"}.get(
+        found["truth"], f", among those whose true label is {found['truth']},"
+    )
+    given = f", among those with {found['given']}," if found["given"] else ""
+    groups = len({group.name for group in verdict.groups})
+    features = " and ".join(found["features"].split(" & "))
+    told = f"do the {groups} groups by {features} get {outcome}{among}{given} equally often?".replace(",?", "?")
+    if verdict.kind == "ratio":
+        return f"{told} The smaller share of two groups must be at least {_percent(limit)} of the larger."
+    return f"{told} The shares of two groups may differ by at most {_points(limit)}."
+
+
+def answered(verdict: VerdictRecord) -> str:
+    """Return the answer in a sentence that needs no statistics; empty where there is none, or no simple one."""
+    if verdict.verdict not in ("FAIR", "UNFAIR") or verdict.kind == "individual" or not asked(verdict):
+        return ""
+    fair = verdict.verdict == "FAIR"
+    if verdict.kind == "ratio":
+        who = "No group gets" if fair else "One group gets"
+        return f"{who} it less than {_percent(verdict.threshold)} as often as another."
+    return f"{'No two' if fair else 'Two'} groups differ by more than {_points(verdict.threshold)}."
+
+
+def _percent(limit: float) -> str:
+    return f"{100 * limit:.10g}%"
+
+
+def _points(gap: float) -> str:
+    """Return a difference of shares in percentage points.
+
+    >>> _points(0.1), _points(0.01)
+    ('10 percentage points', '1 percentage point')
+    """
+    number = f"{100 * gap:.10g}"
+    return f"{number} percentage point{'' if number == '1' else 's'}"
+
+
+def _of_several(questions: Sequence[VerdictRecord], verdict: VerdictRecord) -> Markup | None:
+    """Return how many questions there are, and which of them the verdict above belongs to."""
+    if not questions:
+        return None
+    return el("p", f"{len(questions)} questions were asked: {counted_words(questions)}. This is the one furthest from "
+              "being met, ", name(property_text(verdict)), ".")  # fmt: skip
+
+
+def counted_words(questions: Sequence[VerdictRecord]) -> str:
+    """Return how many questions have which verdict: `1 FAIR, 2 UNFAIR`."""
+    return ", ".join(f"{count} {word}" for word, count in Counter(each.word for each in questions).items())
+
+
+def property_text(verdict: VerdictRecord) -> str:
+    """Return what is compared, in a few words: `the ratio by sex and race`."""
+    kind = {"difference": "the gap", "ratio": "the ratio"}.get(verdict.kind, "individual decisions")
+    return f"{kind} {by_features(verdict)}".rstrip()
+
+
+def by_features(verdict: VerdictRecord) -> str:
+    """Return the features that define the groups: `by sex and race`; empty where groups have none."""
+    named = next((group.name for group in verdict.groups if "=" in group.name), "")
+    features = dict.fromkeys(part.partition("=")[0] for part in named.partition(", ")[0].split(" & "))
+    return f"by {' and '.join(features)}" if named else ""
+
+
+def _extremes(verdict: VerdictRecord, answer: str) -> Markup | None:
+    """Return the rates of the two groups that differ most, in percent, and the answer in a sentence."""
+    # Of the verdict itself, so that their difference is the gap above.
+    gap = verdict.gap
+    rates = {group.name: group.estimate for group in verdict.groups if group.outcome == gap.outcome}
+    more, less = gap.more, gap.less
+    if verdict.kind == "individual" or not {more, less} <= rates.keys() or rates[more] == rates[less]:
+        return el("p", answer) if answer else None
+    about = "" if verdict.delta == 0 else "about "
+    return el(
+        "p",
+        el("b", name(more)),
+        " gets “",
+        name(gap.outcome),
+        f"” in {about}{share(rates[more])} of cases, ",
+        el("b", name(less)),
+        f" in {about}{share(rates[less])}. {answer}".rstrip(),
+    )  # fmt: skip
+
+
+def tested_on(findings: Findings) -> str:
+    """Return what was tested and how much of it, in the words of a reader who knows no populations."""
+    verdict, texts = findings.verdict, findings.inputs == "texts"
+    if verdict.rows is not None:
+        whole = "all of them counted" if verdict.delta == 0 else "taken as a random sample"
+        members = sum(group.evaluations for group in findings.groups)
+        if texts and verdict.delta == 0 and 0 < members < verdict.rows:
+            corpus = f"Tested on a corpus of {verdict.rows:,} texts; those of the groups ({members:,})"
+            return f"{corpus} were all counted."
+        rows = f"{verdict.rows:,} {'texts of a corpus' if texts else 'rows of a table'}"
+        if findings.recorded:
+            rows = f"the recorded decisions in {rows}"
+        return f"Tested on {rows}, {whole}."
+    asked_for = f" ({verdict.evaluations:,} evaluations)" if verdict.evaluations else ""
+    if texts:
+        return f"Tested on texts drawn from a corpus{asked_for}."
+    if verdict.engine == "enumeration":
+        return f"Tested on all possible profiles{asked_for}, not on real individuals."
+    return f"Tested on synthetic profiles{asked_for}, not on real individuals."
+
+
+def issued_by(about: About | None) -> Markup:
+    """Return which model was audited by whom and when, as far as the spec states it."""
+    stated = about or About()
+    model = " ".join(filter(None, (stated.model_name, stated.model_version))) or NOT_STATED
+    parts = {"Model": model, "audited by": stated.auditor or NOT_STATED, "date": stated.audit_date or NOT_STATED}
+    told = [join("; " if place else "", f"{key}: ", name(value)) for place, (key, value) in enumerate(parts.items())]
+    return el("p", *told, ". ", el("a", "About this audit", href="#about"), class_="note")

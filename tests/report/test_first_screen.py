@@ -1,0 +1,142 @@
+"""Promises of the first screen: question and answer in plain words, what was tested, by whom, and what is open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from msgspec.structs import replace as changed
+
+from fairchain.report import first_screen
+from fairchain.report.first_screen import MORE_EVALUATIONS, MORE_ROWS, answered, asked
+from fairchain.report.page import UNIFORM, page
+from fairchain.spec.schema import About, Difference, Individual, Ratio
+from fairchain.statements import NOT_ALIKE, tipping_statement
+from fairchain.verification.record import Tipping
+from tests.report import builders
+from tests.report.builders import findings, verdict
+
+LAND = ("land",)
+
+
+@pytest.mark.parametrize(
+    ("prop", "question", "answer"),
+    [
+        (
+            Difference(protected=LAND, threshold=0.1, outcome="hire"),
+            "do the 2 groups by land get “hire” equally often? The shares of two groups may differ by at most "
+            "10 percentage points.",
+            "Two groups differ by more than 10 percentage points.",
+        ),
+        (
+            Difference(protected=LAND, threshold=0.01, outcome="hire", given="age >= 30 (or more)"),
+            "do the 2 groups by land get “hire”, among those with age >= 30 (or more), equally often? The shares of "
+            "two groups may differ by at most 1 percentage point.",
+            "Two groups differ by more than 1 percentage point.",
+        ),
+        (
+            Difference(protected=LAND, threshold=0.125, outcome="hire", criterion="equal_opportunity"),
+            "do the 2 groups by land get “hire”, among those whose true label is hire, equally often? The shares of "
+            "two groups may differ by at most 12.5 percentage points.",
+            "Two groups differ by more than 12.5 percentage points.",
+        ),
+        (
+            Ratio(protected=LAND, threshold=0.8),
+            "do the 2 groups by land get each decision equally often? The smaller share of two groups must be at least "
+            "80% of the larger.",
+            "One group gets it less than 80% as often as another.",
+        ),
+        (
+            Individual(protected=("sex", "race"), threshold=0.05),
+            "does a decision stay the same if nothing but sex & race changes? It may change for at most 5% of "
+            "individuals.",
+            "",
+        ),
+        # One-sided, against the overall rate, of populations within a factor: the formula says it better.
+        (Difference(protected=LAND, threshold=0.1, outcome="hire", reference="group 0"), "", ""),
+        (Difference(protected=LAND, threshold=0.1, outcome="hire", compare="overall"), "", ""),
+        (Difference(protected=LAND, threshold=0.1, outcome="hire", shift=2.0), "", ""),
+    ],
+)  # fmt: skip
+def test_question_and_answer_are_in_plain_words_or_left_to_the_formula(
+    prop: Difference | Ratio | Individual, question: str, answer: str
+) -> None:
+    kind = type(prop).__struct_config__.tag
+    made = changed(verdict(2), kind=kind, question=str(prop), threshold=prop.threshold)
+    assert asked(made) == question
+    assert answered(made) == answer
+    shown = page(replace(findings(2), verdict=made, repair=None))
+    assert "The question: " in shown
+    if not question:
+        assert str(prop).replace("<", "&lt;") in shown.partition('id="groups"')[0]
+
+
+def test_only_a_verdict_is_an_answer() -> None:
+    told = "groups differ by more than 10 percentage points."
+    assert answered(verdict(3, "FAIR")) == f"No two {told}"
+    assert answered(verdict(3, "UNDECIDED")) == ""
+    assert answered(verdict(3, "FAIR", "no")) == ""
+
+
+def test_an_undecided_page_says_what_would_decide() -> None:
+    drawn = verdict(3, "UNDECIDED")
+    assert MORE_EVALUATIONS in page(replace(findings(3), verdict=drawn, repair=None))
+    rows = changed(drawn, rows=400, stopped="rows")
+    assert MORE_ROWS in page(replace(findings(3), verdict=rows, repair=None))
+    forecast = changed(rows, forecast=3)
+    assert "about 3 times as many" in page(replace(findings(3), verdict=forecast, repair=None))
+    assert MORE_EVALUATIONS not in page(findings(3))
+
+
+def test_the_badge_says_what_was_tested_and_how_much() -> None:
+    assert (
+        first_screen.tested_on(findings(3))
+        == "Tested on synthetic profiles (20,000 evaluations), not on real individuals."
+    )
+    rows = builders.with_rows()
+    assert first_screen.tested_on(rows) == "Tested on 400 rows of a table, all of them counted."
+    texts = replace(rows, verdict=changed(rows.verdict, inputs="texts", rows=9000))
+    # Two groups of 1,000 texts each: the others of the corpus were not evaluated.
+    assert (
+        first_screen.tested_on(texts)
+        == "Tested on a corpus of 9,000 texts; those of the groups (2,000) were all counted."
+    )
+
+
+def test_who_answers_for_the_audit_is_stated_or_called_not_stated() -> None:
+    top = page(findings(3)).partition('id="groups"')[0]
+    assert top.count("<bdi>not stated</bdi>") == 3
+    about = About(model_name="Ranker", model_version="3.2", auditor="<Ada>", audit_date="2026-11-17")
+    top = page(replace(findings(3), about=about)).partition('id="groups"')[0]
+    assert "not stated" not in top
+    for told in ("<bdi>Ranker 3.2</bdi>", "<bdi>&lt;Ada&gt;</bdi>", "<bdi>2026-11-17</bdi>", "Ranker (hiring"):
+        assert told in top
+
+
+def test_a_factor_of_one_is_not_called_a_factor() -> None:
+    told = tipping_statement("FAIR", 1.0, 1.86, 1e-6)
+    assert "1 times" not in told
+    assert told.endswith("for all groups alike. For groups that change each by itself, no factor is known.")
+
+
+def test_what_is_not_known_about_a_shift_is_for_specialists() -> None:
+    made = changed(verdict(3), tipping=Tipping(1.4, None), why_not_alike="each row belongs to one group")
+    top, _, rest = page(replace(findings(3), verdict=made)).partition('id="groups"')
+    assert "more than 1.4 times as frequent" in top
+    assert NOT_ALIKE not in top
+    assert NOT_ALIKE in rest
+
+
+def test_other_thresholds_are_told_where_an_interval_decides_them() -> None:
+    told = "For a threshold below the interval at the top the same evaluations say {}, for one above it {}."
+    assert told.format("UNFAIR", "FAIR") in page(findings(3))
+    assert told.format("FAIR", "UNFAIR") in page(builders.with_ratio())
+    start = told.partition(" the same")[0]
+    for exact in (builders.with_rows(), replace(findings(3), verdict=verdict(3, "UNDECIDED"), repair=None)):
+        assert start not in page(exact)
+
+
+def test_a_population_that_no_one_lives_in_is_described_in_plain_words() -> None:
+    assert UNIFORM in page(findings(3))
+    told = changed(verdict(3), population="the 400 rows of a.csv")
+    assert UNIFORM not in page(replace(findings(3), verdict=told))
