@@ -23,7 +23,11 @@ def test_texts_are_verified_explained_repaired_and_reported(tmp_path: Path, monk
     assert found.decision == "UNFAIR"
     assert set(found.findings.left_out) == set()
     page = found.report.read_text(encoding="utf-8")
-    for words in ("Why: words and units", "Words: how much smaller the share of texts", "texts of a corpus, all of them counted"):
+    for words in (
+        "Why: words and units",
+        "Words: how much smaller the share of texts",
+        "texts of a corpus, all of them counted",
+    ):
         assert words in page
     assert f"--data {tmp_path / 'texts.txt'}" in found.recheck[0]
     network = asked.model.path
