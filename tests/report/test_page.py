@@ -430,6 +430,19 @@ def test_the_reading_guide_needs_no_word_of_statistics() -> None:
     assert all(len(sentence.split()) <= 32 for text in HOW_TO_READ.values() for sentence in text.split(". "))
 
 
+def test_codes_are_decoded_where_the_spec_names_them() -> None:
+    """A card had age 31, and an effect age = 31, where the spec says that 31 means 70-79."""
+    found = findings(3, 12)
+    assert found.explanation is not None
+    first, *others = found.explanation.units
+    held = changed(first, name="age", kind="feature", held_at=31.0, held_as="31")
+    found = replace(found, explanation=changed(found.explanation, units=(held, *others)), repair=None)
+    plain_page, decoded = page(found), page(replace(found, codes={"age": {31.0: "70-79"}}))
+    assert ("age = 31" in plain_page, "<bdi>31</bdi>" in plain_page) == (True, True)
+    assert ("age = 31" in decoded, "<bdi>31</bdi>" in decoded) == (False, False)
+    assert ("age = 70-79" in decoded, "<bdi>70-79</bdi>" in decoded) == (True, True)
+
+
 def test_a_fair_page_does_not_speak_of_units_that_carry_a_gap() -> None:
     part = parts_of(page(builders.fair()))["chain"]
     assert "No unit was found to carry a gap" in part

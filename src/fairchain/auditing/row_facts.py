@@ -34,10 +34,17 @@ def described_feature(feature: Feature | TextFeature) -> tuple[str, str, str]:
     if isinstance(feature, IntegerFeature | RealFeature):
         step = "" if feature.step is None else f"; the model gets steps of {feature.step:g}"
         kind = "integer" if isinstance(feature, IntegerFeature) else "real"
-        codes = {name: code for name, code in feature.groups.items() if isinstance(code, int | float)}
-        meant = "".join(f"; {code:g} is {name}" for name, code in codes.items() if name != f"{code:g}")
+        meant = "".join(f"; {code:g} is {name}" for code, name in code_names(feature).items())
         return feature.name, kind, f"{feature.low:g} to {feature.high:g}{step}{meant}"
     return feature.name, "text", ""
+
+
+def code_names(feature: Feature | TextFeature) -> dict[float, str]:
+    """Return what the codes of a number mean, where the spec names each value: 1 is 10-19."""
+    if not isinstance(feature, IntegerFeature | RealFeature):
+        return {}
+    named = {name: code for name, code in feature.groups.items() if isinstance(code, int | float)}
+    return {float(code): name for name, code in named.items() if name != f"{code:g}"}
 
 
 def row_facts(case: Case, labelled: LabelledRows | None, source: Any = None) -> RowFacts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fairchain.explaining.result import Example, Explanation, Influence
 from fairchain.number_format import bounded
@@ -44,7 +44,7 @@ def why_section(findings: Findings) -> Markup | None:
         _words(explanation),
         el("p", f"An effect is the amount by which the gap shrinks when one {'unit' if texts else 'feature'} no "
            f"longer tells the groups apart (ablation). {instead}.{protected}") if units else None,
-        _effects(units) if units else None,
+        _effects(units, findings.codes) if units else None,
         *(el("p", note, class_="note") for note in explanation.notes),
     )  # fmt: skip
 
@@ -68,16 +68,16 @@ def annex_explanation(findings: Findings) -> Markup | None:
     return join(
         el("p", f"Effects and sensitivities are about the gap between {pair.more} and {pair.less}. They are measured "
            f"on {explanation.rounds:,} inputs of their own; explanation.json has the gap there.", class_="note"),
-        _effects(explanation.units) if len(shown) < len(explanation.units) else None,
+        _effects(explanation.units, findings.codes) if len(shown) < len(explanation.units) else None,
         _sensitivities(explanation.units),
         table("Layer by layer", headers, layers) if layers else None,
         el("p", explanation.statement, class_="note"),
     )  # fmt: skip
 
 
-def _effects(units: Sequence[Influence]) -> Markup:
+def _effects(units: Sequence[Influence], codes: Mapping[str, Mapping[float, str]]) -> Markup:
     shown = units[:MOST_NAMED]
-    lines = [Line(unit_name(unit), unit.effect.estimate, unit.effect.low, unit.effect.high) for unit in shown]
+    lines = [Line(unit_name(unit, codes), unit.effect.estimate, unit.effect.low, unit.effect.high) for unit in shown]
     title = (
         "Effect of each feature on the gap"
         if all(u.kind == "feature" for u in units)
@@ -155,15 +155,16 @@ def _card(witness: Witness, findings: Findings) -> Markup:
         el("div", name(group), ": ", el("b", name(label)), class_="yes" if label == findings.outcome else "no")
         for group, label in zip(witness.groups, witness.labels, strict=True)
     ]
-    return el("div", el("div", *decisions, class_="decisions"), _input(witness), class_="card")
+    return el("div", el("div", *decisions, class_="decisions"), _input(witness, findings.codes), class_="card")
 
 
-def _input(witness: Witness) -> Markup:
+def _input(witness: Witness, codes: Mapping[str, Mapping[float, str]]) -> Markup:
     """Return features with their values, or a text, and the row of the table near to which they are."""
-    values = {
-        key: name("–" if value is None else f"{value:g}" if isinstance(value, float | int) else value)
-        for key, value in witness.input.items()
-    }
+    values = {}
+    for key, value in witness.input.items():
+        meant = None if isinstance(value, str) else codes.get(key, {}).get(value)
+        shown_value = "–" if value is None else value if isinstance(value, str) else f"{value:g}"
+        values[key] = name(meant or shown_value)
     if len(values) == 1:
         shown = el("div", *values.values(), class_="text")
     else:

@@ -5,7 +5,7 @@ What several sections use is computed once: with hundreds of groups there are te
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -55,6 +55,8 @@ class Findings:
         For each question what its rows say beside the verdict: labelled rows, accuracy, scores, rows left out.
     features
         Name, kind and range of each feature.
+    codes
+        For each feature what its codes mean, where the spec names them.
     """
 
     title: str
@@ -72,6 +74,7 @@ class Findings:
     about: About | None = None
     facts: dict[str, RowFacts] = field(default_factory=dict)
     features: tuple[tuple[str, str, str], ...] = ()
+    codes: dict[str, dict[float, str]] = field(default_factory=dict)
 
     @property
     def inputs(self) -> str:
@@ -158,6 +161,9 @@ class Findings:
         return None if reason is None else section(key, title, el("p", f"Not possible here: {reason}."))
 
 
-def unit_name(unit: Influence) -> str:
-    """Return the name of a unit, with the value at which the intervention holds it."""
-    return unit.name if unit.held_as is None else f"{unit.name} = {unit.held_as}"
+def unit_name(unit: Influence, codes: Mapping[str, Mapping[float, str]] | None = None) -> str:
+    """Return the name of a unit, with the value at which the intervention holds it, and what a code means."""
+    if unit.held_as is None:
+        return unit.name
+    meant = (codes or {}).get(unit.name, {}).get(unit.held_at) if unit.held_at is not None else None
+    return f"{unit.name} = {unit.held_as}" if meant is None else f"{unit.name} = {meant}"

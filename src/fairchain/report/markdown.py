@@ -132,7 +132,7 @@ def markdown(findings: Findings) -> str:
     why = ""
     if explanation is not None and explanation.units:
         rows = [
-            [escape(unit_name(unit)), bounded(unit.effect), bounded(unit.sensitivity)]
+            [escape(unit_name(unit, findings.codes)), bounded(unit.effect), bounded(unit.sensitivity)]
             for unit in explanation.units[:MOST_UNITS]
         ]
         effects = table(["unit", "reduction of the gap without it", "sensitivity"], rows)
