@@ -26,6 +26,9 @@ ROWS = [
     *(("", "a", 40 + i, "yes") for i in range(4)),
 ]
 
+# What makes a score a decision, as the page says it.
+RULE = "A score above 24 is read as &#x27;yes&#x27;, any other as &#x27;no&#x27;."
+
 
 def asked(folder: Path, rows: Any = ROWS, **model: Any) -> Path:
     """Recorded scores, selected above 24; those without a sex are in no group."""
@@ -81,9 +84,12 @@ def test_the_page_for_bias_audits_has_a_table_for_each_question_and_so_does_the_
         "scoring rate",
         "unknown or other",
         "not stated",
+        RULE,
     ):
         assert words in html
     report = found.report.read_text(encoding="utf-8")
+    assert RULE in report
+    assert "With it and the table anyone can check both" in report
     # Recorded decisions have no model: nothing to explain or to repair.
     assert 'id="why"' not in report
     assert 'id="repair"' not in report

@@ -9,7 +9,7 @@ from msgspec.structs import replace as changed
 
 from fairchain.report import first_screen
 from fairchain.report.first_screen import MORE_EVALUATIONS, MORE_ROWS, answered, asked
-from fairchain.report.page import UNIFORM, page
+from fairchain.report.page import DATA_APART, UNIFORM, page
 from fairchain.spec.schema import About, Difference, Individual, Ratio
 from fairchain.statements import NOT_ALIKE, tipping_statement
 from fairchain.verification.record import Tipping
@@ -128,7 +128,7 @@ def test_what_is_not_known_about_a_shift_is_for_specialists() -> None:
 
 
 def test_other_thresholds_are_told_where_an_interval_decides_them() -> None:
-    told = "For a threshold below the interval at the top the same evaluations say {}, for one above it {}."
+    told = "For a threshold below the interval at the top the same data say {}, for one above it {}."
     assert told.format("UNFAIR", "FAIR") in page(findings(3))
     assert told.format("FAIR", "UNFAIR") in page(builders.with_ratio())
     start = told.partition(" the same")[0]
@@ -140,3 +140,9 @@ def test_a_population_that_no_one_lives_in_is_described_in_plain_words() -> None
     assert UNIFORM in page(findings(3))
     told = changed(verdict(3), population="the 400 rows of a.csv")
     assert UNIFORM not in page(replace(findings(3), verdict=told))
+
+
+def test_data_that_a_check_needs_and_the_folder_lacks_are_named() -> None:
+    assert DATA_APART not in page(findings(3))
+    command = "fairchain recheck certificate.json --data rows.csv"
+    assert DATA_APART in page(replace(findings(3), recheck=(command,)))

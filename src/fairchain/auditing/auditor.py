@@ -21,7 +21,7 @@ import msgspec
 
 from fairchain._version import __version__
 from fairchain.auditing.checkpoints import Checkpoints, Files, open_checkpoints
-from fairchain.auditing.row_facts import code_names, described_feature, row_facts
+from fairchain.auditing.row_facts import code_names, described_decision, described_feature, row_facts
 from fairchain.certificates import dump, make_certificate, make_family_certificate
 from fairchain.chain import Chain, learn_chain
 from fairchain.chain.formats import chain_text, read_chain
@@ -557,6 +557,7 @@ def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Finding
         facts=run.facts,
         features=tuple(described_feature(each) for each in run.spec.described),
         codes={each.name: code_names(each) for each in run.spec.described},
+        decision_rule=described_decision(run.spec),
     )
     made = [filename for filename, tables in _selection_files(findings).items() if tables]
     if "selection-rates.csv" in made and findings.verdict.rows is not None:

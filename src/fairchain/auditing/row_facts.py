@@ -18,7 +18,7 @@ from fairchain.prepare import Case, group_masks
 from fairchain.repairing.repair_data import LabelledRows
 from fairchain.repairing.thresholds import score_reader
 from fairchain.report.selection_table import GroupFacts, RowFacts, RowsLeftOut
-from fairchain.spec import Marginals, Table
+from fairchain.spec import Marginals, Spec, Table
 from fairchain.spec.groups import groups_of
 from fairchain.spec.schema import CategoryFeature, Feature, IntegerFeature, RealFeature, TextFeature
 
@@ -45,6 +45,15 @@ def code_names(feature: Feature | TextFeature) -> dict[float, str]:
         return {}
     named = {name: code for name, code in feature.groups.items() if isinstance(code, int | float)}
     return {float(code): name for name, code in named.items() if name != f"{code:g}"}
+
+
+def described_decision(spec: Spec) -> str:
+    """Return which score is read as which decision, where the spec states a cut-off; else nothing."""
+    model = spec.model
+    if model.decision_threshold is None:
+        return ""
+    read, other = f"{model.labels[1]!r}", f"{model.labels[0]!r}"
+    return f"A {model.decision or 'score'} above {model.decision_threshold:g} is read as {read}, any other as {other}."
 
 
 def row_facts(case: Case, labelled: LabelledRows | None, source: Any = None) -> RowFacts:

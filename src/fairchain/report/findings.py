@@ -57,6 +57,8 @@ class Findings:
         Name, kind and range of each feature.
     codes
         For each feature what its codes mean, where the spec names them.
+    decision_rule
+        Which score is read as which decision, where that is stated.
     """
 
     title: str
@@ -75,6 +77,7 @@ class Findings:
     facts: dict[str, RowFacts] = field(default_factory=dict)
     features: tuple[tuple[str, str, str], ...] = ()
     codes: dict[str, dict[float, str]] = field(default_factory=dict)
+    decision_rule: str = ""
 
     @property
     def inputs(self) -> str:

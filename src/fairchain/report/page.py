@@ -51,6 +51,10 @@ SEEDS = {
     "derived": "derived from the network, the spec and the data",
     "chosen": "chosen by the issuer; how many others were tried is stated under seeds tried, if at all",
 }
+DATA_APART = (
+    "The table or texts after --data are not copied to this folder: ask the issuer for them. The certificate has their "
+    "checksum, so that other data are noticed."
+)
 UNIFORM = (
     "A computer drew each feature by itself, and each of its values as often as any other. In life some values and "
     "combinations are far more frequent than others."
@@ -163,7 +167,7 @@ def selection_page(findings: Findings) -> str:
         el(
             "main",
             el("h1", "Selection rates and impact ratios: ", name(_titled(findings))),
-            el("p", tested_on(findings), " ", "" if not delta else
+            el("p", tested_on(findings), " ", name(f"{findings.decision_rule} ".lstrip()), "" if not delta else
                f"The intervals of all tables hold together with probability at least {confidence(delta)}, if the rows "
                "are a random sample."),
             el("dl", *listed),
@@ -199,6 +203,7 @@ def _population_section(findings: Findings) -> Markup:
         "What exactly was tested",
         el("p", f"The {findings.inputs}: ", name(verdict.population), ". ",
            UNIFORM if verdict.population.startswith("independent uniform inputs") else ""),
+        el("p", name(findings.decision_rule)) if findings.decision_rule else None,
         el("p", "The question as a formula, where P is a share and Y the decision: ", el("code", verdict.question)),
         el("p", "The guarantee in the words of statistics: ", verdict.statement),
         el("p", verdict.scope),
@@ -218,7 +223,7 @@ def _other_thresholds(verdict: VerdictRecord) -> Markup | None:
     if not decided or not verdict.sound or low == high:
         return None
     below, above = ("FAIR", "UNFAIR") if verdict.kind == "ratio" else ("UNFAIR", "FAIR")
-    return el("p", f"For a threshold below the interval at the top the same evaluations say {below}, for one above it "
+    return el("p", f"For a threshold below the interval at the top the same data say {below}, for one above it "
               f"{above}. A threshold is to be chosen before the test, and for a reason.")  # fmt: skip
 
 
@@ -249,13 +254,15 @@ def _recheck_section(findings: Findings) -> Markup | None:
     if not findings.recheck:
         return None
     commands = "\n".join(findings.recheck)
+    tested = "table" if findings.recorded else "model"
     return section(
         "recheck",
         "Check it yourself",
-        el("p", "The certificate has every count behind the verdict. With it and the model anyone can check both, "
+        el("p", f"The certificate has every count behind the verdict. With it and the {tested} anyone can check both, "
            "without trust in the author of this page. Install fairchain, a Python package, and run this in the "
            "folder of this page; CONFIRMED means that the result was computed again and agrees:"),
         el("pre", el("code", commands), data_copy="", tabindex="0"),
+        el("p", DATA_APART, class_="note") if " --data " in commands else None,
         el("p", "A model can change after an audit. ", el("code", "fairchain monitor"), " watches the same question on "
            "the decisions of a model in use."),
     )  # fmt: skip

@@ -45,11 +45,12 @@ def questions_section(findings: Findings) -> Markup | None:
     together = "All answers are exact." if not delta else (
         f"All verdicts are right together with probability at least {confidence(delta)}."
     )  # fmt: skip
+    page_too = ", on selection-rates.html" if "selection-rates.html" in findings.files else ""
     return section(
         "questions",
         f"{len(rows)} questions",
         el("p", f"{together} The sections below are about the question that is furthest from being met; the selection "
-           "rates of the others are in the annex and in selection-rates.csv."),
+           f"rates of the others are in the annex{page_too} and in selection-rates.csv."),
         table("Every question with its verdict", heads, rows, words=(0, 1, 4, 5), tools=True),
     )  # fmt: skip
 
