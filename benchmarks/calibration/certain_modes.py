@@ -46,7 +46,7 @@ CUTOFFS = 0.6, 0.8
 STRATA = (0.2, 0.4), (0.5, 0.2)
 # Certain bounds are asked about cutoffs that are multiples of GRID, thus without rounding, and about thresholds nearer
 # to the gap than NEAR, after so many steps of halving.
-GRID, NEAR, STEPS = 1 / 64, 0.02, 8
+GRID, NEAR, STEPS = 1 / 64, 0.02, 9
 # How often each round is counted by an unsound variant: doubled so many times.
 DOUBLED = 4
 
