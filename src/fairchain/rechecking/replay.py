@@ -19,7 +19,7 @@ from fairchain.certificate_format import LOOKED, BatchEvidence, RunEvidence, Tab
 from fairchain.prepare import Case
 from fairchain.rechecking import arithmetic
 from fairchain.spec import Comparison
-from fairchain.spec.properties import limit_of
+from fairchain.spec.properties import limit_of, shifts_alike
 
 PILOT = 1024
 # By how much a forecast of rounds may differ between two computers, as a share of it.
@@ -64,7 +64,7 @@ class ReplayedRule:
             relative=comparison.measure == "ratio",
             share=share,
             shift=case.spec.property.shift or 1.0,
-            alike=getattr(case.spec.property, "shift_of", "") == "all_groups_alike",
+            alike=shifts_alike(case.spec),
             refine=guarantee.refine,
         )
 

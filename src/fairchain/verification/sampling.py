@@ -25,7 +25,7 @@ from fairchain.executors.workers import Halted
 from fairchain.models import OnnxModel
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Spec
-from fairchain.spec.properties import in_own_unit, limit_of
+from fairchain.spec.properties import in_own_unit, limit_of, shifts_alike
 from fairchain.statistics import (
     SHARE,
     BatchPlan,
@@ -160,8 +160,7 @@ def shift_question(spec: Spec, comparison: Comparison) -> ShiftQuestion | None:
         return None
     from fairchain.statistics.shifted import ShiftQuestion
 
-    alike = prop.shift_of == "all_groups_alike"
-    return ShiftQuestion(prop.shift, alike, comparison.compared, comparison.measure, float(limit_of(spec)))
+    return ShiftQuestion(prop.shift, shifts_alike(spec), comparison.compared, comparison.measure, float(limit_of(spec)))
 
 
 def betting_rule(comparison: Comparison, limit: float, delta: float) -> BettingRule:
