@@ -342,7 +342,11 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
         low = max(low, question.threshold)
         high = max(low, high)
     low = max(floor, low)
-    return max(floor, float(replay.gaps()[off].max())), low if estimating else min(low, high), high
+    observed = max(floor, float(replay.gaps()[off].max()))
+    if estimating:
+        return observed, low, high
+    low = min(low, high)
+    return min(max(observed, low), high), low, high
 
 
 def _group_numbers(replay: Replay) -> dict[tuple[int, int], Numbers]:

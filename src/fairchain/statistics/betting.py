@@ -172,7 +172,9 @@ class BettingRule(TallyCounts):
                 low = max(low, self._threshold)
                 high = max(low, high)
             # Where later rounds contradict a FAIR verdict, the threshold is all that is left.
-            self._bounds = estimate, min(low, high), high
+            low = min(low, high)
+            # Leaders, and a decision that later rounds contradict, may leave the observed gap outside.
+            self._bounds = min(max(estimate, low), high), low, high
         return self._bounds
 
     def _gap_above(self) -> float:
