@@ -24,7 +24,7 @@ from fairchain.spec import parse_spec
 from fairchain.spec.seeds import meaning_of
 from fairchain.spec.validate import ONLY_ASSUMED, SHIFT_OF_WITHOUT_SHIFT, SHIFT_REFUSED
 from fairchain.statistics import Tally, count_together
-from fairchain.statistics.shifted import ShiftQuestion
+from fairchain.statistics.shifted import ShiftQuestion, ShiftRule
 from tests.statistics.test_shift import extremes, network, random_shift
 from tests.text.builders import raw_question
 
@@ -125,6 +125,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "unfair, all alike": ("credit", {"shift": 1.1, "shift_of": "all_groups_alike"}),
     "ratio": ("credit", {"shift": 1.1, "kind": "ratio", "threshold": 0.8, "outcome": "good"}),
     "undecided": ("census", {"shift": 1.3, "rounds": 40}),
+    "narrow": ("census", {"shift": 1.2, "refine": 0.02}),
+    "narrow, unfair, all alike": ("credit", {"shift": 1.1, "shift_of": "all_groups_alike", "refine": 0.02}),
 }
 
 
@@ -183,6 +185,30 @@ def test_certificates_of_counted_inputs_are_confirmed(tmp_path: Path, reading: s
     path.write_text(json.dumps(make_certificate(verdict)))
     found = recheck(path, tmp_path / "model.onnx", data=None if reading == "enumeration" else tmp_path / "rows.csv")
     assert found.conclusion == "CONFIRMED", [claim for claim in found.claims if not claim.holds]
+
+
+def test_sampling_goes_on_after_a_decision_over_shifts_and_the_decision_stands() -> None:
+    plain, narrow = (verify(None, example("census"), shift=1.2, refine=refine) for refine in (None, 0.02))
+    assert plain.decision is narrow.decision is Decision.FAIR
+    assert plain.evaluations == narrow.decision_evaluations < narrow.evaluations
+    assert narrow.gap.high - narrow.gap.low < (plain.gap.high - plain.gap.low) / 2
+    assert narrow.gap.low <= narrow.gap.estimate <= narrow.gap.high <= 0.1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_rounds_that_contradict_a_decision_over_shifts_do_not_undo_it(seed: int) -> None:
+    rng, fair = np.random.default_rng(seed), seed % 2 == 0
+    rule = ShiftRule(ShiftQuestion(1.5, seed % 3 == 0, ~np.eye(2, dtype=bool)[None], "difference", 0.3), 0.1)
+    for _ in range(30):
+        plan = rule.plan() or rule.refine(0.001, 400)
+        assert plan is not None
+        apart = 0.9 if fair == (rule.decision is not Decision.UNDECIDED) else 0.0
+        got = (rng.random(plan.rounds) < np.array([[0.05], [0.05 + apart]])).astype(np.uint8)
+        rule.observe(plan, Tally.of_batch(plan.rounds, count_together(got, [1]), plan.groups, 2))
+        estimate, low, high = rule.gap()
+        assert low <= estimate <= high
+    assert rule.decision is (Decision.FAIR if fair else Decision.UNFAIR)
+    assert high <= 0.3 if fair else low >= 0.3
 
 
 REFUSED: dict[str, dict[str, Any]] = {

@@ -318,8 +318,11 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     if question.shift > 1:
         # Where every pair is compared both ways round the largest gap is at least 0.
         none = arithmetic.least_gap(question.compared, question.relative) or 0.0
-        first, least, most = (max(none, float(each)) for each in replay.shifted_gaps().max(axis=0))
-        return first, least, most
+        first, *ends = (max(none, float(each)) for each in replay.shifted_gaps().max(axis=0))
+        # What the bounds excluded when it was decided stays excluded.
+        beyond = {"FAIR": min, "UNFAIR": max}.get(replay.decision)
+        low, high = ends if beyond is None else [beyond(each, question.threshold) for each in ends]
+        return sorted((first, low, high))[1], low, high
     plus, zero, minus = (table.astype(float) for table in replay.cells())
     off = question.compared
     counts = plus[off], zero[off], minus[off]
