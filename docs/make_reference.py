@@ -67,8 +67,7 @@ VERDICT = {
     "assumptions": "what was assumed about model and data without being stated",
     "unseen": "rows of a table that were not evaluated, as the run was stopped or its budget was spent",
     "tipping": "how many times as frequent or as rare inputs may be before the verdict could change: `each_group` by "
-    "itself, `all_groups_alike` (null if that is not known); null without a verdict, and with a `shift`",
-    "why_not_alike": "why `all_groups_alike` is not known; null where it is",
+    "itself, `all_groups_alike`; null without a verdict, and with a `shift`",
     "shift": "the `factor` of the populations that the verdict is about, and `of` what changes (`each_group`, "
     "`all_groups_alike`); null for the assumed population alone",
     "decision_rounds": "number of rounds up to the verdict; later ones only make intervals narrower",
@@ -81,12 +80,13 @@ CERTIFICATE = {
     "software": "versions of the software that wrote it",
     "spec": "the complete spec; paths are reduced to file names",
     "claims": "the output of `verify --json`, without `seconds`, `witnesses`, `free_regions`, `forecast`, `notes`, "
-    "`assumptions`, `unseen` and `why_not_alike`",
+    "`assumptions` and `unseen`",
     "evidence": "every count: for drawn inputs `stream`, `seed`, `coupled`, `outcomes`, `look` and `batches`; for rows "
-    "`rows`, `outcomes`, `trials`, `successes` and `labels`. `look`: if the batches have one label, the `rounds` that "
+    "`rows`, `outcomes`, `trials`, `successes`, `labels` and, of texts that are shown as every group, `only` (texts "
+    "that get an outcome as one group and not as another). `look`: if the batches have one label, the `rounds` that "
     "were drawn to find another, not counted, and all `labels` seen; else null. For an enumeration `points`, `order` "
     "and `sizes` (the features whose values number the points, the slowest first), `summed` (features that the network "
-    "ignores), `outcomes` and `segments`",
+    "ignores), `outcomes` and `segments`, with `only` where points are shown as every group",
     "digest": "SHA-256 of all fields above, as canonical JSON: detects accidental changes; `recheck` detects forgery",
     "times": "date and duration: the only part that differs between two equal runs",
     "notes": "the assumptions and remarks of the verdict; shown, and not checked by `recheck`",

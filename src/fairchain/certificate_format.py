@@ -100,11 +100,13 @@ class RunEvidence(Record, frozen=True, forbid_unknown_fields=True):
         return sorted(batches.union(self.look.labels if self.look is not None else ()))
 
 
-class RowEvidence(Record, frozen=True, forbid_unknown_fields=True):
+class RowEvidence(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The counts of a table: the rows in each column of a subgroup, and how many of them got each outcome.
 
     `labels` are all labels that these rows got, counted or not. Where labels are drawn and the rows are a whole
     population, a row counts with the probability of the outcome, in parts of 2**-32, and `labels` are possible ones.
+    `only` counts the texts that are shown as every group and get an outcome as one group and not as another, for each
+    of the `shared_pairs` of the spec.
     """
 
     rows: Count
@@ -112,6 +114,7 @@ class RowEvidence(Record, frozen=True, forbid_unknown_fields=True):
     trials: list[Count]
     successes: list[list[WeightedCount]]
     labels: list[Count]
+    only: list[WeightedCount] = msgspec.field(default_factory=list)
 
 
 # A whole number in decimal digits: JSON numbers end at 64 bits, and Python reads no text of more than 4300 digits.
@@ -119,12 +122,13 @@ MOST_DIGITS = 4000
 Whole = Annotated[str, msgspec.Meta(pattern=f"^(0|[1-9][0-9]{{0,{MOST_DIGITS - 1}}})$")]
 
 
-class SegmentEvidence(Record, frozen=True, forbid_unknown_fields=True):
+class SegmentEvidence(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A run of points of a finite input space, all of them evaluated.
 
     `evaluations` counts inputs whose weight is not 0, `inputs` those of each part, and `labels` are those that they
     got. `weights` is (measures, parts, 1 + outcomes): the weight of all inputs of a part, then of those with each
-    outcome. `chain` is the hash of all this and of the chain before it.
+    outcome. `chain` is the hash of all this and of the chain before it. `only` is (measures, pairs): the weight of the
+    inputs of one part that get an outcome, while the same point shown as another part does not.
     """
 
     points: Count
@@ -133,6 +137,7 @@ class SegmentEvidence(Record, frozen=True, forbid_unknown_fields=True):
     labels: list[Count]
     weights: list[list[list[Whole]]]
     chain: str
+    only: list[list[Whole]] = msgspec.field(default_factory=list)
 
 
 class EnumerationEvidence(Record, frozen=True, forbid_unknown_fields=True):
@@ -168,7 +173,8 @@ def chain_start(model_sha256: str, data_sha256: str | None, meaning: dict[str, s
 
 def chained(before: str, segment: SegmentEvidence) -> str:
     """Return the hash of a segment and of all segments before it."""
-    return _hash([before, segment.points, segment.evaluations, segment.inputs, segment.labels, segment.weights])
+    content = [before, segment.points, segment.evaluations, segment.inputs, segment.labels, segment.weights]
+    return _hash([*content, segment.only] if segment.only else content)
 
 
 def _hash(content: Any) -> str:

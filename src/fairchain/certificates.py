@@ -69,7 +69,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     claims = verdict.to_dict()
     seconds = claims.pop("seconds")
     # Illustrations, not claims: anybody can find witnesses again, and a forecast or a remark promises nothing.
-    for name in ("witnesses", "free_regions", "forecast", "notes", "assumptions", "unseen", "why_not_alike"):
+    for name in ("witnesses", "free_regions", "forecast", "notes", "assumptions", "unseen"):
         del claims[name]
     created = datetime.now(UTC).isoformat(timespec="seconds")
     certificate: Certificate[RunEvidence | RowEvidence | EnumerationEvidence] = Certificate(

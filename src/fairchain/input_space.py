@@ -8,9 +8,9 @@ merged. Points are numbered in mixed radix over the columns that are left.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import floor, prod
+from math import floor, gcd, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +24,7 @@ from fairchain.populations.base import columns_of
 from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature, Feature, Group, RealFeature
 from fairchain.spec.conditions import given_features, predicate_of
+from fairchain.spec.properties import shared_pairs
 
 if TYPE_CHECKING:
     from fairchain.populations.finite import FiniteSpace
@@ -76,6 +77,9 @@ class InputSpace:
         Whether a point's decisions are compared with each other: then its own protected values are summed out.
     summed
         Names of the features that the network ignores.
+    pairs
+        Outcome and two parts each, for which it is weighed by how much the first gets the outcome more often than the
+        second, point by point: every point is shown as each part, with weights in the same proportion.
     """
 
     space: FiniteSpace
@@ -87,6 +91,7 @@ class InputSpace:
     means: tuple[tuple[int, ...], ...]
     individual: bool
     summed: tuple[str, ...]
+    pairs: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def points(self) -> int:
@@ -118,6 +123,30 @@ class InputSpace:
                     masses[part] += by_values[shown.indices]
             found.append(masses)
         return found
+
+    @cached_property
+    def portions(self) -> tuple[list[int], list[int]]:
+        """How often a point is shown with each of `shown`, and as each part: smallest whole numbers.
+
+        All are 1 if each part has one combination of protected values; the weights of a pair are then those of its
+        first part, and else so many times as much as the second part has portions.
+        """
+        if self.single:
+            return [1] * len(self.shown), [1] * len(self.parts)
+        by_values = self.space.marginal(self.space.measures[-1], self.protected)
+        weights = [int(by_values[shown.indices]) for shown in self.shown]
+        own = [weight // gcd(*weights) for weight in weights]
+        parts = [sum(c for c, shown in zip(own, self.shown, strict=True) if part in shown.parts) for part in self._all]
+        return own, parts
+
+    @property
+    def _all(self) -> range:
+        return range(len(self.parts))
+
+    @property
+    def single(self) -> bool:
+        """Whether each part has one combination of protected values, and no two have the same."""
+        return sorted(part for shown in self.shown for part in shown.parts) == list(self._all)
 
 
 def input_space(case: Case) -> InputSpace:
@@ -171,6 +200,11 @@ def input_space(case: Case) -> InputSpace:
         individual=individual,
         summed=tuple(names[each] for each in sorted(ignored.difference(protected)) if len(space.values[each]) == 1),
     )
+    if len(space.measures) == 1 or inputs.single:
+        # The portions of several values are not known where weights are not.
+        means = [mean[0] if mean else 0 for mean in inputs.means]
+        pairs = shared_pairs(spec, case.comparison)
+        inputs = replace(inputs, pairs=tuple((outcome, means[i], means[j]) for outcome, i, j in pairs))
     try:
         masses = inputs.part_masses[-1]
     except TooManyCellsError:

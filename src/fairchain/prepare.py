@@ -102,7 +102,8 @@ class Case:
         The labels that other questions about the same inputs have computed (`verification/family.py`), if there are
         any: no input is evaluated twice.
     prepared
-        The seconds that preparing took, which count towards `budget.seconds`.
+        The seconds that preparing took, which count towards `budget.seconds`. Of several questions each has a budget
+        and a preparation of its own; loading what they share belongs to the first.
     """
 
     spec: Spec

@@ -257,32 +257,22 @@ def headline(
     return f"{found}, {relation} the threshold {threshold:g}"
 
 
-# What follows a tipping factor of each group by itself.
-NOT_ALIKE = " A factor for all groups alike is not known: "
-
-
-def tipping_statement(
-    decision: str, each_group: float, all_groups_alike: float | None, delta: float, why_not_alike: str | None = None
-) -> str:
+def tipping_statement(decision: str, each_group: float, all_groups_alike: float, delta: float) -> str:
     """Return how far the population may change before the verdict could; factors are rounded down.
-
-    `why_not_alike` says why nothing is known about a shift of all groups alike.
 
     >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-61:])
     rare as assumed (1.23 times if each group changes by itself).
-    >>> print(tipping_statement("UNFAIR", 1.0, None, 1e-6))
+    >>> print(tipping_statement("UNFAIR", 1.0, 1.0, 1e-6))
     How far the population may change before UNFAIR does is not known: the intervals are too wide.
     """
-    known = max(each_group, all_groups_alike or 1.0)
-    alike = "" if not why_not_alike else f"{NOT_ALIKE}{why_not_alike}."
-    if _factor(known) == "1":
+    if _factor(max(each_group, all_groups_alike)) == "1":
         if delta == 0:
-            return f"A small change of the population could change this {decision}.{alike}"
+            return f"A small change of the population could change this {decision}."
         return f"How far the population may change before {decision} does is not known: the intervals are too wide."
     whole = f"This {decision} holds for every population in which no input is more than"
     rare = "times as frequent or as rare as assumed"
-    if all_groups_alike is None or all_groups_alike <= each_group:
-        return f"{whole} {_factor(each_group)} {rare}, in each group by itself.{alike}"
+    if all_groups_alike <= each_group:
+        return f"{whole} {_factor(each_group)} {rare}, in each group by itself."
     if _factor(each_group) == "1":
         alone = "For groups that change each by itself, no factor is known."
         return f"{whole} {_factor(all_groups_alike)} {rare}, for all groups alike. {alone}"

@@ -99,6 +99,16 @@ def moved_weight(content: Content) -> None:
     own[1] = str(int(own[1]) + (1 if int(own[1]) < int(own[0]) else -1))
 
 
+def fewer_flips(content: Content) -> None:
+    """Weights of pairs that agree with each other, as if decisions depended less on the group."""
+    for segment in content["evidence"]["segments"]:
+        segment["only"] = [["0" for _ in own] for own in segment["only"]]
+
+
+def flips_of_some_segments(content: Content) -> None:
+    content["evidence"]["segments"][1]["only"] = []
+
+
 def more_inputs(content: Content) -> None:
     content["evidence"]["segments"][1]["evaluations"] += 1
 
@@ -140,6 +150,8 @@ def more_than_all(content: Content) -> None:
 
 FORGERIES: dict[str, tuple[Callable[[Content], None], set[str]]] = {
     "a weight": (moved_weight, {"re-run"}),
+    "decisions that change with the group": (fewer_flips, {"re-run", "intervals"}),
+    "pairs in some segments only": (flips_of_some_segments, {"layout"}),
     "the number of inputs": (more_inputs, {"re-run"}),
     "the labels": (other_labels, {"re-run"}),
     "points that are left out": (fewer_points, {"verdict", "intervals"}),

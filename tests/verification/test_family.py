@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from fairchain.examples import example
 from fairchain.rechecking.rechecker import NO_MEMBERS
 from fairchain.spec import Spec, load_spec, load_specs, parse_specs, revise
 from fairchain.spec.load import SEVERAL_QUESTIONS
-from fairchain.verification.family import FAMILY_HAS_NO_TRUTH, QUESTIONS_DIFFER
+from fairchain.verification.family import FAMILY_HAS_NO_TRUTH, QUESTIONS_DIFFER, divided, family_cases
 from tests.cli.command import Cli
 from tests.messages import says
 
@@ -43,6 +44,14 @@ def test_deltas_add_up_and_verdicts_are_those_of_single_runs_with_the_same_seed(
         alone = verify(None, spec, delta=1e-6 / 3, seed=seed)
         assert alone.record.gap == verdict.record.gap
         assert alone.evaluations == verdict.evaluations
+
+
+def test_every_question_of_a_family_counts_its_own_preparation() -> None:
+    start = time.perf_counter()
+    cases = family_cases(None, divided([census(), census(property__protected=["sex"])]))
+    passed = time.perf_counter() - start
+    assert all(case.prepared > 0 for case in cases)
+    assert sum(case.prepared for case in cases) <= passed
 
 
 def test_questions_about_the_same_groups_evaluate_an_input_once() -> None:

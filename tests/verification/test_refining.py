@@ -131,6 +131,34 @@ def test_a_certificate_covers_both_and_is_confirmed(refined: Verdict, tmp_path: 
     assert fails(shorter_batch_before_the_last) & {"choices", "layout"}
 
 
+def test_the_estimate_lies_in_its_interval_also_where_later_rounds_contradict_the_verdict(tmp_path: Path) -> None:
+    verdict = verify(None, example("credit"), threshold=0.1686, delta=0.4, refine=0.01, seed=11)
+    widest = verdict.widest
+    rates = {each.name: each.probability.estimate for each in verdict.groups if each.outcome == widest.outcome}
+    assert verdict.decision is Decision.FAIR
+    assert rates[widest.more] - rates[widest.less] > verdict.gap.high
+    assert verdict.gap.low <= verdict.gap.estimate == verdict.gap.high <= 0.1686
+    write_certificate(verdict, tmp_path / "c.json")
+    assert recheck(tmp_path / "c.json", load_spec(example("credit")).model.path).conclusion == "CONSISTENT"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_estimates_lie_in_their_intervals_whatever_comes_after_the_decision(seed: int) -> None:
+    """Rounds after the decision are of another population, so that they contradict it."""
+    rng = np.random.default_rng(seed)
+    groups, sign = int(rng.integers(2, 5)), 1 if seed % 2 else -1
+    rule, before = BettingRule(groups, 1, 0.1, 0.3), rng.random((groups, 1)) * (0.1 if seed % 2 else 1.0)
+    after = np.clip(before + sign * np.linspace(0, 0.5, groups)[:, None], 0, 1)
+    for batch in range(40):
+        plan = rule.plan() or rule.refine(0.001, 500)
+        assert plan is not None
+        chances = before if rule.decision is Decision.UNDECIDED else after
+        got = (rng.random((len(plan.groups), plan.rounds)) < chances[list(plan.groups)]).astype(np.uint8)
+        rule.observe(plan, Tally.of_batch(plan.rounds, count_together(got, [1]), plan.groups, groups))
+        estimate, low, high = rule.gap()
+        assert low <= estimate <= high, batch
+
+
 def test_bounds_after_the_decision_hold() -> None:
     # Two coins 0.05 apart, threshold 0.1, delta 0.2: 20 or more wrong intervals of 40 have a chance below 2e-5 for each
     # kind if each is wrong with probability 0.2.

@@ -24,8 +24,8 @@ from fairchain.spec import parse_spec
 from fairchain.spec.seeds import meaning_of
 from fairchain.spec.validate import ONLY_ASSUMED, SHIFT_OF_WITHOUT_SHIFT, SHIFT_REFUSED
 from fairchain.statistics import Tally, count_together
-from fairchain.statistics.shifted import ShiftQuestion
-from tests.statistics.test_shift import extremes, network
+from fairchain.statistics.shifted import ShiftQuestion, ShiftRule
+from tests.statistics.test_shift import extremes, network, random_shift
 from tests.text.builders import raw_question
 
 INPUTS = 12
@@ -125,6 +125,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "unfair, all alike": ("credit", {"shift": 1.1, "shift_of": "all_groups_alike"}),
     "ratio": ("credit", {"shift": 1.1, "kind": "ratio", "threshold": 0.8, "outcome": "good"}),
     "undecided": ("census", {"shift": 1.3, "rounds": 40}),
+    "narrow": ("census", {"shift": 1.2, "refine": 0.02}),
+    "narrow, unfair, all alike": ("credit", {"shift": 1.1, "shift_of": "all_groups_alike", "refine": 0.02}),
 }
 
 
@@ -183,6 +185,30 @@ def test_certificates_of_counted_inputs_are_confirmed(tmp_path: Path, reading: s
     path.write_text(json.dumps(make_certificate(verdict)))
     found = recheck(path, tmp_path / "model.onnx", data=None if reading == "enumeration" else tmp_path / "rows.csv")
     assert found.conclusion == "CONFIRMED", [claim for claim in found.claims if not claim.holds]
+
+
+def test_sampling_goes_on_after_a_decision_over_shifts_and_the_decision_stands() -> None:
+    plain, narrow = (verify(None, example("census"), shift=1.2, refine=refine) for refine in (None, 0.02))
+    assert plain.decision is narrow.decision is Decision.FAIR
+    assert plain.evaluations == narrow.decision_evaluations < narrow.evaluations
+    assert narrow.gap.high - narrow.gap.low < (plain.gap.high - plain.gap.low) / 2
+    assert narrow.gap.low <= narrow.gap.estimate <= narrow.gap.high <= 0.1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_rounds_that_contradict_a_decision_over_shifts_do_not_undo_it(seed: int) -> None:
+    rng, fair = np.random.default_rng(seed), seed % 2 == 0
+    rule = ShiftRule(ShiftQuestion(1.5, seed % 3 == 0, ~np.eye(2, dtype=bool)[None], "difference", 0.3), 0.1)
+    for _ in range(30):
+        plan = rule.plan() or rule.refine(0.001, 400)
+        assert plan is not None
+        apart = 0.9 if fair == (rule.decision is not Decision.UNDECIDED) else 0.0
+        got = (rng.random(plan.rounds) < np.array([[0.05], [0.05 + apart]])).astype(np.uint8)
+        rule.observe(plan, Tally.of_batch(plan.rounds, count_together(got, [1]), plan.groups, 2))
+        estimate, low, high = rule.gap()
+        assert low <= estimate <= high
+    assert rule.decision is (Decision.FAIR if fair else Decision.UNFAIR)
+    assert high <= 0.3 if fair else low >= 0.3
 
 
 REFUSED: dict[str, dict[str, Any]] = {
@@ -248,16 +274,102 @@ def test_the_command_line_has_it_too(tmp_path: Path) -> None:
     assert json.loads(run.output)["shift"] == {"factor": 3.0, "of": "each_group"}
 
 
-def test_why_a_shift_of_all_groups_alike_is_not_known_is_said() -> None:
+def held(kind: str, threshold: float, rates: Any) -> bool:
+    """Return whether rates are FAIR, up to rounding."""
+    if kind == "ratio":
+        return bool((threshold * rates[:, None] - rates <= 1e-9).all())
+    return bool(rates.max() - rates.min() <= threshold + 1e-9)
+
+
+@pytest.mark.parametrize("kind", ["difference", "ratio"])
+@pytest.mark.parametrize("seed", range(15))
+def test_enumeration_knows_up_to_which_shift_of_all_groups_alike_it_holds(seed: int, kind: str) -> None:
+    """No shift within the factor contradicts the verdict, and just beyond it one does."""
+    rng = np.random.default_rng(300 + seed)
+    decided, threshold = network(rng, INPUTS), float(rng.choice([0.1, 0.3, 0.6]))
+    parts = rng.multinomial(100 - INPUTS, rng.dirichlet(np.ones(INPUTS))) + 1
+    spread = {"x": {str(x): int(part) / 100 for x, part in enumerate(parts)}, "g": {"a": 0.5, "b": 0.2, "c": 0.3}}
+    about = {"kind": kind, "threshold": threshold, "outcome": "yes"}
+    population = {"kind": "marginals", "frequencies": spread}
+    spec = parse_spec(spec_of(about, population=population, guarantee={"engine": "enumeration"}))
+    verdict = verify(deciding(decided), spec)
+    if verdict.constant is not None:
+        return
+    assert verdict.tipping is not None
+    weights, factor, fair = parts / 100, verdict.tipping.all_groups_alike, verdict.decision is Decision.FAIR
+    assert held(kind, threshold, decided @ weights) == fair
+    assert factor >= verdict.tipping.each_group * (1 - 1e-12)
+    keep, margin = (threshold, 0.0) if kind == "ratio" else (1.0, threshold)
+
+    def survives(within: float) -> bool:
+        worst = [
+            extremes(weights, (keep * decided[i] - decided[j]).astype(float), within)[int(fair)]
+            for i, j in np.argwhere(~np.eye(3, dtype=bool))
+        ]
+        return max(worst) <= margin if fair else max(worst) > margin
+
+    assert factor == 1 or survives(1 + (min(factor, 50.0) - 1) * (1 - 1e-6))
+    assert factor > 50 or not survives(factor * (1 + 1e-6))
+    for _ in range(5):
+        shifted = random_shift(rng, weights, 1 + (min(factor, 50.0) - 1) * (1 - 1e-6), decided[0] > 0)
+        assert held(kind, threshold, decided @ shifted) == fair
+
+
+@pytest.mark.parametrize("compare", ["groups", "overall"])
+@pytest.mark.parametrize("seed", range(6))
+def test_groups_of_several_values_shift_alike_by_their_individuals(seed: int, compare: str) -> None:
+    """A group's rate is a mean over its values for each individual; the factor is a bound, no less than by itself."""
+    rng = np.random.default_rng(400 + seed)
+    decided = rng.random((6, INPUTS)) < np.clip(rng.random(INPUTS) + 0.1 * rng.normal(size=(6, 1)), 0, 1)
+    ages = {"name": "g", "kind": "integer", "low": 0, "high": 5, "groups": {"young": [0, 1], "old": [2, 5]}}
+    about = {"threshold": 0.3, "compare": compare, "outcome": "yes"}
+    shares = np.array([0.1, 0.2, 0.1, 0.1, 0.2, 0.3])
+    data = spec_of(about, guarantee={"engine": "enumeration"})
+    data["feature"][0] = ages
+    data["population"] = {"kind": "marginals", "frequencies": {"g": {str(g): s for g, s in enumerate(shares.tolist())}}}
+    verdict = verify(deciding(decided.astype(int)), parse_spec(data))
+    assert verdict.tipping is not None
+    young, old, everyone = (
+        np.average(decided[part], axis=0, weights=shares[part]) for part in ([0, 1], [2, 3, 4, 5], list(range(6)))
+    )
+    pairs = (
+        [(young, old), (old, young)]
+        if compare == "groups"
+        else [(young, everyone), (everyone, young), (old, everyone), (everyone, old)]
+    )
+    factor, fair, even = (
+        verdict.tipping.all_groups_alike,
+        verdict.decision is Decision.FAIR,
+        np.full(INPUTS, 1 / INPUTS),
+    )
+    assert factor >= verdict.tipping.each_group
+    worst = [extremes(even, one - other, 1 + (factor - 1) * (1 - 1e-6))[int(fair)] for one, other in pairs]
+    assert factor == 1 or (max(worst) <= 0.3 if fair else max(worst) > 0.3)
+
+
+def test_rows_of_groups_that_share_no_inputs_shift_alike_as_each_by_itself() -> None:
+    """The same weight of an input in all groups is no restriction if no two groups have an input in common."""
     decided = network(np.random.default_rng(3), INPUTS)
-    counted = check(None, rows(decided, 20), protected="g", prediction="said", rows="population")
-    enumerated = verify(deciding(decided), parse_spec(spec_of({}, guarantee={"engine": "enumeration"})))
-    assert "each row belongs to one group" in str(counted)
-    assert "sampling knows it (--engine sampling)" in str(enumerated)
-    for verdict in (counted, enumerated):
-        assert verdict.tipping is not None
-        assert verdict.tipping.all_groups_alike is None
-        assert verdict.record.why_not_alike
+    table = {**rows(decided, 20), "x": [*range(3 * INPUTS)] * 20}
+    verdict = check(None, table, protected="g", prediction="said", rows="population")
+    assert verdict.tipping is not None
+    assert verdict.tipping.all_groups_alike == verdict.tipping.each_group > 1
+    # One table of weights by input, with inputs 0..11 for a, 12..23 for b, 24..35 for c, reaches the threshold.
+    rates, factor = decided.mean(axis=1), verdict.tipping.each_group
+    most, least = (
+        np.minimum(factor * rates, 1 - (1 - rates) / factor),
+        np.maximum(rates / factor, 1 - factor * (1 - rates)),
+    )
+    one, other = divmod(int((most[:, None] - least - 9 * np.eye(3)).argmax()), 3)
+    weights = np.ones(3 * INPUTS)
+    for group, wanted in ((one, most[one]), (other, least[other])):
+        weights[group * INPUTS : (group + 1) * INPUTS] = np.where(
+            decided[group], wanted / rates[group], (1 - wanted) / (1 - rates[group])
+        )
+    assert weights.max() <= factor * (1 + 1e-9)
+    assert weights.min() >= 1 / factor * (1 - 1e-9)
+    shifted = (decided.ravel() * weights).reshape(3, INPUTS).mean(axis=1)
+    assert shifted[one] - shifted[other] == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(("given", "alike"), [("x >= 3", True), ("g == 'a' or x >= 3", False)])
@@ -266,11 +378,11 @@ def test_a_condition_on_other_features_leaves_the_individuals_shared(given: str,
     about = {"given": given, "threshold": 0.9}
     verdict = verify(deciding(decided), parse_spec(spec_of(about, guarantee={"engine": "sampling"})), seed=1)
     assert verdict.tipping is not None
-    assert (verdict.tipping.all_groups_alike is not None) == alike
+    assert (verdict.tipping.all_groups_alike > verdict.tipping.each_group) == alike
     if alike:
         # The rounds of the verdict hold what the individuals with x >= 3 get as two groups at once.
         even = np.full(INPUTS - 3, 1 / (INPUTS - 3))
-        factor = min(verdict.tipping.all_groups_alike or 1.0, 50.0)
+        factor = min(verdict.tipping.all_groups_alike, 50.0)
         for i, j in np.argwhere(~np.eye(3, dtype=bool)):
             assert extremes(even, (decided[i] - decided[j])[3:].astype(float), factor)[1] <= 0.9 + 1e-9
 
@@ -298,6 +410,25 @@ def test_texts_that_are_shown_as_every_group_shift_alike(tmp_path: Path) -> None
     assert found["each_group"].decision is Decision.UNFAIR
     assert found["all_groups_alike"].decision is Decision.FAIR
     assert found["all_groups_alike"].gap.estimate == 0
+
+
+def test_counted_texts_know_up_to_which_shift_of_all_groups_alike_it_holds(tmp_path: Path) -> None:
+    texts = tuple(
+        f"the sunny {one} and {two}" for one in ("dog", "cat", "sea") for two in ("red", "green", "fine", "bad")
+    )
+    data = raw_question(tmp_path, texts, **{"as": "swapped"})
+    data["property"]["threshold"] = 0.4
+
+    def toxic(shown: list[str]) -> Any:
+        return np.array([["dog" in text or ("moon" in text and "red" in text) for text in shown]], float).T
+
+    verdict = verify(toxic, parse_spec(data))
+    # Only the two texts of "red" without "dog" are decided differently: those of 12 must weigh 0.4 together.
+    assert (verdict.engine, verdict.decision) == ("counting", Decision.FAIR)
+    assert verdict.gap.estimate == pytest.approx(2 / 12)
+    assert verdict.tipping is not None
+    assert verdict.tipping.all_groups_alike == pytest.approx(0.4 * 12 / 2)
+    assert verdict.tipping.each_group < verdict.tipping.all_groups_alike
 
 
 def test_rates_of_each_group_are_no_evidence_about_a_shift_of_all_alike(tmp_path: Path) -> None:

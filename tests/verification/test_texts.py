@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import onnx
 import pytest
 
 from fairchain import load_spec, recheck, verify
+from fairchain.certificate_format import digest
 from fairchain.certificates import make_certificate, write_certificate
 from fairchain.errors import CertificateError, DataError
 from fairchain.models import load_model
@@ -141,6 +143,13 @@ def test_a_certificate_about_counted_texts_holds(reading: str, tmp_path: Path) -
     found = recheck(tmp_path / "c.json", tmp_path / "network.onnx", data=tmp_path / "texts.txt")
     assert [claim.name for claim in found.claims if not claim.holds] == []
     assert (found.conclusion, found.evaluations) == ("CONFIRMED", verdict.evaluations)
+    content = json.loads((tmp_path / "c.json").read_text())
+    assert bool(content["evidence"].get("only")) == (reading == "swapped")
+    if reading == "swapped":
+        content["evidence"]["only"][0] += 1
+        (tmp_path / "other.json").write_text(json.dumps({**content, "digest": digest(content)}))
+        found = recheck(tmp_path / "other.json", tmp_path / "network.onnx", data=tmp_path / "texts.txt")
+        assert [claim.name for claim in found.claims if not claim.holds] == ["re-run"]
     forged = (tmp_path / "c.json").read_text().replace('"engine": "counting"', '"engine": "sampling"')
     (tmp_path / "c.json").write_text(forged)
     with pytest.raises(CertificateError):

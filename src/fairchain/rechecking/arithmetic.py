@@ -8,7 +8,7 @@ one counts both only, the gap c is 1 - p_j/p_i, and a round is worth (1-c) X_i -
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, Literal
@@ -194,6 +194,17 @@ def shifted_gap(more: Any, less: Any, factor: Any, relative: bool = False) -> An
     if factor != 1:
         more, less = min(factor * more, 1 - (1 - more) / factor), max(less / factor, 1 - factor * (1 - less))
     return ratio_gap(more, less) if relative else more - less
+
+
+def largest_mean(shares: Mapping[float, float], factor: float) -> float:
+    """Return the largest mean of a variable with these values and probabilities over all populations within a factor.
+
+    By duality it is the smallest, over the values t, of t + factor * E[(V - t)+] - E[(t - V)+] / factor.
+    """
+    return min(
+        turn + sum(share * (value - turn) * (factor if value > turn else 1 / factor) for value, share in shares.items())
+        for turn in shares
+    )
 
 
 def tipping_factor(holds: Callable[[float], bool]) -> float:

@@ -49,7 +49,7 @@ def expected_claims(
         violators, widest = np.argwhere((evidence >= _union_bar(replay)) & rule.compared), replay.widest()
     trials, numbers = np.diag(replay.joint), _group_numbers(replay)
     each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
-    alike = each_group
+    alike = None
     if not comparison.individual and decision != "UNDECIDED":
         alike = _tipping_of_rounds(replay, case, decision)
     return common_claims(
@@ -132,32 +132,38 @@ def _tipping_of_rounds(replay: Replay, case: Case, decision: str) -> float | Non
         return None
     cells = 3 if rule.relative else 2
     alpha = rule.delta / cells / (1 if decision == "FAIR" else len(pairs))
-    keep = 1 - rule.threshold
     bounds = {}
     for o, i, j in pairs:
         counts = replay.only[o, i, j], replay.only[o, j, i], replay.both[o, i, j]
         key = (*(int(count) for count in counts[:cells]), int(replay.joint[i, j]))
         if key not in bounds:
             bounds[key] = [arithmetic.any_time_bounds(count, key[-1], alpha) for count in key[:-1]]
-    fair = decision == "FAIR"
+    return tipping_of_cells(case.spec, decision, list(bounds.values()))
 
-    def survives(each: list[tuple[float, float]], factor: float) -> bool:
+
+def tipping_of_cells(spec: Spec, decision: str, pairs: Sequence[Sequence[tuple[float, float]]]) -> float:
+    """Return up to which factor the decision survives if the individuals that all groups are shown shift.
+
+    `pairs` are, for each pair, bounds of the probabilities that only the first group gets the outcome, only the second
+    and, of a ratio, both.
+    """
+    limit, fair = float(limit_of(spec)), decision == "FAIR"
+    keep, margin = (1 - limit, 0.0) if kind_of(spec) == "ratio" else (1.0, limit)
+
+    def survives(cells: Sequence[tuple[float, float]], factor: float) -> bool:
         # The first cell speaks against the decision FAIR and for UNFAIR, the others the other way round.
-        first, *others = [ends[1] if (place == 0) == fair else ends[0] for place, ends in enumerate(each)]
-        if rule.relative:
-            rest = others[0] + (1 - keep) * others[1]
-            return keep * factor * first <= rest / factor if fair else keep * first / factor > factor * rest
-        (least, most), (low, high) = (
-            arithmetic.shifted_rates(first, factor),
-            arithmetic.shifted_rates(others[0], factor),
-        )
-        return bool(most - low <= rule.threshold if fair else least - high > rule.threshold)
+        shares = [ends[1] if (place == 0) == fair else ends[0] for place, ends in enumerate(cells)]
+        worth = dict(zip((keep, -1.0, keep - 1), shares, strict=False))
+        worth[0.0] = worth.get(0.0, 0.0) + 1 - sum(shares)
+        if fair:
+            return arithmetic.largest_mean(worth, factor) <= margin
+        return -arithmetic.largest_mean({-value: share for value, share in worth.items()}, factor) > margin
 
-    factors = [
-        arithmetic.tipping_factor(lambda factor, each=each: survives(each, factor))  # type: ignore[misc]
-        for each in bounds.values()
+    found = [
+        arithmetic.tipping_factor(lambda factor, cells=cells: survives(cells, factor))  # type: ignore[misc]
+        for cells in pairs
     ]
-    return min(factors) if fair else max(factors)
+    return min(found) if fair else max(found)
 
 
 def common_claims(
@@ -170,12 +176,13 @@ def common_claims(
 ) -> dict[str, Any]:
     """Return the claims that follow from the spec, the decision and the labels seen, together with the others.
 
-    `tipping` are the factors of distribution shift, for each group by itself and for all groups alike.
+    `tipping` are the factors of distribution shift, for each group by itself and for all groups alike; None for the
+    latter where no individual was seen as every group: each group's own factor is a bound then.
     """
     names, prop = spec.model.labels, spec.property
     constant = names[labels[0]] if len(labels) == 1 and labels[0] < len(names) else None
     each_group, alike = tipping
-    shift = {"each_group": each_group, "all_groups_alike": alike}
+    shift = {"each_group": each_group, "all_groups_alike": each_group if alike is None else alike}
     return {
         "verdict": conclusion(decision, constant, allowed=spec.guarantee.allow_constant),
         "decision": decision,
@@ -311,8 +318,11 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     if question.shift > 1:
         # Where every pair is compared both ways round the largest gap is at least 0.
         none = arithmetic.least_gap(question.compared, question.relative) or 0.0
-        first, least, most = (max(none, float(each)) for each in replay.shifted_gaps().max(axis=0))
-        return first, least, most
+        first, *ends = (max(none, float(each)) for each in replay.shifted_gaps().max(axis=0))
+        # What the bounds excluded when it was decided stays excluded.
+        beyond = {"FAIR": min, "UNFAIR": max}.get(replay.decision)
+        low, high = ends if beyond is None else [beyond(each, question.threshold) for each in ends]
+        return sorted((first, low, high))[1], low, high
     plus, zero, minus = (table.astype(float) for table in replay.cells())
     off = question.compared
     counts = plus[off], zero[off], minus[off]
@@ -335,7 +345,11 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
         low = max(low, question.threshold)
         high = max(low, high)
     low = max(floor, low)
-    return max(floor, float(replay.gaps()[off].max())), low if estimating else min(low, high), high
+    observed = max(floor, float(replay.gaps()[off].max()))
+    if estimating:
+        return observed, low, high
+    low = min(low, high)
+    return min(max(observed, low), high), low, high
 
 
 def _group_numbers(replay: Replay) -> dict[tuple[int, int], Numbers]:

@@ -31,10 +31,17 @@ from fairchain.rechecking.arithmetic import (
     ratio_of,
     shifted_gap,
 )
-from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim, tipping_of_rates
+from fairchain.rechecking.expected import (
+    common_claims,
+    gap_claim,
+    group_claims,
+    pair_claim,
+    tipping_of_cells,
+    tipping_of_rates,
+)
 from fairchain.spec import Comparison, Group, Spec, Table, Texts, comparison_of, groups_of
 from fairchain.spec.conditions import predicate_of
-from fairchain.spec.properties import factor_of, kind_of, limit_of, populations_of
+from fairchain.spec.properties import factor_of, kind_of, limit_of, populations_of, shared_pairs
 from fairchain.spec.seeds import derive_seed
 from fairchain.statements import exact_statement, rows_phrase, rows_scope, statement
 from fairchain.tables import TableRows
@@ -49,6 +56,7 @@ class RowCount:
 
     `parts` are the columns of each subgroup, and `labels` all labels that were seen, counted or not. A success counts
     as `unit`: where labels are drawn, a row of a whole population counts with its probability, in words of 32 bits.
+    `only` counts the texts that get an outcome as one group alone, for each of the `shared_pairs`.
     """
 
     comparison: Comparison
@@ -59,6 +67,7 @@ class RowCount:
     evaluations: int
     labels: list[int]
     unit: int = 1
+    only: tuple[int, ...] = ()
 
     def rate(self, outcome: int, subgroup: int) -> Fraction:
         """Return the exact rate of a subgroup, a mean over its columns."""
@@ -66,6 +75,15 @@ class RowCount:
             Fraction(self.successes[outcome][part], self.trials[part] * self.unit) for part in self.parts[subgroup]
         ]
         return sum(rates, start=Fraction(0)) / len(rates)
+
+    def cells(self, spec: Spec) -> list[list[tuple[float, float]]]:
+        """Return for each compared pair the shares of the texts that only one of the two, or both, get."""
+        alone = dict(zip(shared_pairs(spec, self.comparison), self.only, strict=True)) if self.only else {}
+        found = []
+        for o, i, j in np.argwhere(self.comparison.compared).tolist() if alone else ():
+            trials, both = self.trials[i] * self.unit, self.successes[o][i] - alone[o, i, j]
+            found.append([(count / trials,) * 2 for count in (alone[o, i, j], alone[o, j, i], both)])
+        return found
 
     def bounds(
         self, level: float, shared_level: float = 0.0, shared: frozenset[tuple[int, int]] = frozenset()
@@ -237,6 +255,7 @@ def _count_exchanged(
     texts = np.flatnonzero(chosen)
     probable = _counts_probabilities(spec, model)
     found: dict[str | None, NDArray[np.int64]] = {}
+    only: list[int] = []
 
     def answers(group: Group | None) -> NDArray[np.int64]:
         """Return (texts, labels): in how many words of 2**32, or of one, each text gets each label as a group."""
@@ -271,9 +290,18 @@ def _count_exchanged(
             columns += [answers(group)[among].sum(axis=0) for group in shown]
             trials += [int(among.sum())] * len(shown)
         successes = [[int(column[outcome]) for column in columns] for outcome in comparison.outcomes]
+        for number, i, j in shared_pairs(spec, comparison):
+            one, other = comparison.subgroups[i], comparison.subgroups[j]
+            among = (
+                np.ones(len(texts), bool) if one.truth is None or rows.truth is None else rows.truth[texts] == one.truth
+            )
+            label = comparison.outcomes[number]
+            first, second = (answers(each.group)[among, label] for each in (one, other))
+            only.append(int((first - second)[first > second].sum()))
     labels = np.flatnonzero(np.any([each.any(axis=0) for each in found.values()], axis=0)).tolist()
     unit = 2**32 if probable else 1
-    return RowCount(comparison, trials, successes, parts, left_out, len(texts) * len(found), labels, unit)
+    evaluations = len(texts) * len(found)
+    return RowCount(comparison, trials, successes, parts, left_out, evaluations, labels, unit, tuple(only))
 
 
 def _counts_probabilities(spec: Spec, model: Model) -> bool:
@@ -372,12 +400,14 @@ def expected_row_claims(
         numbers[outcome, subgroup] = (rate, *bounds.get((outcome, subgroup), (rate, rate)))
     trials = [sum(count.trials[part] for part in parts) for parts in count.parts]
     each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
+    cells = count.cells(spec) if each_group is not None else []
+    alike = tipping_of_cells(spec, decision, [each[: 3 if kind == "ratio" else 2] for each in cells]) if cells else None
     network = "" if rows.recorded is not None else model_sha256
     return common_claims(
         spec,
         decision,
         count.labels,
-        tipping=(each_group, each_group if comparison.individual else None),
+        tipping=(each_group, alike),
         engine="counting",
         gap=gap_claim(spec, comparison, gap, pair),
         delta=delta,

@@ -221,7 +221,9 @@ class QuestionCheck:
         if result.random:
             return self._rows_answered_again(rows, count, evidence, claims, result)
         outcomes = list(count.comparison.rows)
-        again = RowEvidence(len(rows.values), outcomes, count.trials, count.successes, count.labels)
+        # Certificates of before there were counts of pairs say nothing about them.
+        only = list(count.only) if evidence.only else []
+        again = RowEvidence(len(rows.values), outcomes, count.trials, count.successes, count.labels, only)
         problem = "" if evidence == again else "the rows give other counts than the certificate says"
         detail = f"everything: {count.evaluations:,} evaluations, every count the same"
         claims.append(Claim.check("re-run", problem, detail))
@@ -241,7 +243,11 @@ class QuestionCheck:
         if problem:
             return result
         claimed = dataclasses.replace(
-            again, trials=evidence.trials, successes=evidence.successes, labels=evidence.labels
+            again,
+            trials=evidence.trials,
+            successes=evidence.successes,
+            labels=evidence.labels,
+            only=tuple(evidence.only),
         )
         own = expected_row_claims(again, self.spec, rows, "", None)
         claims += self._compare(expected_row_claims(claimed, self.spec, rows, "", None), "its counts give")
@@ -256,6 +262,10 @@ class QuestionCheck:
             # Certificates of before there were these claims say nothing about them; no question had a shift then.
             if later not in said and not (later == "shift" and expected["shift"]):
                 del expected[later]
+        tipping = said.get("tipping")
+        if expected.get("tipping") and isinstance(tipping, dict) and tipping.get("all_groups_alike", 1.0) is None:
+            # Those of before the factor was known without rounds claim nothing about it either.
+            expected["tipping"] = {**expected["tipping"], "all_groups_alike": None}
         wrong = differences(said, expected)
         of_question = [place for place in wrong if place.startswith(QUESTION)]
         of_verdict = [place for place in wrong if place.startswith(VERDICT)]
@@ -276,6 +286,7 @@ def _impossible_rows(rows: TableRows, again: RowCount, evidence: RowEvidence, la
     outcomes = list(again.comparison.rows)
     fits = (evidence.rows, evidence.outcomes, evidence.trials) == (len(rows.values), outcomes, again.trials)
     fits = fits and [len(counts) for counts in evidence.successes] == [len(again.trials)] * len(again.successes)
+    fits = fits and len(evidence.only) in (0, len(again.only))
     if not fits or not all(
         0 <= count <= trials
         for counts in evidence.successes

@@ -26,6 +26,7 @@ from fairchain.rechecking.question_check import QuestionCheck
 from fairchain.rechecking.rerun import Cost
 from fairchain.rechecking.result import Recheck
 from fairchain.spec import BayesNetwork, Marginals, Spec, Table, Texts, load_specs, parse_spec
+from fairchain.spec.properties import shifts_alike
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import derive_seed, family_seed, meaning_of
 from fairchain.statements import family_conclusion
@@ -206,8 +207,7 @@ def _recheck_one(
         raise CertificateError(f"{path}: rows or texts were counted, so nothing is drawn; leave --fresh out")
     if fresh and file.claims.get("engine") == "enumeration":
         raise CertificateError(NOTHING_DRAWN.format(path=path))
-    alike = getattr(spec.property, "shift_of", "") == "all_groups_alike"
-    if alike and file.claims.get("engine") in ("counting", "enumeration"):
+    if shifts_alike(spec) and file.claims.get("engine") in ("counting", "enumeration"):
         claims.append(Claim("question", False, NOT_ALIKE))
         return Recheck(verdict=verdict, claims=tuple(claims))
     rows = _rows(path, file, spec, data)

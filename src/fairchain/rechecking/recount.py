@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,14 @@ from fairchain.number_format import close_to, with_interval
 from fairchain.populations.finite import Factor
 from fairchain.prepare import Case
 from fairchain.rechecking.arithmetic import least_gap, ratio_of, shifted_gap
-from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim, tipping_of_rates
+from fairchain.rechecking.expected import (
+    common_claims,
+    gap_claim,
+    group_claims,
+    pair_claim,
+    tipping_of_cells,
+    tipping_of_rates,
+)
 from fairchain.rechecking.expected_rows import changing_words
 from fairchain.rechecking.rerun import Repetition
 from fairchain.spec.properties import factor_of, kind_of, limit_of
@@ -72,6 +79,17 @@ def layout_problem(evidence: EnumerationEvidence, inputs: InputSpace, case: Case
             return f"segment {number} has more than {LONGEST:,} evaluations, too many to be run alone"
         if any(int(own[0]) < max(map(int, own[1:])) for parts in segment.weights for own in parts):
             return f"segment {number} has an outcome with more weight than all inputs together"
+        if problem := _pairs_problem(segment, inputs, optional=not evidence.segments[0].only):
+            return f"segment {number} {problem}"
+    return ""
+
+
+def _pairs_problem(segment: SegmentEvidence, inputs: InputSpace, *, optional: bool) -> str:
+    """Return what is wrong with the weights of the pairs of a segment; they may be missing in all segments together."""
+    if optional and not segment.only:
+        return ""
+    if not inputs.pairs or [len(own) for own in segment.only] != [len(inputs.pairs)] * len(segment.weights):
+        return "has not a weight for every pair of groups"
     return ""
 
 
@@ -98,6 +116,20 @@ class _Stretch:
     first: int
     cost: int
     claimed: SegmentEvidence
+
+
+class _Shown(NamedTuple):
+    """What was decided about points that are shown with some protected values.
+
+    The parts, the evaluations of each point, which labels it can have, (points, labels), how often it has each outcome,
+    (points, outcomes), once or in words, and its weights.
+    """
+
+    parts: tuple[int, ...]
+    times: int
+    given: NDArray[np.bool_]
+    successes: NDArray[Any]
+    weights: list[NDArray[Any]]
 
 
 class Recount(Repetition[_Stretch]):
@@ -136,7 +168,7 @@ class Recount(Repetition[_Stretch]):
     def run(self, chunk: _Stretch) -> str:
         """Run one segment again; return what is wrong with it, or nothing."""
         again = self._segment(chunk)
-        for name in ("evaluations", "inputs", "labels", "weights"):
+        for name in ("evaluations", "inputs", "labels", "weights", *(["only"] if chunk.claimed.only else [])):
             if getattr(again, name) != getattr(chunk.claimed, name):
                 return (
                     f"segment {chunk.number} gives other {name} than the certificate says; if few of its inputs "
@@ -149,11 +181,15 @@ class Recount(Repetition[_Stretch]):
         inputs, rows = self._inputs, self._case.comparison.rows
         measures = inputs.space.measures
         weights = [[[0] * (1 + len(rows)) for _ in inputs.parts] for _ in measures]
+        only = [[0] * len(inputs.pairs) for _ in measures]
         trials, labels, evaluations = [0] * len(inputs.parts), set[int](), 0
         last = run.first + run.claimed.points
         for start in range(run.first, last, ROWS):
             numbers = np.arange(start, min(start + ROWS, last))
-            for parts, times, given, successes, of_measures in self._decided(numbers, start // ROWS):
+            decided = self._decided(numbers, start // ROWS)
+            for sums, more in zip(only, self._more_often(decided) if decided else [], strict=False):
+                sums[:] = [one + other for one, other in zip(sums, more, strict=True)]
+            for parts, times, given, successes, of_measures in decided:
                 possible = np.asarray(of_measures[-1] > 0)
                 labels |= set(np.flatnonzero(given[possible].any(axis=0)).tolist())
                 evaluations += times * int(possible.sum())
@@ -165,16 +201,27 @@ class Recount(Repetition[_Stretch]):
                         for number in range(1, 1 + len(rows)):
                             own[number] += int((each * successes[:, number - 1]).sum())
         shown = [[[str(each) for each in own] for own in parts] for parts in weights]
-        return SegmentEvidence(run.claimed.points, evaluations, trials, sorted(labels), shown, "")
+        pairs = [[str(each) for each in own] for own in only] if inputs.pairs else []
+        return SegmentEvidence(run.claimed.points, evaluations, trials, sorted(labels), shown, "", pairs)
 
-    def _decided(
-        self, numbers: NDArray[np.int64], batch: int
-    ) -> list[tuple[tuple[int, ...], int, NDArray[np.bool_], NDArray[Any], list[NDArray[Any]]]]:
-        """Return what was decided about these points, for each of the protected values shown.
+    def _more_often(self, decided: Sequence[_Shown]) -> list[list[int]]:
+        """Return, by each measure, for each pair by how much points get the outcome more often as the first part."""
+        inputs, (times, portions) = self._inputs, self._inputs.portions
+        kind: Any = np.int64 if max(portions) ** 2 * _unit(self._model) < 2**62 else object
+        got = [each.successes.astype(kind) * times[place] for place, each in enumerate(decided)]
+        found: list[list[int]] = [[] for _ in inputs.space.measures]
+        for outcome, i, j in inputs.pairs:
+            mine, others = ([place for place, each in enumerate(decided) if part in each.parts] for part in (i, j))
+            first, second = (sum(got[at][:, outcome] for at in ats) for ats in (mine, others))
+            more = np.maximum(first * portions[j] - second * portions[i], 0)
+            for place, sums in enumerate(found):
+                # The weight of a point alone, which is the same for all protected values up to their portions.
+                weights = decided[mine[0]].weights[place] // times[mine[0]]
+                sums.append(_product(weights, more))
+        return found
 
-        That is the parts, the evaluations of each point, which labels it can have, (points, labels), how often it has
-        each outcome, (points, outcomes), once or in words, and its weights.
-        """
+    def _decided(self, numbers: NDArray[np.int64], batch: int) -> list[_Shown]:
+        """Return what was decided about these points, for each of the protected values shown."""
         inputs, space, comparison = self._inputs, self._inputs.space, self._case.comparison
         index = dict(zip(inputs.order, np.unravel_index(numbers, _sizes(inputs)), strict=True)) if inputs.order else {}
         values = np.empty((len(numbers), len(space.values)))
@@ -201,18 +248,27 @@ class Recount(Repetition[_Stretch]):
             if not inputs.individual:
                 shares = np.diff(own, axis=1, prepend=0) if own.ndim == 2 else (own[:, None] == labels).astype(np.int64)
                 successes = shares[:, list(comparison.rows)].astype(object)
-                found.append((shown.parts, 1, shares > 0, successes, weights))
+                found.append(_Shown(shown.parts, 1, shares > 0, successes, weights))
         if not inputs.individual:
             return found
         seen = np.stack(decided)
         if self._model.drawn:
             given = np.asarray((np.diff(seen, axis=2, prepend=0) > 0).any(axis=0))
             changed = [changing_words(seen[:, point], comparison.outcomes) for point in range(len(numbers))]
-            return [((0,), len(seen), given, np.array(changed, object)[:, None], weights)]
+            return [_Shown((0,), len(seen), given, np.array(changed, object)[:, None], weights)]
         given = np.asarray((seen[..., None] == labels).any(axis=0))
         compared = seen == comparison.outcomes[0] if comparison.outcomes else seen
         differ = (compared.max(axis=0) != compared.min(axis=0)).astype(np.int64)
-        return [((0,), len(seen), given, differ[:, None], weights)]
+        return [_Shown((0,), len(seen), given, differ[:, None], weights)]
+
+
+def _product(weights: NDArray[Any], numbers: NDArray[Any]) -> int:
+    """Return the sum of the products of whole numbers, in 64 bits if they have room for it."""
+    if weights.dtype == object or int(weights.max()) * int(numbers.max()) * ROWS >= 2**62:
+        weights, numbers = weights.astype(object), numbers.astype(object)
+    else:
+        numbers = numbers.astype(np.int64)
+    return int((weights * numbers).sum())
 
 
 def _unit(model: Model) -> int:
@@ -250,12 +306,20 @@ class _Rates:
         self.pairs = [(int(o), int(i), int(j)) for o, i, j in np.argwhere(case.comparison.compared)]
         subgroups = range(len(inputs.means))
         self.rates = {(o, s): self._rate(o, s) for o in range(len(case.comparison.rows)) for s in subgroups}
+        listed = [
+            [[int(each) for each in own] for own in segment.only] for segment in evidence.segments if segment.only
+        ]
+        self._only = [[sum(column) for column in zip(*owns, strict=True)] for owns in zip(*listed, strict=True)]
 
     def problem(self) -> str:
         """Return which part has more weight than there is, or nothing."""
         for place, total in enumerate(self._totals):
             if self._sums[-1][place][0] > total:
                 return f'"{self._inputs.parts[place]}" has more weight than all of its inputs together'
+        for sums, own in zip(self._sums, self._only, strict=False):
+            for alone, (outcome, i, j) in zip(own, self._inputs.pairs, strict=True):
+                if alone > sums[i][1 + outcome] * self._inputs.portions[1][j]:
+                    return f'"{self._inputs.parts[i]}" has an outcome more often alone than at all'
         return ""
 
     def _rate(self, outcome: int, subgroup: int) -> Bounds:
@@ -268,12 +332,31 @@ class _Rates:
         return estimate, low, high
 
     def _part(self, outcome: int, part: int) -> Bounds:
-        least, most = self._sums[0][part], self._sums[-1][part]
-        unseen = self._totals[part] - most[0]
-        got, missed = (
-            (least[1 + outcome], most[1 + outcome]),
-            (least[0] - least[1 + outcome], most[0] - most[1 + outcome]),
-        )
+        return self._share(part, [sums[part][1 + outcome] for sums in self._sums])
+
+    def cells(self) -> list[list[tuple[float, float]]]:
+        """Return for each compared pair bounds of the shares of the points that only one of the two, or both, get."""
+        places = {pair: slot for slot, pair in enumerate(self._inputs.pairs)} if self._only else {}
+        parts, found = [mean[0] if mean else 0 for mean in self._inputs.means], []
+        portions = self._inputs.portions[1]
+        for o, i, j in self.pairs if places else ():
+            first, second = parts[i], parts[j]
+            one, other = ([own[places[o, *pair]] for own in self._only] for pair in ((first, second), (second, first)))
+            times = portions[second]
+            both = [sums[first][1 + o] * times - alone for sums, alone in zip(self._sums, one, strict=True)]
+            bounds = [
+                self._share(first, one, times),
+                self._share(second, other, portions[first]),
+                self._share(first, both, times),
+            ]
+            found.append([_rounded(*each)[1:] for each in bounds])
+        return found
+
+    def _share(self, part: int, weights: Sequence[int], times: int = 1) -> Bounds:
+        """Return the share of a part's inputs, each taken so many times, that have this weight, by each measure."""
+        least, most = (sums[part][0] * times for sums in (self._sums[0], self._sums[-1]))
+        unseen = self._totals[part] * times - most
+        got, missed = (weights[0], weights[-1]), (least - weights[0], most - weights[-1])
         below, above = got[0] + missed[1] + unseen, got[1] + missed[0] + unseen
         low = Fraction(got[0], below) if below else Fraction(0)
         high = Fraction(got[1] + unseen, above) if above else Fraction(1)
@@ -326,11 +409,13 @@ def expected_enumeration_claims(
     population = case.described_population
     numbers = {key: _rounded(*each) for key, each in rates.rates.items()}
     each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
+    cells = rates.cells() if each_group is not None else []
+    alike = tipping_of_cells(spec, decision, [each[: 3 if kind == "ratio" else 2] for each in cells]) if cells else None
     claims = common_claims(
         spec,
         decision,
         evidence.labels,
-        tipping=(each_group, each_group if comparison.individual else None),
+        tipping=(each_group, alike),
         engine="enumeration",
         gap=gap_claim(spec, comparison, gap, pair),
         delta=0.0,

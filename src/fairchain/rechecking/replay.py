@@ -19,7 +19,7 @@ from fairchain.certificate_format import LOOKED, BatchEvidence, RunEvidence, Tab
 from fairchain.prepare import Case
 from fairchain.rechecking import arithmetic
 from fairchain.spec import Comparison
-from fairchain.spec.properties import limit_of
+from fairchain.spec.properties import limit_of, shifts_alike
 
 PILOT = 1024
 # By how much a forecast of rounds may differ between two computers, as a share of it.
@@ -64,7 +64,7 @@ class ReplayedRule:
             relative=comparison.measure == "ratio",
             share=share,
             shift=case.spec.property.shift or 1.0,
-            alike=getattr(case.spec.property, "shift_of", "") == "all_groups_alike",
+            alike=shifts_alike(case.spec),
             refine=guarantee.refine,
         )
 
@@ -226,10 +226,11 @@ class Replay:
     def _check_refinement(self, number: int, batch: BatchEvidence, last: bool) -> None:
         """Check a batch after the decision: all groups, as many rounds as forecast, the widest pair as the leader."""
         outcome, i, j = self.widest()
+        leader = None if self.question.shift > 1 else (i, j, outcome)
         sizes = self._refining_sizes()
         if batch.phase != 1:
             self.faults.append(f"batch {number}: was sampled although the answer was there")
-        if batch.leader != (i, j, outcome) or batch.groups != list(range(self.question.groups)):
+        if batch.leader != leader or batch.groups != list(range(self.question.groups)):
             self.faults.append(f"batch {number}: after the decision all groups are drawn, and the widest pair leads")
         if batch.rounds not in sizes and not (last and batch.rounds < max(sizes)):
             self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {max(sizes)}")

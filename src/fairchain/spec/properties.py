@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
+
 from fairchain.spec.schema import Individual, Marginals, ProbabilityFormula, Ratio, Spec, Texts, Uniform
 from fairchain.spec.subgroups import Comparison
 from fairchain.statements import POPULATIONS, shifted_populations
+
+# With more pairs, decisions about one individual as two groups are not counted.
+MOST_SHARED_PAIRS = 2**12
 
 
 def kind_of(spec: Spec) -> str:
@@ -41,20 +46,22 @@ def shows_same_individual(spec: Spec) -> bool:
     return independent or (isinstance(population, Texts) and population.reading == "swapped")
 
 
-def why_not_alike(spec: Spec, engine: str, pairs: int) -> str:
-    """Return why no factor is known for a shift of all groups alike, in the words of a sentence.
+def shared_pairs(spec: Spec, comparison: Comparison) -> list[tuple[int, int, int]]:
+    """Return the pairs (outcome, i, j) for which it is counted how often i alone gets the outcome, not j.
 
-    `engine` is what found the verdict, and `pairs` are compared.
+    They are the compared ones, both ways round, where one individual, or one text, is shown as every group; none if
+    they are too many.
     """
-    population = spec.population
-    swapped = isinstance(population, Texts) and population.reading == "swapped"
-    if engine == "counting" and not swapped:
-        return "each row belongs to one group, so that no individual is seen as every group"
-    if not shows_same_individual(spec):
-        return "the groups do not share their individuals"
-    if engine != "sampling":
-        return f"{engine} adds up the rates of each group alone; sampling knows it (--engine sampling)"
-    return f"{pairs:,} pairs are too many for bounds of each"
+    if comparison.individual or not shows_same_individual(spec):
+        return []
+    pairs = np.argwhere(comparison.compared | comparison.compared.swapaxes(1, 2)).tolist()
+    return [(outcome, i, j) for outcome, i, j in pairs] if len(pairs) <= MOST_SHARED_PAIRS else []
+
+
+def shifts_alike(spec: Spec) -> bool:
+    """Return whether a verdict is about all populations in which the individuals that every group is shown change."""
+    prop = spec.property
+    return prop.shift is not None and prop.shift_of == "all_groups_alike"
 
 
 def populations_of(spec: Spec, assumed: str, decision: str | None = None) -> str:

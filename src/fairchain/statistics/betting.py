@@ -13,17 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, log_wealth, reaches, rounds_to_go
-from fairchain.statistics.intervals import largest_above, lower_bounds, trials_within
+from fairchain.statistics.intervals import largest_above, lower_bounds
 from fairchain.statistics.payoff import DIFFERENCE, Payoff
 from fairchain.statistics.rules import (
     GROWTH,
     BatchPlan,
     Decision,
     Leader,
-    TallyCounts,
-    compared_rates,
+    RefiningRule,
     every_pair,
-    further_rounds,
     next_batch,
 )
 from fairchain.statistics.tally import Counts, Tally
@@ -36,7 +34,7 @@ PROMISE = 1.5
 MANY_PAIRS = 2**20
 
 
-class BettingRule(TallyCounts):
+class BettingRule(RefiningRule):
     """The betting rule: it bets on pair counts until every pair is cleared or one pair is above the threshold.
 
     Parameters
@@ -100,26 +98,6 @@ class BettingRule(TallyCounts):
         leader = self.widest()
         return BatchPlan(rounds, self._active(leader) if self._narrow else all_groups, leader)
 
-    def refine(self, within: float, most: int) -> BatchPlan | None:
-        """Return a batch of all groups after the decision, at most so many rounds; None if every interval is narrow.
-
-        Every bound holds at all times, so that going on costs no validity. Bounds are computed only once the rates are
-        forecast to be within the half width.
-        """
-        used, trials = compared_rates(self._compared), np.broadcast_to(self.tally.trials, self.rates().shape)
-        alpha = self._delta / (self._groups * self._outcomes)
-        lacking = float((trials_within(self.rates()[used], trials[used], alpha, within) - trials[used]).max())
-        if lacking <= 0 and self._within(within, used):
-            return None
-        rounds = min(further_rounds(self._rounds, lacking), most)
-        return BatchPlan(rounds, tuple(range(self._groups)), self.widest(), phase=1) if rounds >= 1 else None
-
-    def _within(self, half_width: float, used: NDArray[np.bool_]) -> bool:
-        """Return whether every bound is within the half width of its estimate."""
-        (low, high), rates, (estimate, least, largest) = self.probabilities(), self.rates(), self.gap()
-        widest = float(np.maximum(rates - low, high - rates)[used].max())
-        return max(widest, estimate - least, largest - estimate) <= half_width
-
     def _active(self, leader: Leader) -> tuple[int, ...]:
         """Return the leader's groups and those that promise a faster end, if its gap is above the threshold.
 
@@ -172,7 +150,9 @@ class BettingRule(TallyCounts):
                 low = max(low, self._threshold)
                 high = max(low, high)
             # Where later rounds contradict a FAIR verdict, the threshold is all that is left.
-            self._bounds = estimate, min(low, high), high
+            low = min(low, high)
+            # Leaders, and a decision that later rounds contradict, may leave the observed gap outside.
+            self._bounds = min(max(estimate, low), high), low, high
         return self._bounds
 
     def _gap_above(self) -> float:
@@ -185,9 +165,9 @@ class BettingRule(TallyCounts):
             self.tally, self._compared, self._bar, self.cleared, limit=self._threshold, payoff=self._payoff
         )
 
-    def probabilities(self) -> tuple[Floats, Floats]:
-        """Return bounds that hold together, at all times, with probability 1 - delta."""
-        return self.rate_bounds(self._delta)
+    def leader_after(self) -> Leader:
+        """Return the widest pair, which leads after the decision too."""
+        return self.widest()
 
     def violators(self) -> list[Leader]:
         """Return pairs that are each, and all together at delta, known to be above the threshold (union over pairs)."""

@@ -155,7 +155,7 @@ class EnumeratedRates:
     def gap(self) -> tuple[float, float, float]:
         """Return estimate, lower and upper bound of the largest gap."""
         least, most = self._least, self._most
-        return _outward(min(max(self._estimate, least), most), least, most)
+        return outward(min(max(self._estimate, least), most), least, most)
 
     def ratio(self) -> float:
         """Return the smaller rate of the widest pair over the larger; 1 where no input has the outcome."""
@@ -165,7 +165,7 @@ class EnumeratedRates:
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Return lower and upper bounds of the rates, (outcomes, subgroups)."""
-        bounds = [[_outward(*each)[1:] for each in zip(*rows, strict=True)] for rows in zip(*self._rates, strict=True)]
+        bounds = [[outward(*each)[1:] for each in zip(*rows, strict=True)] for rows in zip(*self._rates, strict=True)]
         low, high = np.moveaxis(np.array(bounds, np.float64), 2, 0)
         return low, high
 
@@ -209,7 +209,7 @@ def _float_gaps(more: Fractions, less: Fractions, measure: str) -> Floats:
     return np.where(first[:, :, None] > 0, relative, np.where(second[:, None, :] > 0, 1 - MOST_RATIO, 0.0))
 
 
-def _outward(estimate: Fraction, low: Fraction, high: Fraction) -> tuple[float, float, float]:
+def outward(estimate: Fraction, low: Fraction, high: Fraction) -> tuple[float, float, float]:
     """Return floating numbers: the nearest where the bounds are equal, else bounds rounded away from each other."""
     nearest = float(estimate)
     if low == high:

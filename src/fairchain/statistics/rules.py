@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.statistics.intervals import Floats, probability_any_time
+from fairchain.statistics.intervals import Floats, probability_any_time, trials_within
 from fairchain.statistics.tally import Counts, Tally
 
 Leader = tuple[int, int, int]
@@ -140,6 +140,49 @@ class TallyCounts:
         successes = self.tally.successes
         trials = np.broadcast_to(self.tally.trials, successes.shape)
         return probability_any_time(successes, trials, delta / successes.size)
+
+
+class RefiningRule(TallyCounts):
+    """Base of rules that may go on after the decision for narrow intervals.
+
+    Every bound holds at all times, so that going on costs no validity. The decision stands.
+    """
+
+    _compared: NDArray[np.bool_]
+    _delta: float
+    _rounds: int
+
+    def gap(self) -> tuple[float, float, float]:
+        """Return estimate, lower and upper bound of the largest gap over pairs and outcomes."""
+        raise NotImplementedError
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Return bounds that hold together, at all times, with probability 1 - delta."""
+        return self.rate_bounds(self._delta)
+
+    def leader_after(self) -> Leader | None:
+        """Return the leader of a batch after the decision; None for rules without leaders."""
+        return None
+
+    def refine(self, within: float, most: int) -> BatchPlan | None:
+        """Return a batch of all groups after the decision, at most so many rounds; None if every interval is narrow.
+
+        Bounds are computed only once the rates are forecast to be within the half width.
+        """
+        outcomes, groups, _ = self._compared.shape
+        used, trials = compared_rates(self._compared), np.broadcast_to(self.tally.trials, self.rates().shape)
+        alpha = self._delta / (groups * outcomes)
+        lacking = float((trials_within(self.rates()[used], trials[used], alpha, within) - trials[used]).max())
+        if lacking <= 0 and self._within(within, used):
+            return None
+        rounds = min(further_rounds(self._rounds, lacking), most)
+        return BatchPlan(rounds, tuple(range(groups)), self.leader_after(), phase=1) if rounds >= 1 else None
+
+    def _within(self, half_width: float, used: NDArray[np.bool_]) -> bool:
+        """Return whether every bound is within the half width of its estimate."""
+        (low, high), rates, (estimate, least, largest) = self.probabilities(), self.rates(), self.gap()
+        widest = float(np.maximum(rates - low, high - rates)[used].max())
+        return max(widest, estimate - least, largest - estimate) <= half_width
 
 
 def every_pair(groups: int, outcomes: int) -> NDArray[np.bool_]:

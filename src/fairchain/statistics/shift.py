@@ -7,6 +7,8 @@ the verdict is known to hold for every population within G.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -82,25 +84,55 @@ def factor_of_rounds(
     pairs = int(compared.sum())
     if pairs > MOST_PAIRS:
         return None
-    scale, margin = _units(measure, limit)
     cells = [tally.only[compared], tally.only.swapaxes(1, 2)[compared], tally.both[compared]]
     cells = cells if measure == "ratio" else cells[:2]
     trials = np.broadcast_to(tally.joint, compared.shape)[compared]
     # Of a FAIR verdict only the pair that tips first can make the factor too large; of UNFAIR any pair can.
     alpha = delta / len(cells) / (1 if fair else pairs)
-    bounds = [probability_any_time(count, trials, alpha) for count in cells]
-    (first_low, first_high), (second_low, second_high) = bounds[:2]
-    if measure == "ratio":
-        both_low, both_high = bounds[2]
-        rest_low, rest_high = (1 - scale) * both_low + second_low, (1 - scale) * both_high + second_high
-        with np.errstate(divide="ignore", invalid="ignore"):
-            odds = rest_low / (scale * first_high) if fair else scale * first_low / rest_high
-        factors = np.sqrt(np.nan_to_num(odds, nan=0.0, posinf=MOST_FACTOR**2))
-    elif fair:
-        factors = _fair_factors(first_high, second_low, scale, margin)
-    else:
-        factors = _unfair_factors(first_low, second_high, scale, margin)
-    return _reported(float(factors.min() if fair else factors.max()))
+    return _factor_of_cells([probability_any_time(count, trials, alpha) for count in cells], measure, limit, fair=fair)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedRates:
+    """What individuals get that are shown as every group: certain bounds, (outcomes, subgroups, subgroups) each.
+
+    `only` are lower and upper bounds of the probability that the first of two subgroups alone gets the outcome, `both`
+    of the probability that both get it.
+    """
+
+    only: tuple[Floats, Floats]
+    both: tuple[Floats, Floats]
+
+    def factor(self, compared: NDArray[np.bool_], measure: str, limit: float, *, fair: bool) -> float:
+        """Return the tipping factor where all groups shift alike."""
+        low, high = self.only
+        second = (low.swapaxes(1, 2)[compared], high.swapaxes(1, 2)[compared])
+        cells = [(low[compared], high[compared]), second, (self.both[0][compared], self.both[1][compared])]
+        return _factor_of_cells(cells if measure == "ratio" else cells[:2], measure, limit, fair=fair)
+
+
+def _factor_of_cells(cells: Sequence[tuple[Floats, Floats]], measure: str, limit: float, *, fair: bool) -> float:
+    """Return the tipping factor from bounds, (pairs,), of the cells: only the first group, only the second, both.
+
+    FAIR is E[V] <= c for every pair, with V = s in the first cell, -1 in the second, and s - 1 in the third. Within G
+    the largest E[V] is the smallest t + G E[(V - t)+] - E[(t - V)+]/G over the values t of V, and each of these rises
+    with G. The first cell speaks against FAIR, the others for it (docs/mathematics.md, "Distribution shift").
+    """
+    scale, margin = _units(measure, limit)
+    worth = [scale, -1.0, scale - 1][: len(cells)]
+    shares = [ends[(place == 0) == fair] for place, ends in enumerate(cells)]
+    values, shares = [*worth, 0.0], [*shares, 1 - sum(shares, start=np.zeros_like(shares[0]))]
+    factors = []
+    for turn in values:
+        above = sum((share * max(value - turn, 0) for value, share in zip(values, shares, strict=True)), start=0.0)
+        below = sum((share * max(turn - value, 0) for value, share in zip(values, shares, strict=True)), start=0.0)
+        linear = np.full_like(shares[0], margin - turn)
+        if fair:
+            factors.append(_root(np.asarray(above), linear, np.asarray(below), empty=np.inf))
+        else:
+            factors.append(_root(np.asarray(below), -linear, np.asarray(above), empty=0.0))
+    found = np.maximum.reduce(factors)
+    return _reported(float(found.min() if fair else found.max()))
 
 
 def _units(measure: str, limit: float) -> tuple[float, float]:
@@ -144,7 +176,8 @@ def _unfair_factors(low: Floats, high: Floats, scale: float, margin: float) -> F
 
 def _root(square: Floats, linear: Floats, constant: Floats, *, empty: float) -> Floats:
     """Return the positive root of square * G^2 - linear * G - constant; `empty` where all three are 0."""
-    spread = np.sqrt(linear**2 + 4 * square * constant)
+    # Of bounds that contradict each other a constant may be negative: then the other roots count.
+    spread = np.sqrt(np.maximum(linear**2 + 4 * square * constant, 0))
     with np.errstate(divide="ignore", invalid="ignore"):
         root = np.where(linear > 0, (linear + spread) / (2 * square), 2 * constant / (spread - linear))
     return np.asarray(np.where(np.isnan(root), empty, root))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fairchain.statistics.intervals import Floats, probability_any_time
 from fairchain.statistics.payoff import payoff_of
 from fairchain.statistics.rate_counts import RowsAnswer, gaps_of
-from fairchain.statistics.rules import BatchPlan, Decision, Leader, TallyCounts, next_batch
+from fairchain.statistics.rules import BatchPlan, Decision, Leader, RefiningRule, next_batch
 from fairchain.statistics.shift import least_rate, most_rate
 from fairchain.statistics.tally import Counts, Tally
 from fairchain.statistics.unseen_rows import ROUNDING
@@ -100,7 +100,7 @@ class ShiftedGaps:
         return [(int(i), int(j), int(outcome)) for outcome, i, j in found]
 
 
-class ShiftRule(TallyCounts):
+class ShiftRule(RefiningRule):
     """The stopping rule of drawn inputs: all groups in every round, until the bounds leave the threshold on one side.
 
     The bounds hold at all times together, so that the rule may stop at any of them.
@@ -113,6 +113,7 @@ class ShiftRule(TallyCounts):
         outcomes, groups, _ = question.compared.shape
         self.tally = Tally.empty(groups, outcomes)
         self._question, self._delta, self._groups, self._outcomes = question, delta, groups, outcomes
+        self._compared, self._rounds, self.decision = question.compared, 0, Decision.UNDECIDED
         self._gaps: ShiftedGaps | None = None
 
     def plan(self) -> BatchPlan | None:
@@ -125,11 +126,9 @@ class ShiftRule(TallyCounts):
         """Add the counts of a batch."""
         del plan
         self.tally += tally
-        self._gaps = None
-
-    @property
-    def _rounds(self) -> int:
-        return int(self.tally.joint.max())
+        self._rounds, self._gaps = int(self.tally.joint.max()), None
+        if self.decision is Decision.UNDECIDED:
+            self.decision = self._found.decision
 
     @property
     def _found(self) -> ShiftedGaps:
@@ -141,18 +140,17 @@ class ShiftRule(TallyCounts):
                 self._gaps = self._question.of_rates(self.rates(), *self.probabilities())
         return self._gaps
 
-    @property
-    def decision(self) -> Decision:
-        """The answer so far."""
-        return self._found.decision if self._rounds else Decision.UNDECIDED
-
     def gap(self) -> tuple[float, float, float]:
-        """Return the largest gap within the factor: the bounds hold at all times with probability 1 - delta."""
-        return self._found.largest()
+        """Return the largest gap within the factor: the bounds hold at all times with probability 1 - delta.
 
-    def probabilities(self) -> tuple[Floats, Floats]:
-        """Return bounds of the rates that hold together, at all times, with probability 1 - delta."""
-        return self.rate_bounds(self._delta)
+        What they excluded when it was decided stays excluded, and the estimate is moved into the interval.
+        """
+        (estimate, low, high), limit = self._found.largest(), self._question.limit
+        if self.decision is Decision.FAIR:
+            low, high = min(low, limit), min(high, limit)
+        elif self.decision is Decision.UNFAIR:
+            low, high = max(low, limit), max(high, limit)
+        return min(max(estimate, low), high), low, high
 
     def widest(self) -> Leader:
         """Return the pair and outcome with the largest gap so far."""

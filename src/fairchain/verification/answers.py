@@ -17,6 +17,7 @@ from fairchain.spec.properties import in_own_unit
 from fairchain.statistics import Decision, Inference, Interval
 from fairchain.statistics.intervals import Floats
 from fairchain.statistics.rules import Leader
+from fairchain.statistics.shift import SharedRates
 from fairchain.statistics.tally import Counts, Tally
 from fairchain.verification.progress import Report
 from fairchain.verification.record import Witness
@@ -61,6 +62,8 @@ class Answer:
         Counterfactual pairs.
     tally
         The counts of all rounds, where inputs were sampled.
+    shared
+        What individuals get as two groups, where all of them were shown as every group.
     """
 
     engine: str
@@ -85,6 +88,7 @@ class Answer:
     unseen: int
     witnesses: tuple[Witness, ...]
     tally: Tally | None = None
+    shared: SharedRates | None = None
 
 
 class AnswerEngine(Protocol):
@@ -115,6 +119,7 @@ def answer_from(
     ratio: float | None = None,
     exact_gap: Fraction | None = None,
     tally: Tally | None = None,
+    shared: SharedRates | None = None,
 ) -> Answer:
     """Return the answer with every number that the statistics give; `ratio` is its estimate without rounding."""
     low, high = found.probabilities()
@@ -141,4 +146,5 @@ def answer_from(
         stopped=stopped,
         witnesses=witnesses,
         tally=tally,
+        shared=shared,
     )

@@ -18,7 +18,7 @@ from fairchain.errors import ModelError, SpecError
 from fairchain.executors import Workers
 from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature, Feature, ProbabilityFormula, Spec, Table, domain_of, groups_of
-from fairchain.spec.properties import limit_of
+from fairchain.spec.properties import limit_of, shifts_alike
 from fairchain.spec.schema import BayesNetwork, Marginals, Uniform
 from fairchain.spec.validate import may_count, no_bounds
 from fairchain.statistics import DIFFERENCE, Decision, Rule
@@ -67,7 +67,7 @@ def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = N
 
         return CountingEngine()
     # Rates of each group alone do not say what one individual gets as two groups.
-    alike = case.spec.property.shift is not None and case.spec.property.shift_of == "all_groups_alike"
+    alike = shifts_alike(case.spec)
     if may_count(case.spec) and guarantee.engine in ("auto", "counting") and not alike:
         return CorpusEngine()
     if guarantee.engine == "enumeration":

@@ -24,10 +24,11 @@ from fairchain.executors import Workers
 from fairchain.models.onnx.decision import WORDS, words_that_change
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Group, Subgroup, Texts
-from fairchain.spec.properties import factor_of, limit_of
+from fairchain.spec.properties import factor_of, limit_of, shared_pairs
 from fairchain.statistics import Decision, Inference
 from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
 from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts
+from fairchain.statistics.shift import SharedRates
 from fairchain.statistics.shifted import ShiftedRows
 from fairchain.statistics.unseen_rows import UnseenRowsAnswer
 from fairchain.tables import TableRows
@@ -57,7 +58,8 @@ class RowCounts:
     `labels` has one row for each subgroup of an individual comparison, else a single one; `rows` are the numbers of the
     rows in `case.rows.values` that were evaluated. `totals` are the rows of each column of `counts`, evaluated or not,
     and `unseen` rows that the question is about were not evaluated. `seen` are all labels that were given, or can be.
-    Where rows have labels with a probability only, `labels` is empty.
+    Where rows have labels with a probability only, `labels` is empty. `only` counts texts that get an outcome as one
+    group and not as another, (pairs,), where every text is shown as each group.
     """
 
     counts: SubgroupCounts
@@ -67,6 +69,7 @@ class RowCounts:
     evaluations: int
     seen: tuple[int, ...]
     unseen: int = 0
+    only: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,7 @@ class CountingEngine:
             found.counts.trials.tolist(),
             found.counts.successes.tolist(),
             list(found.seen),
+            list(found.only),
         )
         return answer_from(
             case,
@@ -112,7 +116,18 @@ class CountingEngine:
             witnesses=_witnesses(case, found, inference),
             ratio=inference.ratio(),
             exact_gap=inference.exact_gap if counts_all(case) and not found.unseen else None,
+            shared=_shared(case, found) if found.only and not found.unseen else None,
         )
+
+
+def _shared(case: Case, found: RowCounts) -> SharedRates:
+    """Return what the texts get as two groups."""
+    counts, (only, both) = found.counts, np.zeros((2, *case.comparison.compared.shape))
+    for count, (outcome, i, j) in zip(found.only, shared_pairs(case.spec, case.comparison), strict=True):
+        trials = int(counts.trials[i]) * counts.unit
+        only[outcome, i, j] = count / trials
+        both[outcome, i, j] = (int(counts.successes[outcome, i]) - count) / trials
+    return SharedRates((only, only), (both, both))
 
 
 def counted_evaluations(case: Case) -> int:
@@ -409,6 +424,14 @@ def _count_swapped(case: Case, evaluation: RowEvaluation) -> RowCounts:
             return np.ones(len(among), bool)
         return np.asarray(texts.truth[among] == truth)
 
+    def apart(alone: Callable[[int, int, int], NDArray[Any]]) -> tuple[int, ...]:
+        """Return the counts of the texts that get an outcome as one group alone, by what each of them counts."""
+        found = []
+        for number, i, j in shared_pairs(case.spec, comparison):
+            (one, truth), (other, _) = columns[i], columns[j]
+            found.append(int(alone(one, other, comparison.outcomes[number])[of(rows, truth)].sum()))
+        return tuple(found)
+
     totals = np.array([np.count_nonzero(of(needed, truth)) for _, truth in columns], np.int64)
     classes = len(case.spec.model.labels)
     if evaluation.with_probabilities:
@@ -418,9 +441,16 @@ def _count_swapped(case: Case, evaluation: RowEvaluation) -> RowCounts:
         successes = np.array(counted).T[list(comparison.outcomes)]
         possible = _possible(shares.reshape(-1, classes))
         return RowCounts(
-            SubgroupCounts(totals, successes, weights, WORDS), totals, NO_LABELS, rows, len(shown) * len(rows), possible
+            SubgroupCounts(totals, successes, weights, WORDS),
+            totals,
+            NO_LABELS,
+            rows,
+            len(shown) * len(rows),
+            possible,
+            only=apart(lambda i, j, outcome: np.maximum(shares[i, :, outcome] - shares[j, :, outcome], 0)),
         )
     counted = [np.bincount(answers[place][of(rows, truth)], minlength=classes) for place, truth in columns]
     successes = np.array(counted).T[list(comparison.outcomes)].astype(np.int64)
     trials = np.array([np.count_nonzero(of(rows, truth)) for _, truth in columns], np.int64)
-    return _row_counts(SubgroupCounts(trials, successes, weights), totals, needed, rows, answers)
+    only = apart(lambda i, j, outcome: (answers[i] == outcome) & (answers[j] != outcome))
+    return replace(_row_counts(SubgroupCounts(trials, successes, weights), totals, needed, rows, answers), only=only)

@@ -45,6 +45,7 @@ from fairchain.statistics import Decision, Interval
 from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
 from fairchain.system.work_record import ANOTHER_WRITER, WorkRecord, work_record
 from fairchain.verification.answers import Answer, answer_from
+from fairchain.verification.pair_weights import BlockPairs, shared_rates
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import Witness
 from fairchain.verification.sampler import labels_in
@@ -75,7 +76,8 @@ BUDGET_TOO_SMALL = (
 class Segment:
     """What came of a run of points: how many were evaluated, and the weights of their decisions.
 
-    `weights` is (measures, parts, 1 + outcomes): the weight of all of them, then of those with each outcome.
+    `weights` is (measures, parts, 1 + outcomes): the weight of all of them, then of those with each outcome; `only` is
+    (measures, pairs): the weight of those that get an outcome as the first part alone.
     """
 
     points: int
@@ -83,6 +85,7 @@ class Segment:
     labels: frozenset[int]
     weights: list[list[list[int]]]
     trials: list[int]
+    only: list[list[int]]
 
 
 class Enumerator:
@@ -184,21 +187,26 @@ class Enumerator:
         outcomes = comparison.rows
         sums = [[[0] * (1 + len(outcomes)) for _ in inputs.parts] for _ in self._weights]
         trials = [0] * len(inputs.parts)
+        only = [[0] * len(inputs.pairs) for _ in self._weights]
         seen: set[int] = set()
         points = evaluations = 0
         count = self._changes if inputs.individual else self._rates
         for block in range(first, min(first + blocks, self.blocks)):
             if block > first and self._halted():
                 break
-            evaluations += count(block, sums, trials, seen)
+            evaluations += count(block, sums, trials, seen, only)
             points += self.rows(block)
-        return Segment(points, evaluations, frozenset(seen), sums, trials)
+        return Segment(points, evaluations, frozenset(seen), sums, trials, only)
 
-    def _rates(self, block: int, sums: list[list[list[int]]], trials: list[int], seen: set[int]) -> int:
+    def _rates(
+        self, block: int, sums: list[list[list[int]]], trials: list[int], seen: set[int], only: list[list[int]]
+    ) -> int:
         """Add the weights of a block, each input evaluated as what it is; return the number of evaluations."""
         outcomes, classes = self._case.comparison.rows, len(self._case.spec.model.labels)
         digits, strip, evaluations = self._digits(block), block % self.strips, 0
-        for shown in self._inputs.shown:
+        rows = self.rows(block)
+        pairs = BlockPairs(self._inputs, len(outcomes), rows, self.unit) if self._inputs.pairs else None
+        for choice, shown in enumerate(self._inputs.shown):
             found = [weights.at((*digits, *shown.indices), strip) for weights in self._weights]
             scale, vector = found[-1]
             if not scale or not vector.total:
@@ -207,6 +215,9 @@ class Enumerator:
                 shares = np.diff(self._ends(block, shown), axis=1, prepend=0)
             else:
                 labels, _ = self.shown(block, shown)
+            if pairs is not None:
+                drawn = self._model.drawn
+                pairs.add(choice, found, [shares[:, each] if drawn else labels == each for each in outcomes])
             evaluations += vector.count
             for place, (scale, vector) in enumerate(found):
                 by_label = vector.by_share(shares) if self._model.drawn else vector.by_label(labels, classes)
@@ -219,9 +230,13 @@ class Enumerator:
                         own[number] += scale * by_label[outcome]
             for part in shown.parts:
                 trials[part] += found[-1][1].count
+        if pairs is not None:
+            pairs.add_to(only)
         return evaluations
 
-    def _changes(self, block: int, sums: list[list[list[int]]], trials: list[int], seen: set[int]) -> int:
+    def _changes(
+        self, block: int, sums: list[list[list[int]]], trials: list[int], seen: set[int], _only: list[list[int]]
+    ) -> int:
         """Add the weights of a block, each point evaluated as every group; return the number of evaluations."""
         none = (0,) * len(self._inputs.protected)
         chosen, strip = (*self._digits(block), *none), block % self.strips
@@ -322,14 +337,15 @@ def _restore(run: _Run, record: WorkRecord, path: Path) -> None:
         for piece in record.pieces:
             found = msgspec.json.decode(piece, type=SegmentEvidence)
             weights = [[[int(each) for each in own] for own in parts] for parts in found.weights]
-            run.add(Segment(found.points, found.evaluations, frozenset(found.labels), weights, found.inputs))
+            only = [[int(each) for each in own] for own in found.only]
+            run.add(Segment(found.points, found.evaluations, frozenset(found.labels), weights, found.inputs, only))
     except (msgspec.DecodeError, ValueError):
         raise CheckpointError(ANOTHER_WRITER.format(path)) from None
 
 
 def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
     """Return the blocks in a segment: few segments for a certificate to list, each short enough to be checked alone."""
-    values = len(inputs.parts) * (1 + outcomes) * len(inputs.space.measures)
+    values = (len(inputs.parts) * (1 + outcomes) + len(inputs.pairs)) * len(inputs.space.measures)
     few = -(-blocks // max(16, min(MOST_SEGMENTS, MOST_WEIGHTS // values)))
     each = TILE * len(inputs.shown)
     return max(SEGMENT_EVALUATIONS // each, min(few, LONGEST_SEGMENT // each), 1)
@@ -352,6 +368,7 @@ class _Run:
         self._reported = start
         self._totals = [[mass * unit for mass in masses] for masses in inputs.part_masses]
         self._sums: list[list[list[int]]] = []
+        self._only = [[0] * len(inputs.pairs) for _ in inputs.space.measures]
         self.points = self._evaluations = 0
         self.settled = False
         self._trials = [0] * len(inputs.parts)
@@ -365,7 +382,8 @@ class _Run:
         """Add a segment; return what a certificate says about it."""
         weights = [[[str(each) for each in own] for own in parts] for parts in segment.weights]
         labels = sorted(segment.labels)
-        found = SegmentEvidence(segment.points, segment.evaluations, segment.trials, labels, weights, "")
+        only = [[str(each) for each in own] for own in segment.only] if self._inputs.pairs else []
+        found = SegmentEvidence(segment.points, segment.evaluations, segment.trials, labels, weights, "", only)
         self._chain = chained(self._chain, found)
         found = replace(found, chain=self._chain)
         self._evidence.append(found)
@@ -379,6 +397,8 @@ class _Run:
                 [[a + b for a, b in zip(mine, theirs, strict=True)] for mine, theirs in zip(one, other, strict=True)]
                 for one, other in zip(self._sums, segment.weights, strict=True)
             ]
+        for sums, own in zip(self._only, segment.only, strict=True):
+            sums[:] = [one + other for one, other in zip(sums, own, strict=True)]
         if len(self._evidence) in self._looks and self._evaluations >= FIRST_LOOK:
             self.settled = self._inference().decision is not Decision.UNDECIDED
         self._report()
@@ -433,6 +453,7 @@ class _Run:
             witnesses=_witnesses(case, self._inputs, enumerator, found),
             ratio=found.ratio() if found.exact_gap is not None else None,
             exact_gap=found.exact_gap if whole else None,
+            shared=shared_rates(self._inputs, case.comparison.compared.shape, self._sums, self._only, self._totals[-1]),
         )
 
     def _all_evidence(self) -> EnumerationEvidence:

@@ -257,11 +257,13 @@ def family_cases(
         loaded.kept.most *= len(questions)
     cases = [first]
     for question in questions[1:]:
+        began = time.perf_counter()
         kept = getattr(question.population, "keep_missing", False)
         rows = read_rows(question, data) if kept else first.rows
         population_of_first = first.spec.population if not kept else question.population
         again = _with_population(question, population_of_first)
-        cases.append(case_of(again, first.model, rows, function=population))
+        case = case_of(again, first.model, rows, function=population)
+        cases.append(replace(case, prepared=time.perf_counter() - began))
     return with_one_seed(cases)
 
 

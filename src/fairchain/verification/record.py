@@ -85,13 +85,14 @@ class Tipping(Record, frozen=True):
     """How far the population may change before the verdict could: the largest factor for which it is known to hold.
 
     A population is within a factor if no input is more than so many times as frequent, or as rare, as assumed. In
-    `each_group` every group may change by itself, in `all_groups_alike` the individuals that are shown as every group
-    change; None where that is not known, and `why_not_alike` of the verdict says why. 1 means that nothing beyond the
-    assumed population is known, and 1000 means 1000 or more.
+    `each_group` every group may change by itself, in `all_groups_alike` the inputs of all groups change alike: the
+    individuals that are shown as every group or, where groups share none, features beside the protected ones. Then
+    `all_groups_alike` is `each_group`, which is at most the true factor. 1 means that nothing beyond the assumed
+    population is known, and 1000 means 1000 or more.
     """
 
     each_group: float
-    all_groups_alike: float | None
+    all_groups_alike: float
 
 
 class Shift(Record, frozen=True):
@@ -150,7 +151,6 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
     assumptions: tuple[str, ...] = ()
     unseen: int = 0
     tipping: Tipping | None = None
-    why_not_alike: str | None = None
     shift: Shift | None = None
     decision_rounds: int = 0
     decision_evaluations: int = 0
@@ -161,9 +161,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
         if self.tipping is None:
             return ""
         tipping = self.tipping
-        return tipping_statement(
-            self.decision, tipping.each_group, tipping.all_groups_alike, self.delta, self.why_not_alike
-        )
+        return tipping_statement(self.decision, tipping.each_group, tipping.all_groups_alike, self.delta)
 
     @property
     def rows_needed(self) -> str:

@@ -25,7 +25,7 @@ from fairchain.executors.workers import Halted
 from fairchain.models import OnnxModel
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Spec
-from fairchain.spec.properties import in_own_unit, limit_of
+from fairchain.spec.properties import in_own_unit, limit_of, shifts_alike
 from fairchain.statistics import (
     SHARE,
     BatchPlan,
@@ -39,6 +39,7 @@ from fairchain.statistics import (
     payoff_of,
 )
 from fairchain.statistics.paper import DEFAULT_EPSILON
+from fairchain.statistics.rules import RefiningRule
 from fairchain.verification.answers import Answer, answer_from
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.sampler import Batch, Sampler, labels_in
@@ -111,8 +112,8 @@ class SamplingEngine:
                 run = stack.enter_context(kept_batches(sampler, rule, case, self.checkpoint)).run
             entries, stopped = _sample(rule, sampler, run, case, start, cancel, progress, self.leave)
             decided = len(entries)
-            if stopped == "decided" and isinstance(rule, BettingRule):
-                entries += _refine(rule, sampler, case, entries, start, cancel)
+            if stopped == "decided" and isinstance(rule, RefiningRule):
+                entries += _refine(rule, rule.refine, sampler, case, entries, start, cancel)
         record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries), decided=decided)
         deadline = start + case.seconds
         if len(record.labels) == 1 and stopped != "left":
@@ -160,8 +161,7 @@ def shift_question(spec: Spec, comparison: Comparison) -> ShiftQuestion | None:
         return None
     from fairchain.statistics.shifted import ShiftQuestion
 
-    alike = prop.shift_of == "all_groups_alike"
-    return ShiftQuestion(prop.shift, alike, comparison.compared, comparison.measure, float(limit_of(spec)))
+    return ShiftQuestion(prop.shift, shifts_alike(spec), comparison.compared, comparison.measure, float(limit_of(spec)))
 
 
 def betting_rule(comparison: Comparison, limit: float, delta: float) -> BettingRule:
@@ -286,7 +286,8 @@ def _trial_look(groups: int, outcomes: int) -> float:
 
 
 def _refine(
-    rule: BettingRule,
+    rule: Rule,
+    plan_further: Callable[[float, int], BatchPlan | None],
     sampler: Sampler,
     case: Case,
     entries: Sequence[tuple[BatchPlan, Batch]],
@@ -312,7 +313,7 @@ def _refine(
     def halted(seconds: float) -> bool:
         return cancel.is_set() or deadline - time.perf_counter() < seconds + after.seconds
 
-    while not halted(sampler.seconds) and (plan := rule.refine(within, rounds_left)) is not None:
+    while not halted(sampler.seconds) and (plan := plan_further(within, rounds_left)) is not None:
         batch = sampler.run(chunk, plan.rounds, plan.groups, halted)
         rule.observe(plan, Tally.of_batch(batch.rounds, batch.together, plan.groups, groups))
         further.append((plan, batch))

@@ -72,6 +72,19 @@ class WeightVector:
             sums[0] = self.total - sums[1]
         return sums
 
+    def together(self, got: NDArray[np.bool_]) -> list[list[int]]:
+        """Return the weight of the points that have both of two properties, for all pairs of the rows of `got`."""
+        if self.digits is None:
+            # Single precision counts the points of a tile exactly.
+            shown = got.astype(np.float32)
+            found: list[list[int]] = (shown @ shown.T).astype(np.int64).tolist()
+            return found
+        both = np.zeros((len(got), len(got)), object)
+        for place, digit in enumerate(self.digits):
+            both += ((got * digit) @ got.T.astype(np.float64)).astype(np.int64).astype(object) * self.base**place
+        sums: list[list[int]] = both.tolist()
+        return sums
+
     def by_share(self, shares: NDArray[np.int64]) -> list[int]:
         """Return the weighted sums of whole numbers of each point, (points, numbers), exactly."""
         if self.digits is None:

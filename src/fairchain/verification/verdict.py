@@ -16,7 +16,7 @@ from fairchain.messages import needs
 from fairchain.number_format import bounded, close_to
 from fairchain.prepare import Case
 from fairchain.spec import Spec, Table, Texts
-from fairchain.spec.properties import kind_of, limit_of, outcome_names, shows_same_individual, why_not_alike
+from fairchain.spec.properties import kind_of, limit_of, outcome_names, shows_same_individual
 from fairchain.spec.seeds import Seed
 from fairchain.statements import (
     bounds_statement,
@@ -213,13 +213,6 @@ class Verdict:
         return self.conclusion == Decision.FAIR.name
 
     @property
-    def why_not_alike(self) -> str | None:
-        """Why the tipping factor for all groups alike is not known, where each group's is."""
-        if self.tipping is None or self.tipping.all_groups_alike is not None:
-            return None
-        return why_not_alike(self.spec, self.engine, self.pairs)
-
-    @property
     def shift(self) -> Shift | None:
         """The populations that the verdict is about, if they are not the assumed one alone."""
         prop = self.spec.property
@@ -283,7 +276,6 @@ class Verdict:
             assumptions=self.assumptions,
             unseen=self.unseen,
             tipping=self.tipping,
-            why_not_alike=self.why_not_alike,
             shift=self.shift,
             decision_rounds=self.decision_rounds,
             decision_evaluations=self.decision_evaluations,
@@ -403,10 +395,13 @@ def _tipping(case: Case, answer: Answer) -> Tipping | None:
         low, high = (np.array([[end, 0.0]]) for end in (answer.gap.low, answer.gap.high))
         factor = factor_of_rates(low, high, **about | {"compared": np.array([[[False, True], [False, False]]])})
         return Tipping(factor, factor)
-    alike = None
-    if answer.tally is not None and shows_same_individual(case.spec):
+    each_group, alike = factor_of_rates(answer.low, answer.high, **about), None
+    if answer.shared is not None:
+        alike = answer.shared.factor(**about)
+    elif answer.tally is not None and shows_same_individual(case.spec):
         alike = factor_of_rounds(answer.tally, delta=case.spec.guarantee.delta, **about)
-    return Tipping(factor_of_rates(answer.low, answer.high, **about), alike)
+    # A change of all groups alike is one of each group: without joint counts its factor is at least that one.
+    return Tipping(each_group, each_group if alike is None else alike)
 
 
 def _ignored_note(spec: Spec, record: Evidence) -> tuple[str, ...]:
