@@ -19,7 +19,7 @@ from fairchain.report.verdict_section import (
     selection_part,
 )
 from fairchain.spec.schema import About
-from fairchain.statements import NOT_ALIKE, error_in_words, odds
+from fairchain.statements import error_in_words, odds
 from fairchain.verification.record import VerdictRecord
 
 # Nothing may be loaded from anywhere, whatever the page contains.
@@ -207,7 +207,6 @@ def _population_section(findings: Findings) -> Markup:
         el("p", "The question as a formula, where P is a share and Y the decision: ", el("code", verdict.question)),
         el("p", "The guarantee in the words of statistics: ", verdict.statement),
         el("p", verdict.scope),
-        el("p", verdict.tipping_sentence) if NOT_ALIKE in verdict.tipping_sentence else None,
         _other_thresholds(verdict),
         el("p", f"The result is about {what}. It does not carry over to other {findings.inputs}, and it does not "
            "state whether the decisions are right."),
