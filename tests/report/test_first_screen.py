@@ -11,7 +11,7 @@ from fairchain.report import first_screen
 from fairchain.report.first_screen import MORE_EVALUATIONS, MORE_ROWS, answered, asked
 from fairchain.report.page import DATA_APART, UNIFORM, page
 from fairchain.spec.schema import About, Difference, Individual, Ratio
-from fairchain.statements import NOT_ALIKE, tipping_statement
+from fairchain.statements import tipping_statement
 from fairchain.verification.record import Tipping
 from tests.report import builders
 from tests.report.builders import findings, verdict
@@ -119,12 +119,11 @@ def test_a_factor_of_one_is_not_called_a_factor() -> None:
     assert told.endswith("for all groups alike. For groups that change each by itself, no factor is known.")
 
 
-def test_what_is_not_known_about_a_shift_is_for_specialists() -> None:
-    made = changed(verdict(3), tipping=Tipping(1.4, None), why_not_alike="each row belongs to one group")
-    top, _, rest = page(replace(findings(3), verdict=made)).partition('id="groups"')
-    assert "more than 1.4 times as frequent" in top
-    assert NOT_ALIKE not in top
-    assert NOT_ALIKE in rest
+def test_both_factors_of_a_shift_are_on_the_first_screen() -> None:
+    made = changed(verdict(3), tipping=Tipping(1.4, 1.8))
+    top, _, _ = page(replace(findings(3), verdict=made)).partition('id="groups"')
+    assert "more than 1.8 times as frequent" in top
+    assert "(1.4 times if each group changes by itself)" in top
 
 
 def test_other_thresholds_are_told_where_an_interval_decides_them() -> None:
