@@ -36,7 +36,9 @@ SINGLE_VALUE = (
 )
 
 
-def candidates(names: Sequence[str], others: Sequence[str], given: Sequence[str], source: str) -> list[tuple[str, ...]]:
+def candidates(
+    names: Sequence[str], others: Sequence[str], given: Sequence[str], source: str
+) -> Sequence[tuple[str, ...]]:
     """Return the possible protected features, the likeliest first: those given, or one by its name.
 
     `names` are features, `others` columns of the table that the model does not take.
@@ -45,14 +47,11 @@ def candidates(names: Sequence[str], others: Sequence[str], given: Sequence[str]
     for name in given:
         if name not in every:
             raise SpecError(f"protected: {unknown('column', name, every)}")
-    likely: list[tuple[str, ...]] = (
-        [tuple(dict.fromkeys(given))] if given else [(name,) for name in like_protected(every)]
-    )
+    if given:
+        return [tuple(dict.fromkeys(given))]
+    likely = [(name,) for name in like_protected(every)]
     if not likely:
-        raise NoProtectedFeatureError(
-            NO_PROTECTED_NAME.format(source=source, names=listed(names)),
-            tuple(names),
-        )
+        raise NoProtectedFeatureError(NO_PROTECTED_NAME.format(source=source, names=listed(names)), tuple(names))
     return likely
 
 
@@ -67,19 +66,13 @@ def with_groups(
 
     Features that are likely protected too get groups as well, so that a later run may compare them.
     """
-    features = tuple(with_stated_groups(feature, options.groups) for feature in features)
-    grouped, guesses = list(features), []
-    members = {}
-    total = 1
+    grouped = [with_stated_groups(feature, options.groups) for feature in features]
     likely = like_protected(
         [feature.name for feature in features if feature.model_input] if options.every_group else ()
     )
-    for place, feature in enumerate(features):
-        if feature.name not in (*protected, *likely):
-            continue
-        if feature.name in options.groups:
-            members[feature.name] = np.zeros(len(values), np.int64)
-            total *= len(feature.groups)
+    guesses, members, sizes = [], {}, {}
+    for place, feature in enumerate(grouped):
+        if feature.name not in (*protected, *likely) or feature.name in options.groups:
             continue
         made, member = group(feature, values[:, place])
         if len(np.unique(member)) < 2:
@@ -87,14 +80,14 @@ def with_groups(
                 raise SpecError(SINGLE_VALUE.format(name=shown(feature.name), source=source))
             continue
         grouped[place], members[feature.name] = made, member
+        sizes[feature.name] = len(made.values if isinstance(made, CategoryFeature) else made.groups)
         if made.groups:
             values_only = not any(isinstance(each, tuple) for each in made.groups.values())
             guesses.append(Guess(f"feature.{feature.name}.groups", VALUES if values_only else RANGES))
-        if feature.name in protected:
-            total *= len(made.groups) or (len(made.values) if isinstance(made, CategoryFeature) else 1)
     if any(name in options.groups for name in protected) or "min_size" in options.property:
         return tuple(grouped), None, tuple(guesses)
     counts = _combination_counts([members[name] for name in protected])
+    total = math.prod(sizes[name] for name in protected)
     least = ENOUGH if (counts >= ENOUGH).sum() >= 2 else 1
     few = total - int((counts >= least).sum())
     if few:

@@ -145,10 +145,8 @@ def _stated_codes(taken: Signature, labels: Sequence[str]) -> tuple[Class, ...] 
 
 def _not_labels(truth: Profile | None, what: str) -> DataError:
     assert truth is not None
-    return DataError(
-        f"{truth.table.source}: column {shown(truth.name)} holds {what}; name the column with the true labels: "
-        "--label (label=...)"
-    )
+    where = f"{truth.table.source}: column {shown(truth.name)}"
+    return DataError(f"{where} holds {what}; name the column with the true labels: --label (label=...)")
 
 
 def _by_classes(base: ModelSpec, taken: Signature, names: tuple[str, ...], truth: Profile | None) -> OutputReading:
@@ -170,13 +168,11 @@ def _cut_off_second(reading: OutputReading, taken: Signature, outcome: str | Non
     """Return the labels of a classifier in the order in which the cut-off is on the probability of the second."""
     labels, codes = reading.model.labels, reading.model.codes or taken.classes
     second = outcome if outcome in labels else favourable(labels) or labels[-1]
-    order = sorted(range(len(labels)), key=lambda place: labels[place] == second)
+    ordered = sorted(zip(labels, codes, strict=True), key=lambda pair: pair[0] == second)
+    labels, codes = zip(*ordered, strict=True)
     cut = reading.model.decision_threshold
     told = Guess("model.decision_threshold", f"{shown(second)} is decided above a probability of {cut:g}.")
-    model = replace(
-        reading.model, labels=tuple(labels[place] for place in order), codes=tuple(codes[place] for place in order)
-    )
-    return OutputReading(model, (*reading.guesses, told), given=True)
+    return OutputReading(replace(reading.model, labels=labels, codes=codes), (*reading.guesses, told), given=True)
 
 
 def _codes(classes: Sequence[Class]) -> tuple[Class, ...] | None:

@@ -128,23 +128,21 @@ def _mentioned(terms: TermLists) -> CategoryFeature:
 
 def _columns(data: Any, text: str) -> tuple[RawTable, str | None]:
     """Return the columns beside the texts, and the name of the column of texts; none of a .txt file."""
-    if not isinstance(data, str | Path):
+    suffix = Path(data).suffix.lower() if isinstance(data, str | Path) else ""
+    if suffix not in (".txt", ".jsonl"):
         return read_table(data), text
     path = Path(data)
-    if path.suffix.lower() == ".txt":
-        return RawTable(str(path), (), 0, lambda _: _no_column(path)), None
-    if path.suffix.lower() != ".jsonl":
-        return read_table(path), text
-    names = _keys(path)
-    if not names and next(texts_in(path, None, {}, len), None) is not None:
-        return RawTable(str(path), (), 0, lambda _: _no_column(path)), None
-    rows = list(texts_in(path, text, dict.fromkeys([name for name in names if name != text], "it"), len))
-    columns = {name: [cells[place] for _, cells in rows] for place, name in enumerate(n for n in names if n != text)}
+    keys = _keys(path) if suffix == ".jsonl" else []
+    if suffix == ".txt" or (not keys and next(texts_in(path, None, {}, len), None) is not None):
+
+        def no_column(_name: str) -> Any:
+            raise DataError(f"{path}: has no columns beside its texts")
+
+        return RawTable(str(path), (), 0, no_column), None
+    names = [name for name in keys if name != text]
+    rows = list(texts_in(path, text, dict.fromkeys(names, "it"), len))
+    columns = {name: [cells[place] for _, cells in rows] for place, name in enumerate(names)}
     return dataclasses.replace(read_table({**columns, text: [each for each, _ in rows]}), source=str(path)), text
-
-
-def _no_column(path: Path) -> Any:
-    raise DataError(f"{path}: has no columns beside its texts")
 
 
 def _keys(path: Path) -> list[str]:

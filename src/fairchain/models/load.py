@@ -158,11 +158,12 @@ def read_model(
             source = source.SerializeToString(deterministic=True)
         if isinstance(source, bytes | bytearray | memoryview):
             return check_bytes(Path("ONNX network in memory"), bytes(source), limits or Limits())
+        from fairchain.models.adapters.from_sklearn import is_estimator
+        from fairchain.models.adapters.from_transformers import is_transformer
         from fairchain.models.frames import FrameModel
 
-        # A model of transformers may be a pair with its tokenizer.
-        model = isinstance(source, Network | FrameModel | tuple) or callable(source) or hasattr(source, "predict")
-        if not model:
+        known = isinstance(source, Network | FrameModel) or is_transformer(source) or is_estimator(source)
+        if not known and not callable(source) and not hasattr(source, "predict"):
             raise ModelError(NOT_A_MODEL.format(type=type(source).__name__, read=READ))
     return source
 
@@ -332,9 +333,7 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows
         raise ModelError(CLASS_IS_NOT_A_MODEL.format(qualname=source.__qualname__))
     if isinstance(source, FrameModel) or callable(source):
         return _from_callable(source, spec, rows)
-    if hasattr(source, "predict"):
-        raise ModelError(NOT_FITTED_ON_COLUMNS.format(type=type(source).__name__))
-    raise ModelError(NOT_A_MODEL.format(type=type(source).__name__, read=READ))
+    raise ModelError(NOT_FITTED_ON_COLUMNS.format(type=type(source).__name__))
 
 
 def _from_callable(source: Any, spec: Spec, rows: TableRows | None) -> Model:
