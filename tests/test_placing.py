@@ -94,7 +94,7 @@ def test_of_several_files_all_are_placed_or_none(
 def test_a_place_that_is_a_folder_leaves_the_other_files_as_they_were(tmp_path: Path) -> None:
     (tmp_path / "one").write_bytes(b"old")
     (tmp_path / "two").mkdir()
-    with pytest.raises(OutputError, match="directory"):
+    with pytest.raises(OutputError, match=says(CANNOT_BE_WRITTEN, path=str(tmp_path / "two"))):
         place({tmp_path / "one": b"new", tmp_path / "two": b"new"})
     assert (tmp_path / "one").read_bytes() == b"old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]

@@ -14,8 +14,10 @@ from fairchain.errors import SpecError
 from fairchain.examples import example
 from fairchain.prepare import prepare
 from fairchain.spec import CategoryFeature, Spec, load_spec, revise, validate
+from fairchain.spec.load import ADVICE
 from fairchain.verification import verify_case
 from tests.auditing.builders import few_inputs
+from tests.messages import says
 
 ROWS = 400
 
@@ -65,7 +67,7 @@ def test_a_spec_file_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_spec_made_in_python_is_validated() -> None:
     spec = load_spec(example("credit"))
     spec = replace(spec, property=replace(spec.property, threshold=2.0))
-    with pytest.raises(SpecError, match="threshold"):
+    with pytest.raises(SpecError, match=says(ADVICE["property.threshold"])):
         prepare(None, spec)
 
 

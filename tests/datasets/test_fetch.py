@@ -110,7 +110,7 @@ def test_what_is_removed_is_gone_with_all_that_was_made_from_it_and_nothing_else
     assert datasets.remove(["toy"], cache=cache) == {"toy": 0}
     datasets.get("toy", cache=cache)
     assert len(downloads) == 2
-    with pytest.raises(DataError, match="toys"):
+    with pytest.raises(DataError, match=says(unknown("data set", "toys", ["toy"]))):
         datasets.remove(["toy", "toys"], cache=cache)
     assert (cache / "toy" / "toy.csv").exists()
 

@@ -19,6 +19,7 @@ from fairchain.errors import FairchainError, ModelError
 from fairchain.models import load_model
 from fairchain.models.adapters.from_transformers import NO_SAFETENSORS, TOKENIZER_NEEDED, TRAINING_MODE, WEIGHTS_LACKING
 from fairchain.models.base import DEPENDS_ON_BATCH
+from fairchain.models.onnx.token_inputs import OTHER_LABELS
 from fairchain.repairing.files import write_repair
 from fairchain.repairing.folder import DECIDES_OTHERWISE, EXISTS, NO_WEIGHTS_CHANGED
 from fairchain.spec import parse_spec
@@ -225,7 +226,7 @@ def test_a_network_with_its_tokenizer_decides_as_the_pipeline_does(folder: Path,
     # Texts that come again are not evaluated again, and keep their places.
     again = model.predict(values_of([*TEXTS[::-1], *TEXTS]))
     assert [spec.model.labels[label] for label in again] == [*expected[::-1], *expected]
-    with pytest.raises(ModelError, match='columns are "fine", "toxic"'):
+    with pytest.raises(ModelError, match=says(OTHER_LABELS, labels='"fine", "toxic"')):
         load_model(network, parse_spec(changed(asked(tmp_path), "model.labels", ["toxic", "fine"])))
 
 

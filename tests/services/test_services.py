@@ -35,10 +35,12 @@ from fairchain.models.adapters import http_client
 from fairchain.models.adapters.answer_memo import REPEATED
 from fairchain.models.adapters.from_function import CODE_NOT_CONVERTED, SERVICE_NOT_CONVERTED
 from fairchain.models.adapters.from_service import (
+    INPUTS_DIFFER,
     LAYOUT_NEEDED,
     NO_PREDICTIONS,
     NOT_A_COUNT,
     NOT_METADATA,
+    SEVERAL_OUTPUTS,
     VERSION_CHANGED,
     Metadata,
 )
@@ -211,7 +213,7 @@ def test_predictions_of_mlflow_as_records_need_the_name_of_one() -> None:
         return [{"label": each, "score": 0.5} for each in older(rows)]
 
     with serving(FakeService(answer)) as running:
-        with pytest.raises(ModelError, match=r'has the outputs "label", "score"'):
+        with pytest.raises(ModelError, match=says(SEVERAL_OUTPUTS, names='"label", "score"')):
             checked(running.invocations)
         found = checked(Service(running.invocations, output="label"))
     assert found.gap.estimate == pytest.approx(counted_gap(table()), abs=1e-12)
@@ -227,7 +229,7 @@ def test_a_service_without_inputs_in_its_metadata_must_be_described(service: Fak
 
 def test_inputs_with_other_names_are_refused(service: FakeService) -> None:
     service.inputs = [{**COLUMNS[0], "name": "gender"}, COLUMNS[1]]
-    with pytest.raises(ModelError, match=r'inputs "gender", "age"'):
+    with pytest.raises(ModelError, match=says(INPUTS_DIFFER, names='"gender", "age"')):
         verify(
             service.v2,
             parse_spec(SPEC | {"population": {"kind": "table", "as": "population"}}),

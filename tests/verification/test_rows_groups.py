@@ -86,7 +86,8 @@ def test_a_group_that_nobody_belongs_to_is_named_with_its_count() -> None:
 
 def test_a_condition_that_holds_for_nobody_of_a_group_is_named_as_the_reason() -> None:
     """The group has six rows; that the condition leaves none of them is what must be said."""
-    with pytest.raises(DataError, match="given"):
+    reason = " for which property.given \"sex != 'Other'\" holds"
+    with pytest.raises(DataError, match=says(GROUP_WITHOUT_ROWS, given=reason)):
         verify(None, parse_spec(audit(given="sex != 'Other'")), data=everybody())
 
 
