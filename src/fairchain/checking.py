@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairchain.drafting import Draft, DraftOptions, draft_spec, draft_text_spec, write_spec
+from fairchain.drafting import Draft, DraftOptions, draft_spec, write_spec
 from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.executors import AnyWorkers, open_workers
 from fairchain.models import Limits
@@ -286,6 +286,8 @@ def prepare_check(
     if text is None:
         draft = draft_spec(data, model, requested)
     else:
+        from fairchain.drafting.texts import draft_text_spec
+
         draft = draft_text_spec(data, model, requested, text=text, terms=terms)
     spec, loaded = draft.spec, draft.model
     if options.get("rows") == "sample" and any(guess.loud and guess.key == "population.as" for guess in draft.guesses):

@@ -62,11 +62,13 @@ def init(
 
     Guesses are comments beside their keys. Exit code 0 written, 2 bad input.
     """
-    from fairchain.drafting import DraftOptions, draft_text_spec, must_be_free, save_spec
+    from fairchain.drafting import DraftOptions, must_be_free, save_spec
 
     must_be_free(output, force=force)
     requested = DraftOptions(reading=reading, model_output=model_output, **known)
     if text is not None:
+        from fairchain.drafting.texts import draft_text_spec
+
         draft = draft_text_spec(table, model, requested, text=text, terms=terms)
     else:
         draft = _drafted(model, table, requested, ask=sys.stdin.isatty() and not as_json)
