@@ -6,14 +6,17 @@ import hashlib
 import pickle
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import Limits, OnnxModel, load_model, to_onnx
+from fairchain.models.adapters.from_transformers import Transformer
 from fairchain.models.base import LOADED_FOR_ANOTHER_SPEC
+from fairchain.models.frames import as_frames
+from fairchain.models.load import NOT_A_MODEL, READ, read_model
 from fairchain.models.onnx.decision import COLUMNS_AND_LABELS_DIFFER
 from tests.child import run_child
 from tests.messages import says
@@ -44,6 +47,17 @@ def test_an_onnx_file_a_path_bytes_and_a_proto_are_the_same_network(tmp_path: Pa
         assert model.note == ""
         assert to_onnx(source, spec()) == content
     assert load_model(path, spec()).name == str(path)
+
+
+def test_what_was_read_once_is_taken_as_it_is() -> None:
+    """A draft reads a model once, and loads what was read in every encoding that it tries."""
+    network = read_model(NETWORK)
+    folder = Transformer(None, cast("Any", None), "folder", "")
+    for source in (network, folder, max, as_frames(max)):
+        assert read_model(source) is source
+    assert load_model(network, spec()).predict(ROWS).tolist() == OLDER
+    with pytest.raises(ModelError, match=says(NOT_A_MODEL, type="int", read=READ)):
+        read_model(3)
 
 
 def test_the_suffix_may_be_in_capitals(tmp_path: Path) -> None:
