@@ -145,13 +145,12 @@ class OwnFrame:
         frame = rows.table.frame.iloc[rows.numbers - 1] if rows.dropped else rows.table.frame
         named = {column_name(feature): (place, feature) for place, feature in enumerate(features)}
         owned = {str(name).strip(): place for place, name in enumerate(frame.columns)}
-        own_columns = list(frame.items())
+        order = [owned[column] for column in columns]
         self._columns = []
         # All rows of the table are shown as they were given.
-        self._table, self._frame = rows.values, frame.iloc[:, [owned[column] for column in columns]]
-        for column in columns:
+        self._table, self._frame = rows.values, frame.iloc[:, order]
+        for column, (label, series) in zip(columns, self._frame.items(), strict=True):
             place, feature = named[column]
-            label, series = own_columns[owned[column]]
             numbers = series.dtype
             cells = None
             if isinstance(feature, CategoryFeature):
@@ -200,10 +199,12 @@ def fits_own_frame(features: Sequence[Feature], columns: Sequence[str], frame: A
             changed = not is_plain(feature) or feature.clip or getattr(dtype, "kind", "O") not in "iuf"
         if changed:
             return False
-    for name, numbers in frame.items():
-        if str(name).strip() not in columns or getattr(numbers.dtype, "kind", "O") not in "iu" or numbers.isna().all():
+    for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
+        if str(name).strip() not in columns or getattr(dtype, "kind", "O") not in "iu":
             continue
-        if max(abs(int(numbers.min())), abs(int(numbers.max()))) > MOST_WHOLE:
+        numbers = frame.iloc[:, place]
+        plain = numbers.to_numpy() if isinstance(dtype, np.dtype) else numbers.dropna()
+        if len(plain) and max(abs(int(plain.min())), abs(int(plain.max()))) > MOST_WHOLE:
             raise DataError(TOO_LARGE_TO_DIFFER.format(column=name))
     return True
 

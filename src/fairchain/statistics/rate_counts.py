@@ -467,6 +467,10 @@ class RowsAnswer:
 
     def widest(self) -> Leader:
         """Return the pair and outcome with the largest gap."""
+        return self._widest
+
+    @cached_property
+    def _widest(self) -> Leader:
         return widest_of(self.counts, self._compared, self._measure)
 
     def violators(self) -> list[Leader]:
