@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -147,29 +148,49 @@ class OwnFrame:
         owned = {str(name).strip(): place for place, name in enumerate(frame.columns)}
         order = [owned[column] for column in columns]
         self._columns = []
+        # How to make the cells of categories, which are made once inputs other than rows of the table are shown.
+        self._makers: dict[Any, Callable[[], Any]] = {}
+        self._made: dict[Any, Any] = {}
+        self._chosen: tuple[NDArray[Any], NDArray[np.int64]] | None = None
         # All rows of the table are shown as they were given.
         self._table, self._frame = rows.values, frame.iloc[:, order]
         for column, (label, series) in zip(columns, self._frame.items(), strict=True):
             place, feature = named[column]
-            numbers = series.dtype
-            cells = None
+            self._columns.append((label, place, series.dtype))
             if isinstance(feature, CategoryFeature):
                 coded = rows.table.cells(column)
                 if isinstance(coded, CodedCells):
                     codes = coded.codes[rows.numbers - 1] if rows.dropped else coded.codes
                 else:
                     codes = np.unique([f"{type(cell)} {cell}" for cell in series], return_inverse=True)[1]
-                cells = _cells(feature, series, rows.values[:, place], codes)
-            self._columns.append((label, place, numbers, cells))
+                self._makers[label] = partial(_cells, feature, series, rows.values[:, place], codes)
+                if not isinstance(coded, CodedCells) or coded.has_variants:
+                    # Different cells may be one value, which is refused.
+                    self._cells_of(label)
+
+    def _cells_of(self, label: Any) -> Any:
+        """Return the cell of each value of a column of categories, and at the end that of a missing one."""
+        if label not in self._made:
+            self._made[label] = self._makers[label]()
+        return self._made[label]
+
+    def choose(self, places: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the feature values of the rows at these places; the next call shows them as they were given."""
+        values = self._table[places]
+        self._chosen = values, places
+        return values
 
     def __call__(self, values: NDArray[Any]) -> Any:
         """Return the frame for these rows of feature values."""
         if values is self._table:
             return self._frame.copy(deep=False)
+        if self._chosen is not None and values is self._chosen[0]:
+            return self._frame.take(self._chosen[1])
         made = {}
-        for label, place, numbers, cells in self._columns:
+        for label, place, numbers in self._columns:
             column = values[:, place]
-            if cells is not None:
+            if label in self._makers:
+                cells = self._cells_of(label)
                 made[label] = cells.take(np.where(np.isnan(column), len(cells) - 1, column).astype(np.intp))
             elif isinstance(numbers, np.dtype):
                 lacking = numbers.kind != "f" and bool(np.isnan(column).any())

@@ -81,6 +81,12 @@ class CodedCells:
         cells = np.array(self.levels, object)[self.codes].tolist()
         return tuple(SEPARATOR.join(cells[start : start + PART]) for start in range(0, len(cells), PART))
 
+    @property
+    def has_variants(self) -> bool:
+        """Whether two cells may be one value: they differ in the blanks around them or as 1 and 1.0 do."""
+        texts = [plain_text(level) for level in self._piece.levels if level]
+        return len(set(texts)) < len(texts)
+
     def pieces(self) -> Iterator[Piece]:
         """Yield the column as one piece, without the blanks around its cells and without texts that do not occur."""
         yield self._piece
@@ -132,7 +138,7 @@ class Index(dict[str, int]):
         self[text] = number = len(self)
         return number
 
-    def codes(self, texts: Sequence[str]) -> NDArray[np.intp]:
+    def codes(self, texts: Sequence[str] | NDArray[np.object_]) -> NDArray[np.intp]:
         """Return the number of each text."""
         try:
             # Numbers below 256, as those of most columns, are quicker to collect as bytes.

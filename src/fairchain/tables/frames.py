@@ -207,7 +207,7 @@ def _pandas_column(series: Any, where: str) -> Column:
     if kind == "O" and pandas.api.types.infer_dtype(series, skipna=True) == "string":
         # Python's own hash of a text is kept with it: one look at each cell, where `factorize` takes three.
         index = Index()
-        codes = index.codes(series.to_numpy(object).tolist())
+        codes = index.codes(series.to_numpy(object))
         return _coded(tuple(str(text) if isinstance(text, str) else "" for text in index), codes, where)
     missing = series.isna().to_numpy(bool)
     cells = series.to_numpy(object, copy=True)

@@ -41,7 +41,7 @@ from fairchain.models.base import (
     spread,
 )
 from fairchain.models.fitted import is_predictor
-from fairchain.models.frames import FrameModel, check_columns, column_name
+from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name
 from fairchain.models.journal import Journal, Journaled, JournaledFunction, as_array
 from fairchain.models.onnx.decision import ONE_COLUMN, TEXTS, DecisionRule, Ends, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.runtime import TensorInfo
@@ -164,7 +164,7 @@ class FunctionModel:
         if rows is not None and (self._memo is not None or spec.text is not None):
             tried = TRIED if local and spec.guarantee.budget.evaluations is None else REPEATED
             chosen = spread(len(rows), tried)
-            inputs = rows[chosen]
+            inputs = self._show.choose(chosen) if isinstance(self._show, OwnFrame) else rows[chosen]
         else:
             inputs = random_inputs(spec.described, REPEATED if self.costly and kept else 3)
         # About these a copy in another process must decide alike; random inputs are enough of them.
