@@ -159,8 +159,9 @@ class DecisionRule:
         labels = answer
         if self.codes is not None:
             labels = np.full(len(answer), self.classes)
-            for place, code in enumerate(self.codes):
-                labels[answer == code] = place
+            # Of equal codes the first one counts.
+            for place, code in reversed(list(enumerate(self.codes))):
+                np.copyto(labels, place, where=answer == code)
         valid = (labels >= 0) & (labels < self.classes)
         if not valid.all():
             row = int((~valid).argmax())
