@@ -255,7 +255,8 @@ def exact_gap(
     counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str, widest: tuple[int, int, int] | None = None
 ) -> Fraction:
     """Return the largest gap as a fraction, for rows that are the whole population; `widest` is its pair, if known."""
-    largest = exact_pair(counts, measure, widest or widest_of(counts, compared, measure))
+    pairs = [widest] if widest is not None else _near_largest(counts, compared, measure)
+    largest = max((exact_pair(counts, measure, pair) for pair in pairs), default=Fraction(0))
     return max(largest, Fraction(payoff_of(measure, compared).floor))
 
 
