@@ -324,6 +324,25 @@ def test_the_model_gets_the_cells_and_types_of_the_frame() -> None:
     assert all(types == inputs.dtypes.to_dict() for types in seen)
 
 
+def test_rows_on_which_a_model_is_tried_are_shown_as_they_were_given() -> None:
+    frame = pd.DataFrame({"sex": ["F", "M", "M", None] * 50, "x": np.arange(200)}, index=np.arange(1000, 1200))
+    tried = []
+
+    def decide(rows: Any) -> Any:
+        tried.append(rows)
+        return (rows["x"] > 100).astype(int)
+
+    fairchain.check(as_frames(decide), frame, protected="sex", rows="population")
+    pd.testing.assert_frame_equal(tried[0], frame.loc[tried[0].index])
+
+
+def test_labels_may_be_texts_of_another_width_in_each_call() -> None:
+    frame = pd.DataFrame({"sex": ["F", "M"] * 100, "x": np.arange(200)})
+    model = as_frames(lambda rows: np.array(["approved" if x == 199 else "no" for x in rows["x"]]))
+    found = fairchain.check(model, frame, protected="sex", labels=["no", "approved"], rows="population")
+    assert found.gap.estimate == pytest.approx(0.01, abs=1e-12)
+
+
 def even_and_odd(even: Any, odd: Any, count: int = 200) -> Any:
     """A frame in which x is one thing for F and another for M."""
     cells = np.empty(count, object)

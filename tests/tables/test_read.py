@@ -463,3 +463,9 @@ def test_a_number_that_cannot_be_written_is_refused_with_its_row(cell: Any, othe
     table = read_table({"a": [*others, cell]})
     with pytest.raises(DataError, match=says(CELL_TOO_LONG)):
         table.texts("a")
+
+
+@pytest.mark.parametrize("different", [1, 255, 256, 257, 400])
+def test_a_text_column_of_a_frame_may_have_any_number_of_different_cells(different: int) -> None:
+    cells = [f"text {number % different}" for number in range(1000)]
+    assert read_table(pd.DataFrame({"x": cells})).texts("x").tolist() == cells

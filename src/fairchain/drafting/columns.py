@@ -6,6 +6,7 @@ its width; the true labels of the rows choose among them (`trials`).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -111,7 +112,8 @@ class Profile:
     def numbers(self) -> NDArray[np.float64] | None:
         """The cells as numbers, NaN where one is missing; None if another cell is not a finite number."""
         found = self.table.numeric(self.name)
-        return None if found is None or np.isnan(found).all() or np.isinf(found).any() else found
+        # Of missing values alone both ends are NaN.
+        return None if found is None or not all(map(math.isfinite, _ends(found))) else found
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -152,6 +154,9 @@ class Profile:
         """Whether all cells are whole numbers; -0.0 is none, since it would lose its sign."""
         if self.numbers is None:
             return False
+        cells = self.table.cells(self.name)
+        if isinstance(cells, NumberCells) and cells.values.dtype.kind in "iu":
+            return True
         known = self.numbers[~np.isnan(self.numbers)]
         return bool((np.floor(known) == known).all()) and not bool(((known == 0) & np.signbit(known)).any())
 
@@ -346,6 +351,11 @@ def _about_codes(columns: Columns, features: Sequence[Feature], taken: Signature
         yield Guess("feature", CODES_GUESSED.format(listed(guessed)), loud=True)
 
 
+def _ends(numbers: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the smallest and the largest number, without missing ones."""
+    return float(np.fmin.reduce(numbers)), float(np.fmax.reduce(numbers))
+
+
 def frame_feature(profile: Profile) -> Feature:
     """Return the feature that a column of a frame is: texts remain texts, also those that look like numbers."""
     if isinstance(profile.table.cells(profile.name), NumberCells):
@@ -361,7 +371,7 @@ def feature_of(profile: Profile, *, keep_markers: bool = True) -> Feature:
     """Return the feature that a column is for a network that takes numbers."""
     if profile.numbers is None:
         return category(profile, keep_markers=keep_markers)
-    low, high = float(np.nanmin(profile.numbers)), float(np.nanmax(profile.numbers))
+    low, high = _ends(profile.numbers)
     if profile.whole and high - low < MOST_VALUES and max(abs(low), abs(high)) <= MOST_EXACT:
         return IntegerFeature(name=profile.name, low=int(low), high=int(high))
     if low == high == 0 and not profile.whole:

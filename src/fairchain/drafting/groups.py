@@ -75,7 +75,7 @@ def with_groups(
         if feature.name not in (*protected, *likely) or feature.name in options.groups:
             continue
         made, member = group(feature, values[:, place])
-        if len(np.unique(member)) < 2:
+        if (member == member[0]).all():
             if feature.name in protected:
                 raise SpecError(SINGLE_VALUE.format(name=shown(feature.name), source=source))
             continue

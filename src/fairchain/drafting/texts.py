@@ -16,10 +16,11 @@ from fairchain.drafting.groups import with_stated_groups
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess, in_order
 from fairchain.drafting.labels import OutputReading, find_outcome, output_readings
 from fairchain.drafting.signature import Signature, model_path_of, read_signature
-from fairchain.drafting.trials import spread, with_question
+from fairchain.drafting.trials import with_question
 from fairchain.errors import DataError, ModelError, SpecError, UnansweredError
 from fairchain.messages import listed
 from fairchain.models import Model
+from fairchain.models.base import spread
 from fairchain.populations.texts import TextRows, read_texts
 from fairchain.spec import CategoryFeature, Difference, ModelSpec, Spec, TextFeature, Texts
 from fairchain.tables import RawTable, read_table

@@ -22,6 +22,7 @@ from fairchain.drafting.signature import Signature
 from fairchain.errors import CutOffNeededError, DataError, InputError, ModelError
 from fairchain.messages import shown
 from fairchain.models import Model, OnnxModel
+from fairchain.models.base import spread
 from fairchain.spec import Difference, Spec, Table, parse_spec
 from fairchain.spec.schema import Budget, Guarantee
 from fairchain.tables import RawTable, TableRows, encode_rows
@@ -157,14 +158,15 @@ class Trials:
         model = self.taken.load(spec, rows)
         if missing is not None:
             _predicted(model, rows.values[missing])
-        chosen = spread(len(rows.values), MOST_ROWS if isinstance(model, OnnxModel) else most)
+        most = MOST_ROWS if isinstance(model, OnnxModel) else most
         if reading.model.decision == "logit" and not reading.given:
-            reading = _read_scores(model, rows.values[chosen], reading)
+            reading = _read_scores(model, rows.values[spread(len(rows.values), most)], reading)
             spec = msgspec.structs.replace(spec, model=reading.model)
             model = reloaded(self.taken, model, spec, rows)
         confusion = None
         # Unless the model states everything itself.
         if truth is not None and (reading.free or not (self.taken.frame and self.taken.classes)):
+            chosen = spread(len(rows.values), most)
             confusion = _confusion(truth[chosen], _predicted(model, rows.values[chosen]), labels)
         return replace(trial, spec=spec, reading=reading, model=model, confusion=confusion)
 
@@ -175,11 +177,6 @@ def with_question(spec: Spec, question: Mapping[str, Any], guarantee: Mapping[st
     content["property"] = {key: value for key, value in question.items() if value is not None}
     content["guarantee"] |= guarantee
     return parse_spec(content)
-
-
-def spread(rows: int, most: int) -> NDArray[np.int64]:
-    """Return the places of at most so many rows, spread over the whole table."""
-    return np.unique(np.linspace(0, rows - 1, min(rows, most)).astype(np.int64))
 
 
 def reloaded(taken: Signature, model: Model, spec: Spec, rows: TableRows) -> Model:

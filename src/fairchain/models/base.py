@@ -325,6 +325,16 @@ def random_inputs(features: Described, count: int, seed: int = 0) -> NDArray[Any
     return inputs
 
 
+def spread(rows: int, most: int) -> NDArray[np.int64]:
+    """Return the places of at most so many rows, in order, spread over the whole table.
+
+    >>> spread(10, 4).tolist(), spread(2, 4).tolist()
+    ([0, 3, 6, 9], [0, 1])
+    """
+    count = min(rows, most)
+    return np.arange(count) * (rows - 1) // max(count - 1, 1)
+
+
 def describe_input(features: Described, row: NDArray[Any]) -> str:
     """Describe one input in the words of the spec: `age=3, sex=Female`, or `comment="the words of a text"`."""
     text = text_of(features)

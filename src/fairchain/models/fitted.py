@@ -8,8 +8,9 @@ imported already.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -325,15 +326,19 @@ class _Flow:
     category: bool = False
 
 
+# By the place of the column in the table.
+_Flows = dict[int, _Flow]
+
+
 def _sklearn(model: Any) -> Fitted:
     found = _common(model, "scikit-learn")
     names = _read(model, "feature_names_in_")
     columns = tuple(map(str, _plain(names))) if names is not None else None
     width = found["width"] if found["width"] is not None else len(columns or ())
-    flows = [_Flow() for _ in range(width)]
+    flows = {place: _Flow() for place in range(width)}
     _pass(model, flows, list(range(width)), columns)
     keys = columns or tuple(map(str, range(width)))
-    taken = {key: flow.taken for key, flow in zip(keys, flows, strict=True)}
+    taken = {key: flow.taken for key, flow in zip(keys, flows.values(), strict=True)}
     every: bool | None = None
     if width and None not in taken.values():
         every = all(taken.values())
@@ -343,9 +348,11 @@ def _sklearn(model: Any) -> Fitted:
         | {
             "columns": columns,
             "frames": columns is not None if fitted else None,
-            "category_columns": tuple(key for key, flow in zip(keys, flows, strict=True) if flow.category),
+            "category_columns": tuple(key for key, flow in zip(keys, flows.values(), strict=True) if flow.category),
             "categories": {
-                key: flow.categories for key, flow in zip(keys, flows, strict=True) if flow.categories is not None
+                key: flow.categories
+                for key, flow in zip(keys, flows.values(), strict=True)
+                if flow.categories is not None
             }
             if columns
             else {},
@@ -355,7 +362,7 @@ def _sklearn(model: Any) -> Fitted:
     )
 
 
-def _pass(step: Any, flows: list[_Flow], places: Sequence[int], columns: Sequence[str] | None) -> None:
+def _pass(step: Any, flows: _Flows, places: Sequence[int], columns: Sequence[str] | None) -> None:
     """Pass the columns at these places through a step, and record what it says about them."""
     if isinstance(step, str):  # "drop" and "passthrough" of a ColumnTransformer
         if step == "drop":
@@ -374,24 +381,24 @@ def _pass(step: Any, flows: list[_Flow], places: Sequence[int], columns: Sequenc
     if _read(step, "transformers_") is not None:
         return _pass_columns(step, flows, places, columns)
     kind = type(step).__name__
-    found = _read(step, "categories_")
+    found, allows_missing = _read(step, "categories_"), cache(partial(_allows_missing, step))
     for index, place in enumerate(places):
         flow = flows[place]
         known = found[index] if found is not None and len(found) == len(places) else None
-        _pass_one(step, kind, flow, None if known is None else _plain(known))
+        _pass_one(step, kind, flow, None if known is None else _plain(known), allows_missing)
     if kind.startswith("HistGradientBoosting"):
         _histogram_categories(step, [flows[place] for place in places])
     return None
 
 
-def _pass_columns(step: Any, flows: list[_Flow], places: Sequence[int], columns: Sequence[str] | None) -> None:
+def _pass_columns(step: Any, flows: _Flows, places: Sequence[int], columns: Sequence[str] | None) -> None:
     """Pass columns through a ColumnTransformer: each goes through every transformer that selects it."""
     names = _read(step, "feature_names_in_")
     order = list(map(str, _plain(names))) if names is not None else list(columns or map(str, range(len(places))))
     branches: dict[int, list[_Flow]] = {}
     for _, transformer, selected in step.transformers_:
         chosen = [places[index] for index in _selected(selected, order) if index < len(places)]
-        branch = [replace(flow) for flow in flows]
+        branch = {place: replace(flows[place]) for place in chosen}
         _pass(transformer, branch, chosen, columns)
         for place in chosen:
             branches.setdefault(place, []).append(branch[place])
@@ -426,7 +433,9 @@ def _selected(selected: Any, order: Sequence[str]) -> Iterator[int]:
             yield order.index(str(item))
 
 
-def _pass_one(step: Any, kind: str, flow: _Flow, known: list[Any] | None) -> None:
+def _pass_one(
+    step: Any, kind: str, flow: _Flow, known: list[Any] | None, allows_missing: Callable[[], bool | None]
+) -> None:
     """Record what one step says about one column."""
     if kind in _IMPUTERS:
         flow.missing = False
@@ -446,7 +455,7 @@ def _pass_one(step: Any, kind: str, flow: _Flow, known: list[Any] | None) -> Non
         return
     flow.raw = False
     if flow.missing and flow.taken:
-        flow.taken = _allows_missing(step)
+        flow.taken = allows_missing()
 
 
 def _histogram_categories(step: Any, flows: Sequence[_Flow]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -145,32 +146,51 @@ class OwnFrame:
         frame = rows.table.frame.iloc[rows.numbers - 1] if rows.dropped else rows.table.frame
         named = {column_name(feature): (place, feature) for place, feature in enumerate(features)}
         owned = {str(name).strip(): place for place, name in enumerate(frame.columns)}
-        own_columns = list(frame.items())
+        order = [owned[column] for column in columns]
         self._columns = []
+        # How to make the cells of categories, which are made once inputs other than rows of the table are shown.
+        self._makers: dict[Any, Callable[[], Any]] = {}
+        self._made: dict[Any, Any] = {}
+        self._chosen: tuple[NDArray[Any], NDArray[np.int64]] | None = None
         # All rows of the table are shown as they were given.
-        self._table, self._frame = rows.values, frame.iloc[:, [owned[column] for column in columns]]
-        for column in columns:
+        self._table, self._frame = rows.values, frame.iloc[:, order]
+        for column, (label, series) in zip(columns, self._frame.items(), strict=True):
             place, feature = named[column]
-            label, series = own_columns[owned[column]]
-            numbers = series.dtype
-            cells = None
+            self._columns.append((label, place, series.dtype))
             if isinstance(feature, CategoryFeature):
                 coded = rows.table.cells(column)
                 if isinstance(coded, CodedCells):
                     codes = coded.codes[rows.numbers - 1] if rows.dropped else coded.codes
                 else:
                     codes = np.unique([f"{type(cell)} {cell}" for cell in series], return_inverse=True)[1]
-                cells = _cells(feature, series, rows.values[:, place], codes)
-            self._columns.append((label, place, numbers, cells))
+                self._makers[label] = partial(_cells, feature, series, rows.values[:, place], codes)
+                if not isinstance(coded, CodedCells) or coded.has_variants:
+                    # Different cells may be one value, which is refused.
+                    self._cells_of(label)
+
+    def _cells_of(self, label: Any) -> Any:
+        """Return the cell of each value of a column of categories, and at the end that of a missing one."""
+        if label not in self._made:
+            self._made[label] = self._makers[label]()
+        return self._made[label]
+
+    def choose(self, places: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the feature values of the rows at these places; the next call shows them as they were given."""
+        values = self._table[places]
+        self._chosen = values, places
+        return values
 
     def __call__(self, values: NDArray[Any]) -> Any:
         """Return the frame for these rows of feature values."""
         if values is self._table:
             return self._frame.copy(deep=False)
+        if self._chosen is not None and values is self._chosen[0]:
+            return self._frame.take(self._chosen[1])
         made = {}
-        for label, place, numbers, cells in self._columns:
+        for label, place, numbers in self._columns:
             column = values[:, place]
-            if cells is not None:
+            if label in self._makers:
+                cells = self._cells_of(label)
                 made[label] = cells.take(np.where(np.isnan(column), len(cells) - 1, column).astype(np.intp))
             elif isinstance(numbers, np.dtype):
                 lacking = numbers.kind != "f" and bool(np.isnan(column).any())
@@ -200,10 +220,12 @@ def fits_own_frame(features: Sequence[Feature], columns: Sequence[str], frame: A
             changed = not is_plain(feature) or feature.clip or getattr(dtype, "kind", "O") not in "iuf"
         if changed:
             return False
-    for name, numbers in frame.items():
-        if str(name).strip() not in columns or getattr(numbers.dtype, "kind", "O") not in "iu" or numbers.isna().all():
+    for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
+        if str(name).strip() not in columns or getattr(dtype, "kind", "O") not in "iu":
             continue
-        if max(abs(int(numbers.min())), abs(int(numbers.max()))) > MOST_WHOLE:
+        numbers = frame.iloc[:, place]
+        plain = numbers.to_numpy() if isinstance(dtype, np.dtype) else numbers.dropna()
+        if len(plain) and max(abs(int(plain.min())), abs(int(plain.max()))) > MOST_WHOLE:
             raise DataError(TOO_LARGE_TO_DIFFER.format(column=name))
     return True
 

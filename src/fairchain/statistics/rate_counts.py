@@ -251,9 +251,11 @@ def widest_of(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str)
     return max(_near_largest(counts, compared, measure), key=lambda pair: exact_pair(counts, measure, pair))
 
 
-def exact_gap(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> Fraction:
-    """Return the largest gap as a fraction, for rows that are the whole population."""
-    pairs = _near_largest(counts, compared, measure)
+def exact_gap(
+    counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str, widest: tuple[int, int, int] | None = None
+) -> Fraction:
+    """Return the largest gap as a fraction, for rows that are the whole population; `widest` is its pair, if known."""
+    pairs = [widest] if widest is not None else _near_largest(counts, compared, measure)
     largest = max((exact_pair(counts, measure, pair) for pair in pairs), default=Fraction(0))
     return max(largest, Fraction(payoff_of(measure, compared).floor))
 
@@ -435,7 +437,7 @@ class RowsAnswer:
     @cached_property
     def exact_gap(self) -> Fraction:
         """The largest gap between the rates as counted, as a fraction."""
-        return exact_gap(self.counts, self._compared, self._measure)
+        return exact_gap(self.counts, self._compared, self._measure, self.widest())
 
     @property
     def trials(self) -> Counts:
@@ -467,6 +469,10 @@ class RowsAnswer:
 
     def widest(self) -> Leader:
         """Return the pair and outcome with the largest gap."""
+        return self._widest
+
+    @cached_property
+    def _widest(self) -> Leader:
         return widest_of(self.counts, self._compared, self._measure)
 
     def violators(self) -> list[Leader]:

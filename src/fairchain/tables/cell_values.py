@@ -154,7 +154,9 @@ def _category_values(
             "add it to values, state in aliases what the table calls each value, or, if it means a missing value, "
             "add it to na_values in [population]"
         )
-    return np.where(found.indices == MISSING, np.nan, found.indices.astype(np.float64))
+    values = found.indices.astype(np.float64)
+    values[found.indices == MISSING] = np.nan
+    return values
 
 
 def _number_values(

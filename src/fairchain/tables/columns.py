@@ -81,6 +81,12 @@ class CodedCells:
         cells = np.array(self.levels, object)[self.codes].tolist()
         return tuple(SEPARATOR.join(cells[start : start + PART]) for start in range(0, len(cells), PART))
 
+    @property
+    def has_variants(self) -> bool:
+        """Whether two cells may be one value: they differ in the blanks around them or as 1 and 1.0 do."""
+        texts = [plain_text(level) for level in self._piece.levels if level]
+        return len(set(texts)) < len(texts)
+
     def pieces(self) -> Iterator[Piece]:
         """Yield the column as one piece, without the blanks around its cells and without texts that do not occur."""
         yield self._piece
@@ -132,6 +138,15 @@ class Index(dict[str, int]):
         self[text] = number = len(self)
         return number
 
+    def codes(self, texts: Sequence[str] | NDArray[np.object_]) -> NDArray[np.intp]:
+        """Return the number of each text."""
+        try:
+            # Numbers below 256, as those of most columns, are quicker to collect as bytes.
+            few = np.frombuffer(bytearray(map(self.__getitem__, texts)), np.uint8)
+        except ValueError:
+            return np.fromiter(map(self.__getitem__, texts), np.intp, len(texts))
+        return few.astype(np.intp)
+
 
 def number_text(value: Any) -> str:
     """Return a number as canonical text: whole ones without a fraction, others with as few digits as tell them apart.
@@ -163,7 +178,8 @@ def numbers_in(column: Column, na_values: Sequence[str]) -> ParsedNumbers:
     stand_ins = [number for number in map(parse_number, missing) if number is not None]
     if isinstance(column, NumberCells):
         values = column.values.astype(np.float64)
-        values[np.isin(values, stand_ins)] = np.nan
+        if stand_ins:
+            values[np.isin(values, stand_ins)] = np.nan
         return ParsedNumbers(values)
     values = np.empty(column.count, np.float64)
     bad, row, cell = 0, 0, ""
@@ -210,5 +226,5 @@ def _quick(part: str, cells: list[str]) -> NDArray[np.float64] | None:
 
 def _piece(start: int, cells: list[str]) -> Piece:
     index = Index()
-    codes = np.fromiter(map(index.__getitem__, cells), np.intp, len(cells))
+    codes = index.codes(cells)
     return Piece(start, codes, [level.strip() for level in index])

@@ -206,8 +206,8 @@ def _pandas_column(series: Any, where: str) -> Column:
     pandas: Any = sys.modules["pandas"]
     if kind == "O" and pandas.api.types.infer_dtype(series, skipna=True) == "string":
         # Python's own hash of a text is kept with it: one look at each cell, where `factorize` takes three.
-        index, texts = Index(), series.to_numpy(object).tolist()
-        codes = np.fromiter(map(index.__getitem__, texts), np.intp, len(texts))
+        index = Index()
+        codes = index.codes(series.to_numpy(object))
         return _coded(tuple(str(text) if isinstance(text, str) else "" for text in index), codes, where)
     missing = series.isna().to_numpy(bool)
     cells = series.to_numpy(object, copy=True)

@@ -276,10 +276,11 @@ def count_rows(
         alone = case.shared is None or budget is not None or (case.model is not None and case.model.drawn)
         seen, decided = evaluate(needed) if alone else case.shared.rows(case, needed, evaluate)
         labels[seen] = decided
-        seen = np.sort(seen)
-    evaluated = np.zeros(len(labels), bool)
-    evaluated[seen] = True
-    masks = [mask if len(seen) == len(needed) else mask & evaluated for _, mask in columns]
+    masks = [mask for _, mask in columns]
+    if len(seen) < len(needed):
+        evaluated = np.zeros(len(labels), bool)
+        evaluated[seen] = True
+        masks = [mask & evaluated for mask in masks]
     counted = [
         [rows.sizes(mask & (labels == label)) for label in comparison.outcomes]
         if rows.repeats is not None

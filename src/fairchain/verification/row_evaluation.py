@@ -58,7 +58,7 @@ class RowEvaluation:
     def __call__(
         self, rows: NDArray[np.int64], show: Callable[[NDArray[np.int64]], NDArray[np.floating]], times: int = 1
     ) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
-        """Return the rows that were evaluated, and their labels, (times, rows).
+        """Return the rows that were evaluated, in order, and their labels, (times, rows).
 
         For probabilities, return the ends of labels, (times, rows, classes), in place of the labels. `show` makes of
         some rows the values that the model gets: all rows one time, then all of them the next time.

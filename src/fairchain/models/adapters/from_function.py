@@ -38,11 +38,12 @@ from fairchain.models.base import (
     digest_of_labels,
     must_fit,
     random_inputs,
+    spread,
 )
 from fairchain.models.fitted import is_predictor
-from fairchain.models.frames import FrameModel, check_columns, column_name
+from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name
 from fairchain.models.journal import Journal, Journaled, JournaledFunction, as_array
-from fairchain.models.onnx.decision import ONE_COLUMN, DecisionRule, Ends, Labels, NoDecisionError, plan_decision
+from fairchain.models.onnx.decision import ONE_COLUMN, TEXTS, DecisionRule, Ends, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.spec import CategoryFeature, Feature, Spec
 from fairchain.system.user_code import user_code
@@ -147,8 +148,9 @@ class FunctionModel:
         self._function, self._spec = function, spec
         self._workers: Workers | None = None
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else object if spec.text.raw else np.int32)
-        made = Remade(flat_array, spec, name) if spec.text is None else Remade(texts_of, spec.text, name)
-        self._show = show or made
+        if show is None:
+            show = Remade(flat_array, spec, name) if spec.text is None else Remade(texts_of, spec.text, name)
+        self._show = show
         self.kept: KeptAnswers | None = None
         if kept_by is not None and journal is not None:
             random = not spec.model.deterministic
@@ -161,8 +163,8 @@ class FunctionModel:
         chosen = np.empty(0, np.intp)
         if rows is not None and (self._memo is not None or spec.text is not None):
             tried = TRIED if local and spec.guarantee.budget.evaluations is None else REPEATED
-            chosen = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), tried)).astype(np.intp))
-            inputs = rows[chosen]
+            chosen = spread(len(rows), tried)
+            inputs = self._show.choose(chosen) if isinstance(self._show, OwnFrame) else rows[chosen]
         else:
             inputs = random_inputs(spec.described, REPEATED if self.costly and kept else 3)
         # About these a copy in another process must decide alike; random inputs are enough of them.
@@ -171,7 +173,7 @@ class FunctionModel:
         if self._memo is not None and rows is not None:
             self._memo.tried(rows, chosen, first)
         kind = "i" if spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
-        types = {"i": "tensor(int64)", "O": "tensor(string)", "f": "tensor(double)"}
+        types = {"i": "tensor(int64)", **dict.fromkeys(TEXTS, "tensor(string)"), "f": "tensor(double)"}
         self._node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
         self._makers = {output: maker if first.size == len(first) else ""}
         self.decision: DecisionRule = plan_decision(Path(name), spec.model, [self._node], self._makers)
@@ -370,7 +372,7 @@ class FunctionModel:
         """Return the answers as the decision rule reads them."""
         rule = self.decision
         texts = rule.kind == "label" and rule.codes is not None and isinstance(rule.codes[0], str)
-        if (answer.dtype.kind == "O") != texts:
+        if (answer.dtype.kind in TEXTS) != texts:
             before = "texts" if texts else "numbers"
             raise ModelError(f"{self.name}: answered with {_short(answer.flat[0])} where it gave {before} before")
         check_shape(self.name, rule, answer, len(answer))
@@ -453,7 +455,7 @@ class FunctionModel:
             raise ModelError(head + told) from None
 
     def _tidy(self, answer: NDArray[Any]) -> Answer:
-        """Return answers as double numbers, whole numbers or Python texts, whatever the function returned them in."""
+        """Return answers as double numbers, whole numbers or texts, whatever the function returned them in."""
         if answer.dtype.kind == "O" and not all(isinstance(item, str) for item in answer.flat):
             for item in answer.flat:
                 if not isinstance(item, str | int | float | np.number | np.bool_):
@@ -466,6 +468,9 @@ class FunctionModel:
                 )
             answer = np.array(answer.tolist())
         kind = answer.dtype.kind
+        # A journal keeps Python's own texts.
+        if kind == "U" and self.kept is None:
+            return answer
         if kind in "UTO":
             return answer.astype(object)
         if kind not in "biuf":

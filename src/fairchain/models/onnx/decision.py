@@ -29,6 +29,8 @@ TOLERANCE = 1e-3
 
 _WHOLE = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 LABELS = {f"tensor({kind})" for kind in ("string", *_WHOLE)}
+# Kinds of numpy arrays of texts: Python's own, and of a fixed width.
+TEXTS = "OU"
 # Decisions by the cut-off of one number.
 ONE_COLUMN = ("logit", "probability", "score")
 # Operators whose results are not probabilities.
@@ -152,14 +154,15 @@ class DecisionRule:
             )
 
     def _from_labels(self, answer: NDArray[Any]) -> Labels:
-        if answer.dtype != np.object_:
+        if answer.dtype.kind not in TEXTS:
             answer = answer.astype(np.int64)
-        if self.codes is None:
-            valid = (answer >= 0) & (answer < self.classes)
-            labels = answer
-        else:
-            match = answer[:, None] == np.array(self.codes, dtype=answer.dtype)
-            valid, labels = match.any(axis=1), match.argmax(axis=1)
+        labels = answer
+        if self.codes is not None:
+            labels = np.full(len(answer), self.classes)
+            # Of equal codes the first one counts.
+            for place, code in reversed(list(enumerate(self.codes))):
+                np.copyto(labels, place, where=answer == code)
+        valid = (labels >= 0) & (labels < self.classes)
         if not valid.all():
             row = int((~valid).argmax())
             found, known = answer[row : row + 1].tolist()[0], self.codes or tuple(range(self.classes))
