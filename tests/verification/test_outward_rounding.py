@@ -246,6 +246,10 @@ def test_certain_rates_within_a_rounding_of_the_threshold_are_decided_exactly(re
         scale, shift = (1 - limit, Fraction(0)) if relative else (Fraction(1), limit)
         above = scale * Fraction(one) > Fraction(other) + shift
         assert rule.decision is (Decision.UNFAIR if above else Decision.FAIR)
+        # If the first rate may also be smaller, UNFAIR is not certain, and FAIR only if it is not above.
+        open_below = StrataRule(2, 1, limit, 0.05, EITHER_WAY, payoff=Payoff(relative=relative))
+        open_below.bound(rates - [[0.001, 0.0]], rates)
+        assert open_below.decision is (Decision.UNDECIDED if above else Decision.FAIR)
         misled += above != (float(scale) * one - other - float(shift) > 0)
     # Floating numbers would get several of them wrong.
     assert misled > 5
