@@ -13,7 +13,7 @@ from fairchain.populations.distributions import Counted, Ranges
 from fairchain.populations.marginals import distributions_of
 from fairchain.prepare import Case, case_of
 from fairchain.spec import parse_spec
-from fairchain.statistics import Payoff, Tally
+from fairchain.statistics import Decision, Payoff, Tally
 from fairchain.statistics.rules import BatchPlan
 from fairchain.statistics.strata import StrataRule
 from fairchain.statistics.tally import count_together
@@ -229,6 +229,30 @@ def test_the_certain_gap_contains_the_exact_difference_of_its_bounds(relative: b
         low, high = rule.certain_gap()
         one, other = map(Fraction, rates[0])
         assert Fraction(low) <= (1 - other / one if relative else one - other) <= Fraction(high)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_certain_rates_within_a_rounding_of_the_threshold_are_decided_exactly(relative: bool) -> None:
+    rng = np.random.default_rng(9)
+    misled = 0
+    for number in range(1, 100):
+        limit, one = Fraction(number, 100), float(rng.uniform(0.5, 1))
+        other = one * (1 - float(limit)) if relative else one - float(limit)
+        if other <= 0:
+            continue
+        rates = np.array([[one, other]])
+        rule = StrataRule(2, 1, limit, 0.05, EITHER_WAY, payoff=Payoff(relative=relative))
+        rule.bound(rates, rates)
+        scale, shift = (1 - limit, Fraction(0)) if relative else (Fraction(1), limit)
+        above = scale * Fraction(one) > Fraction(other) + shift
+        assert rule.decision is (Decision.UNFAIR if above else Decision.FAIR)
+        # If the first rate may also be smaller, UNFAIR is not certain, and FAIR only if it is not above.
+        open_below = StrataRule(2, 1, limit, 0.05, EITHER_WAY, payoff=Payoff(relative=relative))
+        open_below.bound(rates - [[0.001, 0.0]], rates)
+        assert open_below.decision is (Decision.UNDECIDED if above else Decision.FAIR)
+        misled += above != (float(scale) * one - other - float(shift) > 0)
+    # Floating numbers would get several of them wrong.
+    assert misled > 5
 
 
 def test_what_rounding_may_move_in_a_stratum_widens_its_interval() -> None:
