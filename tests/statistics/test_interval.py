@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binom
 
 from fairchain.statistics.e_values import log_wealth
@@ -119,7 +120,10 @@ def test_a_few_brackets_and_many_give_the_same_bounds() -> None:
 
 def test_a_bracket_ends_at_the_outermost_value_that_is_not_refuted() -> None:
     # Evidence that came and went does not make a bound narrower than what is refuted all the way out.
-    found = bisect(lambda value: (value > 0.75) | ((value > 0.25) & (value < 0.5)), np.zeros(2), np.ones(2))
+    def excess(value: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where((value > 0.75) | ((value > 0.25) & (value < 0.5)), 1.0, -1.0)
+
+    found = bisect(excess, np.zeros(2), np.ones(2))
     assert (found >= 0.75).all()
     assert found == pytest.approx(0.75)
 

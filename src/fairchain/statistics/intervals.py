@@ -20,6 +20,10 @@ Floats = NDArray[np.float64]
 # Bisection of an interval of length 2 down to 2**-44, far below what counts can resolve.
 STEPS = 45
 FEW_BRACKETS = 32
+# Parts of a bracket that are ever smaller towards a place inside it, and away from it: in units of what is before the
+# place, and behind.
+TOWARDS = np.concatenate([[0.0], 1 - 8.0 ** -np.arange(1, 16), [1.0]])[:, None]
+AWAY = 8.0 ** -np.arange(15, -1, -1.0)[:, None]
 
 
 @dataclass(frozen=True)
@@ -49,25 +53,41 @@ class Interval:
         return self.low <= value <= self.high
 
 
-def bisect(refuted: Callable[[Floats], NDArray[np.bool_]], inside: ArrayLike, outside: ArrayLike) -> Floats:
+def bisect(excess: Callable[[Floats], Floats], inside: ArrayLike, outside: ArrayLike) -> Floats:
     """Return the refuted end of a shrinking bracket: a bound that errs, by less than rounding, on the safe side.
 
-    `refuted` takes values of shape (points, *shape of the bracket). A few brackets are cut into 32 parts at a time
-    instead of two: a call of numpy costs far more than the additional values.
+    `excess` takes values of shape (points, *shape of the bracket), and says by how much evidence exceeds what refutes
+    them: below 0 a value is not refuted. A few brackets are cut into 32 parts at a time instead of two: a call of numpy
+    costs far more than the additional values. Where both ends of a bracket were tried, the parts are ever smaller
+    towards the place where a straight line between them is 0.
     """
     near, far = np.array(inside, float), np.array(outside, float)
     shape, columns = near.shape, np.arange(near.size)
     bits = 5 if near.size <= FEW_BRACKETS else 1
-    parts = 2**bits
-    weights = (np.arange(parts + 1) / parts)[:, None]
     near, far = near.ravel(), far.ravel()
-    for _ in range(STEPS // bits):
-        points = near + (far - near) * weights
+    least, even = np.abs(far - near) * 2.0**-STEPS, (np.arange(2**bits + 1) / 2**bits)[:, None]
+    below, above = np.full(near.size, np.nan), np.full(near.size, np.nan)
+    lined_up = np.zeros(near.size, bool)
+    # As many steps as dividing evenly takes, and one more for each that a straight line may have misled.
+    for _ in range(2 * STEPS // bits):
+        weights, length = even, far - near
+        if lined_up.any():
+            zero = np.where(lined_up, below / (below - above), 0.5)
+            weights = np.where(lined_up, np.concatenate([zero * TOWARDS, zero + (1 - zero) * AWAY]), even)
+        points = near + length * weights
         points[-1] = far
-        kept = ~refuted(points[1:-1].reshape(-1, *shape)).reshape(parts - 1, -1)
+        found = excess(points[1:-1].reshape(-1, *shape)).reshape(len(points) - 2, -1)
         # The point farthest from the inside that is not refuted; zero is the inside itself.
-        last = np.where(kept.any(axis=0), parts - 1 - kept[::-1].argmax(axis=0), 0)
-        near, far = points[last, columns], points[last + 1, columns]
+        kept = ~(found >= 0)
+        last = np.where(kept.any(axis=0), len(kept) - kept[::-1].argmax(axis=0), 0)
+        values = np.concatenate([below[None], found, above[None]])
+        near, far, below, above = (each[last + end, columns] for each in (points, values) for end in (0, 1))
+        left = np.abs(far - near)
+        if (left <= least).all():
+            break
+        if bits > 1:
+            fast = ~lined_up | (left * 2**bits <= np.abs(length))
+            lined_up = fast & np.isfinite(below) & np.isfinite(above)
     return far.reshape(shape)
 
 
@@ -153,8 +173,8 @@ def pair_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> t
 def lower_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
     """Return the lower bounds of gaps, (...,) from three counts each, (..., 3)."""
 
-    def too_small(gap: Floats) -> NDArray[np.bool_]:
-        return log_wealth(cells, payoff.against_at_most(gap)) >= log_bar
+    def too_small(gap: Floats) -> Floats:
+        return log_wealth(cells, payoff.against_at_most(gap)) - log_bar
 
     return bisect(too_small, np.ones(cells.shape[:-1]), np.full(cells.shape[:-1], payoff.least))
 
@@ -162,8 +182,8 @@ def lower_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> 
 def upper_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
     """Return the upper bounds of gaps, (...,) from three counts each, (..., 3)."""
 
-    def too_large(gap: Floats) -> NDArray[np.bool_]:
-        return log_wealth(cells, payoff.against_at_least(gap)) >= log_bar
+    def too_large(gap: Floats) -> Floats:
+        return log_wealth(cells, payoff.against_at_least(gap)) - log_bar
 
     return bisect(too_large, np.full(cells.shape[:-1], payoff.least), np.ones(cells.shape[:-1]))
 
@@ -173,12 +193,20 @@ def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float |
     successes, trials = (np.atleast_1d(np.asarray(a, float)) for a in (successes, trials))
     failures = trials - successes
     # Log likelihood at the bounds. Equal counts are frequent, and each is computed once.
-    each, place = np.unique(np.stack([successes.ravel(), failures.ravel()]), axis=1, return_inverse=True)
-    evidence = [
-        math.lgamma(got + 1) + math.lgamma(not_got + 1) - math.lgamma(got + not_got + 2) for got, not_got in each.T
-    ]
-    level = np.array(evidence)[place.ravel()].reshape(successes.shape) + np.log(alpha)
-    return _mixture_low(successes, failures, level), 1 - _mixture_low(failures, successes, level)
+    evidence = _LogEvidence()
+    counted = [evidence[counts] for counts in zip(successes.ravel().tolist(), failures.ravel().tolist(), strict=True)]
+    level = np.array(counted).reshape(successes.shape) + np.log(alpha)
+    low, high = _mixture_low(np.stack([successes, failures]), np.stack([failures, successes]), level)
+    return low, 1 - high
+
+
+class _LogEvidence(dict[tuple[float, float], float]):
+    """Logarithm of the probability of successes and failures, in this order, under a uniform prior of the rate."""
+
+    def __missing__(self, counts: tuple[float, float]) -> float:
+        got, not_got = counts
+        found = self[counts] = math.lgamma(got + 1) + math.lgamma(not_got + 1) - math.lgamma(got + not_got + 2)
+        return found
 
 
 def _mixture_low(successes: Floats, failures: Floats, level: Floats) -> Floats:

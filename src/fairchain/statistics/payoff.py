@@ -105,9 +105,11 @@ class Payoff:
         best, found = -np.inf, (0, 1, 0)
         for part, some in tally.parts():
             gaps = np.where(compared[part], self.gaps(some), -np.inf)
-            outcome, i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
-            if gaps[outcome, i, j] > best:
-                best, found = float(gaps[outcome, i, j]), (int(i), int(j), part.start + int(outcome))
+            place = int(gaps.argmax())
+            if (largest := gaps.item(place)) > best:
+                pair, j = divmod(place, gaps.shape[2])
+                outcome, i = divmod(pair, gaps.shape[1])
+                best, found = largest, (i, j, part.start + outcome)
         return found
 
     def open_pairs(self, tally: Tally, gap: float, log_bar: float, *, at_least: bool) -> NDArray[np.bool_]:
