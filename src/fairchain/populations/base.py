@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import DTypeLike, NDArray
 
 from fairchain.populations.streams import Address
@@ -51,8 +51,7 @@ class Scratch:
         return self._parts.setdefault(name, Scratch())
 
 
-@dataclass(frozen=True, eq=False)
-class Rounds:
+class Rounds(Struct, frozen=True, eq=False):
     """The rounds of one chunk.
 
     `show(subgroup)` returns the inputs of one subgroup, (rounds, features); they are valid until the next call.

@@ -7,9 +7,8 @@ integers and reals are derived from them here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 HalfWords = NDArray[np.uint32]
@@ -17,8 +16,7 @@ HalfWords = NDArray[np.uint32]
 DECISIONS = 2**63
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(Struct, frozen=True):
     """Where random words come from: a seed, a chunk, and a `copy` for independent draws of the same chunk."""
 
     seed: int

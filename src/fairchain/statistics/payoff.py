@@ -9,9 +9,8 @@ rate of one subgroup; the second never gets the outcome, so X is 0 or 1 (docs/ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from numpy.typing import ArrayLike, NDArray
 
 from fairchain.statistics.e_values import Floats, growth, reaches
@@ -25,8 +24,7 @@ MOST_RATIO = 1000.0
 LEAST_LOSS = 2.0**-60
 
 
-@dataclass(frozen=True)
-class Payoff:
+class Payoff(Struct, frozen=True):
     """Counts of a tally and what each is worth at a gap c; `relative` for a ratio.
 
     `one_sided` if some pair is compared in one direction only. `share` if the first subgroup of a pair is compared

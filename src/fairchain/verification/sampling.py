@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, Look
@@ -76,8 +77,7 @@ LONG_TEXT = 512
 Leave = Callable[[Rule, int, float], bool]
 
 
-@dataclass(frozen=True)
-class SamplingEngine:
+class SamplingEngine(Struct, frozen=True):
     """Draw coupled rounds until the stopping rule has its answer, or the budget is spent.
 
     Parameters
