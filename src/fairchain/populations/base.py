@@ -38,6 +38,8 @@ class Scratch:
         """Return what `make` allocated under this name for at least so many rows."""
         kept = self._kept.get(name)
         if kept is None or kept[0] < rows:
+            # Chunks grow a little each time.
+            rows = rows if kept is None else max(rows, 2 * kept[0])
             kept = self._kept[name] = rows, make(rows)
         found: Kept = kept[1]
         return found

@@ -131,5 +131,5 @@ def rounds_to_go(
 def rounds_at_rate(wealth: ArrayLike, best: ArrayLike, log_bar: float, rounds: ArrayLike) -> Floats:
     """Forecast how many more rounds until log wealth reaches the bar, if the best stake grew so much in `rounds`."""
     rate = np.asarray(best) / np.maximum(rounds, 1)
-    with np.errstate(divide="ignore"):
-        return np.where(rate > 0, np.maximum(log_bar - np.asarray(wealth), 0) / np.maximum(rate, 0), np.inf)
+    grows = rate > 0
+    return np.where(grows, np.maximum(log_bar - np.asarray(wealth), 0) / np.where(grows, rate, 1.0), np.inf)

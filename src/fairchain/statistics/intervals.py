@@ -20,10 +20,8 @@ Floats = NDArray[np.float64]
 # Bisection of an interval of length 2 down to 2**-44, far below what counts can resolve.
 STEPS = 45
 FEW_BRACKETS = 32
-# Parts of a bracket that are ever smaller towards a place inside it, and away from it: in units of what is before the
-# place, and behind.
-TOWARDS = np.concatenate([[0.0], 1 - 8.0 ** -np.arange(1, 16), [1.0]])[:, None]
-AWAY = 8.0 ** -np.arange(15, -1, -1.0)[:, None]
+# Far more than a single bracket takes: the bound is valid wherever the search ends.
+MOST_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -58,37 +56,53 @@ def bisect(excess: Callable[[Floats], Floats], inside: ArrayLike, outside: Array
 
     `excess` takes values of shape (points, *shape of the bracket), and says by how much evidence exceeds what refutes
     them: below 0 a value is not refuted. A few brackets are cut into 32 parts at a time instead of two: a call of numpy
-    costs far more than the additional values. Where both ends of a bracket were tried, the parts are ever smaller
-    towards the place where a straight line between them is 0.
+    costs far more than the additional values. A single one is then closed from both ends.
     """
     near, far = np.array(inside, float), np.array(outside, float)
     shape, columns = near.shape, np.arange(near.size)
     bits = 5 if near.size <= FEW_BRACKETS else 1
+    parts = 2**bits
+    weights = (np.arange(parts + 1) / parts)[:, None]
     near, far = near.ravel(), far.ravel()
-    least, even = np.abs(far - near) * 2.0**-STEPS, (np.arange(2**bits + 1) / 2**bits)[:, None]
-    below, above = np.full(near.size, np.nan), np.full(near.size, np.nan)
-    lined_up = np.zeros(near.size, bool)
-    # As many steps as dividing evenly takes, and one more for each that a straight line may have misled.
-    for _ in range(2 * STEPS // bits):
-        weights, length = even, far - near
-        if lined_up.any():
-            zero = np.where(lined_up, below / (below - above), 0.5)
-            weights = np.where(lined_up, np.concatenate([zero * TOWARDS, zero + (1 - zero) * AWAY]), even)
-        points = near + length * weights
+    least = abs(far - near) * 2.0**-STEPS
+    for _ in range(STEPS // bits):
+        points = near + (far - near) * weights
         points[-1] = far
-        found = excess(points[1:-1].reshape(-1, *shape)).reshape(len(points) - 2, -1)
-        # The point farthest from the inside that is not refuted; zero is the inside itself.
+        found = excess(points[1:-1].reshape(-1, *shape)).reshape(parts - 1, -1)
         kept = ~(found >= 0)
-        last = np.where(kept.any(axis=0), len(kept) - kept[::-1].argmax(axis=0), 0)
-        values = np.concatenate([below[None], found, above[None]])
-        near, far, below, above = (each[last + end, columns] for each in (points, values) for end in (0, 1))
-        left = np.abs(far - near)
-        if (left <= least).all():
-            break
-        if bits > 1:
-            fast = ~lined_up | (left * 2**bits <= np.abs(length))
-            lined_up = fast & np.isfinite(below) & np.isfinite(above)
+        # The point farthest from the inside that is not refuted; zero is the inside itself.
+        last = np.where(kept.any(axis=0), parts - 1 - kept[::-1].argmax(axis=0), 0)
+        near, far = points[last, columns], points[last + 1, columns]
+        if near.size == 1 and 0 < last[0] < parts - 1:
+            inner, outer = ((float(points[at, 0]), float(found[at - 1, 0])) for at in (last[0], last[0] + 1))
+            one = _closed(
+                lambda value: float(excess(np.full((1, *shape), value)).item()), inner, outer, float(least[0])
+            )
+            return np.full(shape, one)
     return far.reshape(shape)
+
+
+def _closed(
+    excess: Callable[[float], float], inside: tuple[float, float], outside: tuple[float, float], least: float
+) -> float:
+    """Return the refuted end of a bracket as short as `least`, by the Illinois method; an end is (value, excess)."""
+    (near, below), (far, above) = inside, outside
+    moved = 0
+    for _ in range(MOST_STEPS):
+        if abs(far - near) <= least:
+            break
+        place = below / (below - above) if math.isfinite(below) and math.isfinite(above) else 0.5
+        # So far inside that the bracket is closed once an end is that close to where they meet.
+        margin = min(0.5, 0.4 * least / abs(far - near))
+        value = near + (far - near) * min(max(place, margin), 1 - margin)
+        if value in (near, far):
+            break
+        found = excess(value)
+        if found >= 0:
+            far, above, below, moved = value, found, below / 2 if moved > 0 else below, 1
+        else:
+            near, below, above, moved = value, found, above / 2 if moved < 0 else above, -1
+    return far
 
 
 # How far above a payoff's least gap the search for the largest bound begins: at -1 itself a bet has nothing to lose.

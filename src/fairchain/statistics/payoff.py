@@ -66,8 +66,10 @@ class Payoff(Struct, frozen=True):
         """Return (..., 3): the payoff in each of the cells."""
         gap = np.asarray(gap, float)
         # The last cell of a share is empty.
-        last = np.full_like(gap, -1.0) if self.relative else -gap if self.share else -1 - gap
-        return np.stack([1 - gap, -gap, last], axis=-1)
+        values = np.empty((*gap.shape, 3))
+        values[..., 0], values[..., 1] = 1 - gap, -gap
+        values[..., 2] = -1.0 if self.relative else -gap if self.share else -1 - gap
+        return values
 
     def against_at_least(self, gap: ArrayLike) -> Floats:
         """Return growth of a bet against "the gap is at least this": evidence that a pair is fair."""

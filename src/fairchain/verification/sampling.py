@@ -196,7 +196,7 @@ def _sample(
     entries: list[tuple[BatchPlan, Batch]] = []
     rounds = evaluations = chunk = 0
     reported = start
-    groups = rule.tally.both.shape[1]
+    groups, costly = rule.tally.both.shape[1], getattr(case.model, "costly", False)
     after = _AfterSampling(rule)
 
     def halted(seconds: float) -> bool:
@@ -220,7 +220,8 @@ def _sample(
             else min(most - rounds, int(allowed - evaluations) // each_round)
         )
         wanted = min(plan.rounds, left)
-        sampler.after = min(rule.rounds_after(wanted), left - wanted)
+        if costly:
+            sampler.after = min(rule.rounds_after(wanted), left - wanted)
         try:
             batch = run(chunk, wanted, plan.groups, halted)
         except StoppedError:
