@@ -87,11 +87,15 @@ def _closed(
 ) -> float:
     """Return the refuted end of a bracket as short as `least`, by the Illinois method; an end is (value, excess)."""
     (near, below), (far, above) = inside, outside
-    moved = 0
-    for _ in range(MOST_STEPS):
+    moved, before = 0, abs(far - near)
+    for step in range(MOST_STEPS):
         if abs(far - near) <= least:
             break
         place = below / (below - above) if math.isfinite(below) and math.isfinite(above) else 0.5
+        if step % 4 == 3:
+            # Where the excess jumps, a straight line leads nowhere.
+            place = place if abs(far - near) < before / 4 else 0.5
+            before = abs(far - near)
         # So far inside that the bracket is closed once an end is that close to where they meet.
         margin = min(0.5, 0.4 * least / abs(far - near))
         value = near + (far - near) * min(max(place, margin), 1 - margin)
