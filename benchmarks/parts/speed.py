@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from compileall import compile_dir
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -15,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+import fairchain
 from benchmarks.baselines.bare import BareNetwork, fairchain_command, run_command
 from benchmarks.cases import Case, embedded, feed_forward
 from benchmarks.measuring import Spent, in_turns, median_ratio
@@ -28,7 +30,7 @@ from fairchain.verification.verdict import RunRecord
 TIME_LIMITS = {"sex": 1.5, "race": 1.3, "age": 1.3}
 # The limits of time are for long runs: in shorter ones looking at the counts weighs more.
 LONG = 10_000_000
-START_LIMIT, MEMORY_LIMIT = 2.5, 1.1
+START_LIMIT, MEMORY_LIMIT = 2.0, 1.1
 # Inputs that the bare network evaluates again and again: a multiple of every batch size.
 RESIDENT = 2**18
 BARE_START = (sys.executable, "-c", "import numpy, onnxruntime")
@@ -38,7 +40,8 @@ it is not the ratio of the two medians of seconds, since a slow moment of the ma
 comparison. *Best of each* divides the two shortest runs, which need not be of the same turn. Below 1.0 is impossible in
 the long run. One thread on each side is judged; two are only reported.
 
-**Start.** A first verdict from the shell against starting Python with numpy and onnxruntime. **Memory.** The peak of a
+**Start.** A first verdict from the shell against starting Python with numpy and onnxruntime; fairchain's modules are
+compiled before, as an installer does. **Memory.** The peak of a
 long run against that of a short one, each in its own process. **Warm verdict.** One call with the network loaded."""
 TITLES = {
     "workers": ("Throughput of two workers against one", "two", "one"),
@@ -186,6 +189,8 @@ def _workers(timed: list[Timed]) -> Iterator[Ratio]:
 
 
 def _start(sizes: Sizes) -> Ratio:
+    # As an installer does, and a checkout may not be allowed to do by itself.
+    compile_dir(Path(fairchain.__file__).parent, quiet=2)
     command = (fairchain_command(), "verify", str(example("census")))
     sides = in_turns(lambda: run_command(command), lambda: run_command(BARE_START), sizes.starts)
     ours, other = ([each.wall for each in side] for side in sides)

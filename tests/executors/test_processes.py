@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pickle
 import sys
@@ -13,6 +12,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -201,8 +201,8 @@ class Altering(Executor):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda reply: dataclasses.replace(reply, results=reply.results[:-1]), "0 results for 1 units"),
-        (lambda reply: dataclasses.replace(reply, results=[*reply.results, 1]), "2 results for 1 units"),
+        (lambda reply: msgspec.structs.replace(reply, results=reply.results[:-1]), "0 results for 1 units"),
+        (lambda reply: msgspec.structs.replace(reply, results=[*reply.results, 1]), "2 results for 1 units"),
         (lambda _: None, "a reply of type NoneType"),
     ],
 )
@@ -218,7 +218,7 @@ def test_counts_that_a_worker_invents_are_believed_and_rejected_by_a_recheck(tmp
 
     def all_alike(reply: Any) -> Any:
         alike = [(np.full_like(counts, counts.max()), labels) for counts, labels in reply.results]
-        return dataclasses.replace(reply, results=alike)
+        return msgspec.structs.replace(reply, results=alike)
 
     spec = load_spec(example("credit"))
     honest, invented = (

@@ -5,6 +5,8 @@ Each statistical test would fail for one seed in a million if what it promises h
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
@@ -44,6 +46,19 @@ def test_a_word_decides_its_own_place_alone() -> None:
         assert np.array_equal(found[~kept], address.integers(size, int((~kept).sum()), substream=3))
     assert 800 < (~kept).sum() < 1200
     assert chisquare(np.bincount(address.below(words, AWKWARD, substream=3) % 3)).pvalue > RARE
+
+
+def test_threads_that_draw_at_the_same_time_get_the_words_of_their_addresses() -> None:
+    addresses = [Address(4, chunk) for chunk in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda address: address.halfwords(20_000).tobytes(), addresses))
+    assert found == [address.halfwords(20_000).tobytes() for address in addresses]
+    assert len(set(found)) == len(found)
+
+
+def test_a_seed_beyond_64_bits_has_words_of_its_own() -> None:
+    fresh = np.random.Philox(key=2**100 + 7, counter=[0, 3, 2, 1]).random_raw(4)
+    assert Address(2**100 + 7, 2, copy=1).halfwords(8, substream=3).tolist() == fresh.view(np.uint32).tolist()
 
 
 def test_words_are_32_bits_and_a_shorter_request_is_a_prefix() -> None:

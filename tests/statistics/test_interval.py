@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binom
 
 from fairchain.statistics.e_values import log_wealth
@@ -117,11 +118,16 @@ def test_a_few_brackets_and_many_give_the_same_bounds() -> None:
         assert upper_bounds(alone, math.log(1e6)) == pytest.approx(together[1][place], abs=2**-42)
 
 
-def test_a_bracket_ends_at_the_outermost_value_that_is_not_refuted() -> None:
+@pytest.mark.parametrize("brackets", [1, 2, FEW_BRACKETS + 1])
+@pytest.mark.parametrize("most", [1.0, 1e9, np.inf])
+def test_a_bracket_ends_at_the_outermost_value_that_is_not_refuted(brackets: int, most: float) -> None:
     # Evidence that came and went does not make a bound narrower than what is refuted all the way out.
-    found = bisect(lambda value: (value > 0.75) | ((value > 0.25) & (value < 0.5)), np.zeros(2), np.ones(2))
-    assert (found >= 0.75).all()
-    assert found == pytest.approx(0.75)
+    def excess(value: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where((value > 0.76) | ((value > 0.25) & (value < 0.5)), most, -1.0)
+
+    found = bisect(excess, np.zeros(brackets), np.ones(brackets))
+    assert (found > 0.76).all()
+    assert found == pytest.approx(0.76, abs=1e-12)
 
 
 def test_bounds_of_a_gap_are_not_vacuous() -> None:

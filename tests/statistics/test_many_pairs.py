@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fairchain.statistics import BettingRule, Tally, count_together, e_values, rate_counts, two_sample
-from fairchain.statistics.e_values import BETS, log_wealth, reaches
+from fairchain.statistics.e_values import BETS, FEW_AT_ONCE, log_wealth, reaches
 from fairchain.statistics.intervals import clopper_pearson, largest_above, upper_bounds
 from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff
 from fairchain.statistics.rate_counts import SubgroupCounts
@@ -228,3 +228,23 @@ def test_bounds_of_samples_sort_groups_and_not_pairs_and_compute_each_count_once
     counts = np.stack([np.broadcast_to(trials, successes.shape).ravel(), successes.ravel()], axis=1)
     assert work["computed"] <= kinds * len(unique(counts, axis=0)) < 2 * kinds * groups * outcomes
     assert work["sorted"] <= 4 * kinds * groups * outcomes < compared.sum()
+
+
+@pytest.mark.parametrize("payoff", [DIFFERENCE, RATIO])
+def test_few_pairs_that_are_looked_at_once_are_planned_and_decided_like_many(
+    payoff: Payoff, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = np.array([0.5, 0.52, 0.47, 0.55])
+    plans = []
+    for few in (FEW_AT_ONCE, 0):
+        monkeypatch.setattr("fairchain.statistics.betting.FEW_AT_ONCE", few)
+        rule, uniform = BettingRule(4, 1, 0.2, 1e-6, payoff=payoff), np.random.default_rng(8)
+        made = []
+        while (plan := rule.plan()) is not None:
+            labels = (uniform.random((plan.rounds, 1)) < rates[list(plan.groups)]).T.astype(np.uint8)
+            together = count_together(labels, [1])
+            rule.observe(plan, Tally.of_batch(plan.rounds, together, plan.groups, 4))
+            made.append(plan)
+        plans.append((made, rule.decision, rule.cleared.tolist()))
+    assert plans[0] == plans[1]
+    assert len(plans[0][0]) > 5

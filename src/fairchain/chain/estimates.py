@@ -98,13 +98,13 @@ def folded_bounds(taken: Counts, moments: Moments, steps: int, level: float) -> 
     most[: taken.shape[1]] = max(steps - 1, 1)
     stakes = STAKES.reshape(-1, *[1] * (taken.ndim + 1)) / steps
 
-    def too_small(value: Floats) -> NDArray[np.bool_]:
+    def too_small(value: Floats) -> Floats:
         gain, spread = seen - value * visits, square - 2 * value * cross + value**2 * both
-        return _log_wealth(stakes, gain, spread, value * steps) >= bar
+        return _log_wealth(stakes, gain, spread, value * steps) - bar
 
-    def too_large(value: Floats) -> NDArray[np.bool_]:
+    def too_large(value: Floats) -> Floats:
         gain, spread = value * visits - seen, square - 2 * value * cross + value**2 * both
-        return _log_wealth(stakes, gain, spread, (1 - value) * most) >= bar
+        return _log_wealth(stakes, gain, spread, (1 - value) * most) - bar
 
     rate = seen / np.maximum(visits, 1)
     low = np.where(seen > 0, bisect(too_small, rate, np.zeros_like(rate)), 0.0)

@@ -14,10 +14,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from fairchain._version import __version__
 from fairchain.errors import ExecutorError
@@ -36,8 +37,7 @@ _jobs: OrderedDict[str, Callable[[Any], Any]] = OrderedDict()
 _loading = threading.Lock()
 
 
-@dataclass(frozen=True)
-class WorkerFacts:
+class WorkerFacts(Struct, frozen=True):
     """What may make one worker's arithmetic different from another's: versions of packages, and the processor."""
 
     fairchain: str
@@ -81,8 +81,7 @@ def own_name() -> str:
     return f"{platform.node()}:{os.getpid()}"
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True):
     """A function of one unit, pickled, with the SHA-256 by which workers know it and the version that made it."""
 
     content: bytes
@@ -119,8 +118,7 @@ class Remade:
         return Remade, self._made_by
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """What a worker answers: results in the order of the units with the seconds they took, or what went wrong.
 
     `missing`: the job is not known here, and its bytes were not sent along. `memory`: there was not enough. `error`:

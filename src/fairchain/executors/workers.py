@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -183,10 +183,12 @@ class Workers:
         """
         if self._function != function:
             self._function, self._job, self._last, self._each = function, None, 0.0, 0.0
+        halted = halted or (lambda _: False)
+        if len(units) == 1:
+            return self._here(function, units, (1.0,) if sizes is None else sizes, halted)
         # A view of one number where all are the same: there can be a hundred million units.
         weights = np.broadcast_to(1.0, len(units)) if sizes is None else np.asarray(sizes, float)
-        halted = halted or (lambda _: False)
-        if self.pool is None or len(units) == 1:
+        if self.pool is None:
             return self._here(function, units, weights, halted)
         if self._may_try and self._each * float(weights.sum()) >= TRIAL_SECONDS:
             return self._tried(function, units, weights, halted)
@@ -206,7 +208,7 @@ class Workers:
         return found
 
     def _here(
-        self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: NDArray[np.float64], halted: Halted
+        self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: Iterable[float], halted: Halted
     ) -> Generator[Found, None, None]:
         for place, (unit, size) in enumerate(zip(units, sizes, strict=True)):
             if place and halted(self._last):

@@ -35,13 +35,13 @@ def mean_bounds(counts: Counts, values: Floats, low_level: float, high_level: fl
     least, most = float(values.min()), float(values.max())
     middle = np.clip(counts @ values / np.maximum(counts.sum(axis=-1), 1), least + INSIDE, most - INSIDE)
 
-    def too_small(mean: Floats) -> NDArray[np.bool_]:
+    def too_small(mean: Floats) -> Floats:
         wealth = log_wealth(counts, growth(values - mean[..., None], np.maximum(mean - least, NEAREST)))
-        return wealth >= -math.log(low_level)
+        return wealth + math.log(low_level)
 
-    def too_large(mean: Floats) -> NDArray[np.bool_]:
+    def too_large(mean: Floats) -> Floats:
         wealth = log_wealth(counts, growth(mean[..., None] - values, np.maximum(most - mean, NEAREST)))
-        return wealth >= -math.log(high_level)
+        return wealth + math.log(high_level)
 
     low = bisect(too_small, middle, np.full(middle.shape, least))
     high = bisect(too_large, middle, np.full(middle.shape, most))

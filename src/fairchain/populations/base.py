@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import DTypeLike, NDArray
 
 from fairchain.populations.streams import Address
@@ -38,6 +38,8 @@ class Scratch:
         """Return what `make` allocated under this name for at least so many rows."""
         kept = self._kept.get(name)
         if kept is None or kept[0] < rows:
+            # Chunks grow a little each time.
+            rows = rows if kept is None else max(rows, 2 * kept[0])
             kept = self._kept[name] = rows, make(rows)
         found: Kept = kept[1]
         return found
@@ -51,8 +53,7 @@ class Scratch:
         return self._parts.setdefault(name, Scratch())
 
 
-@dataclass(frozen=True, eq=False)
-class Rounds:
+class Rounds(Struct, frozen=True, eq=False):
     """The rounds of one chunk.
 
     `show(subgroup)` returns the inputs of one subgroup, (rounds, features); they are valid until the next call.

@@ -7,9 +7,12 @@ integers and reals are derived from them here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 HalfWords = NDArray[np.uint32]
@@ -17,8 +20,27 @@ HalfWords = NDArray[np.uint32]
 DECISIONS = 2**63
 
 
-@dataclass(frozen=True)
-class Address:
+class _Own(threading.local):
+    """What belongs to a thread."""
+
+    @cached_property
+    def generator(self) -> np.random.Philox:
+        """A generator whose state is set for each draw: a new one would first take a seed from the system."""
+        return np.random.Philox(key=0)
+
+
+_own = _Own()
+# What the state of a generator contains beside its counter and key, before it has drawn anything.
+_FRESH = {
+    "bit_generator": "Philox",
+    "buffer": np.zeros(4, np.uint64),
+    "buffer_pos": 4,
+    "has_uint32": 0,
+    "uinteger": 0,
+}
+
+
+class Address(Struct, frozen=True):
     """Where random words come from: a seed, a chunk, and a `copy` for independent draws of the same chunk."""
 
     seed: int
@@ -27,7 +49,11 @@ class Address:
 
     def halfwords(self, count: int, substream: int = 0) -> HalfWords:
         """Return `count` 32-bit words, the low half of each raw word first. Substreams are independent streams."""
-        generator = np.random.Philox(key=self.seed, counter=[0, substream, self.chunk, self.copy])
+        counter = np.array([0, substream, self.chunk, self.copy], np.uint64)
+        key = np.array([self.seed % 2**64, self.seed >> 64], np.uint64)
+        state: Any = {**_FRESH, "state": {"counter": counter, "key": key}}
+        generator = _own.generator
+        generator.state = state
         raw = generator.random_raw((count + 1) // 2)
         return raw.astype("<u8", copy=False).view("<u4")[:count]
 

@@ -87,7 +87,9 @@ class TextPopulation(Population):
             )
         self.replacing: Replacing | None = None
         if self.lexicon is not None:
-            drawn = np.unique(np.concatenate(self.pools))
+            inside = np.zeros(len(self.corpus), bool)
+            inside[np.concatenate(self.pools)] = True
+            drawn = np.flatnonzero(inside)
             self.replacing = replacing_of(self.texts, self.lexicon, self.corpus, rows.terms, drawn)
 
     def __str__(self) -> str:

@@ -8,12 +8,13 @@ Category values are drawn as their index; the model encodes the index.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
@@ -47,8 +48,7 @@ RANGE_TOO_WIDE = (
 )
 
 
-@dataclass(frozen=True)
-class Domain:
+class Domain(Struct, frozen=True):
     """Uniform over `low..high` (integers, or reals if `real`), or over `points` where they are given.
 
     Of two ranges of reals that touch, the lower one is `open_high`: the border belongs to the one that begins there.
@@ -92,8 +92,7 @@ class Domain:
         return inside
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Struct, frozen=True):
     """A group to compare: a name and, for each protected feature in the spec's order, its values.
 
     A group of a formula may have a `condition` besides, which its members must satisfy.

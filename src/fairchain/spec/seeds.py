@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -24,8 +23,7 @@ Origin = Literal["derived", "chosen"]
 FILES = ("path", "vectors", "vocabulary", "wordnet")
 
 
-@dataclass(frozen=True)
-class Seed:
+class Seed(msgspec.Struct, frozen=True):
     """The seed of a run: `derived` from network, spec and data, or `chosen` by the user."""
 
     value: int

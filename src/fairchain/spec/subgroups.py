@@ -7,10 +7,10 @@ is known, the members of a group with the same true label. A property becomes a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from fairchain.spec.groups import Group, groups_of, reference_group
@@ -22,8 +22,7 @@ AVERAGE = "mean of the groups"
 CHANGES, STAYS = "decision changes", "decision stays"
 
 
-@dataclass(frozen=True)
-class Subgroup:
+class Subgroup(Struct, frozen=True):
     """A part of the population: one group or, without one, all of it; optionally restricted to one true label.
 
     `mixed` is set for a mean over groups: each of them counts the same.
@@ -35,8 +34,7 @@ class Subgroup:
     mixed: tuple[Group, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Struct, frozen=True, eq=False):
     """The comparisons that a verdict is about.
 
     Parameters

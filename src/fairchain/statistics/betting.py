@@ -12,7 +12,17 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, log_wealth, reaches, rounds_to_go
+from fairchain.statistics.e_values import (
+    FEW_AT_ONCE,
+    PAIRS_AT_ONCE,
+    Floats,
+    distinct,
+    log_wealth,
+    reaches,
+    rounds_at_rate,
+    rounds_to_go,
+    wealth_and_best,
+)
 from fairchain.statistics.intervals import largest_above, lower_bounds
 from fairchain.statistics.payoff import DIFFERENCE, Payoff
 from fairchain.statistics.rules import (
@@ -84,6 +94,9 @@ class BettingRule(RefiningRule):
         # Of the present counts, once they were computed: with many pairs each takes a while.
         self._widest: Leader | None = None
         self._bounds: tuple[float, float, float] | None = None
+        # Of few pairs: where those are that were not cleared before, their log wealth, the growth of their best stakes
+        # and their rounds.
+        self._looked: tuple[tuple[NDArray[np.intp], ...], Floats, Floats, Counts] | None = None
 
     def plan(self) -> BatchPlan | None:
         """Return the groups that still matter, and the leader, from past counts."""
@@ -127,6 +140,24 @@ class BettingRule(RefiningRule):
         if self.decision is not Decision.UNDECIDED:
             return
         self._lead_wealth = log_wealth(self.lead, self._unfair_growth)
+        if self.cleared.size <= FEW_AT_ONCE:
+            self._clear_few()
+        else:
+            self._clear_many()
+        if self._lead_wealth >= self._bar:
+            self.decision = Decision.UNFAIR
+        elif self.cleared.all():
+            self.decision = Decision.FAIR
+
+    def _clear_few(self) -> None:
+        """Clear pairs, and keep what the forecast of those that are left needs: most of the work is the same."""
+        places = (~self.cleared).nonzero()
+        wealth, best = wealth_and_best(self._payoff.cells(self.tally)[places], self._fair_growth)
+        self.cleared[places] = wealth >= self._bar
+        self._looked = places, wealth, best, self.tally.joint[places[1:]]
+
+    def _clear_many(self) -> None:
+        """Clear pairs; those that the rates of their groups already decide are passed over."""
         for part, some in self.tally.parts():
             unclear = self._payoff.open_pairs(some, self._threshold, self._bar, at_least=True)
             self.cleared[part] |= ~unclear
@@ -134,10 +165,6 @@ class BettingRule(RefiningRule):
             if unclear.any():
                 cells = self._payoff.cells(some)[unclear]
                 self.cleared[part][unclear] = reaches(cells, self._fair_growth, self._bar)
-        if self._lead_wealth >= self._bar:
-            self.decision = Decision.UNFAIR
-        elif self.cleared.all():
-            self.decision = Decision.FAIR
 
     def gap(self) -> tuple[float, float, float]:
         """Return the largest gap: the bounds hold together, at all times, with probability 1 - delta."""
@@ -196,8 +223,14 @@ class BettingRule(RefiningRule):
         if not self._rounds:
             return math.inf
         i, j, _ = widest = self.widest()
+        above = self._payoff.gap(self.tally, widest) > self._threshold
+        if self._looked is not None and not (above or brief):
+            places, wealth, best, joint = self._looked
+            open_ = ~self.cleared[places]
+            to_go = rounds_at_rate(wealth[open_], best[open_], self._bar, joint[open_])
+            return max(1.0, float(to_go.max(initial=0.0)))
         seen, rounds = self._payoff.cells_of(self.tally, widest), self.tally.joint[i, j]
-        if self._payoff.gap(self.tally, widest) > self._threshold:
+        if above:
             return float(rounds_to_go(self._lead_wealth, seen, self._unfair_growth, self._bar, rounds))
         if brief:
             return float(rounds_to_go(log_wealth(seen, self._fair_growth), seen, self._fair_growth, self._bar, rounds))

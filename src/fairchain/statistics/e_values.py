@@ -31,7 +31,18 @@ def growth(payoffs: ArrayLike, most_lost: ArrayLike) -> Floats:
 
 def log_wealth(cells: ArrayLike, growths: Floats) -> Floats:
     """Return log of the wealth over all stakes together after these counts of payoffs: (...,) from (..., payoffs)."""
-    each = _weigh(cells, growths) + LOG_SHARES
+    return _together(_weigh(cells, growths))
+
+
+def wealth_and_best(cells: ArrayLike, growths: Floats) -> tuple[Floats, Floats]:
+    """Return log wealth over all stakes together, and the log growth of the best of them, (...,) each."""
+    each = _weigh(cells, growths)
+    return _together(each), each.max(axis=-1)
+
+
+def _together(each: Floats) -> Floats:
+    """Return log of the wealth over all stakes from the log growth of each, (...,) from (..., stakes)."""
+    each = each + LOG_SHARES
     top = each.max(axis=-1, keepdims=True)
     total: Floats = np.log(np.exp(each - top).sum(axis=-1)) + top[..., 0]
     return total
@@ -113,7 +124,12 @@ def rounds_to_go(
     `rounds` are those that the cells come from, if some of them left no mark in any cell. The best single stake sets
     the rate. A forecast only: nothing that is guaranteed rests on it.
     """
-    seen = np.asarray(cells).sum(axis=-1) if rounds is None else np.asarray(rounds)
-    rate = _weigh(cells, growths).max(axis=-1) / np.maximum(seen, 1)
-    with np.errstate(divide="ignore"):
-        return np.where(rate > 0, np.maximum(log_bar - np.asarray(wealth), 0) / np.maximum(rate, 0), np.inf)
+    seen = np.asarray(cells).sum(axis=-1) if rounds is None else rounds
+    return rounds_at_rate(wealth, _weigh(cells, growths).max(axis=-1), log_bar, seen)
+
+
+def rounds_at_rate(wealth: ArrayLike, best: ArrayLike, log_bar: float, rounds: ArrayLike) -> Floats:
+    """Forecast how many more rounds until log wealth reaches the bar, if the best stake grew so much in `rounds`."""
+    rate = np.asarray(best) / np.maximum(rounds, 1)
+    grows = rate > 0
+    return np.where(grows, np.maximum(log_bar - np.asarray(wealth), 0) / np.where(grows, rate, 1.0), np.inf)

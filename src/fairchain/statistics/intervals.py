@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 # Bisection of an interval of length 2 down to 2**-44, far below what counts can resolve.
 STEPS = 45
 FEW_BRACKETS = 32
+# Far more than a single bracket takes: the bound is valid wherever the search ends.
+MOST_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,12 @@ class Interval:
         return self.low <= value <= self.high
 
 
-def bisect(refuted: Callable[[Floats], NDArray[np.bool_]], inside: ArrayLike, outside: ArrayLike) -> Floats:
+def bisect(excess: Callable[[Floats], Floats], inside: ArrayLike, outside: ArrayLike) -> Floats:
     """Return the refuted end of a shrinking bracket: a bound that errs, by less than rounding, on the safe side.
 
-    `refuted` takes values of shape (points, *shape of the bracket). A few brackets are cut into 32 parts at a time
-    instead of two: a call of numpy costs far more than the additional values.
+    `excess` takes values of shape (points, *shape of the bracket), and says by how much evidence exceeds what refutes
+    them: below 0 a value is not refuted. A few brackets are cut into 32 parts at a time instead of two: a call of numpy
+    costs far more than the additional values. A single one is then closed from both ends.
     """
     near, far = np.array(inside, float), np.array(outside, float)
     shape, columns = near.shape, np.arange(near.size)
@@ -61,14 +64,49 @@ def bisect(refuted: Callable[[Floats], NDArray[np.bool_]], inside: ArrayLike, ou
     parts = 2**bits
     weights = (np.arange(parts + 1) / parts)[:, None]
     near, far = near.ravel(), far.ravel()
+    least = abs(far - near) * 2.0**-STEPS
     for _ in range(STEPS // bits):
         points = near + (far - near) * weights
         points[-1] = far
-        kept = ~refuted(points[1:-1].reshape(-1, *shape)).reshape(parts - 1, -1)
+        found = excess(points[1:-1].reshape(-1, *shape)).reshape(parts - 1, -1)
+        kept = ~(found >= 0)
         # The point farthest from the inside that is not refuted; zero is the inside itself.
         last = np.where(kept.any(axis=0), parts - 1 - kept[::-1].argmax(axis=0), 0)
         near, far = points[last, columns], points[last + 1, columns]
+        if near.size == 1 and 0 < last[0] < parts - 1:
+            inner, outer = ((float(points[at, 0]), float(found[at - 1, 0])) for at in (last[0], last[0] + 1))
+            one = _closed(
+                lambda value: float(excess(np.full((1, *shape), value)).item()), inner, outer, float(least[0])
+            )
+            return np.full(shape, one)
     return far.reshape(shape)
+
+
+def _closed(
+    excess: Callable[[float], float], inside: tuple[float, float], outside: tuple[float, float], least: float
+) -> float:
+    """Return the refuted end of a bracket as short as `least`, by the Illinois method; an end is (value, excess)."""
+    (near, below), (far, above) = inside, outside
+    moved, before = 0, abs(far - near)
+    for step in range(MOST_STEPS):
+        if abs(far - near) <= least:
+            break
+        place = below / (below - above) if math.isfinite(below) and math.isfinite(above) else 0.5
+        if step % 4 == 3:
+            # Where the excess jumps, a straight line leads nowhere.
+            place = place if abs(far - near) < before / 4 else 0.5
+            before = abs(far - near)
+        # So far inside that the bracket is closed once an end is that close to where they meet.
+        margin = min(0.5, 0.4 * least / abs(far - near))
+        value = near + (far - near) * min(max(place, margin), 1 - margin)
+        if value in (near, far):
+            break
+        found = excess(value)
+        if found >= 0:
+            far, above, below, moved = value, found, below / 2 if moved > 0 else below, 1
+        else:
+            near, below, above, moved = value, found, above / 2 if moved < 0 else above, -1
+    return far
 
 
 # How far above a payoff's least gap the search for the largest bound begins: at -1 itself a bet has nothing to lose.
@@ -153,8 +191,8 @@ def pair_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> t
 def lower_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
     """Return the lower bounds of gaps, (...,) from three counts each, (..., 3)."""
 
-    def too_small(gap: Floats) -> NDArray[np.bool_]:
-        return log_wealth(cells, payoff.against_at_most(gap)) >= log_bar
+    def too_small(gap: Floats) -> Floats:
+        return log_wealth(cells, payoff.against_at_most(gap)) - log_bar
 
     return bisect(too_small, np.ones(cells.shape[:-1]), np.full(cells.shape[:-1], payoff.least))
 
@@ -162,8 +200,8 @@ def lower_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> 
 def upper_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
     """Return the upper bounds of gaps, (...,) from three counts each, (..., 3)."""
 
-    def too_large(gap: Floats) -> NDArray[np.bool_]:
-        return log_wealth(cells, payoff.against_at_least(gap)) >= log_bar
+    def too_large(gap: Floats) -> Floats:
+        return log_wealth(cells, payoff.against_at_least(gap)) - log_bar
 
     return bisect(too_large, np.full(cells.shape[:-1], payoff.least), np.ones(cells.shape[:-1]))
 
@@ -173,12 +211,20 @@ def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float |
     successes, trials = (np.atleast_1d(np.asarray(a, float)) for a in (successes, trials))
     failures = trials - successes
     # Log likelihood at the bounds. Equal counts are frequent, and each is computed once.
-    each, place = np.unique(np.stack([successes.ravel(), failures.ravel()]), axis=1, return_inverse=True)
-    evidence = [
-        math.lgamma(got + 1) + math.lgamma(not_got + 1) - math.lgamma(got + not_got + 2) for got, not_got in each.T
-    ]
-    level = np.array(evidence)[place.ravel()].reshape(successes.shape) + np.log(alpha)
-    return _mixture_low(successes, failures, level), 1 - _mixture_low(failures, successes, level)
+    evidence = _LogEvidence()
+    counted = [evidence[counts] for counts in zip(successes.ravel().tolist(), failures.ravel().tolist(), strict=True)]
+    level = np.array(counted).reshape(successes.shape) + np.log(alpha)
+    low, high = _mixture_low(np.stack([successes, failures]), np.stack([failures, successes]), level)
+    return low, 1 - high
+
+
+class _LogEvidence(dict[tuple[float, float], float]):
+    """Logarithm of the probability of successes and failures, in this order, under a uniform prior of the rate."""
+
+    def __missing__(self, counts: tuple[float, float]) -> float:
+        got, not_got = counts
+        found = self[counts] = math.lgamma(got + 1) + math.lgamma(not_got + 1) - math.lgamma(got + not_got + 2)
+        return found
 
 
 def _mixture_low(successes: Floats, failures: Floats, level: Floats) -> Floats:

@@ -9,9 +9,8 @@ rate of one subgroup; the second never gets the outcome, so X is 0 or 1 (docs/ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from numpy.typing import ArrayLike, NDArray
 
 from fairchain.statistics.e_values import Floats, growth, reaches
@@ -25,8 +24,7 @@ MOST_RATIO = 1000.0
 LEAST_LOSS = 2.0**-60
 
 
-@dataclass(frozen=True)
-class Payoff:
+class Payoff(Struct, frozen=True):
     """Counts of a tally and what each is worth at a gap c; `relative` for a ratio.
 
     `one_sided` if some pair is compared in one direction only. `share` if the first subgroup of a pair is compared
@@ -68,8 +66,10 @@ class Payoff:
         """Return (..., 3): the payoff in each of the cells."""
         gap = np.asarray(gap, float)
         # The last cell of a share is empty.
-        last = np.full_like(gap, -1.0) if self.relative else -gap if self.share else -1 - gap
-        return np.stack([1 - gap, -gap, last], axis=-1)
+        values = np.empty((*gap.shape, 3))
+        values[..., 0], values[..., 1] = 1 - gap, -gap
+        values[..., 2] = -1.0 if self.relative else -gap if self.share else -1 - gap
+        return values
 
     def against_at_least(self, gap: ArrayLike) -> Floats:
         """Return growth of a bet against "the gap is at least this": evidence that a pair is fair."""
@@ -105,9 +105,11 @@ class Payoff:
         best, found = -np.inf, (0, 1, 0)
         for part, some in tally.parts():
             gaps = np.where(compared[part], self.gaps(some), -np.inf)
-            outcome, i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
-            if gaps[outcome, i, j] > best:
-                best, found = float(gaps[outcome, i, j]), (int(i), int(j), part.start + int(outcome))
+            place = int(gaps.argmax())
+            if (largest := gaps.item(place)) > best:
+                pair, j = divmod(place, gaps.shape[2])
+                outcome, i = divmod(pair, gaps.shape[1])
+                best, found = largest, (i, j, part.start + outcome)
         return found
 
     def open_pairs(self, tally: Tally, gap: float, log_bar: float, *, at_least: bool) -> NDArray[np.bool_]:

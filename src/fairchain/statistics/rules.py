@@ -7,11 +7,11 @@ any time what is known (`decision`, `gap`, `probabilities`, `forecast`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from fairchain.statistics.intervals import Floats, probability_any_time, trials_within
@@ -37,8 +37,7 @@ class Decision(Enum):
     UNDECIDED = "Not enough evidence: raise the budget, or move the threshold away from the gap."
 
 
-@dataclass(frozen=True)
-class BatchPlan:
+class BatchPlan(Struct, frozen=True):
     """What to sample next: chosen from the past only, which is what keeps the guarantee.
 
     Parameters

@@ -310,8 +310,8 @@ class StrataRule:
         """Return the largest upper bound over pairs; a cleared pair is below the threshold in any case."""
         wealth = self._wealth(self._pairs)
 
-        def refuted(gap: Floats) -> NDArray[np.bool_]:
-            return wealth(gap, at_least=True) >= self._bar
+        def refuted(gap: Floats) -> Floats:
+            return wealth(gap, at_least=True) - self._bar
 
         count = len(self._pairs)
         above = bisect(refuted, np.full(count, self._payoff.least), np.ones(count))
@@ -319,8 +319,8 @@ class StrataRule:
         known = self.cleared[outcome, i, j]
         return float(np.where(known, np.minimum(above, float(self._threshold)), above).max())
 
-    def _lead_below(self, gap: Floats) -> NDArray[np.bool_]:
-        return self._lead_wealth(gap) >= self._bar
+    def _lead_below(self, gap: Floats) -> Floats:
+        return self._lead_wealth(gap) - self._bar
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Return certain bounds of the rates, narrowed by those that hold together with probability 1 - delta.
@@ -340,11 +340,11 @@ class StrataRule:
             settled = stratum.settled[outcome, group]
             bets.append([_Bet(settled, nothing, stratum.mass, stratum.slack, cells)])
 
-        def too_large(rate: Floats) -> NDArray[np.bool_]:
-            return carried_wealth(bets, rate, SHARE, at_least=True) >= bar
+        def too_large(rate: Floats) -> Floats:
+            return carried_wealth(bets, rate, SHARE, at_least=True) - bar
 
-        def too_small(rate: Floats) -> NDArray[np.bool_]:
-            return carried_wealth(bets, rate, SHARE, at_least=False) >= bar
+        def too_small(rate: Floats) -> Floats:
+            return carried_wealth(bets, rate, SHARE, at_least=False) - bar
 
         shape = low.shape
         above = bisect(too_large, np.zeros(len(group)), np.ones(len(group))).reshape(shape)

@@ -7,10 +7,10 @@ in which both got the outcome, and in which only i did.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Counts = NDArray[np.int64]
@@ -20,8 +20,7 @@ PAIRS_IN_PART = 2**18
 FEW_WORDS = 3
 
 
-@dataclass(frozen=True, eq=False)
-class Tally:
+class Tally(Struct, frozen=True, eq=False, dict=True):
     """Pair counts over k groups and some outcomes.
 
     Parameters

@@ -100,6 +100,11 @@ class Corpus:
         found: NDArray[np.intp] = np.lexsort((self.lengths, self.ranks))
         return found
 
+    @cached_property
+    def mentioned(self) -> dict[str, dict[str, NDArray[np.bool_]]]:
+        """For terms that were looked for, by their hash: which texts, (texts,), mention each value."""
+        return {}
+
     @property
     def lengths(self) -> NDArray[np.int64]:
         """How many words of each text are read; the characters of texts as they are."""

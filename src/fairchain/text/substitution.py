@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,13 +118,17 @@ def replacing_of(
     elif lexicon.table is None:
         raise SpecError(SYNONYMS_NEED_VECTORS)
     else:
-        synonyms = nearest_words(lexicon, population.neighbours, kept, cache_dir() / "neighbours")
+        synonyms = _nearest(lexicon, population.neighbours, kept, cache_dir() / "neighbours")
     blocks = (texts[start : start + BLOCK] for start in range(0, len(texts), BLOCK))
     if not any(synonyms.places[corpus.ids[block]].any() for block in blocks):
         raise DataError(
             f"{corpus.name}: no word of its texts has a synonym in {lexicon.name}; write replace = 0 in [population]"
         )
     return Replacing(corpus.ids, synonyms, population.replace)
+
+
+# The synonyms of a lexicon that stays in memory stay there too.
+_nearest = lru_cache(maxsize=2)(nearest_words)
 
 
 def _scaled(words: HalfWords, sizes: NDArray[np.uint64]) -> NDArray[np.intp]:

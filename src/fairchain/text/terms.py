@@ -11,6 +11,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
@@ -165,6 +166,7 @@ def shipped(name: str) -> Lists:
     return {value: tuple(words) for value, words in tomllib.loads(content).items()}
 
 
+@cache
 def kept_words() -> frozenset[str]:
     """Return the words of all lists that come with the package: never replaced, and never offered as a synonym."""
     lists = [shipped(name) for name in SHIPPED]
@@ -222,7 +224,10 @@ class Mentions:
 
     @classmethod
     def of(cls, corpus: Corpus, lexicon: Lexicon, terms: Terms) -> Mentions:
-        """Find the terms of a feature in a corpus of word numbers."""
+        """Find the terms of a feature in a corpus of word numbers; once for each corpus that stays in memory."""
+        key = f"{lexicon.sha256} {terms.sha256}"
+        if (known := corpus.mentioned.get(key)) is not None:
+            return cls(terms, known)
         values = [value for value in terms.words if value != terms.none_value]
         owner = np.zeros(len(lexicon) + 1, np.int16)
         for place, value in enumerate(values, 1):
@@ -232,7 +237,8 @@ class Mentions:
             owners = owner[corpus.values[start : start + BLOCK]]
             for place in np.unique(owners[owners > 0]).tolist():
                 found[place - 1, start : start + BLOCK] = (owners == place).any(axis=1)
-        return cls(terms, dict(zip(values, found, strict=True)))
+        by_value = corpus.mentioned[key] = dict(zip(values, found, strict=True))
+        return cls(terms, by_value)
 
     @classmethod
     def in_spans(cls, spans: Mapping[int, tuple[Span, ...]], count: int, terms: Terms) -> Mentions:

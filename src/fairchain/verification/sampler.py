@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from fairchain.certificate_format import MOST_VALUES
@@ -37,8 +37,7 @@ ChunkUnit = tuple[int, int, tuple[int, ...]]
 Recall = Callable[[int, int, Sequence[int], Callable[[Sequence[int]], NDArray[np.integer]]], NDArray[np.integer]]
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """The counts of a batch of rounds.
 
     `first` is its first chunk, `size` the rounds in a chunk (fewer in the last), and `chunks` how many there are.

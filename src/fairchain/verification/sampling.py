@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, Look
@@ -76,8 +77,7 @@ LONG_TEXT = 512
 Leave = Callable[[Rule, int, float], bool]
 
 
-@dataclass(frozen=True)
-class SamplingEngine:
+class SamplingEngine(Struct, frozen=True):
     """Draw coupled rounds until the stopping rule has its answer, or the budget is spent.
 
     Parameters
@@ -196,7 +196,7 @@ def _sample(
     entries: list[tuple[BatchPlan, Batch]] = []
     rounds = evaluations = chunk = 0
     reported = start
-    groups = rule.tally.both.shape[1]
+    groups, costly = rule.tally.both.shape[1], getattr(case.model, "costly", False)
     after = _AfterSampling(rule)
 
     def halted(seconds: float) -> bool:
@@ -220,7 +220,8 @@ def _sample(
             else min(most - rounds, int(allowed - evaluations) // each_round)
         )
         wanted = min(plan.rounds, left)
-        sampler.after = min(rule.rounds_after(wanted), left - wanted)
+        if costly:
+            sampler.after = min(rule.rounds_after(wanted), left - wanted)
         try:
             batch = run(chunk, wanted, plan.groups, halted)
         except StoppedError:

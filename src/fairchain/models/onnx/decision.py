@@ -7,11 +7,11 @@ be seen, such as whether a single column is a logit or a probability, must be st
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
@@ -73,8 +73,7 @@ class NoDecisionError(Exception):
         self.row = row
 
 
-@dataclass(frozen=True)
-class DecisionRule:
+class DecisionRule(Struct, frozen=True):
     """How one output tensor becomes class numbers.
 
     kind is argmax, threshold, label or random; `cut` belongs to threshold, `codes` to label. A threshold or a random

@@ -19,6 +19,8 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from fairchain.errors import ModelError
 from fairchain.messages import in_a_line
 from fairchain.models.onnx.operator_rules import RULES
@@ -94,8 +96,7 @@ class Limits:
     batch: int = 2**16
 
 
-@dataclass(frozen=True, eq=False)
-class Network:
+class Network(Struct, frozen=True, eq=False, dict=True):
     """A network that passed the checks.
 
     Parameters

@@ -7,13 +7,13 @@ What the network gets in place of a value is in `encode`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
@@ -58,8 +58,7 @@ INPUT_WIDTH_DIFFERS = (
 )
 
 
-@dataclass(frozen=True)
-class InputSlot:
+class InputSlot(Struct, frozen=True):
     """One input of the network: its name, number type, shape after the batch, and the features that fill it.
 
     `steps_first` is set for a series whose steps come before the batch: (steps, batch, values of a step).
@@ -72,8 +71,7 @@ class InputSlot:
     steps_first: bool = False
 
 
-@dataclass(frozen=True)
-class Feed:
+class Feed(Struct, frozen=True):
     """How a matrix of feature values becomes the network's inputs; `batch` is the fixed size, if any."""
 
     features: tuple[Feature, ...]

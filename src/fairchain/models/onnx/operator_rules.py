@@ -6,7 +6,7 @@ position becomes a value. An operator without a rule is not known to treat every
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from fairchain.models.onnx.operators import Operator, RuleTable
 from fairchain.models.onnx.shape_rules import rule as shape_rule

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from fairchain.models.onnx.tensor_facts import (
     BATCH,
@@ -25,8 +26,7 @@ from fairchain.models.onnx.tensor_facts import (
 )
 
 
-@dataclass
-class GraphContext:
+class GraphContext(Struct):
     """The graph of an operator: its fixed batch size, if there is one, and the version of its operators."""
 
     batch: int | None
@@ -39,8 +39,7 @@ class GraphContext:
         return (f"?{self._new}",)
 
 
-@dataclass(frozen=True)
-class Operator:
+class Operator(Struct, frozen=True):
     """An operator as its rule sees it: graph and type, what is known of its inputs, number of outputs, attributes."""
 
     graph: GraphContext
@@ -147,8 +146,7 @@ PARAMETERS = {"ConstantOfShape": 0, "Range": 0} | dict.fromkeys(
 )
 
 
-@dataclass(frozen=True)
-class RuleTable:
+class RuleTable(Struct, frozen=True):
     """The rules of operators by name; calling it with names registers the function below them."""
 
     rules: dict[str, Rule] = field(default_factory=dict)

@@ -12,9 +12,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
@@ -32,8 +32,7 @@ _opening = threading.Lock()
 CALL_TOO_SLOW = "{path}: one call of the network took more than {seconds:g} seconds"
 
 
-@dataclass(frozen=True)
-class TensorInfo:
+class TensorInfo(Struct, frozen=True):
     """An input or output as onnxruntime describes it: `tensor(float)`, a number or a name for each axis."""
 
     name: str

@@ -304,8 +304,8 @@ class OnnxModel:
 
     def _filled(self, values: NDArray[Any]) -> Answer:
         """Return the output for one part; one with a fixed batch is filled up with its own last row."""
-        missing = np.repeat(values[-1:], (self.inputs.batch or len(values)) - len(values), axis=0)
-        return self._answer(np.concatenate([values, missing]) if len(missing) else values)
+        missing = (self.inputs.batch or len(values)) - len(values)
+        return self._answer(np.concatenate([values, np.repeat(values[-1:], missing, axis=0)]) if missing else values)
 
     def _answer(self, values: NDArray[Any]) -> Answer:
         # onnxruntime's RNN rounds otherwise for a single row, which must not depend on how rows are batched.

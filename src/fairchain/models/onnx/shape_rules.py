@@ -6,8 +6,9 @@ They raise a `TaintedError` as the rules of `operator_rules` do.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from fairchain.models.onnx.operators import Operator, RuleTable
 from fairchain.models.onnx.tensor_facts import (

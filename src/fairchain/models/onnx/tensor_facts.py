@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from onnx import TensorProto
@@ -37,8 +38,7 @@ BITS = {INT32: 31, INT64: 63, 1: 24, 11: 53}
 SIZE_BITS, COMPUTED_BITS = 20, 31
 
 
-@dataclass(frozen=True)
-class Followed:
+class Followed(Struct, frozen=True):
     """What is known of a tensor.
 
     Parameters
