@@ -126,6 +126,13 @@ def test_both_factors_of_a_shift_are_on_the_first_screen() -> None:
     assert "(1.4 times if each group changes by itself)" in top
 
 
+def test_a_factor_that_is_the_same_for_all_groups_alike_is_told_once() -> None:
+    made = changed(verdict(3), tipping=Tipping(1.4, 1.4))
+    top, _, rest = page(replace(findings(3), verdict=made)).partition('id="groups"')
+    assert "more than 1.4 times as frequent or as rare as assumed, in each group by itself." in top
+    assert "times as frequent" not in rest
+
+
 def test_other_thresholds_are_told_where_an_interval_decides_them() -> None:
     told = "For a threshold below the interval at the top the same data say {}, for one above it {}."
     assert told.format("UNFAIR", "FAIR") in page(findings(3))

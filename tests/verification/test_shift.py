@@ -18,8 +18,8 @@ from fairchain.cli.app import app
 from fairchain.examples import example
 from fairchain.explaining import explain
 from fairchain.planning import plan
+from fairchain.report.first_screen import verdict_panel
 from fairchain.report.markdown import summary
-from fairchain.report.verdict_section import verdict_panel
 from fairchain.spec import parse_spec
 from fairchain.spec.seeds import meaning_of
 from fairchain.spec.validate import ONLY_ASSUMED, SHIFT_OF_WITHOUT_SHIFT, SHIFT_REFUSED
