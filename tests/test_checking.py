@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import fairchain
-from fairchain.checking import RANGES_CUT_FROM_ROWS
+from fairchain.checking import COLUMN_NAME, MODEL_MISSING, RANGES_CUT_FROM_ROWS
 from fairchain.drafting.trials import CUT_OFF_NEEDED, DIRECTION_NEEDED
 from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.models.adapters.answer_memo import ANSWERS_CHANGE
 from fairchain.models.adapters.from_function import GIVE_FRAMES
+from fairchain.models.adapters.from_sklearn import NO_DECISIONS
 from fairchain.models.frames import CELLS_ALIKE, TOO_LARGE_TO_DIFFER, as_frames
 from fairchain.prepare import MISSING_VALUES_NOT_TAKEN
 from fairchain.tables.cell_values import TYPES_MERGED
@@ -54,6 +55,37 @@ def test_recorded_decisions_need_no_spec() -> None:
     assert verdict.gap.estimate == pytest.approx(gap(frame, frame["loan"] == "approved"), abs=1e-12)
     assert (verdict.engine, verdict.evaluations, verdict.exact) == ("counting", 0, True)
     assert any('"approved", by its name' in text for text in verdict.assumptions)
+
+
+def test_a_check_without_a_model_asks_for_one_or_for_recorded_decisions() -> None:
+    with pytest.raises(SpecError, match=says(MODEL_MISSING)):
+        fairchain.check(None, people(), label="loan", protected="sex")
+
+
+def test_a_column_is_given_by_its_name_not_by_its_values() -> None:
+    frame = people()
+    for key in ("label", "prediction"):
+        with pytest.raises(SpecError, match=says(COLUMN_NAME, key=key, type="Series")):
+            fairchain.check(None, frame, protected="sex", **{key: frame["loan"]})
+
+
+def test_an_estimator_that_decides_nothing_is_refused() -> None:
+    """Numbers of clusters would pass for labels or probabilities, and the verdict would be about nothing."""
+    pytest.importorskip("sklearn")
+    from sklearn.cluster import KMeans
+    from sklearn.decomposition import PCA
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    frame = people(60)
+    numbers = frame[["age", "hours"]]
+    for model, problem in (
+        (KMeans(2, n_init=1), "is a clusterer, and clusters are not decisions"),
+        (make_pipeline(StandardScaler(), KMeans(2, n_init=1)), "is a clusterer, and clusters are not decisions"),
+        (PCA(2), "has no predict"),
+    ):
+        with pytest.raises(ModelError, match=says(NO_DECISIONS, problem=problem)):
+            fairchain.check(model.fit(numbers), frame, label="loan", protected="sex")
 
 
 def test_a_printed_verdict_says_how_many_rows_would_decide() -> None:

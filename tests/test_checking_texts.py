@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain import audit, check
+from fairchain import audit, check, recheck
+from fairchain.certificates import write_certificate
 from fairchain.checking import TERMS_WITHOUT_TEXT
 from fairchain.drafting.draft import TEXT_READING
 from fairchain.drafting.texts import NAME_LABELS, TABLE_READING
-from fairchain.errors import DataError, ModelError, SpecError
+from fairchain.errors import CertificateError, DataError, ModelError, SpecError
 from fairchain.messages import unknown
+from fairchain.models.adapters.from_sklearn import READS_TEXTS, TEXTS_NOT_CONVERTED
+from fairchain.populations.build import TOO_FEW_GROUPS
+from fairchain.statements import NO_TEXTS_CERTIFICATE
+from fairchain.text.terms import UNKNOWN_TERM_LIST
 from fairchain.verification.verdict import Verdict
 from tests.messages import says
 
@@ -58,6 +63,47 @@ def test_one_call_counts_the_pipelines_own_decisions(frame: Any) -> None:
     # Values that no text mentions are left out, and named.
     assert {name for name, _ in verdict.left_out} == {"religion=hindu", "religion=buddhist", "religion=atheist"}
     assert any(text.startswith("population.as") for text in verdict.assumptions)
+
+
+def test_terms_of_ones_own_are_exchanged_without_neutral_words(frame: Any) -> None:
+    """Nobody stated a group `none`, so that nothing has to be written in place of its terms."""
+    terms = {"a": ["Muslims"], "b": ["Jewish people"]}
+    verdict = check(pipeline(frame), frame, text="comment", terms=terms, rows="swapped")
+    assert list(rates(verdict)) == ["mentioned=a", "mentioned=b"]
+
+
+def test_a_pipeline_of_texts_asks_for_the_column_of_texts(frame: Any) -> None:
+    with pytest.raises(ModelError, match=says(READS_TEXTS)):
+        check(pipeline(frame), frame, label="label", protected="who")
+
+
+def test_terms_that_no_text_has_are_told_with_the_number_of_texts(frame: Any) -> None:
+    sizes = "mentioned=a 0, mentioned=b 0, mentioned=none 16"
+    with pytest.raises(SpecError, match=says(TOO_FEW_GROUPS, sizes=sizes)):
+        check(pipeline(frame), frame, text="comment", terms={"a": ["zebra"], "b": ["lion"]})
+
+
+def test_a_misspelt_list_of_terms_is_told_with_the_right_one(frame: Any) -> None:
+    problem = 'unknown list "religon"; did you mean "religion"?'
+    with pytest.raises(SpecError, match=says(UNKNOWN_TERM_LIST, problem=problem)):
+        check(pipeline(frame), frame, text="comment", terms="religon")
+
+
+def test_the_advice_for_a_certificate_of_a_pipeline_of_texts_works(frame: Any, tmp_path: Path) -> None:
+    model, path = pipeline(frame), tmp_path / "comments.csv"
+    frame.to_csv(path, index=False)
+    with pytest.raises(CertificateError, match=says(TEXTS_NOT_CONVERTED)):
+        check(model, path, text="comment", terms="religion", certify=True)
+    frame.assign(decision=model.predict(frame["comment"])).to_csv(path, index=False)
+    verdict = check(None, path, protected="who", prediction="decision", rows="population", certify=True)
+    write_certificate(verdict, tmp_path / "c.json")
+    assert recheck(tmp_path / "c.json", data=path).conclusion == "CONFIRMED"
+
+
+def test_a_certificate_about_texts_in_memory_is_refused_with_advice(frame: Any, tmp_path: Path) -> None:
+    verdict = check(pipeline(frame), frame, text="comment", terms="religion")
+    with pytest.raises(CertificateError, match=says(NO_TEXTS_CERTIFICATE)):
+        write_certificate(verdict, tmp_path / "c.json")
 
 
 def test_exchanged_terms_and_terms_of_ones_own(frame: Any) -> None:

@@ -1,4 +1,4 @@
-"""fairchain decides whether a neural network treats groups alike, with a guarantee that others can check.
+"""fairchain decides whether a model treats groups alike, with a guarantee that others can check.
 
 >>> import fairchain
 >>> verdict = fairchain.verify(None, fairchain.example("credit"))

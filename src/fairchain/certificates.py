@@ -36,12 +36,13 @@ from fairchain.certificate_format import (
 )
 from fairchain.errors import CertificateError
 from fairchain.spec import Marginals, Table
-from fairchain.spec.documents import files_of
+from fairchain.spec.documents import files_of, texts_in_memory
 from fairchain.statements import (
     NO_BOUNDS_CERTIFICATE,
     NO_CERTIFICATE,
     NO_PAPER_CERTIFICATE,
     NO_PARTIAL_CERTIFICATE,
+    NO_TEXTS_CERTIFICATE,
     TOO_MANY_COUNTS,
     table_name,
 )
@@ -65,7 +66,8 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     if verdict.unseen:
         raise CertificateError(NO_PARTIAL_CERTIFICATE)
     if not verdict.certifiable:
-        raise CertificateError(NO_CERTIFICATE)
+        in_memory = texts_in_memory(verdict.spec.population)
+        raise CertificateError(NO_TEXTS_CERTIFICATE if in_memory else NO_CERTIFICATE)
     claims = verdict.to_dict()
     seconds = claims.pop("seconds")
     # Illustrations, not claims: anybody can find witnesses again, and a forecast or a remark promises nothing.

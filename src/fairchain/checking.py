@@ -26,8 +26,11 @@ from fairchain.verification import verify_case
 from fairchain.verification.family import FamilyVerdict, divided, verify_cases
 from fairchain.verification.progress import Report, reporting
 from fairchain.verification.verdict import Verdict
+from fairchain.verification.verifier import why_uncertifiable
 
 TERMS_WITHOUT_TEXT = "terms: are looked for in texts; name the column of the texts: text=... (--text)"
+MODEL_MISSING = "model: missing; give a model, or the column with recorded decisions: prediction=... (--prediction)"
+COLUMN_NAME = "{key}: found an object of type {type}; give the name of a column of the table"
 BAD_DEPTH = "depth: found {depth}; give a number from 1 to {most}, the protected columns"
 Kind = Literal["difference", "ratio", "individual"]
 RowsMean = Literal["sample", "population", "observed", "swapped"]
@@ -237,6 +240,21 @@ def _several(given: Any) -> tuple[str, ...]:
     return tuple(map(str, [given] if one else given))
 
 
+def _refuse_incomplete(model: Any, options: dict[str, Any], *, grouped: bool, terms: bool) -> None:
+    """Raise a SpecError where the model or the groups are missing, or a column is not given by its name."""
+    for key in ("text", "label", "prediction"):
+        if not isinstance(options.get(key), str | int | float | None):
+            raise SpecError(COLUMN_NAME.format(key=key, type=type(options[key]).__name__))
+    if model is None and options.get("prediction") is None:
+        raise SpecError(MODEL_MISSING)
+    texts = options["text"] is not None
+    if terms and not texts:
+        raise SpecError(TERMS_WITHOUT_TEXT)
+    if not grouped and not terms:
+        remedy = ', or the terms by which texts mention them: terms="religion" (--terms)' if texts else ""
+        raise SpecError(f"protected: missing; name the columns whose groups are compared{remedy}")
+
+
 def prepare_check(
     model: Any,
     data: Any,
@@ -249,11 +267,7 @@ def prepare_check(
     """Return the case of `check`, with the options of `check`, and the draft of its spec."""
     names = _several(protected)
     options = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
-    if terms is not None and text is None:
-        raise SpecError(TERMS_WITHOUT_TEXT)
-    if not names and terms is None:
-        remedy = ', or the terms by which texts mention them: terms="religion" (--terms)' if text is not None else ""
-        raise SpecError(f"protected: missing; name the columns whose groups are compared{remedy}")
+    _refuse_incomplete(model, {"text": text, **options}, grouped=bool(names), terms=terms is not None)
     kind = options.get("kind") or "difference"
     threshold = options.get("threshold")
     if threshold is None:
@@ -309,4 +323,6 @@ def prepare_check(
     if options.get("show_texts"):
         spec = revise(spec, population__show_texts=True)
     case = case_of(spec, loaded, draft.rows, assumptions=told, remarks=remarks)
+    if certify and not case.certifiable:
+        raise CertificateError(why_uncertifiable(case))
     return PreparedCheck(case, draft)

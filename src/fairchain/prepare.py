@@ -37,6 +37,7 @@ from fairchain.spec import (
     load_spec,
     revise,
 )
+from fairchain.spec.documents import texts_in_memory
 from fairchain.spec.properties import populations_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed, seed_of
@@ -138,15 +139,13 @@ class Case:
         """Whether others can check an answer: the model has bytes, the spec draws the inputs, the rule is sound."""
         population = self.spec.population
         counted = isinstance(population, Table)
-        # Texts that were handed over in memory have no file that others could be given.
-        found = not isinstance(population, Texts) or bool(population.path or population.dataset)
         # A service, or a model that is random by itself, has no hash: its certificate says that it is evaluated again.
         asked_again = not self.spec.model.deterministic or getattr(self.model, "service", None) is not None
         return (
             (self.model is None or bool(self.model.sha256) or asked_again)
             and (self.rows is None or self.rows.repeats is None)
             and self.function is None
-            and found
+            and not texts_in_memory(population)
             and (counted or self.spec.guarantee.rule != "paper")
         )
 

@@ -25,6 +25,10 @@ NO_CERTIFICATE = (
     "no certificate: it would be about Python code, which others cannot check; verify a network with certify=True, "
     "which converts the model to ONNX where it can, and describe the population in the spec"
 )
+NO_TEXTS_CERTIFICATE = (
+    "no certificate: the texts were given in memory, and a checker needs them as a file; save them and give the file, "
+    'for example frame.to_csv("texts.csv") and data="texts.csv"'
+)
 NO_GROUPED_CERTIFICATE = (
     "no certificate: the table was read as distinct rows with their numbers of copies, which recheck does not read; "
     "give one smaller file"

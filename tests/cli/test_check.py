@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import fairchain
+from fairchain.models.load import NAME_CODE
 from fairchain.spec import load_spec
+from fairchain.spec.load import ASK_WITHOUT_SPEC
 from tests.cli.command import Cli
 from tests.drafting.builders import by_hours, numbers, one_score
 from tests.tables.builders import write_csv
@@ -75,6 +77,7 @@ def test_a_score_needs_a_cut_off(cli: Cli) -> None:
         (("--prediction", "hired"), "protected: missing; name the columns"),
         (("--protected", "sex", "--model", "absent.onnx"), "absent.onnx: file not found"),
         (("--protected", "gender", "--prediction", "hired"), 'unknown column "gender"'),
+        (("--protected", "sex", "--model", "own.py:model"), NAME_CODE.format(path="own.py:model")),
     ],
 )
 def test_mistakes_are_one_message_with_exit_code_2(cli: Cli, arguments: tuple[str, ...], words: str) -> None:
@@ -82,6 +85,12 @@ def test_mistakes_are_one_message_with_exit_code_2(cli: Cli, arguments: tuple[st
     assert (code, out) == (2, "")
     assert words in err
     assert "Traceback" not in err
+
+
+def test_a_table_in_place_of_a_spec_leads_to_check(cli: Cli) -> None:
+    code, _, err = cli("verify", "people.csv")
+    assert code == 2
+    assert ASK_WITHOUT_SPEC.format(path="people.csv") in err
 
 
 def test_a_certificate_of_a_check_is_confirmed(cli: Cli) -> None:

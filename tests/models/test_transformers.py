@@ -15,14 +15,23 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fairchain import check, check_chain, explain, learn_chain, recheck, repair, to_onnx, verify
 from fairchain.certificates import write_certificate
-from fairchain.errors import FairchainError, ModelError
+from fairchain.errors import CertificateError, FairchainError, ModelError
 from fairchain.models import load_model
-from fairchain.models.adapters.from_transformers import NO_SAFETENSORS, TOKENIZER_NEEDED, TRAINING_MODE, WEIGHTS_LACKING
+from fairchain.models.adapters import from_transformers
+from fairchain.models.adapters.from_transformers import (
+    FOLDER_NEEDS_NO_EXPORT,
+    NO_SAFETENSORS,
+    NOT_EXPORTED,
+    TOKENIZER_NEEDED,
+    TRAINING_MODE,
+    WEIGHTS_LACKING,
+)
 from fairchain.models.base import DEPENDS_ON_BATCH
 from fairchain.models.onnx.token_inputs import OTHER_LABELS
 from fairchain.repairing.files import write_repair
 from fairchain.repairing.folder import DECIDES_OTHERWISE, EXISTS, NO_WEIGHTS_CHANGED
 from fairchain.spec import parse_spec
+from fairchain.statements import NO_TEXTS_CERTIFICATE
 from tests.messages import says
 from tests.questions import changed
 from tests.text.builders import raw_question
@@ -153,6 +162,33 @@ def test_a_pipeline_is_certified_as_a_network_with_its_tokenizer(folder: Path, t
     write_certificate(verdict, tmp_path / "c.json")
     (tmp_path / "own.onnx").write_bytes(to_onnx(own, verdict.spec))
     assert recheck(tmp_path / "c.json", tmp_path / "own.onnx", data=texts).conclusion == "CONFIRMED"
+
+
+def test_texts_in_memory_are_refused_with_advice_that_works(folder: Path, tmp_path: Path) -> None:
+    own, terms = pipeline(folder), {"a": ["sunny"], "b": ["moony", "moonies"]}
+    texts, path = {"comment": list(TEXTS)}, tmp_path / "texts.txt"
+    with pytest.raises(CertificateError, match=says(NO_TEXTS_CERTIFICATE)):
+        check(own, texts, text="comment", terms=terms, certify=True)
+    spec = check(own, texts, text="comment", terms=terms).spec
+    with pytest.raises(CertificateError, match=says(NO_TEXTS_CERTIFICATE)):
+        verify(own, spec, data=texts, certify=True)
+    path.write_text("\n".join(TEXTS), encoding="utf-8")
+    assert check(own, path, text="comment", terms=terms, certify=True).certifiable
+
+
+def test_a_pipeline_that_is_not_exported_is_certified_as_a_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, terms, path = pipeline(folder), {"a": ["sunny"], "b": ["moony", "moonies"]}, tmp_path / "texts.txt"
+    path.write_text("\n".join(TEXTS), encoding="utf-8")
+    monkeypatch.setattr(from_transformers, "find_spec", lambda name: None if name == "onnxscript" else name)
+    with pytest.raises(CertificateError, match=says(NOT_EXPORTED)) as refused:
+        check(own, path, text="comment", terms=terms, certify=True)
+    assert str(refused.value).endswith(FOLDER_NEEDS_NO_EXPORT)
+    own.save_pretrained(tmp_path / "saved")
+    verdict = check(tmp_path / "saved", path, text="comment", terms=terms, certify=True)
+    write_certificate(verdict, tmp_path / "c.json")
+    assert recheck(tmp_path / "c.json", tmp_path / "saved", data=path).conclusion == "CONFIRMED"
 
 
 def test_check_takes_a_folder(folder: Path) -> None:

@@ -14,6 +14,7 @@ from onnx import FunctionProto, ModelProto, NodeProto, SparseTensorProto, Tensor
 from fairchain.errors import ModelError
 from fairchain.examples import example
 from fairchain.models import Limits, OnnxModel
+from fairchain.models.onnx.file_checks import NO_MODEL_FILE
 from fairchain.models.onnx.runtime import CALL_TOO_SLOW
 from tests.child import run_child
 from tests.messages import says
@@ -59,7 +60,7 @@ def ask(path: Path, seconds: float = 2.0) -> tuple[str, float, float]:
 
 
 def test_a_missing_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
-    assert "relative to the spec file" in refused(tmp_path / "nothing.onnx")
+    assert NO_MODEL_FILE in refused(tmp_path / "nothing.onnx")
 
 
 def test_a_folder_is_no_network(tmp_path: Path) -> None:

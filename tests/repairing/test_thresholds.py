@@ -21,7 +21,7 @@ from fairchain.prepare import prepare
 from fairchain.repairing import Repair, diff_report, repair, write_repair
 from fairchain.repairing.change_plan import CHANGE_THRESHOLDS_INSTEAD, NO_WEIGHTS_IN_PYTHON
 from fairchain.repairing.repair_data import halves
-from fairchain.repairing.repairer import HELD_OUT_IS_POPULATION, JUDGED_ROWS_SEARCHED
+from fairchain.repairing.repairer import HELD_OUT_IS_POPULATION, JUDGED_ROWS_SEARCHED, PART_NOT_CERTIFIED
 from fairchain.repairing.thresholds import (
     DECIDES_BETWEEN_LABELS,
     GROUPS_OVERLAP,
@@ -179,6 +179,8 @@ def test_a_sample_is_divided_and_judged_on_the_half_that_the_search_has_not_seen
     assert result.judged_on == "the 750 rows on which the model was judged"
     assert not result.recheckable
     assert any("750 to search on and 750 to judge on" in note for note in result.notes)
+    # Advice about a certificate only where there is a repair to certify.
+    assert (PART_NOT_CERTIFIED in result.notes) is result.accepted
     assert result.price is not None
     assert (result.price.measure, result.price.inputs) == ("accuracy", 750)
 

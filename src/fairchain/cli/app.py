@@ -68,10 +68,10 @@ class Commands(MutableMapping[str, click.Command]):
 )
 @click.version_option(__version__, message="%(version)s")
 def app() -> None:
-    """Decide whether a neural network treats groups alike, with an error probability that others can recheck."""
+    """Decide whether a model treats groups alike, with a stated error probability and a certificate."""
 
 
-@shared.command("The JSON Schema of spec files.", "schema -o fairchain.schema.json")
+@shared.command("Print the JSON Schema of spec files.", "schema -o fairchain.schema.json")
 @shared.output("File to write; by default standard output.")
 def schema(output: Path | None) -> None:
     """Print the JSON Schema of spec files, for editors that complete and check specs."""
@@ -80,7 +80,7 @@ def schema(output: Path | None) -> None:
     write_or_print(json.dumps(json_schema(), indent=1) + "\n", output)
 
 
-@shared.command("A script with which your shell completes fairchain commands.", "completion bash >> ~/.bashrc")
+@shared.command("Print a script for command completion in a shell.", "completion bash >> ~/.bashrc")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @shared.output("File to write; by default standard output.")
 def completion(shell: str, output: Path | None) -> None:

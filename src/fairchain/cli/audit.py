@@ -36,7 +36,9 @@ MOST_UNITS = 3
 KEPT = "interrupted; what is finished is kept in {}, and the same command goes on from there"
 
 
-@shared.command("Verify, explain, repair and report, in one go.", "audit audit.toml -o audit --labelled rows.csv")
+@shared.command(
+    "Verify, explain and repair a model, and write a report.", "audit audit.toml -o audit --labelled rows.csv"
+)
 @click.argument("spec", type=PATH)
 @shared.output("Folder to write; a stopped audit continues there.", required=True)
 @shared.model
@@ -62,11 +64,10 @@ def audit(
 ) -> int:
     """Verify the model of SPEC and, if it is not fair, explain and repair it; write a report to a folder.
 
-    The folder gets report.html, report.md, certificate.json, the chain in several formats and, if one was accepted,
-    repaired.onnx with a certificate of its own, or the thresholds.json of a model that is evaluated in Python. Stopped
-    with Ctrl-C, or by anything else, it goes on with the same command, and ends with the same bytes. Exit code as for
-    verify, about the model as it is: 0 fair, 1 unfair, 3 undecided or a constant model, 2 bad input or a result that
-    cannot be written, 130 interrupted.
+    The folder gets report.html, report.md, certificate.json and the chain in several formats. A repair adds
+    repaired.onnx with its own certificate, or thresholds.json for a model that is evaluated in Python. If an audit is
+    interrupted, the same command continues it, and writes the same bytes. The exit code is about the original model:
+    0 fair, 1 unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written, 130 interrupted.
     """
     options["model"] = shared.opened_model(options["model"], options, quiet=quiet or as_json)
     options |= {"repair": not no_repair, "labelled": labelled, "restart": restart}

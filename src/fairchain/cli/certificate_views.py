@@ -22,12 +22,12 @@ MOST_ROWS = 40
 MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
 
 
-@shared.command("An independent check of a certificate.", "recheck certificate.json --model census.onnx")
+@shared.command("Check a certificate independently.", "recheck certificate.json --model census.onnx")
 @click.argument("certificate", type=PATH)
 @click.option(
     "--model",
-    help="Model of the certificate: a file; the address of a service, or python:package.module:name of a random model, "
-    "which is asked again; none for recorded decisions.",
+    help="Model of the certificate: a file, python:package.module:name, or the address of a service; none for recorded "
+    "decisions. Services and random models are asked again.",
 )
 @shared.service
 @click.option("--data", type=PATH, help="Rows or texts of the population, if the certificate is about a file.")
@@ -35,7 +35,9 @@ MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
 @click.option("--full", is_flag=True, help="Run everything again, however long it takes.")
 @click.option("--fresh", is_flag=True, help="Verify again with a seed of your own.")
 @click.option(
-    "--seconds", type=click.FloatRange(min=0), help="Longest re-run; a sample is run if more is needed.  [default: 60]"
+    "--seconds",
+    type=click.FloatRange(min=0),
+    help="Longest re-run in seconds; if all of it takes longer, a sample is run.  [default: 60]",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of --fresh or of the sample; by default unpredictable."
@@ -68,7 +70,7 @@ def recheck(certificate: Path, model: str | None, data: Path | None, as_json: bo
     return RECHECKED[result.conclusion]
 
 
-@shared.command("Two certificates side by side.", "compare certificate.json repaired-certificate.json")
+@shared.command("Compare two certificates.", "compare certificate.json repaired-certificate.json")
 @click.argument("first", type=PATH)
 @click.argument("second", type=PATH)
 @shared.as_json
@@ -88,7 +90,7 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
         _show(found, str(first) if same else first.name, str(second) if same else second.name)
 
 
-@shared.command("A section for a model card, from a certificate.", "card certificate.json -o fairness.md")
+@shared.command("Print a model-card section from a certificate.", "card certificate.json -o fairness.md")
 @click.argument("certificate", type=PATH)
 @shared.output("File to write (Markdown); by default standard output.")
 def card(certificate: Path, output: Path | None) -> None:

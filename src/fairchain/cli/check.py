@@ -13,7 +13,9 @@ from fairchain.cli.options import PATH
 from fairchain.cli.verify import must_all_be_writable, show_result
 
 
-@shared.command("The verdict on a model and a table.", "check data.csv --model model.onnx --protected sex")
+@shared.command(
+    "Decide about a model and a table, without a spec.", "check data.csv --model model.onnx --protected sex"
+)
 @click.argument("data", type=PATH)
 @click.option(
     "--model",
@@ -42,7 +44,9 @@ from fairchain.cli.verify import must_all_be_writable, show_result
 @shared.shift
 @shared.shift_of
 @click.option(
-    "--threshold", type=float, help="Largest difference, or smallest ratio, that is fair.  [default: 0.1; 0.8]"
+    "--threshold",
+    type=float,
+    help="Largest difference, or smallest ratio, that is fair.  [default: 0.1, for a ratio 0.8]",
 )
 @shared.decision
 @shared.decision_threshold
@@ -54,7 +58,7 @@ from fairchain.cli.verify import must_all_be_writable, show_result
 @click.option(
     "--depth",
     type=click.IntRange(min=1),
-    help="One question for each protected column, and for each combination of up to so many; one delta for all.",
+    help="One question for each protected column and each combination of up to this many columns; one delta for all.",
 )
 @shared.allow_constant
 @shared.show_texts

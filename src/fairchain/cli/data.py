@@ -14,7 +14,7 @@ from fairchain.cli.options import PATH
 
 @click.group(epilog="Example: fairchain data list")
 def data() -> None:
-    """The real data sets behind the examples."""
+    """List, download and remove the real data sets of the examples."""
 
 
 @data.command("list", epilog="Example: fairchain data list --json")

@@ -29,7 +29,7 @@ TEXT_DATA = ("toxicity", "glove")
 NOTHING_FETCHED = "nothing was fetched; the text example needs {names}"
 
 
-@shared.command("Verdicts on embedded networks, offline.", "demo credit -o my-audit")
+@shared.command("Verify embedded networks, offline.", "demo credit -o my-audit")
 @click.argument("name", type=click.Choice(EXAMPLES), required=False)
 @shared.output("Folder to which the specs and networks are copied.")
 @click.option("--report", type=PATH, help="Folder for an audit of the last example, with its report.")
@@ -42,8 +42,8 @@ def demo(
 ) -> None:
     """Verify embedded networks, trained on real data, offline: one that is fair and one that is not, and why.
 
-    With NAME only that example; `text` is a recurrent network that reads comments: they and word vectors are downloaded
-    once, after a prompt. Exit code 0 at the end, whatever the verdicts.
+    NAME chooses one example. `text` is a recurrent network that reads comments; the comments and word vectors are
+    downloaded once, after a prompt. The exit code is 0, whatever the verdicts are.
     """
     from fairchain.cli.terminal import Screen
     from fairchain.cli.verdict_display import show_verdict

@@ -22,7 +22,8 @@ BAR, WITNESSES = 25, 3
 
 
 @shared.command(
-    "Why: the features and neurons behind a gap.", "explain audit.toml --units features --units layer3 --rows rows.csv"
+    "Rank features and neurons by their effect on the gap.",
+    "explain audit.toml --units features --units layer3 --rows rows.csv",
 )
 @click.argument("spec", type=PATH)
 @shared.model
@@ -34,7 +35,7 @@ BAR, WITNESSES = 25, 3
     "sensitivity after a colon: layer3:kmeans=3. Repeatable."
 )
 @shared.count("--rounds", "Number of rounds.  [default: 20000]")
-@shared.count("--top", "Rows of each table.", default=10)
+@shared.count("--top", "Number of rows of each table.", default=10)
 @shared.choice(
     "--method",
     ["resample", "mean"],
@@ -142,7 +143,7 @@ def show_explanation(found: Explanation, top: int) -> None:
     screen.line((found.scope, "dim"))
     for note in found.notes:
         screen.line((note, "yellow"))
-    cost = f"{found.rounds:,} rounds, {found.evaluations:,} evaluations of the network or a part of it"
+    cost = f"{found.rounds:,} rounds, {found.evaluations:,} evaluations of the model or a part of it"
     screen.line((f"{cost}, {found.seconds:.3f} s; delta {found.delta:g}", "dim"))
 
 

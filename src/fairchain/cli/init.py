@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from fairchain.drafting.guesses import RowsAre
 
 
-@shared.command("A first spec for a model and a table.", "init model.onnx data.csv --label income --protected sex")
+@shared.command(
+    "Write a first spec for a model and a table.", "init model.onnx data.csv --label income --protected sex"
+)
 @click.argument("model")
 @click.argument("table", type=PATH)
 @shared.output("Spec to write (.toml).", default=Path("spec.toml"), show_default=True)

@@ -32,7 +32,7 @@ SECONDS = 5.0
 
 
 @click.command(
-    short_help="Watch decisions as they are made.",
+    short_help="Watch a stream of decisions.",
     epilog="Example: tail -f decisions.csv | fairchain monitor --protected sex --prediction decision --outcome yes "
     "--threshold 0.1",
 )

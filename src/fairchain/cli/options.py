@@ -58,7 +58,7 @@ SERVICE = (
 data = click.option("--data", type=PATH, help="Rows or texts of the population, instead of the spec's population.path.")
 label = click.option("--label", help="Column with the true labels; by default the spec's.")
 labelled = click.option(
-    "--labelled", type=PATH, help="Table with true labels: the accuracy of a repaired network is measured on its rows."
+    "--labelled", type=PATH, help="Table with true labels, on whose rows the accuracy of a repaired model is measured."
 )
 protected = click.option(
     "--protected", multiple=True, help="Feature whose groups are compared; repeat it for combinations."
@@ -69,7 +69,7 @@ show_texts = click.option(
     "--show-texts",
     is_flag=True,
     default=None,
-    help="Quote texts in full; else offensive words and personal data are masked.",
+    help="Quote texts in full; by default offensive words and personal data are masked.",
 )
 outcome = click.option("--outcome", help="Label whose probability is compared.")
 threshold = click.option("--threshold", type=float, help="Largest difference, or smallest ratio, that is fair.")
@@ -87,18 +87,18 @@ ignore = click.option("--ignore", multiple=True, help="Column that the model doe
 decision = click.option(
     "--decision",
     type=click.Choice(["argmax", "logit", "probability", "score", "label"]),
-    help="Meaning of the output, where it is ambiguous.",
+    help="Meaning of the model's output, if it is ambiguous.",
 )
 decision_threshold = click.option(
     "--decision-threshold", type=float, help="Probability or score above which the second label is decided."
 )
 labels = click.option(
-    "--labels", multiple=True, help="Label; repeat it in the model's order, of a score the one below the cut-off first."
+    "--labels",
+    multiple=True,
+    help="Name of a label; repeat it in the model's order. For a score: the label below the cut-off, then the other.",
 )
-model_output = click.option("--model-output", help="Output of the network to read, where there are several.")
-prediction = click.option(
-    "--prediction", help="Column of the data with recorded decisions, which take the network's place."
-)
+model_output = click.option("--model-output", help="Output of the network to read, if it has several.")
+prediction = click.option("--prediction", help="Column of the data with recorded decisions, in place of a model.")
 kind = click.option("--kind", type=click.Choice(["difference", "ratio", "individual"]), help="What is measured.")
 given = click.option("--given", help='Condition on the inputs that are compared, for example "hours >= 40".')
 criterion = click.option(
@@ -115,12 +115,14 @@ min_size = click.option(
 shift = click.option(
     "--shift",
     type=float,
-    help="Verdict over every population in which no input is more than so many times as frequent or as rare.",
+    metavar="FACTOR",
+    help="Verdict over every population in which no input is more than FACTOR times as frequent, or as rare, as "
+    "assumed.",
 )
 shift_of = click.option(
     "--shift-of",
     type=click.Choice(["each_group", "all_groups_alike"]),
-    help="Whether --shift changes each group by itself, or the individuals that are shown as every group.",
+    help="What --shift changes: each group by itself, or all groups in the same way.",
 )
 max_evaluations = click.option(
     "--max-evaluations",
@@ -130,7 +132,7 @@ max_evaluations = click.option(
 deterministic = click.option(
     "--deterministic/--not-deterministic",
     default=None,
-    help="Whether the model answers the same input alike; --not-deterministic for one that is random by design.",
+    help="Whether the model gives the same answer to the same input; --not-deterministic for a random model.",
 )
 certificate = click.option("--certificate", type=PATH, help="Write a certificate to this file.")
 junit = click.option("--junit", type=PATH, help="Write the verdict to this file as JUnit XML, for build servers.")
@@ -183,12 +185,11 @@ def write_or_print(text: str, path: Path | None) -> None:
 
 
 def workers(command: Command) -> Command:
-    """Add the options that say who computes."""
+    """Add the options that say where the work is done."""
     executor = click.option(
         "--executor",
         metavar="NAME",
-        help="Who computes, by default threads: processes, dask://HOST:PORT, or ray://HOST:PORT. The counts are the "
-        "same.",
+        help="Run on processes, dask://HOST:PORT or ray://HOST:PORT; by default on threads. The counts are the same.",
     )
     number = count("--workers", "Number of threads, or processes of --executor; by default one for each core.")
     return number(executor(command))
@@ -197,7 +198,7 @@ def workers(command: Command) -> Command:
 def service(command: Command) -> Command:
     """Add the options of a model that is a service, or that is slow."""
     for each in (
-        choice("--service-inputs", ["columns", "array"], "What a service takes, where its metadata do not say it."),
+        choice("--service-inputs", ["columns", "array"], "Input format of a service, if its metadata do not state it."),
         click.option(
             "--header-from",
             multiple=True,
@@ -205,17 +206,19 @@ def service(command: Command) -> Command:
             help="Environment variable with a header for a service, such as Authorization: Bearer ...; repeatable.",
         ),
         option(
-            "--timeout", click.FloatRange(min=0, min_open=True), "Seconds of a request to a service.  [default: 30]"
+            "--timeout",
+            click.FloatRange(min=0, min_open=True),
+            "Longest request to a service, in seconds.  [default: 30]",
         ),
         option(
             "--requests-per-second", click.FloatRange(min=0, min_open=True), "Largest rate of requests to a service."
         ),
         count("--rows-per-request", "Largest number of inputs in a request to a service.  [default: 32]"),
-        count("--connections", "Requests to a service at the same time.  [default: 8]"),
+        count("--connections", "Number of simultaneous requests to a service.  [default: 8]"),
         option(
             "--journal",
             PATH,
-            "Add each answer of a service or of Python code to FILE, and continue from there if it exists.",
+            "Append each answer of a service or of Python code to FILE, and reuse the answers that it has.",
             metavar="FILE",
         ),
     ):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BAR = 40
 
 
-@shared.command("What a verdict will take: evaluations, seconds or rows.", "plan --threshold 0.1 --gap 0.05 --rate 0.3")
+@shared.command("Forecast the evaluations, seconds or rows of a verdict.", "plan --threshold 0.1 --gap 0.05 --rate 0.3")
 @click.argument("spec", type=PATH, required=False)
 @shared.model
 @shared.service
@@ -35,8 +35,8 @@ BAR = 40
 @shared.count("--groups", "Number of groups, without SPEC.", least=2, default=2)
 @click.option("--rows", help="Rows of each group of a table read as a sample, without SPEC: 500, or 500,2000.")
 @shared.count("--questions", "Number of questions that share delta, without SPEC.", default=1)
-@click.option("--speed", type=float, help="Evaluations in a second; without it no seconds are forecast.")
-@shared.count("--pilot", "Evaluate the model for so many rounds first, and use its rates and speed.")
+@click.option("--speed", type=float, help="Evaluations per second; without it no seconds are forecast.")
+@shared.count("--pilot", "Number of rounds on which the model is evaluated first, for its rates and its speed.")
 @click.option("--curve", is_flag=True, help="Forecast other gaps too.")
 @shared.output("Write the curve to this file, an SVG picture.")
 @shared.as_json

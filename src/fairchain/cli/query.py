@@ -33,7 +33,9 @@ LEARNING: Sequence[Callable[[Command], Command]] = (
         "Feature, neuron, or layer as one unit whose states are clusters: capital-gain, layer3[2], layer3; with its "
         "states after a colon: capital-gain:bins=5, layer3:kmeans=3. Repeatable."
     ),
-    shared.choice("--view", VIEWS, "Steps of a recurrent unit: in one state, in one each, or the last one."),
+    shared.choice(
+        "--view", VIEWS, "Steps of a recurrent unit: all in one state, one state for each step, or the last step only."
+    ),
     shared.choice("--chain", KINDS, "States with the group, or without it.", default="product"),
     shared.choice("--estimator", ESTIMATORS, "Estimator of transition probabilities.", default="frequency"),
     shared.protected,
@@ -51,7 +53,10 @@ def learning(command: Command) -> Command:
     return reduce(lambda made, option: option(made), reversed(LEARNING), command)
 
 
-@shared.command("PCTL on the learned chain.", """query audit.toml --units capital-gain:bins=5 'P=? [ F "Y=>50K" ]'""")
+@shared.command(
+    "Check a PCTL formula on the learned chain.",
+    """query audit.toml --units capital-gain:bins=5 'P=? [ F "Y=>50K" ]'""",
+)
 @click.argument("source", type=PATH)
 @click.argument("formula")
 @click.option("--start", help="Start state instead of the first, for example sex=Female.")
@@ -84,7 +89,7 @@ def query(
     return 3 if answer.undecided else 0 if answer.value else 1
 
 
-@shared.command("The chain for other tools.", "export audit.toml --units layer3[2] -o chain.drn")
+@shared.command("Write the learned chain for other tools.", "export audit.toml --units layer3[2] -o chain.drn")
 @click.argument("source", type=PATH)
 @shared.output("File to write, in the format of its suffix (.prism, .tra, .drn, .dot, .json).")
 @shared.choice("--format", PRINTED, "Format on standard output, without --output.", to="form")

@@ -27,7 +27,7 @@ FRONT_ROWS = 8
 
 
 @shared.command(
-    "A model without the gap, with its certificate.",
+    "Repair an unfair model, with a new certificate.",
     "repair audit.toml -o repaired.onnx --labelled rows.csv --label income",
 )
 @click.argument("spec", type=PATH)
@@ -57,7 +57,7 @@ FRONT_ROWS = 8
 )
 @shared.count("--max-units", "Largest number of units that may change.", least=0, default=10)
 @click.option("--keep-protected", is_flag=True, default=None, help="Do not change the protected features' weights.")
-@click.option("--max-accuracy-loss", type=float, help="Take the fairest model that loses no more than this.")
+@click.option("--max-accuracy-loss", type=float, help="Choose the fairest model whose accuracy falls by at most this.")
 @shared.count("--iterations", "Largest number of generations.", least=0, default=100)
 @shared.protected
 @shared.outcome
@@ -78,10 +78,10 @@ def repair(
 ) -> int:
     """Change a few weights or thresholds of the model of SPEC so that it treats its groups alike, and prove it.
 
-    Writes OUTPUT, its certificate (.json) and what changed (.txt), or nothing at all. Of a transformer's folder a
-    folder is written if OUTPUT has no suffix. Of a model that is evaluated in Python the thresholds are written
-    (.json). Exit code 0 repaired, or fair already; 1 not repaired; 3 a constant model, which has nothing to repair; 2
-    bad input or a result that cannot be written.
+    A success writes OUTPUT, its certificate (.json) and a list of the changes (.txt); otherwise nothing is written. The
+    folder of a transformer is repaired as a folder if OUTPUT has no suffix. For a model that is evaluated in Python,
+    OUTPUT gets the thresholds (.json). Exit code 0 repaired, or fair already; 1 not repaired; 3 a constant model, which
+    has nothing to repair; 2 bad input or a result that cannot be written.
     """
     from fairchain.cli.progress import progress_of
     from fairchain.repairing import repair as run_repair

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from fairchain.subgroup_search import SubgroupSearch
 
 
-@shared.command("The worst subgroups of a spec.", "subgroups audit.toml --protected sex --protected race --depth 2")
+@shared.command(
+    "Find the subgroups whose rates differ most.", "subgroups audit.toml --protected sex --protected race --depth 2"
+)
 @click.argument("spec", type=PATH)
 @shared.model
 @shared.service
@@ -25,7 +27,13 @@ if TYPE_CHECKING:
 @click.option(
     "--protected", multiple=True, help="Feature whose intersections are searched; repeatable.  [default: the spec's]"
 )
-@click.option("--depth", type=click.IntRange(min=1), default=2, show_default=True, help="Features of an intersection.")
+@click.option(
+    "--depth",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Largest number of features of an intersection.",
+)
 @click.option(
     "--min-size",
     type=float,
@@ -36,13 +44,15 @@ if TYPE_CHECKING:
 @shared.outcome
 @click.option("--threshold", type=float, help="Largest difference to all other inputs that is fair.")
 @shared.delta
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Subgroups that are listed.")
+@click.option(
+    "--top", type=click.IntRange(min=1), default=10, show_default=True, help="Number of subgroups that are listed."
+)
 @click.option(
     "--inputs",
     type=click.IntRange(min=2),
     default=100_000,
     show_default=True,
-    help="Inputs that are drawn; rows of a table are all used.",
+    help="Number of inputs that are drawn; a table is used whole.",
 )
 @shared.seed
 @shared.as_json
@@ -53,7 +63,7 @@ def subgroups(
     """Find the subgroups of SPEC whose rate of the outcome differs most from that of all other inputs.
 
     All intersections of the protected features up to a depth are searched; the intervals hold together. Exit code 0 if
-    every subgroup is within the threshold, 1 if one is beyond it, 3 if that is open, 2 bad input.
+    every subgroup is within the threshold, 1 if one is beyond it, 3 if this is undecided, 2 bad input.
     """
     from fairchain.cli.progress import progress_of
     from fairchain.subgroup_search import find_subgroups

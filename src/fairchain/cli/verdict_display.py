@@ -61,7 +61,7 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
         unit = "enumeration"
     if verdict.engine == "bounds":
         unit = f"{getattr(verdict.evidence, 'boxes', 0):,} boxes, {unit}"
-    cost = f"{verdict.evaluations:,} evaluations of the network" if verdict.evaluations else "no evaluations"
+    cost = f"{verdict.evaluations:,} evaluations of the model" if verdict.evaluations else "no evaluations"
     if verdict.decision_evaluations < verdict.evaluations:
         cost += f" ({verdict.decision_evaluations:,} to the verdict, the others for the intervals)"
     screen.line((f"{unit}, {cost}, {verdict.seconds:.3f} s; delta {verdict.delta:g}", "dim"))
@@ -88,7 +88,7 @@ def show_family(family: FamilyVerdict, *, brief: bool = False) -> None:
         screen.line((note, "yellow"))
     for assumption in dict.fromkeys(text for each in record.questions for text in each.assumptions):
         screen.line((f"Assumed: {assumption}", "yellow"))
-    cost = f"{record.evaluations:,} evaluations of the network" if record.evaluations else "no evaluations"
+    cost = f"{record.evaluations:,} evaluations of the model" if record.evaluations else "no evaluations"
     screen.line((f"{cost}, {record.seconds:.3f} s; delta {record.delta:g} for all questions together", "dim"))
 
 

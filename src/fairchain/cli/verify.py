@@ -35,7 +35,7 @@ BUDGET = {
 ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 
 
-@shared.command("The verdict on a spec.", "verify audit.toml --certificate certificate.json")
+@shared.command("Decide about the model of a spec.", "verify audit.toml --certificate certificate.json")
 @click.argument("spec", type=PATH)
 @shared.model
 @shared.service
@@ -67,12 +67,12 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.threshold
 @shared.delta
 @click.option("--epsilon", type=float, help="Estimate mode: half width of every interval.")
-@shared.choice("--engine", ["auto", "sampling", "enumeration", "bounds", "counting"], "How the answer is found.")
+@shared.choice("--engine", ["auto", "sampling", "enumeration", "bounds", "counting"], "Method that finds the answer.")
 @shared.choice("--rule", ["betting", "paper"], "Stopping rule; betting is sound, paper is not.")
 @click.option(
     "--stop-at-verdict",
     is_flag=True,
-    help="Stop as soon as there is a verdict; otherwise about 0.2 s more make intervals of a network narrower.",
+    help="Stop at the verdict; otherwise a network is evaluated for about 0.2 s more, for narrower intervals.",
 )
 @click.option("--rounds", type=float, help="Largest number of rounds.")
 @click.option("--seconds", type=float, help="Largest number of seconds.")
@@ -87,7 +87,7 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
     "--checkpoint",
     type=PATH,
     metavar="FILE",
-    help="Add every finished part of --engine enumeration or sampling to FILE; continue from there if it exists.",
+    help="Keep every finished part of --engine enumeration or sampling in FILE, and continue from it if it exists.",
 )
 @shared.junit
 @shared.summary
@@ -108,10 +108,10 @@ def verify(
     quiet: bool,
     **changes: Any,
 ) -> int:
-    """Decide whether the network of SPEC (.toml or .json) treats its groups alike.
+    """Decide whether the model of SPEC (.toml or .json) treats its groups alike.
 
-    A SPEC with several [[property]] tables is answered question by question, with one error probability for all; it
-    is fair if every question is, and unfair if one is.
+    If SPEC has several [[property]] tables, each question gets a verdict, and one error probability covers all of them.
+    The result is fair if every verdict is fair, and unfair if one is unfair.
 
     Exit code 0 fair, 1 unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written.
     """

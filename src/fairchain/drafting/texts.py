@@ -61,7 +61,11 @@ def draft_text_spec(
         raise SpecError("model: missing; give the model that reads the texts")
     path, told = model_path_of(model, options)
     file = isinstance(data, str | Path)
-    mentioned = [] if terms is None else [_mentioned(terms)]
+    kind = options.property.get("kind", "difference")
+    reading = options.reading or ("swapped" if kind == "individual" else "observed")
+    if reading not in ("observed", "swapped"):
+        raise SpecError(TABLE_READING.format(reading=reading))
+    mentioned = [] if terms is None else [_mentioned(terms, swapped=reading == "swapped")]
     names = [feature.name for feature in mentioned]
     protected = options.protected or tuple(names)
     table, column = _columns(data, text)
@@ -70,10 +74,6 @@ def draft_text_spec(
     beside += [name for name in table.names if name in given and name not in (*beside, *names, text)]
     must_have(table, [("label", options.label), *(("protected", name) for name in beside)])
     columns = [replace(frame_feature(Profile(table, name, typed=not file)), model_input=False) for name in beside]
-    kind = options.property.get("kind", "difference")
-    reading = options.reading or ("swapped" if kind == "individual" else "observed")
-    if reading not in ("observed", "swapped"):
-        raise SpecError(TABLE_READING.format(reading=reading))
     if not options.reading and reading == "observed":
         told += (Guess("population.as", OBSERVED),)
     taken = read_signature(model, options.model_output, options.limits)
@@ -113,18 +113,23 @@ def draft_text_spec(
     raise problem
 
 
-def _mentioned(terms: TermLists) -> CategoryFeature:
-    """Return the feature of a list of terms: its values, and one for texts that mention none of them."""
+def _mentioned(terms: TermLists, *, swapped: bool) -> CategoryFeature:
+    """Return the feature of a list of terms: its values, and one for texts that mention none of them.
+
+    Swapped texts mention none of them only if the list has neutral words in place of a term.
+    """
     name = "mentioned"
     if isinstance(terms, str):
         name = terms if terms in SHIPPED else Path(terms).stem
-        stub = CategoryFeature(name=name, values=(NONE,), terms=terms)
-        values = [value for value in lists_of(stub) if value != NEUTRAL]
+        lists = list(lists_of(CategoryFeature(name=name, values=(NONE,), terms=terms)))
         stated: str | dict[str, tuple[str, ...]] = terms
     else:
         stated = {value: (words,) if isinstance(words, str) else tuple(words) for value, words in terms.items()}
-        values = [value for value in stated if value != NEUTRAL]
-    return CategoryFeature(name=name, values=tuple(dict.fromkeys([*values, NONE])), terms=stated)
+        lists = list(stated)
+    values = [value for value in lists if value != NEUTRAL]
+    if not swapped or NEUTRAL in lists:
+        values = list(dict.fromkeys([*values, NONE]))
+    return CategoryFeature(name=name, values=tuple(values), terms=stated)
 
 
 def _columns(data: Any, text: str) -> tuple[RawTable, str | None]:

@@ -7,6 +7,7 @@ and no other caller imports it. Files are untrusted; objects and `python:` names
 from __future__ import annotations
 
 import os
+import re
 import sys
 from copy import deepcopy
 from importlib import import_module
@@ -55,6 +56,8 @@ URL_REFUSED = (
     "{url}: a file cannot name a service, since whoever wrote it would choose who gets your data; give "
     "the address yourself: --model (model=... in Python)"
 )
+NAME_FILE = "give the file of a model, for example model.onnx"
+NAME_CODE = "name an object in Python code as python:{path}"
 NAMES_NO_MODEL = "{model}: found a {type}; name a function or a model there"
 LOADING_FAILED = "failed while it was loaded with"
 CLASS_IS_NOT_A_MODEL = "{qualname}: is a class, not a model; give an instance of it, or its weights"
@@ -137,7 +140,8 @@ def read_model(
     """
     if is_path(source):
         if spec is None and not Path(source).exists():
-            remedy = "give the file of a model, for example model.onnx"
+            code = re.fullmatch(r"[\w.]+:[\w.]+", str(source)) is not None
+            remedy = NAME_CODE.format(path=source) if code else NAME_FILE
             raise ModelError(FILE_NOT_FOUND.format(path=source, remedy=remedy))
         return _read_file(Path(os.fspath(source)), limits or Limits(), spec)
     if is_url(source):

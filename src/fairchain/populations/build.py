@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 FUNCTION_NEEDED = 'population.kind: "callable" needs a Python function that draws inputs; give one'
 FUNCTION_NOT_EXPECTED = 'population.kind: a function was given to draw inputs; write kind = "callable" or leave it out'
 ROWS_TABLE_NOT_DRAWN = "rows of a table are not drawn"
+TOO_FEW_GROUPS = (
+    "property.min_size: {least} leaves {kept} of {groups} groups, and two are needed; {measure} of the groups: {sizes}"
+)
 SHARES_UNKNOWN = "property.min_size: the groups' shares cannot be computed for this population; leave it out"
 
 
@@ -185,10 +188,15 @@ def large_enough(spec: Spec, rows: TableRows | None = None) -> tuple[tuple[Group
         raise SpecError(SHARES_UNKNOWN)
     kept = tuple(group for group, share in zip(groups, shares, strict=True) if share >= least)
     if len(kept) < 2:
+        sizes = ", ".join(f"{group.name} {share:.3g}" for group, share in list(zip(groups, shares, strict=True))[:10])
         raise SpecError(
-            f"property.min_size: {spec.property.min_size:g} leaves {len(kept)} of {len(groups)} groups, and two are "
-            f"needed; the largest has {'' if spec.text is not None else 'a share of '}{max(shares):.3g}"
-            f"{' texts' if spec.text is not None else ''}"
+            TOO_FEW_GROUPS.format(
+                least=f"{spec.property.min_size:g}",
+                kept=len(kept),
+                groups=len(groups),
+                measure="texts" if spec.text is not None else "shares",
+                sizes=sizes,
+            )
         )
     left_out = tuple((group.name, float(share)) for group, share in zip(groups, shares, strict=True) if share < least)
     return kept, left_out

@@ -1,4 +1,4 @@
-"""The files that a certificate speaks of, found again where the checker has them: never where the certificate lies.
+"""The files that a certificate names, found again where the checker has them: never beside the certificate.
 
 A certificate names files without their folders. With a spec of the checker's own, that spec says where they are. Else
 the checker names network and data, and what a question about texts needs besides lies beside one of these. A file
@@ -22,13 +22,13 @@ from fairchain.spec.schema import Texts
 WORDNET = Path("/usr/share/wordnet")
 BLOCK = 2**20
 FILE_MISSING_BESIDE = (
-    "{certificate}: speaks of {bare}, which does not lie beside the network or the data that you named; put yours "
+    "{certificate}: names {bare}, which is not in the folder of the network or of the data that you gave; put yours "
     "there, or give your own spec with --spec (spec=... in Python)"
 )
-TEXTS_OF_A_FILE = "{certificate}: speaks of texts of a file; name it with --data (data=... in Python)"
-TEXTS_OF_ANOTHER_FILE = "{corpus}: the certificate speaks of texts of {path}; name that file"
+TEXTS_OF_A_FILE = "{certificate}: is about texts of a file; give the file with --data (data=... in Python)"
+TEXTS_OF_ANOTHER_FILE = "{corpus}: the certificate is about texts of {path}; give that file"
 TEXTS_OF_A_DATA_SET = (
-    "{certificate}: speaks of texts of the data set {dataset}, which `fairchain data get` fetches; leave --data "
+    "{certificate}: is about texts of the data set {dataset}, which `fairchain data get` fetches; leave --data "
     "(data=...) out"
 )
 

@@ -36,7 +36,7 @@ NO_MEMBERS = "{path}: not a fairchain certificate: it has no members"
 # A re-run whose forecast is longer is replaced by a sample, unless a full one is requested.
 SECONDS = 60.0
 BAD_SECONDS_OR_SEED = "seconds must be a number from 0 on, and seed a whole number from 0 to 2**63 - 1"
-MODEL_NEEDED = "{path}: speaks of a network; name its file with --model"
+MODEL_NEEDED = "{path}: is about a model; give its file with --model"
 NOT_FRESH = (
     "{path}: is about a random model, which must give new answers, and the journal may hold those of the certificate; "
     "leave --journal (journal=...) out"
@@ -295,7 +295,7 @@ def _rows(path: Path, file: Certificate[Raw], spec: Spec, data: Any) -> TableRow
     if not needs:
         return None
     if data is None:
-        raise CertificateError(f"{path}: speaks of rows of a table; name it with --data (data=... in Python)")
+        raise CertificateError(f"{path}: is about rows of a table; give the table with --data (data=... in Python)")
     return read_rows(spec, data)
 
 

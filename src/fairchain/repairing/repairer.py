@@ -55,6 +55,10 @@ from fairchain.verification import verify_case
 from fairchain.verification.verdict import Verdict
 
 MOST_ON_FRONT = 40
+PART_NOT_CERTIFIED = (
+    "no certificate: it would be about a part of the rows; give rows to judge on as a table of their own: "
+    "fairchain repair --held-out (repair(held_out=...) in Python)"
+)
 # The share of the last attempt must be a delta that a verdict can have.
 LEAST_DELTA = 1e-98
 # The share of judging rows that may equal a labelled row of a sample by coincidence.
@@ -452,8 +456,8 @@ def _statement(spec: Spec, judged: Sequence[Judged], sides: Sides) -> str:
     """Return the guarantee for the last model, in a sentence or two."""
     verdict, attempt = judged[-1].verdict, judged[-1].attempt
     if not attempt.accepted or verdict is None:
-        tries = "the one candidate" if len(judged) == 1 else f"any of {len(judged)} candidates"
-        return f"Not repaired: the judge did not accept {tries}; {attempt.why}."
+        tries = "the only candidate was not" if len(judged) == 1 else f"none of {len(judged)} candidates was"
+        return f"Not repaired: {tries} shown to be fair; {attempt.why}."
     if verdict.exact:
         return f"{verdict.statement} The repaired model was counted anew on all of them."
     return (
@@ -488,11 +492,8 @@ def _notes(
             )
     if sides.note:
         notes.append(sides.note)
-    if not sides.recheckable and best.verdict is not None and best.verdict.certifiable:
-        notes.append(
-            "no certificate: it would be about a part of the rows; give rows to judge on as a table of their own: "
-            "--held-out (held_out=... in Python)"
-        )
+    if not sides.recheckable and best.attempt.accepted and best.verdict is not None and best.verdict.certifiable:
+        notes.append(PART_NOT_CERTIFIED)
     if before.decision is Decision.UNDECIDED:
         notes.append("The original model was UNDECIDED; it was repaired as if it were unfair.")
     if best.attempt.price is not None and best.attempt.price.measure == "agreement":

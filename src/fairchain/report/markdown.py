@@ -138,7 +138,7 @@ def markdown(findings: Findings) -> str:
         effects = table(["unit", "reduction of the gap without it", "sensitivity"], rows)
         why = joined("## Why", effects, escape(explanation.statement))
     seed = "" if verdict.seed is None else f" Seed {verdict.seed} ({verdict.seed_origin})."
-    cost = f" {verdict.evaluations:,} evaluations of the network." if verdict.evaluations else ""
+    cost = f" {verdict.evaluations:,} evaluations of the model." if verdict.evaluations else ""
     question = f"{escape(verdict.population)}. The question: {code(verdict.question)}.{seed}{cost}"
     commands = "\n".join(one_line(command) for command in findings.recheck)
     fence = fence_for(commands, least=3)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from fairchain.errors import SpecError
+from fairchain.spec.schema import Texts
 from fairchain.system.untrusted_files import UnreadableError, object_once, read_plain
 
 
@@ -52,6 +53,11 @@ def files_of(part: object) -> dict[str, str]:
     found = {key: getattr(part, key, None) for key in ("path", "vocabulary", "wordnet")}
     found |= {key: name for key in ("terms", "vectors") if is_file(name := getattr(part, key, None))}
     return {key: name for key, name in found.items() if name is not None}
+
+
+def texts_in_memory(population: object) -> bool:
+    """Return whether a population is texts that were handed over: they have no file that others could be given."""
+    return isinstance(population, Texts) and not (population.path or population.dataset)
 
 
 def is_file(name: object) -> bool:

@@ -30,6 +30,8 @@ SEVERAL_QUESTIONS = (
     "{path}: property: found {count} questions where one is expected; leave one [[property]] without depth, or use "
     "what answers all of them: fairchain verify, verify_family in Python"
 )
+TABLES = (".csv", ".tsv", ".gz", ".parquet")
+ASK_WITHOUT_SPEC = "a table needs none: fairchain check {path} --protected COLUMN"
 MODELS = (
     *(".onnx", ".keras", ".h5", ".hdf5", ".nnet", ".skops", ".ubj", ".cbm"),
     *(".pt", ".pth", ".pkl", ".joblib"),
@@ -122,6 +124,7 @@ def load_specs(path: str | Path) -> tuple[Spec, ...]:
         content = read_bytes(path, MOST_BYTES, "give the path of a spec (.toml or .json)")
         if suffix not in (".toml", ".json"):
             hint = "write one with fairchain init MODEL TABLE" if suffix in MODELS else "rename it"
+            hint = ASK_WITHOUT_SPEC.format(path=path) if suffix in TABLES else hint
             raise SpecError(f'a spec ends in .toml or .json, found "{suffix}"; {hint}')
         data = parse_document(content, suffix)
         if not isinstance(data, dict):

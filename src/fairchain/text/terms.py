@@ -36,6 +36,7 @@ MOST_BYTES = 4_000_000
 MOST_TERMS = 20_000
 
 Lists = dict[str, tuple[str, ...]]
+UNKNOWN_TERM_LIST = 'feature "{feature}".terms: {problem} (a file of your own ends in .toml or .json)'
 UNKNOWN_TERM_LIST_SUFFIX = "a list of terms ends in .toml or .json; rename it, or write it as one"
 LISTS_NOT_PARALLEL = (
     '{where}: "{other}" has {words_count} words and "{value}" {target_count}; as = "swapped" exchanges words at the '
@@ -153,10 +154,7 @@ def lists_of(feature: CategoryFeature) -> Lists:
     if is_file(stated):
         return _read(Path(stated))
     if stated not in SHIPPED:
-        raise SpecError(
-            f'feature "{feature.name}".terms: a file is named with its suffix, .toml or .json; else: '
-            f"{unknown('list', stated, SHIPPED)}"
-        )
+        raise SpecError(UNKNOWN_TERM_LIST.format(feature=feature.name, problem=unknown("list", stated, SHIPPED)))
     return shipped(stated)
 
 

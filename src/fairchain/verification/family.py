@@ -28,11 +28,11 @@ from fairchain.prepare import Case, case_of, gather, read_question, read_rows
 from fairchain.records import Record
 from fairchain.spec import Spec, Table, load_specs
 from fairchain.spec.seeds import Seed, family_seed
-from fairchain.statements import NO_CERTIFICATE, family_conclusion, family_statement
+from fairchain.statements import family_conclusion, family_statement
 from fairchain.verification.progress import Report, reporting
 from fairchain.verification.record import VerdictRecord
 from fairchain.verification.verdict import Verdict
-from fairchain.verification.verifier import refuse_uncertifiable, spec_changes, verify_case
+from fairchain.verification.verifier import refuse_uncertifiable, spec_changes, verify_case, why_uncertifiable
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -235,7 +235,7 @@ def verify_family(
     sources = {"weights": weights, "data": data, "population": population, "limits": limits}
     cases = family_cases(model, questions, network=certify, **sources)
     if certify and not cases[0].certifiable:
-        raise CertificateError(getattr(cases[0].model, "note", "") or NO_CERTIFICATE)
+        raise CertificateError(why_uncertifiable(cases[0]))
     with reporting(progress) as report, open_workers(workers, executor) as opened:
         return verify_cases(cases, workers=opened, progress=report, certify=certify)
 

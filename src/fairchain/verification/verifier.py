@@ -10,17 +10,20 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from fairchain.errors import CertificateError, ExecutorError, StoppedError
+from fairchain.errors import CertificateError, ExecutorError, ModelError, StoppedError
 from fairchain.executors import AnyWorkers, Workers, open_workers
 from fairchain.messages import near
 from fairchain.models import Limits
+from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.prepare import Case, gather, read_question
 from fairchain.spec import Spec, Table
+from fairchain.spec.documents import texts_in_memory
 from fairchain.statements import (
     NO_BOUNDS_CERTIFICATE,
     NO_CERTIFICATE,
     NO_GROUPED_CERTIFICATE,
     NO_PAPER_CERTIFICATE,
+    NO_TEXTS_CERTIFICATE,
 )
 from fairchain.system.interrupts import first_interrupt
 from fairchain.system.isolation import isolated
@@ -158,10 +161,8 @@ def verify(
         refuse_uncertifiable(question)
     sources = {"weights": weights, "data": data, "population": population, "limits": limits}
     case = gather(model, question, **sources, network=certify, began=began)
-    if certify and case.rows is not None and case.rows.repeats is not None:
-        raise CertificateError(NO_GROUPED_CERTIFICATE)
     if certify and not case.certifiable:
-        raise CertificateError(getattr(case.model, "note", "") or NO_CERTIFICATE)
+        raise CertificateError(why_uncertifiable(case))
     with reporting(progress) as report, open_workers(workers, executor) as opened:
         path = None if checkpoint is None else Path(checkpoint)
         return verify_case(case, workers=opened, progress=report, certify=certify, checkpoint=path)
@@ -228,6 +229,20 @@ def refuse_uncertifiable(question: Spec) -> None:
         raise CertificateError(NO_BOUNDS_CERTIFICATE)
     if question.guarantee.rule == "paper":
         raise CertificateError(NO_PAPER_CERTIFICATE)
+
+
+def why_uncertifiable(case: Case) -> str:
+    """Return why the answer to a case that is not `certifiable` has no certificate, and what to do."""
+    if case.rows is not None and case.rows.repeats is not None:
+        return NO_GROUPED_CERTIFICATE
+    if texts_in_memory(case.spec.population):
+        return NO_TEXTS_CERTIFICATE
+    if isinstance(case.model, FunctionModel) and not case.model.sha256:
+        try:
+            case.model.to_network(case.spec, case.rows)
+        except ModelError as error:
+            return str(error)
+    return NO_CERTIFICATE
 
 
 def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:

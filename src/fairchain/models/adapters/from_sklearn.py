@@ -37,6 +37,12 @@ from fairchain.tables import TableRows
 
 # Rows about which a network must decide exactly as the estimator does.
 COMPARED = 4096
+NO_DECISIONS = "{name}: {problem}; give a classifier, a regressor, or a pipeline that ends in one"
+READS_TEXTS = "{name}: reads texts; name the column of the texts: text=... (--text)"
+TEXTS_NOT_CONVERTED = (
+    "{name} is evaluated in Python, without a certificate: pipelines of texts are not converted. To certify its "
+    "decisions, write them into a column beside the groups, and check that table: prediction=... (--prediction)"
+)
 
 
 def is_estimator(source: object) -> bool:
@@ -60,6 +66,7 @@ def from_sklearn(
     """
     fitted = fitted_of(estimator)
     name = fitted.name
+    _check_kind(estimator, name, spec)
     columns, order = input_columns(fitted, spec, name), class_order(fitted, spec.model)
     function, output = _function(estimator, spec, name, order)
     show = show_columns(fitted, columns, spec, rows) if columns else None
@@ -70,7 +77,7 @@ def from_sklearn(
     )
     original.stateless = True
     if spec.text is not None:
-        original.note = f"{name} is evaluated in Python, without a certificate: pipelines of texts are not converted"
+        original.note = TEXTS_NOT_CONVERTED.format(name=name)
         return original
 
     def convert(kind: str) -> bytes:
@@ -97,6 +104,19 @@ def from_sklearn(
         later=partial(from_sklearn, estimator, limits=limits) if direct else None,
         note=note,
     )
+
+
+def _check_kind(estimator: Any, name: str, spec: Spec) -> None:
+    """Refuse an estimator that decides nothing, and one of texts where the spec has none."""
+    steps = [step for _, step in getattr(estimator, "steps", ())] or [estimator]
+    if isinstance(steps[-1], sys.modules["sklearn.base"].ClusterMixin):
+        raise ModelError(NO_DECISIONS.format(name=name, problem="is a clusterer, and clusters are not decisions"))
+    if not hasattr(estimator, "predict"):
+        raise ModelError(NO_DECISIONS.format(name=name, problem="has no predict"))
+    texts: Any = sys.modules.get("sklearn.feature_extraction.text")
+    vectorizers = () if texts is None else (texts.CountVectorizer, texts.HashingVectorizer)
+    if spec.text is None and isinstance(steps[0], vectorizers):
+        raise ModelError(READS_TEXTS.format(name=name))
 
 
 def _function(estimator: Any, spec: Spec, name: str, order: Sequence[int]) -> tuple[Callable[[Any], Any], str]:

@@ -69,6 +69,10 @@ NO_SAFETENSORS = (
     "model.save_pretrained(folder)"
 )
 NOT_EXPORTED = "{name}: cannot be exported to ONNX: {reason}"
+FOLDER_NEEDS_NO_EXPORT = (
+    ". A folder has a certificate without an export: save the model and its tokenizer with "
+    'save_pretrained("folder"), and give the folder'
+)
 COPY = (
     "A copy of the model in ONNX was evaluated, which decides as the model does about {count:,} texts that were tried."
 )
@@ -236,8 +240,8 @@ class TransformerModel(FunctionModel):
     def __init__(self, source: Transformer, spec: Spec, rows: TableRows | None) -> None:
         if spec.text is None or not spec.text.raw:
             raise ModelError(
-                f"{source.name}: its own tokenizer reads texts as they are; give the spec a [[feature]] with "
-                'kind = "text" and no vectors, vocabulary or length'
+                f"{source.name}: its own tokenizer reads texts as they are; name the column of the texts, text=... "
+                '(--text), or give the spec a [[feature]] with kind = "text" and no vectors, vocabulary or length'
             )
         self._source, self._reader = source, Reader(source, _columns(source, spec))
         output = "logits" if spec.model.output is None else spec.model.output
@@ -270,7 +274,8 @@ class TransformerModel(FunctionModel):
             try:
                 self._network = self._copied(spec or self._spec, rows)
             except ModelError as error:
-                self._network = error
+                advice = "" if self.sha256 else FOLDER_NEEDS_NO_EXPORT
+                self._network = ModelError(f"{error}{advice}")
         if isinstance(self._network, ModelError):
             raise self._network
         return self._network

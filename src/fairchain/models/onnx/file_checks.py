@@ -57,6 +57,7 @@ NOT_BESIDE_THE_MODEL = (
     '{path}: external data "{location}" is not a plain file in the model\'s own folder; save the network as one file'
 )
 GRAPH_INSIDE = "has a graph inside"
+NO_MODEL_FILE = "model.path is relative to the spec file's folder; or give another model: --model (model=... in Python)"
 NOT_ONNX = "{path}: not an ONNX file, or a truncated one; model.path must name a network saved as ONNX"
 NOT_ALLOWED = "is not on the list of those allowed in untrusted files"
 FUNCTIONS_TOO_DEEP = "{path}: functions call each other more than {depth} levels deep; export the network without them"
@@ -181,8 +182,9 @@ def read_file(path: Path, most: int, kind: str = "an ONNX file") -> bytes:
     try:
         content = read_plain(path, most)
     except UnreadableError as error:
-        relative = "model.path is taken relative to the spec file's folder"
-        raise ModelError(f"{path}: {error}; {relative if error.missing else f'the path must name {kind}'}") from None
+        raise ModelError(
+            f"{path}: {error}; {NO_MODEL_FILE if error.missing else f'the path must name {kind}'}"
+        ) from None
     if not content:
         raise ModelError(f"{path}: the file is empty; export the network again")
     return content
