@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from benchmarks.parts.planted import PLANTED
+from benchmarks.parts.simulated_cluster import FAILURES, KEPT_REPLIES, KEPT_TALLY
 from benchmarks.results import Counts, kept_counts
 
 NUMBERS = {2: "two", 6: "six", 12: "twelve", 14: "fourteen"}
@@ -21,6 +22,10 @@ def sentences() -> Iterator[tuple[str, str]]:
     yield "docs/mathematics.md", cost_of_stakes(kept["stakes"])
     yield "docs/mathematics.md", wrong_at_threshold(kept["error_split"])
     yield "docs/mathematics.md", rows_by_pairs(kept["sample_rows"])
+    for text in cluster_costs(kept["simulated_cluster"]):
+        yield "docs/scaling.md", text
+    for row in cluster_rows(kept["simulated_cluster"]):
+        yield "docs/scaling.md", row
 
 
 def against_verifair(comparison: Counts) -> str:
@@ -80,6 +85,24 @@ def rows_by_pairs(sample_rows: Counts) -> str:
         if rule == "rows by pairs":
             ratios[case] = _mean(rows) / _mean(sample_rows[f"{case} / rows by counts"])
     return f"{min(ratios.values()):.1f} to {max(ratios.values()):.1f} times as many rows"
+
+
+def cluster_costs(cluster: Counts) -> Iterator[str]:
+    """Yield what the coordinator of a simulated cluster costs, and the cores at which it saturates."""
+    none, dask, ray = (KEPT_REPLIES[title] for title in ("none", "Dask", "Ray"))
+    yield f"{KEPT_TALLY:g} microseconds for a tally (the counts of 8,192 rounds and four groups)"
+    yield f"{none:g} microseconds for each reply"
+    yield f"{(dask - none) / 1000:.1f} milliseconds for a group, Ray's driver {(ray - none) / 1000:.1f}"
+    cores = [cluster[f"{title} / cores until it saturates"][0] for title in ("none", "Dask", "Ray")]
+    yield f"saturates at {cores[0]} cores by itself, at {cores[1]} with Dask and at {cores[2]} with Ray"
+
+
+def cluster_rows(cluster: Counts) -> Iterator[str]:
+    """Yield the rows of the table of simulated runs."""
+    for title in KEPT_REPLIES:
+        for failures in FAILURES:
+            seconds, perfect, lost, busy = cluster[f"{title} / {failures:g} failures an hour"]
+            yield f"| {title} | {failures:g} | {seconds} | {perfect} | {lost} | {busy}% |"
 
 
 def _mean(values: list[int | None]) -> float:

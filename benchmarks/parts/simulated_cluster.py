@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.parts.executors import CLUSTERS, python_path
-from benchmarks.results import Cell, Column, PartResult, Table
+from benchmarks.results import Cell, Column, Counts, PartResult, Table, count_name
 from benchmarks.sizes import Sizes
 from fairchain import example
 from fairchain.executors import Workers
@@ -34,6 +34,9 @@ CHUNK_SECONDS = CHUNK * GROUPS / SPEED
 # The way to a worker and back, and how long a worker that failed is away.
 LATENCY, AWAY = 0.002, 120.0
 FAILURES = (0.0, 1.0, 20.0)
+# Microseconds that a run of size paper measured, on a machine with other work: for a tally in a reply, and for a reply
+# without and with a scheduler. A simulation from these costs has the same counts everywhere; docs/scaling.md has them.
+KEPT_TALLY, KEPT_REPLIES = 9.6, {"none": 58.0, "Dask": 3210.0, "Ray": 786.0}
 TEXT = f"""What 10<sup>12</sup> evaluations would cost on {WORKERS:,} cores; nothing was run on so many. *Measured*: the
 processor time of the coordinator, with the code of a run (`Sampler.run`) and {WORKERS:,} workers that answer at once,
 for a reply and for each tally in it (counts of {CHUNK:,} rounds of four groups); and of the process that holds a
@@ -175,6 +178,25 @@ def _batch(
     return free_at, busy, lost
 
 
+def kept_simulation() -> Counts:
+    """Return seconds, those of perfect workers, lost groups and percent that the coordinator is busy, by kept costs.
+
+    And the cores at which the coordinator saturates.
+    """
+    counts: dict[str, list[int | None]] = {}
+    for title, cost in KEPT_REPLIES.items():
+        counts[count_name(title, "cores until it saturates")] = [round(_saturated(cost / 1e6, KEPT_TALLY / 1e6))]
+        for failures in FAILURES:
+            found = simulated(failures, cost / 1e6, KEPT_TALLY / 1e6, seed=0)
+            counts[count_name(title, f"{failures:g} failures an hour")] = [
+                round(found.seconds),
+                round(found.ideal),
+                found.lost,
+                round(100 * found.busy / found.seconds),
+            ]
+    return counts
+
+
 def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # nothing is evaluated
     """Measure the coordinator and the schedulers, and simulate the run with each."""
     chunks, groups = (200_000, 1000) if sizes.paper else (20_000, 50)
@@ -209,6 +231,7 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # not
             Table(f"10^12 evaluations on {WORKERS:,} workers (simulated)", columns, rows),
         ],
         settings={"seed": 0, "tallies": chunks, "groups of no work": groups},
+        counts=kept_simulation(),
     )
 
 
