@@ -81,7 +81,7 @@ def test_a_ratio(tmp_path: Path, monitor: Command) -> None:
     ended = monitor(path, *ASK, "--kind", "ratio", "--threshold", "0.8")
     assert ended.code == 1
     assert "the smallest ratio is 0." in ended.out
-    assert "the threshold 0.8" in ended.out
+    assert "the threshold is 0.8" in ended.out
 
 
 def test_what_a_person_sees(tmp_path: Path, monitor: Command) -> None:

@@ -213,7 +213,7 @@ def find_outcome(labels: Sequence[str], outcome: str | None) -> tuple[str | None
     if len(labels) == 2:
         chosen = named or labels[1]
         why = "by its name" if named else "the second label"
-        text = f"Guess: {shown(chosen)}, {why}. For a difference either label will do, for a ratio not."
+        text = f"Guess: {shown(chosen)}, {why}. The choice matters for a ratio, not for a difference."
     elif named is not None:
         text = f"Guess: {shown(named)} is the favourable outcome, by its name."
     else:

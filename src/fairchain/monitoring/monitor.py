@@ -237,7 +237,7 @@ def _array(name: str, values: Any) -> NDArray[Any]:
 def sentence(gap: Interval, question: MonitoredProperty) -> str:
     """Return the gap and the threshold in a few words."""
     what = LARGEST_GAP if question.kind == "difference" else "the smallest ratio"
-    return f"{what} is {gap:.4f}, the threshold {question.threshold:g}"
+    return f"{what} is {gap:.4f}; the threshold is {question.threshold:g}"
 
 
 def statement(decision: Decision, question: MonitoredProperty, groups: int) -> str:

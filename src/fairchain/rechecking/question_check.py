@@ -106,7 +106,11 @@ class QuestionCheck:
         rule = ReplayedRule.of(case)
         replay, layout = _replay(evidence, rule, list(case.comparison.rows))
         layout = layout or contradiction(evidence, case.comparison, self.spec.model.labels)
-        claims.append(Claim.check("layout", layout, f"{len(evidence.batches)} batches, each possible and in its place"))
+        claims.append(
+            Claim.check(
+                "layout", layout, f"{len(evidence.batches)} batches, each of a possible size and in the right order"
+            )
+        )
         hashed = bool(said.get("model_sha256"))
         result = replace(result, seed_origin=seed.origin if hashed or seed.origin == "chosen" else "spec")
         if layout:
