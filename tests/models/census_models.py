@@ -7,6 +7,7 @@ models do not get the protected column.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -334,4 +335,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("KERAS_BACKEND", "torch")
     main()
