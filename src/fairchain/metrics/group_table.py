@@ -266,7 +266,7 @@ class GroupTable:
             yield f"{many(len(empty), 'rate')} without rows: not known, and not compared."
         if self.calibration:
             wrong = sum(each.miscalibrated for each in self.calibration)
-            yield f"Calibration: {wrong} of {len(self.calibration)} bins have a rate that is certainly outside of the bin."
+            yield f"Calibration: {wrong} of {len(self.calibration)} bins have a rate that is certainly outside."
 
     def _metric(self, metric: str) -> str:
         if metric not in self.metrics:
