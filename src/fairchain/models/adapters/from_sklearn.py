@@ -37,7 +37,7 @@ from fairchain.tables import TableRows
 
 # Rows about which a network must decide exactly as the estimator does.
 COMPARED = 4096
-NO_DECISIONS = "{name}: {problem}; give a classifier, a regressor, or a pipeline that ends in one"
+IS_A_CLUSTERER = "{name}: is a clusterer, and clusters are not decisions; give a classifier, a regressor, or a pipeline that ends in one"
 READS_TEXTS = "{name}: reads texts; name the column of the texts: text=... (--text)"
 TEXTS_NOT_CONVERTED = (
     "{name} is evaluated in Python, without a certificate: pipelines of texts are not converted. To certify its "
@@ -107,12 +107,10 @@ def from_sklearn(
 
 
 def _check_kind(estimator: Any, name: str, spec: Spec) -> None:
-    """Refuse an estimator that decides nothing, and one of texts where the spec has none."""
+    """Refuse an estimator of clusters, and one of texts where the spec has none."""
     steps = [step for _, step in getattr(estimator, "steps", ())] or [estimator]
     if isinstance(steps[-1], sys.modules["sklearn.base"].ClusterMixin):
-        raise ModelError(NO_DECISIONS.format(name=name, problem="is a clusterer, and clusters are not decisions"))
-    if not hasattr(estimator, "predict"):
-        raise ModelError(NO_DECISIONS.format(name=name, problem="has no predict"))
+        raise ModelError(IS_A_CLUSTERER.format(name=name))
     texts: Any = sys.modules.get("sklearn.feature_extraction.text")
     vectorizers = () if texts is None else (texts.CountVectorizer, texts.HashingVectorizer)
     if spec.text is None and isinstance(steps[0], vectorizers):
