@@ -37,7 +37,10 @@ from fairchain.tables import TableRows
 
 # Rows about which a network must decide exactly as the estimator does.
 COMPARED = 4096
-IS_A_CLUSTERER = "{name}: is a clusterer, and clusters are not decisions; give a classifier, a regressor, or a pipeline that ends in one"
+IS_A_CLUSTERER = (
+    "{name}: is a clusterer, and clusters are not decisions; give a classifier, a regressor, or a pipeline that ends"
+    " in one of them"
+)
 READS_TEXTS = "{name}: reads texts; name the column of the texts: text=... (--text)"
 TEXTS_NOT_CONVERTED = (
     "{name} is evaluated in Python, without a certificate: pipelines of texts are not converted. To certify its "
