@@ -15,9 +15,8 @@ from fairchain.drafting.trials import CUT_OFF_NEEDED, DIRECTION_NEEDED
 from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.models.adapters.answer_memo import ANSWERS_CHANGE
 from fairchain.models.adapters.from_function import GIVE_FRAMES
-from fairchain.models.adapters.from_sklearn import IS_A_CLUSTERER
+from fairchain.models.adapters.from_sklearn import HAS_NO_PREDICT, IS_A_CLUSTERER
 from fairchain.models.frames import CELLS_ALIKE, TOO_LARGE_TO_DIFFER, as_frames
-from fairchain.models.load import NOT_A_MODEL
 from fairchain.prepare import MISSING_VALUES_NOT_TAKEN
 from fairchain.tables.cell_values import TYPES_MERGED
 from tests.messages import says
@@ -83,7 +82,7 @@ def test_an_estimator_that_decides_nothing_is_refused() -> None:
     for model in (KMeans(2, n_init=1), make_pipeline(StandardScaler(), KMeans(2, n_init=1))):
         with pytest.raises(ModelError, match=says(IS_A_CLUSTERER)):
             fairchain.check(model.fit(numbers), frame, label="loan", protected="sex")
-    with pytest.raises(ModelError, match=says(NOT_A_MODEL)):
+    with pytest.raises(ModelError, match=says(HAS_NO_PREDICT)):
         fairchain.check(PCA(2).fit(numbers), frame, label="loan", protected="sex")
 
 

@@ -41,6 +41,7 @@ IS_A_CLUSTERER = (
     "{name}: is a clusterer, and clusters are not decisions; give a classifier, a regressor, or a pipeline that ends"
     " in one of them"
 )
+HAS_NO_PREDICT = "{name}: has no predict; give a classifier, a regressor, or a pipeline that ends in one of them"
 READS_TEXTS = "{name}: reads texts; name the column of the texts: text=... (--text)"
 TEXTS_NOT_CONVERTED = (
     "{name} is evaluated in Python, without a certificate: pipelines of texts are not converted. To certify its "
@@ -114,6 +115,8 @@ def _check_kind(estimator: Any, name: str, spec: Spec) -> None:
     steps = [step for _, step in getattr(estimator, "steps", ())] or [estimator]
     if isinstance(steps[-1], sys.modules["sklearn.base"].ClusterMixin):
         raise ModelError(IS_A_CLUSTERER.format(name=name))
+    if not hasattr(estimator, "predict"):
+        raise ModelError(HAS_NO_PREDICT.format(name=name))
     texts: Any = sys.modules.get("sklearn.feature_extraction.text")
     vectorizers = () if texts is None else (texts.CountVectorizer, texts.HashingVectorizer)
     if spec.text is None and isinstance(steps[0], vectorizers):
