@@ -71,7 +71,7 @@ def test_the_judge_is_not_fooled_by_what_the_search_believes(tmp_path: Path, mon
     assert all(point.gap == 0 for point in result.front)
     assert result.after is not None
     assert result.after.decision.name == "UNFAIR"
-    assert "not accept" in result.statement
+    assert "not shown to be fair" in result.statement
     with pytest.raises(FairchainError, match=says(REPAIR_NOT_ACCEPTED)):
         write_repair(result, tmp_path / "out.onnx")
 

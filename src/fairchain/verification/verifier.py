@@ -237,9 +237,10 @@ def why_uncertifiable(case: Case) -> str:
         return NO_GROUPED_CERTIFICATE
     if texts_in_memory(case.spec.population):
         return NO_TEXTS_CERTIFICATE
-    if isinstance(case.model, FunctionModel) and not case.model.sha256:
+    model = case.model
+    if isinstance(model, FunctionModel) and not model.sha256 and (model.later or model.service):
         try:
-            case.model.to_network(case.spec, case.rows)
+            model.to_network(case.spec, case.rows)
         except ModelError as error:
             return str(error)
     return NO_CERTIFICATE
