@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairchain import ExecutorError
-from fairchain.executors import Workers, open_workers, workers
+from fairchain.executors import Workers, open_workers, sending, workers
 from fairchain.executors.connecting import NO_SCHEDULER, connected
 from fairchain.executors.sending import LOST_WORK
 from tests.executors.stages import STAGES, Always, Killing, Once, audited
@@ -80,7 +80,7 @@ class TestCluster:
         self, executor: Executor | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # A group is given up after 30 seconds: new workers of a busy machine need some.
-        monkeypatch.setattr(workers, "LATE_SECONDS", 2.0)
+        monkeypatch.setattr(sending, "LATE_SECONDS", 2.0)
         with open_workers(None, executor) as crew:
             assert list(crew.map(Once(tmp_path, "stop", 290), range(300))) == SQUARES
 
@@ -110,7 +110,7 @@ class TestCluster:
 def test_a_scheduler_that_is_gone_ends_the_run_with_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "LATE_SECONDS", 0.5)
+    monkeypatch.setattr(sending, "LATE_SECONDS", 0.5)
     distributed = pytest.importorskip("distributed")
     cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, processes=False)
     client = distributed.Client(cluster, set_as_default=False)

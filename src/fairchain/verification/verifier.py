@@ -238,7 +238,7 @@ def why_uncertifiable(case: Case) -> str:
     if texts_in_memory(case.spec.population):
         return NO_TEXTS_CERTIFICATE
     model = case.model
-    if isinstance(model, FunctionModel) and not model.sha256 and (model.later or model.service):
+    if isinstance(model, FunctionModel) and not model.sha256 and (model.later or model.service or model.note):
         try:
             model.to_network(case.spec, case.rows)
         except ModelError as error:

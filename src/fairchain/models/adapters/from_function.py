@@ -148,9 +148,12 @@ class FunctionModel:
         self._function, self._spec = function, spec
         self._workers: Workers | None = None
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else object if spec.text.raw else np.int32)
-        if show is None:
-            show = Remade(flat_array, spec, name) if spec.text is None else Remade(texts_of, spec.text, name)
-        self._show = show
+        if spec.text is not None:
+            # Refuses what is for networks of words, whoever shows the texts.
+            made = Remade(texts_of, spec.text, name)
+            self._show = show or made
+        else:
+            self._show = show or Remade(flat_array, spec, name)
         self.kept: KeptAnswers | None = None
         if kept_by is not None and journal is not None:
             random = not spec.model.deterministic
@@ -468,9 +471,9 @@ class FunctionModel:
                 )
             answer = np.array(answer.tolist())
         kind = answer.dtype.kind
-        # A journal keeps Python's own texts.
+        # A journal keeps Python's own texts. A function may write its next answers over these.
         if kind == "U" and self.kept is None:
-            return answer
+            return answer.copy()
         if kind in "UTO":
             return answer.astype(object)
         if kind not in "biuf":
