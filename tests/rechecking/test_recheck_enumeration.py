@@ -105,8 +105,20 @@ def fewer_flips(content: Content) -> None:
         segment["only"] = [["0" for _ in own] for own in segment["only"]]
 
 
+def fewer_flips_one_way(content: Content) -> None:
+    """Weights of pairs that contradict those of their groups."""
+    only = content["evidence"]["segments"][0]["only"]
+    slot = next(slot for slot, weight in enumerate(only[0]) if int(weight))
+    for own in only:
+        own[slot] = "0"
+
+
 def flips_of_some_segments(content: Content) -> None:
     content["evidence"]["segments"][1]["only"] = []
+
+
+def flips_of_all_segments_but_the_first(content: Content) -> None:
+    content["evidence"]["segments"][0]["only"] = []
 
 
 def more_inputs(content: Content) -> None:
@@ -151,7 +163,9 @@ def more_than_all(content: Content) -> None:
 FORGERIES: dict[str, tuple[Callable[[Content], None], set[str]]] = {
     "a weight": (moved_weight, {"re-run"}),
     "decisions that change with the group": (fewer_flips, {"re-run", "intervals"}),
+    "decisions that change one way round": (fewer_flips_one_way, {"re-run", "weights"}),
     "pairs in some segments only": (flips_of_some_segments, {"layout"}),
+    "pairs in all segments but the first": (flips_of_all_segments_but_the_first, {"layout"}),
     "the number of inputs": (more_inputs, {"re-run"}),
     "the labels": (other_labels, {"re-run"}),
     "points that are left out": (fewer_points, {"verdict", "intervals"}),

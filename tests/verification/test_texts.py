@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from msgspec.structs import replace
 
 from fairchain import load_spec, recheck, verify
-from fairchain.certificate_format import digest
+from fairchain.certificate_format import RowEvidence, digest
 from fairchain.certificates import make_certificate, write_certificate
 from fairchain.errors import CertificateError, DataError
 from fairchain.models import load_model
+from fairchain.prepare import prepare
+from fairchain.rechecking.expected_rows import count_rows
 from fairchain.rechecking.files import (
     FILE_MISSING_BESIDE,
     TEXTS_OF_A_DATA_SET,
@@ -24,6 +27,7 @@ from fairchain.rechecking.files import (
     TEXTS_OF_ANOTHER_FILE,
     locate_files,
 )
+from fairchain.rechecking.question_check import _impossible_rows
 from fairchain.report.comparison import compare
 from fairchain.spec import parse_spec
 from fairchain.text.corpus import NOT_A_TEXT
@@ -133,6 +137,19 @@ def test_a_certificate_about_texts_whose_decision_changes_holds(tmp_path: Path) 
     write_certificate(verdict, tmp_path / "c.json")
     found = recheck(tmp_path / "c.json", tmp_path / "network.onnx", data=tmp_path / "texts.txt", full=True)
     assert [claim.name for claim in found.claims if not claim.holds] == []
+
+
+def test_counts_of_a_pair_that_contradict_those_of_its_groups_are_impossible(tmp_path: Path) -> None:
+    """Of a random model a recheck gets other answers, and sees only whether the counts agree with each other."""
+    case = prepare(None, parse_spec(asked(tmp_path, **{"as": "swapped"})))
+    assert case.rows is not None
+    again = count_rows(case.rows, case.spec, case.model)
+    honest = RowEvidence(
+        len(case.rows.values), list(again.comparison.rows), again.trials, again.successes, again.labels, [*again.only]
+    )
+    assert _impossible_rows(case.rows, again, honest, case.spec) == ""
+    forged = replace(honest, only=[again.only[0] + 1, *again.only[1:]])
+    assert "contradict" in _impossible_rows(case.rows, again, forged, case.spec)
 
 
 @pytest.mark.parametrize("reading", ["observed", "swapped"])

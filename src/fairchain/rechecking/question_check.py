@@ -42,6 +42,7 @@ from fairchain.rechecking.replay import Replay, ReplayedRule, contradiction, imp
 from fairchain.rechecking.rerun import Cost, Counter, Rerun, Sample
 from fairchain.rechecking.result import Recheck
 from fairchain.spec import Spec, Texts
+from fairchain.spec.properties import shared_pairs
 from fairchain.spec.seeds import Seed, seed_of
 from fairchain.statements import seed_phrase
 from fairchain.tables import TableRows
@@ -242,7 +243,7 @@ class QuestionCheck:
         self, rows: TableRows, again: RowCount, evidence: RowEvidence, claims: list[Claim], result: Recheck
     ) -> Recheck:
         """Check the arithmetic of the certificate's counts, and compare its verdict with that of the new answers."""
-        problem = _impossible_rows(rows, again, evidence, len(self.spec.model.labels))
+        problem = _impossible_rows(rows, again, evidence, self.spec)
         claims.append(Claim.check("layout", problem, "possible counts"))
         if problem:
             return result
@@ -285,7 +286,7 @@ class QuestionCheck:
         ]
 
 
-def _impossible_rows(rows: TableRows, again: RowCount, evidence: RowEvidence, labels: int) -> str:
+def _impossible_rows(rows: TableRows, again: RowCount, evidence: RowEvidence, spec: Spec) -> str:
     """Return why no answers about these rows give this evidence, or an empty text."""
     outcomes = list(again.comparison.rows)
     fits = (evidence.rows, evidence.outcomes, evidence.trials) == (len(rows.values), outcomes, again.trials)
@@ -297,8 +298,16 @@ def _impossible_rows(rows: TableRows, again: RowCount, evidence: RowEvidence, la
         for count, trials in zip(counts, evidence.trials, strict=True)
     ):
         return "counts that these rows cannot give"
+    alone = dict(zip(shared_pairs(spec, again.comparison), evidence.only, strict=True)) if evidence.only else {}
+    for (outcome, i, j), count in alone.items():
+        if len(again.parts[i]) + len(again.parts[j]) > 2:
+            continue
+        first, second = (evidence.successes[outcome][again.parts[each][0]] for each in (i, j))
+        # The texts that only one of the two groups gets are the difference of their counts, one way less the other.
+        if not 0 <= count <= first or count - alone[outcome, j, i] != first - second:
+            return "counts of texts that one group alone gets, which contradict the counts of the groups"
     counts = np.array(evidence.successes, np.int64)
-    return labels_problem(evidence.labels, counts, np.array(evidence.trials), outcomes, labels)
+    return labels_problem(evidence.labels, counts, np.array(evidence.trials), outcomes, len(spec.model.labels))
 
 
 def _replay(evidence: RunEvidence, rule: ReplayedRule, outcomes: list[int]) -> tuple[Replay, str]:

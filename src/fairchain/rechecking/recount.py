@@ -70,6 +70,8 @@ def layout_problem(evidence: EnumerationEvidence, inputs: InputSpace, case: Case
     if not evidence.segments or evidence.done > inputs.points:
         return f"{evidence.done:,} points are listed, and there are {inputs.points:,}"
     shape = len(inputs.space.measures), len(inputs.parts), 1 + len(case.comparison.rows)
+    # Certificates of before there were any have none.
+    without_pairs = not any(segment.only for segment in evidence.segments)
     for number, segment in enumerate(evidence.segments):
         widths = {len(own) for parts in segment.weights for own in parts}
         lengths = {len(parts) for parts in segment.weights} | {len(segment.inputs)}
@@ -79,17 +81,27 @@ def layout_problem(evidence: EnumerationEvidence, inputs: InputSpace, case: Case
             return f"segment {number} has more than {LONGEST:,} evaluations, too many to be run alone"
         if any(int(own[0]) < max(map(int, own[1:])) for parts in segment.weights for own in parts):
             return f"segment {number} has an outcome with more weight than all inputs together"
-        if problem := _pairs_problem(segment, inputs, optional=not evidence.segments[0].only):
-            return f"segment {number} {problem}"
+        pairs = [] if without_pairs else [len(inputs.pairs)] * shape[0]
+        if [len(own) for own in segment.only] != pairs or (segment.only and not inputs.pairs):
+            return f"segment {number} has not a weight for every pair of groups"
     return ""
 
 
-def _pairs_problem(segment: SegmentEvidence, inputs: InputSpace, *, optional: bool) -> str:
-    """Return what is wrong with the weights of the pairs of a segment; they may be missing in all segments together."""
-    if optional and not segment.only:
-        return ""
-    if not inputs.pairs or [len(own) for own in segment.only] != [len(inputs.pairs)] * len(segment.weights):
-        return "has not a weight for every pair of groups"
+def _contradiction(segment: SegmentEvidence, inputs: InputSpace) -> str:
+    """Return which weights of a segment's pairs no decisions give, or nothing.
+
+    As two parts the same points get an outcome so much more often, one way round less the other, as the rates differ.
+    """
+    portions, places = inputs.portions[1], {pair: slot for slot, pair in enumerate(inputs.pairs)}
+    for parts, own in zip(segment.weights, segment.only, strict=False):
+        for (outcome, i, j), slot in places.items():
+            (whole, got), (other_whole, other_got) = ((int(parts[k][0]), int(parts[k][1 + outcome])) for k in (i, j))
+            alone, other_alone = int(own[slot]), int(own[places[outcome, j, i]])
+            if not 0 <= alone <= got * portions[j]:
+                return f'"{inputs.parts[i]}" has an outcome more often alone than at all'
+            both = (got * portions[j] - alone) * other_whole * portions[i]
+            if both != (other_got * portions[i] - other_alone) * whole * portions[j]:
+                return f'weights of the pair "{inputs.parts[i]}", "{inputs.parts[j]}" contradict those of its groups'
     return ""
 
 
@@ -295,7 +307,7 @@ class _Rates:
     """Rates and gaps from the weights of all segments, as fractions."""
 
     def __init__(self, evidence: EnumerationEvidence, inputs: InputSpace, case: Case) -> None:
-        self._comparison, self._inputs = case.comparison, inputs
+        self._comparison, self._inputs, self._segments = case.comparison, inputs, evidence.segments
         self._factor = factor_of(case.spec) or Fraction(1)
         self._sums = [
             [[sum(column) for column in zip(*owns, strict=True)] for owns in zip(*parts, strict=True)]
@@ -312,15 +324,11 @@ class _Rates:
         self._only = [[sum(column) for column in zip(*owns, strict=True)] for owns in zip(*listed, strict=True)]
 
     def problem(self) -> str:
-        """Return which part has more weight than there is, or nothing."""
+        """Return which part has more weight than there is, or which weights contradict each other, or nothing."""
         for place, total in enumerate(self._totals):
             if self._sums[-1][place][0] > total:
                 return f'"{self._inputs.parts[place]}" has more weight than all of its inputs together'
-        for sums, own in zip(self._sums, self._only, strict=False):
-            for alone, (outcome, i, j) in zip(own, self._inputs.pairs, strict=True):
-                if alone > sums[i][1 + outcome] * self._inputs.portions[1][j]:
-                    return f'"{self._inputs.parts[i]}" has an outcome more often alone than at all'
-        return ""
+        return next(filter(None, (_contradiction(segment, self._inputs) for segment in self._segments)), "")
 
     def _rate(self, outcome: int, subgroup: int) -> Bounds:
         """Return the rate of a subgroup, the mean of its parts; one without parts has rate 0."""
