@@ -190,6 +190,7 @@ def test_a_message_names_the_file_and_is_one_line(tmp_path: Path) -> None:
         ("a.json", '{"nodes": [{"parents": []}]}', "node number 1: object missing required field name"),
         ("a.json", '{"nodes": [{"name": "sex", "mean": "high"}]}', 'node "sex".mean: expected'),
         ("a.json", '{"nodes": []}', 'nodes: expected array of length >= 1; write {"nodes": [...]}, in TOML [[nodes]]'),
+        ("a.json", '{"nodes": [{"name": "sex", "mean\\n": 1}]}', "unknown field mean␊; a node has"),
         ("a.json", '{"node": []}', "nodes: object contains unknown field node"),
         ("a.json", "[]", "nodes: expected object, got array"),
         ("a.json", "{", "not valid JSON"),
@@ -205,6 +206,7 @@ def test_other_files_are_refused_with_one_message(tmp_path: Path, name: str, tex
         read_nodes(write(tmp_path, name, text))
     assert str(caught.value).startswith(f"{tmp_path / name}: ")
     assert any(each in str(caught.value) for each in expected.split("|"))
+    assert "\n" not in str(caught.value)
 
 
 def test_files_that_are_missing_or_no_files_are_refused(tmp_path: Path) -> None:

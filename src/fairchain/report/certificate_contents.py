@@ -10,6 +10,7 @@ import msgspec
 
 from fairchain.certificate_format import FamilyCertificate
 from fairchain.errors import CertificateError, SpecError
+from fairchain.messages import in_a_line
 from fairchain.rechecking.contents import read_certificate
 from fairchain.records import Record
 from fairchain.spec import parse_spec
@@ -47,6 +48,6 @@ def read_claims(path: Path) -> CertificateContents:
         parse_spec(file.spec)
         return contents_of(raw)
     except msgspec.ValidationError as error:
-        raise CertificateError(f"{path}: not a fairchain certificate: {error}") from None
+        raise CertificateError(f"{path}: not a fairchain certificate: {in_a_line(error)}") from None
     except SpecError as error:
         raise CertificateError(f"{path}: the spec inside is not valid: {error}") from None

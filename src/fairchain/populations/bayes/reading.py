@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from fairchain.errors import SpecError
-from fairchain.messages import doubled, near, shown, unknown
+from fairchain.messages import doubled, in_a_line, near, shown, unknown
 from fairchain.populations.bayes.nodes import MOST_CELLS, MOST_NODES, keys_of, row_problem, some
 from fairchain.spec.documents import decode_text, parse_document, read_bytes
 from fairchain.spec.schema import BayesNetwork, Node
@@ -64,7 +64,7 @@ def _convert(data: Any) -> tuple[Node, ...]:
     try:
         return msgspec.convert(data, _File).nodes
     except msgspec.ValidationError as error:
-        raise SpecError(_explain(str(error), data)) from None
+        raise SpecError(in_a_line(_explain(str(error), data))) from None
     except UnicodeEncodeError:
         raise SpecError("some text in it cannot be written as UTF-8; remove the lone surrogates") from None
 
