@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 # Share of rows above which leaving them out is a warning.
 MANY_DROPPED = 0.05
+LEFT_OUT = "left out, as a value is missing"
 WARNING = "Warning: "
 # In place of FAIR or UNDECIDED where the model gave one decision to every input that was tried, unless that is allowed.
 # Such a model is never UNFAIR: every gap is 0, every ratio 1 or not defined.
@@ -408,7 +409,7 @@ def dropped_note(dropped: int, rows: int) -> str:
     were = "were" if dropped > 1 else "was"
     about = "them" if dropped > 1 else "it"
     return (
-        f"{warning}{dropped:,} of {rows:,} rows ({dropped / rows:.1%}) {were} left out, as a value is missing; the "
+        f"{warning}{dropped:,} of {rows:,} rows ({dropped / rows:.1%}) {were} {LEFT_OUT}; the "
         f"verdict says nothing about {about}."
     )
 
@@ -467,7 +468,7 @@ def error_in_words(verdict: str, delta: float, *, sound: bool = True) -> str:
     if not sound:
         return "The rule of the paper was used: nothing is known about how often it is wrong."
     if not delta:
-        return "Every case was evaluated: the result is exact, and no chance is involved."
+        return "Nothing was sampled: the result is exact, and no chance is involved."
     if verdict in ("FAIR", "UNFAIR"):
         return f"A test like this one wrongly says {verdict} at most {odds(delta)} times."
     return "There is not enough evidence for a verdict: this is neither a pass nor a failure."

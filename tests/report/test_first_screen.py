@@ -11,7 +11,7 @@ from fairchain.report import first_screen
 from fairchain.report.first_screen import MORE_EVALUATIONS, MORE_ROWS, answered, asked
 from fairchain.report.page import DATA_APART, UNIFORM, page
 from fairchain.spec.schema import About, Difference, Individual, Ratio
-from fairchain.statements import tipping_statement
+from fairchain.statements import dropped_note, tipping_statement
 from fairchain.verification.record import Tipping
 from tests.report import builders
 from tests.report.builders import findings, verdict
@@ -111,6 +111,20 @@ def test_who_answers_for_the_audit_is_stated_or_called_not_stated() -> None:
     assert "not stated" not in top
     for told in ("<bdi>Ranker 3.2</bdi>", "<bdi>&lt;Ada&gt;</bdi>", "<bdi>2026-11-17</bdi>", "Ranker (hiring"):
         assert told in top
+
+
+def test_rows_that_were_left_out_are_on_the_first_screen() -> None:
+    rows = builders.with_rows()
+    note = dropped_note(3, 403)
+    made = changed(rows.verdict, notes=(note, "Another remark."))
+    top, _, _ = page(replace(rows, verdict=made)).partition('id="groups"')
+    assert note in top
+    assert "Another remark." not in top
+
+
+def test_an_exact_page_speaks_of_shares_and_not_of_estimates() -> None:
+    assert "Dot: the share." in page(builders.with_rows())
+    assert "Dot: the estimate" in page(findings(3))
 
 
 def test_a_factor_of_one_is_not_called_a_factor() -> None:

@@ -83,14 +83,14 @@ def _effects(units: Sequence[Influence], codes: Mapping[str, Mapping[float, str]
         if all(u.kind == "feature" for u in units)
         else "Effect of each unit on the gap"
     )
-    more = f" The first {len(lines)} of {len(units):,}." if len(units) > len(lines) else ""
+    more = f" The {len(lines)} largest of {len(units):,}; explanation.json has all." if len(units) > len(lines) else ""
     return figure(
         intervals(
             title, f"Largest: {lines[0].name} with {bounded(lines[0])}.", lines, "reduction of the gap", zero=True
         ),
         title,
-        f"To the right of zero: the gap shrinks by so much; to the left: it grows.{more} A line that crosses zero "
-        "shows no effect. The intervals hold together. Effects overlap, so they do not add up to the gap.",
+        f"To the right of zero: the gap shrinks by so much; to the left: it grows.{more} Where a line crosses "
+        "zero, no effect is shown. The intervals hold together. Effects overlap, so they do not add up to the gap.",
     )
 
 

@@ -10,7 +10,7 @@ from fairchain.number_format import share
 from fairchain.report.findings import Findings
 from fairchain.report.markup import Child, Markup, el, join, name
 from fairchain.spec.schema import About
-from fairchain.statements import WARNING, error_in_words
+from fairchain.statements import LEFT_OUT, WARNING, error_in_words
 from fairchain.verification.record import VerdictRecord
 
 # The formula of a property that compares all groups with each other, as `Difference` and `Ratio` write it.
@@ -37,7 +37,11 @@ def verdict_panel(verdict: VerdictRecord, *details: Child) -> Markup:
         el("p", _to_decide(verdict)) if verdict.verdict == "UNDECIDED" else None,
         el("p", verdict.tipping_sentence) if verdict.tipping is not None else None,
         el("p", verdict.shift_sentence) if verdict.shift is not None else None,
-        *(el("p", note) for note in verdict.notes if verdict.constant is not None or note.startswith(WARNING)),
+        *(
+            el("p", note)
+            for note in verdict.notes
+            if verdict.constant is not None or note.startswith(WARNING) or LEFT_OUT in note
+        ),
         class_=f"verdict {verdict.verdict}",
     )
 

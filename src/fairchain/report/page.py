@@ -124,7 +124,7 @@ def page(findings: Findings) -> str:
         el(
             "main",
             *(part for _, part in parts.values()),
-            el("footer", f"Made by fairchain {findings.versions.get('fairchain', '')}. Estimates have intervals."),
+            el("footer", f"Made by fairchain {findings.versions.get('fairchain', '')}."),
         ),
         el("script", Markup(_asset("script.js"))),
     )

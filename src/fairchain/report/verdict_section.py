@@ -94,6 +94,8 @@ def groups_section(findings: Findings) -> Markup | None:
     band = _band(findings, lines)
     allowed = f" If all dots are inside the green band, {band.meaning}." if band is not None else ""
     source = "on record" if findings.recorded else "of the model"
+    exact = findings.verdict.delta == 0
+    dots = "Dot: the share." if exact else "Dot: the estimate; line: its interval, the numbers in brackets."
     return section(
         "groups",
         "Selection rates of the groups",
@@ -106,7 +108,7 @@ def groups_section(findings: Findings) -> Markup | None:
         figure(
             intervals(title, about, drawn, f"share of {outcome}", band=band, floor=0.0, zero=True),
             title,
-            f"Dot: the estimate; line: its interval, the numbers in brackets.{some}{allowed} {from_where(findings)}",
+            f"{dots}{some}{allowed} {from_where(findings)}",
         ),
         selection_part(findings.selection),
         _other_outcomes(findings),
