@@ -605,6 +605,13 @@ def test_the_order_of_questions_gives_no_second_try_and_one_chosen_seed_is_a_cho
     assert [v.to_dict()["seed"] for v in one.verdicts] == [v.to_dict()["seed"] for v in other.verdicts]
     write_certificate(one, tmp_path / "family.json")
     assert recheck(tmp_path / "family.json", network).conclusion == "CONFIRMED"
+    plain = question(integer("age", 0, 9), category("sex", "Female", "Male"), path=str(network), decision="logit")
+    for limits in ((0.3, 0.1), (0.3, 0.2)):
+        asked_for = [{**plain["property"], "threshold": limit} for limit in limits]
+        mine = {**plain, "property": asked_for, "guarantee": {**plain["guarantee"], "engine": "sampling"}}
+        (tmp_path / "mine.json").write_text(json.dumps(mine))
+        found = recheck(tmp_path / "family.json", network, spec=tmp_path / "mine.json")
+        assert (found.conclusion == "CONFIRMED") == (limits == (0.3, 0.1)), found
     # A second member of an honest run with a seed that was searched for.
     chosen = revise(questions[1], guarantee__seed=5, guarantee__delta=questions[1].guarantee.delta / 2)
     content = json.loads((tmp_path / "family.json").read_text())

@@ -130,7 +130,10 @@ def _recheck_family(
         if len(specs) != len(members):
             problem = f"{len(members)} questions, and the given spec states {len(specs)}"
             return Recheck(verdict=file.verdict, claims=(*claims, Claim("questions", False, problem)))
-        own = [read_question(each, guarantee__delta=each.guarantee.delta / len(specs)) for each in specs]
+        given = [read_question(each, guarantee__delta=each.guarantee.delta / len(specs)) for each in specs]
+        # The questions of a spec may stand in any order.
+        named = {str(each.property): each for each in given}
+        own = [named.get(str(each.property), mine) for each, mine in zip(inside, given, strict=True)]
     spent = sum(Fraction(repr(each.guarantee.delta)) for each in inside)
     share = f"{len(inside)} questions spend {float(spent):g} together"
     allowed = Fraction(repr(file.delta)) * Fraction(1 + 1e-9)
