@@ -20,6 +20,9 @@ MOST_VECTORS = 128
 EXACT = 2**53
 # Bits of a weight that are multiplied with other whole numbers at once.
 PIECE = 20
+# OpenBLAS computes matrix products of at most so many terms in one thread. Those of a tile are too small for several:
+# most of their time goes into waiting for each other.
+ONE_THREAD = 2**18
 # A factor as an array with its outer columns first, and the places of these among all outer columns.
 Arranged = tuple[NDArray[Any], tuple[int, ...]]
 
@@ -80,8 +83,9 @@ class WeightVector:
         if self.digits is None:
             # Single precision counts the points of a tile exactly.
             shown = got.astype(np.float32)
-            return (shown @ shown.T).astype(np.int64)
-        weights = [((got * digit) @ got.T.astype(np.float64)).astype(np.int64) for digit in self.digits]
+            return _products(shown, shown)
+        shown = got.astype(np.float64)
+        weights = [_products(shown * digit, shown) for digit in self.digits]
         if len(weights) == 1:
             return weights[0]
         units = [self.base**place for place in range(len(weights))]
@@ -108,9 +112,18 @@ class WeightVector:
             bits = EXACT.bit_length() - 1 - len(piece).bit_length() - int(piece.max()).bit_length()
             for low in range(0, most.bit_length(), bits):
                 part = shares if most < 2**bits else shares >> low & 2**bits - 1
-                weighted = (piece @ part.astype(np.float64)).tolist()
+                weighted = np.einsum("x,xi->i", piece, part.astype(np.float64)).tolist()
                 sums = [one + int(other) * (unit << low) for one, other in zip(sums, weighted, strict=True)]
         return sums
+
+
+def _products(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the sums of the products of all rows of one array with all of another, which are whole numbers."""
+    step = max(64, ONE_THREAD // (len(first) * len(second)))
+    found = np.zeros((len(first), len(second)), first.dtype)
+    for start in range(0, first.shape[1], step):
+        found += first[:, start : start + step] @ second[:, start : start + step].T
+    return found.astype(np.int64)
 
 
 class TileWeights:
