@@ -9,6 +9,7 @@ import json
 from fractions import Fraction
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,17 @@ from fairchain.input_space import (
     NO_INPUT,
     NOT_ENUMERABLE,
     InputSpace,
+    Shown,
     input_space,
 )
-from fairchain.models.onnx.decision import OUTPUT_NOT_DECISION
+from fairchain.models.onnx.decision import OUTPUT_NOT_DECISION, WORDS
 from fairchain.prepare import prepare
 from fairchain.spec import load_spec, revise
 from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
 from fairchain.verification import enumeration
 from fairchain.verification.answers import Answer
 from fairchain.verification.enumeration import BUDGET_TOO_SMALL, EnumerationEngine
+from fairchain.verification.pair_weights import BlockPairs, PairWeights
 from fairchain.verification.progress import Progress
 from fairchain.verification.tile_weights import WeightVector
 from tests.messages import says
@@ -488,3 +491,31 @@ def test_a_witness_is_an_input_that_the_condition_allows(tmp_path: Path) -> None
         verdict = verify(None, parse_spec(data), workers=1)
         assert verdict.gap.estimate > 0
         assert not [witness for witness in verdict.witnesses if witness.input["job"] == "a"]
+
+
+@pytest.mark.parametrize("words", [1, WORDS])
+@pytest.mark.parametrize("portions", [[1, 1, 1, 1, 1], [1, 2, 2, 1, 3], [1, 2, 4, 8, 2**40 + 1]])
+@pytest.mark.parametrize("largest", [1, 30, 10**30])
+def test_what_points_get_more_often_as_one_part_is_weighed_without_rounding(
+    portions: list[int], words: int, largest: int
+) -> None:
+    """Sums of Python's whole numbers, point by point, are the same: with few and many levels, and beyond 64 bits."""
+    rng, rows = np.random.default_rng(17), 50
+    members = [[0, 1], [2, 3, 4], [0, 1, 2, 3, 4]]
+    shown = [Shown((v,), (float(v),), tuple(p for p, own in enumerate(members) if v in own)) for v in range(5)]
+    parts = [sum(portions[value] for value in own) for own in members]
+    pairs = [(outcome, i, j) for outcome in range(2) for i in range(3) for j in range(3) if i != j]
+    space: Any = SimpleNamespace(portions=(portions, parts), pairs=pairs, shown=shown, single=False)
+    weights = [int(rng.integers(1, 31)) * largest // 30 + 1 for _ in range(rows)] if largest > 1 else [1] * rows
+    got = rng.integers(0, 2 if words == 1 else words, (5, 2, rows))
+    block, only = BlockPairs(PairWeights(space, 2, words), rows), np.zeros((1, len(pairs)), object)
+    for v in range(5):
+        scales = [(7 * portions[v], WeightVector.of(np.array(weights, object)))]
+        block.add(v, scales, [each > 0 if words == 1 else each for each in got[v]])
+    block.add_to(only)
+    for slot, (outcome, i, j) in enumerate(pairs):
+        one, other = (
+            [sum(portions[v] * int(got[v, outcome, x]) for v in members[p]) for x in range(rows)] for p in (i, j)
+        )
+        more = [max(a * parts[j] - b * parts[i], 0) for a, b in zip(one, other, strict=True)]
+        assert only[0, slot] == 7 * sum(weight * each for weight, each in zip(weights, more, strict=True))

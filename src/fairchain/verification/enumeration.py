@@ -45,7 +45,7 @@ from fairchain.statistics import Decision, Interval
 from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
 from fairchain.system.work_record import ANOTHER_WRITER, WorkRecord, work_record
 from fairchain.verification.answers import Answer, answer_from
-from fairchain.verification.pair_weights import BlockPairs, shared_rates
+from fairchain.verification.pair_weights import BlockPairs, PairWeights, shared_rates
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import Witness
 from fairchain.verification.sampler import labels_in
@@ -111,6 +111,7 @@ class Enumerator:
         self._own = threading.local()
         # Where labels are drawn every weight is counted in words: so many for a label as its probability has.
         self.unit = WORDS if model.drawn else 1
+        self._pairs = PairWeights(inputs, len(case.comparison.rows), self.unit) if inputs.pairs else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy what the weights depend on; another process ends a segment that it has begun."""
@@ -187,7 +188,7 @@ class Enumerator:
         outcomes = comparison.rows
         sums = [[[0] * (1 + len(outcomes)) for _ in inputs.parts] for _ in self._weights]
         trials = [0] * len(inputs.parts)
-        only = [[0] * len(inputs.pairs) for _ in self._weights]
+        only = np.zeros((len(self._weights), len(inputs.pairs)), object)
         seen: set[int] = set()
         points = evaluations = 0
         count = self._changes if inputs.individual else self._rates
@@ -196,16 +197,15 @@ class Enumerator:
                 break
             evaluations += count(block, sums, trials, seen, only)
             points += self.rows(block)
-        return Segment(points, evaluations, frozenset(seen), sums, trials, only)
+        return Segment(points, evaluations, frozenset(seen), sums, trials, only.tolist())
 
     def _rates(
-        self, block: int, sums: list[list[list[int]]], trials: list[int], seen: set[int], only: list[list[int]]
+        self, block: int, sums: list[list[list[int]]], trials: list[int], seen: set[int], only: NDArray[Any]
     ) -> int:
         """Add the weights of a block, each input evaluated as what it is; return the number of evaluations."""
         outcomes, classes = self._case.comparison.rows, len(self._case.spec.model.labels)
         digits, strip, evaluations = self._digits(block), block % self.strips, 0
-        rows = self.rows(block)
-        pairs = BlockPairs(self._inputs, len(outcomes), rows, self.unit) if self._inputs.pairs else None
+        pairs = BlockPairs(self._pairs, self.rows(block)) if self._pairs is not None else None
         for choice, shown in enumerate(self._inputs.shown):
             found = [weights.at((*digits, *shown.indices), strip) for weights in self._weights]
             scale, vector = found[-1]
@@ -235,7 +235,7 @@ class Enumerator:
         return evaluations
 
     def _changes(
-        self, block: int, sums: list[list[list[int]]], trials: list[int], seen: set[int], _only: list[list[int]]
+        self, block: int, sums: list[list[list[int]]], trials: list[int], seen: set[int], _only: NDArray[Any]
     ) -> int:
         """Add the weights of a block, each point evaluated as every group; return the number of evaluations."""
         none = (0,) * len(self._inputs.protected)
@@ -347,7 +347,7 @@ def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
     """Return the blocks in a segment: few segments for a certificate to list, each short enough to be checked alone."""
     values = (len(inputs.parts) * (1 + outcomes) + len(inputs.pairs)) * len(inputs.space.measures)
     few = -(-blocks // max(16, min(MOST_SEGMENTS, MOST_WEIGHTS // values)))
-    each = TILE * len(inputs.shown)
+    each = min(TILE, inputs.tile_points) * len(inputs.shown)
     return max(SEGMENT_EVALUATIONS // each, min(few, LONGEST_SEGMENT // each), 1)
 
 

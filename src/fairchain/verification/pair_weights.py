@@ -8,38 +8,84 @@ the times as a part of several, or where labels are drawn (docs/mathematics.md, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil, lcm
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.input_space import TILE, InputSpace
+from fairchain.input_space import InputSpace
 from fairchain.statistics.masses import PartMasses, WeightRange, outward
 from fairchain.statistics.shift import SharedRates
 from fairchain.verification.tile_weights import WeightVector
 
+# Where points can get an outcome at more shares of the times, they are compared number by number.
+MOST_LEVELS = 16
+# Pairs that are compared number by number at once: their numbers stay in the processor's cache.
+PAIRS_AT_ONCE = 16
+# Whole numbers below this have room in 64 bits, and so has the difference of two of them.
+MOST_WHOLE = 2**62
 
-class BlockPairs:
-    """The decisions about the points of a block, added up for each part, until all protected values were shown.
+
+class PairWeights:
+    """The pairs of a space, to be weighed block by block.
 
     Parameters
     ----------
     inputs
         The space, with the pairs.
-    outcomes, rows
-        How many outcomes are counted, and the points of the block.
+    outcomes
+        How many outcomes are counted.
     words
         In how many words a point gets a label at most: 1, or all of them where labels are drawn.
     """
 
-    def __init__(self, inputs: InputSpace, outcomes: int, rows: int, words: int) -> None:
-        self._inputs, (self._portions, self._parts) = inputs, inputs.portions
-        self._scales: list[list[int]] = [[] for _ in inputs.parts]
+    def __init__(self, inputs: InputSpace, outcomes: int, words: int) -> None:
+        self.inputs, self.outcomes = inputs, outcomes
+        self.portions, self.parts = inputs.portions
+        of, self.first, self.second = np.array(inputs.pairs).T
+        self.slots = [np.flatnonzero(of == outcome) for outcome in range(outcomes)]
+        slots = {pair: slot for slot, pair in enumerate(inputs.pairs)}
+        self.reverse = np.array([slots[outcome, j, i] for outcome, i, j in inputs.pairs])
+        most = max(self.parts) ** 2
+        self.exact: Any = np.int64 if most * words < MOST_WHOLE else object
+        self.dtype: Any = bool if inputs.single and words == 1 else self.exact
+        sizes = np.array(self.parts, self.exact)
+        self.levels = self._levels() if words == 1 else None
+        # What one number is multiplied with before it is compared with another, and what a share is a share of.
+        self.times, self.product = sizes[self.second], sizes[self.first] * sizes[self.second]
+
+    def _levels(self) -> list[tuple[NDArray[Any], Fraction]] | None:
+        """Return all shares of the times at which a point can get an outcome as a part; None if they are many.
+
+        For each, the lowest first: the least number of times that reaches it, (parts, 1), and the step up to it.
+        """
+        found: set[Fraction] = set()
+        for part, whole in enumerate(self.parts):
+            sums = {0}
+            for portion, shown in zip(self.portions, self.inputs.shown, strict=True):
+                if part in shown.parts:
+                    sums |= {each + portion for each in sums}
+                if len(sums) > MOST_LEVELS + 1:
+                    return None
+            found |= {Fraction(each, whole) for each in sums if each}
+            if len(found) > MOST_LEVELS:
+                return None
+        levels = sorted(found)
+        steps = [level - before for before, level in zip([Fraction(0), *levels], levels, strict=False)]
+        reached = [np.array([[ceil(level * part)] for part in self.parts], self.dtype) for level in levels]
+        return list(zip(reached, steps, strict=True))
+
+
+class BlockPairs:
+    """The decisions about the points of a block, added up for each part, until all protected values were shown."""
+
+    def __init__(self, pairs: PairWeights, rows: int) -> None:
+        self._pairs = pairs
+        self._scales: list[list[int]] = [[] for _ in pairs.parts]
         self._vectors: list[WeightVector] = []
-        # A type that has room for all sums of a block.
-        exact: Any = np.int64 if max(self._parts) ** 2 * words * TILE < 2**62 else object
-        single = inputs.single and words == 1
-        self._got: NDArray[Any] = np.zeros((outcomes, len(inputs.parts), rows), bool if single else exact)
+        self._got: NDArray[Any] = np.zeros((pairs.outcomes, len(pairs.parts), rows), pairs.dtype)
 
     def add(self, number: int, found: Sequence[tuple[int, WeightVector]], got: Sequence[NDArray[Any]]) -> None:
         """Add what points get with one choice of protected values: for each outcome whether, or in how many words.
@@ -47,24 +93,53 @@ class BlockPairs:
         `found` are their weights by each measure. All protected values have the same points in the same proportion, so
         that the vectors of one choice serve all.
         """
-        portion = self._portions[number]
+        portion = self._pairs.portions[number]
         self._vectors = [vector for _, vector in found]
-        for part in self._inputs.shown[number].parts:
+        for part in self._pairs.inputs.shown[number].parts:
             self._scales[part] = [scale // portion for scale, _ in found]
             for outcome, times in enumerate(got):
-                self._got[outcome, part] += times if portion == 1 else times * portion
+                self._got[outcome, part] += times if portion == 1 else times.astype(self._got.dtype) * portion
 
-    def add_to(self, only: list[list[int]]) -> None:
-        """Add the weights of the block to those of all pairs, (measures, pairs)."""
-        for place, (vector, sums) in enumerate(zip(self._vectors, only, strict=False)):
-            both = [vector.together(got) for got in self._got] if self._got.dtype == bool else []
-            for slot, (outcome, i, j) in enumerate(self._inputs.pairs):
-                if both:
-                    more = both[outcome][i][i] - both[outcome][i][j]
-                else:
-                    first, second = self._got[outcome, i] * self._parts[j], self._got[outcome, j] * self._parts[i]
-                    more = vector.by_share(np.maximum(first - second, 0)[:, None])[0]
-                sums[slot] += self._scales[i][place] * more
+    def add_to(self, only: NDArray[Any]) -> None:
+        """Add the weights of the block to those of all pairs, (measures, pairs), which are Python numbers."""
+        pairs = self._pairs
+        for place, vector in enumerate(self._vectors):
+            scales = np.array([own[place] for own in self._scales], object)
+            for outcome, slots in enumerate(pairs.slots):
+                more = (
+                    self._number_by_number(vector, outcome) if pairs.levels is None else self._by_level(vector, outcome)
+                )
+                only[place, slots] += scales[pairs.first[slots]] * more.astype(object)
+
+    def _by_level(self, vector: WeightVector, outcome: int) -> NDArray[Any]:
+        """Return for each pair the weight of what points get more often as the first part than as the second.
+
+        The smaller of two numbers is the sum of the steps up to all levels that both reach.
+        """
+        pairs, slots, levels = self._pairs, self._pairs.slots[outcome], self._pairs.levels or []
+        i, j, whole = pairs.first[slots], pairs.second[slots], lcm(*(step.denominator for _, step in levels))
+        small = vector.total * whole * max(pairs.parts) ** 2 < MOST_WHOLE
+        more = np.zeros(len(slots), np.int64 if small else object)
+        for least, step in levels:
+            both = vector.together(self._got[outcome] >= least)
+            more += (both[i, i] - both[i, j]).astype(more.dtype) * int(step * whole)
+        return np.asarray(more * pairs.product[slots] // whole)
+
+    def _number_by_number(self, vector: WeightVector, outcome: int) -> NDArray[Any]:
+        """Return the same as `_by_level`, where numbers have too many levels."""
+        pairs, slots, got = self._pairs, self._pairs.slots[outcome], self._got[outcome]
+        totals = np.array(vector.by_share(got.T), object)
+        more = np.zeros(len(pairs.first), object)
+        # Each two parts once: by how much the second gets more follows from what both get.
+        once = slots[pairs.first[slots] < pairs.second[slots]]
+        for start in range(0, len(once), PAIRS_AT_ONCE):
+            some = once[start : start + PAIRS_AT_ONCE]
+            i, j, back = pairs.first[some], pairs.second[some], pairs.reverse[some]
+            own, other = pairs.times[some], pairs.times[back]
+            above = np.maximum(got[i] * own[:, None] - got[j] * other[:, None], 0)
+            more[some] = vector.by_share(above.T)
+            more[back] = more[some] - totals[i] * own.astype(object) + totals[j] * other.astype(object)
+        return more[slots]
 
 
 def shared_rates(
@@ -94,6 +169,10 @@ def shared_rates(
         whole, got = ([of_parts[i][place] * times for of_parts in sums] for place in (0, 1 + outcome))
         alone = [weights[slot] for weights in only]
         for cell, weights in enumerate((alone, [one - other for one, other in zip(got, alone, strict=True)])):
+            if weights[0] == weights[-1] and whole[0] == whole[-1] == totals[i] * times:
+                # Division of whole numbers rounds to the nearest.
+                bounds[2 * cell : 2 * cell + 2, outcome, subgroups[i], subgroups[j]] = weights[0] / whole[0]
+                continue
             within = PartMasses(
                 (WeightRange(weights[0], weights[-1]),),
                 (WeightRange(whole[0] - weights[0], whole[-1] - weights[-1]),),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -17,6 +18,11 @@ from fairchain.populations.finite import Factor
 MOST_VECTORS = 128
 # Sums of whole numbers below this are exact in double precision, in whatever order they are added.
 EXACT = 2**53
+# Bits of a weight that are multiplied with other whole numbers at once.
+PIECE = 20
+# OpenBLAS computes matrix products of at most so many terms in one thread. Those of a tile are too small for several:
+# most of their time goes into waiting for each other.
+ONE_THREAD = 2**18
 # A factor as an array with its outer columns first, and the places of these among all outer columns.
 Arranged = tuple[NDArray[Any], tuple[int, ...]]
 
@@ -72,29 +78,52 @@ class WeightVector:
             sums[0] = self.total - sums[1]
         return sums
 
-    def together(self, got: NDArray[np.bool_]) -> list[list[int]]:
+    def together(self, got: NDArray[np.bool_]) -> NDArray[Any]:
         """Return the weight of the points that have both of two properties, for all pairs of the rows of `got`."""
         if self.digits is None:
             # Single precision counts the points of a tile exactly.
             shown = got.astype(np.float32)
-            found: list[list[int]] = (shown @ shown.T).astype(np.int64).tolist()
-            return found
-        both = np.zeros((len(got), len(got)), object)
+            return _products(shown, shown)
+        shown = got.astype(np.float64)
+        weights = [_products(shown * digit, shown) for digit in self.digits]
+        if len(weights) == 1:
+            return weights[0]
+        units = [self.base**place for place in range(len(weights))]
+        return np.asarray(sum(each.astype(object) * unit for each, unit in zip(weights, units, strict=True)))
+
+    @cached_property
+    def _pieces(self) -> list[tuple[NDArray[np.float64], int]]:
+        """The weights in pieces of at most `PIECE` bits, each with the unit that it counts."""
+        if self.digits is None:
+            return [(np.ones(self.total), 1)]
+        found = []
         for place, digit in enumerate(self.digits):
-            both += ((got * digit) @ got.T.astype(np.float64)).astype(np.int64).astype(object) * self.base**place
-        sums: list[list[int]] = both.tolist()
+            left, unit = digit.astype(np.int64), self.base**place
+            while left.any():
+                found.append(((left & 2**PIECE - 1).astype(np.float64), unit))
+                left, unit = left >> PIECE, unit << PIECE
+        return found
+
+    def by_share(self, shares: NDArray[Any]) -> list[int]:
+        """Return the weighted sums of whole numbers from 0 of each point, (points, numbers), exactly."""
+        most, sums = int(shares.max(initial=0)), [0] * shares.shape[1]
+        for piece, unit in self._pieces:
+            # So many bits of a number at once that sums of products are exact.
+            bits = EXACT.bit_length() - 1 - len(piece).bit_length() - int(piece.max()).bit_length()
+            for low in range(0, most.bit_length(), bits):
+                part = shares if most < 2**bits else shares >> low & 2**bits - 1
+                weighted = np.einsum("x,xi->i", piece, part.astype(np.float64)).tolist()
+                sums = [one + int(other) * (unit << low) for one, other in zip(sums, weighted, strict=True)]
         return sums
 
-    def by_share(self, shares: NDArray[np.int64]) -> list[int]:
-        """Return the weighted sums of whole numbers of each point, (points, numbers), exactly."""
-        if self.digits is None:
-            found: list[int] = shares.sum(axis=0).tolist()
-            return found
-        sums = [0] * shares.shape[1]
-        for place, digit in enumerate(self.digits):
-            weighted = digit.astype(np.int64).astype(object) @ shares.astype(object)
-            sums = [one + int(other) * self.base**place for one, other in zip(sums, weighted.tolist(), strict=True)]
-        return sums
+
+def _products(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the sums of the products of all rows of one array with all of another, which are whole numbers."""
+    step = max(64, ONE_THREAD // (len(first) * len(second)))
+    found = np.zeros((len(first), len(second)), first.dtype)
+    for start in range(0, first.shape[1], step):
+        found += first[:, start : start + step] @ second[:, start : start + step].T
+    return found.astype(np.int64)
 
 
 class TileWeights:
