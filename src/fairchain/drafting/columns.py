@@ -358,13 +358,15 @@ def _ends(numbers: NDArray[np.float64]) -> tuple[float, float]:
 
 def frame_feature(profile: Profile) -> Feature:
     """Return the feature that a column of a frame is: texts remain texts, also those that look like numbers."""
-    if isinstance(profile.table.cells(profile.name), NumberCells):
+    cells = profile.table.cells(profile.name)
+    if isinstance(cells, NumberCells):
         return feature_of(profile)
-    if profile.counts and set(profile.counts) <= {"True", "False"}:
+    texts = profile.typed or (bool(profile.known) and all(isinstance(each, str) for each in profile.known or ()))
+    # A file of texts does not tell True from "True".
+    if profile.counts and set(profile.counts) <= {"True", "False"} and (cells.booleans or not texts):
         made = category(profile)
         return replace(made, codes=tuple(int(value == "True") for value in made.values))
-    fitted_on_texts = bool(profile.known) and all(isinstance(each, str) for each in profile.known or ())
-    return category(profile) if profile.typed or fitted_on_texts else feature_of(profile)
+    return category(profile) if texts else feature_of(profile)
 
 
 def feature_of(profile: Profile, *, keep_markers: bool = True) -> Feature:

@@ -1,17 +1,17 @@
 """Feature values as a pandas frame, for models that were made for frames.
 
 The frame has a column for each feature under the table's name for it, whole numbers as whole numbers, categories by the
-words of the table; a missing value is NaN. Where the rows were given as a pandas frame, its own cells and types are
-used (`OwnFrame`). pandas is imported when the first frame is made.
+words of the table; a missing value is NaN. Where the rows were given as a frame or as columns, their own cells and
+types are used (`OwnFrame`). pandas is imported when the first frame is made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from fairchain.errors import DataError, ModelError
 from fairchain.messages import needs
 from fairchain.models.onnx.feature_encoding import encode, is_plain, is_whole, words
 from fairchain.spec import CategoryFeature, Feature
+from fairchain.tables.columns import CodedCells, Column, Index, NumberCells
+from fairchain.tables.frames import package_of
 
 if TYPE_CHECKING:
     from fairchain.tables import TableRows
@@ -32,6 +34,8 @@ CELLS_ALIKE = (
     'column "{column}": the cells {one} and {two} are one value of the spec, and the model may tell them apart; write '
     "them alike"
 )
+# The numbers that a network gets for the cells of a column of booleans.
+TRUTHS = {"False": 0, "True": 1}
 # Doubles hold whole numbers up to this one exactly.
 MOST_WHOLE = 2**53
 ONE_HOT_IN_FRAME = '{name}: feature "{feature_name}".one_hot: a frame has one column for each feature; remove one_hot'
@@ -124,9 +128,11 @@ def column_values(feature: Feature, column: NDArray[np.floating]) -> NDArray[Any
 
 
 class OwnFrame:
-    """From feature values to a frame with the cells and column types of the pandas frame that the rows came from.
+    """From feature values to a frame with the cells and column types of the frame that the rows came from.
 
-    A model that was fitted on such a frame gets its categories, booleans and marks of missing values as they were.
+    A model that was fitted on such a frame gets its categories, booleans and marks of missing values as they were; only
+    a column that the spec changes is made from its feature. Rows with the same values are one input, so that different
+    cells with one value are refused: the model may tell them apart.
 
     Parameters
     ----------
@@ -135,44 +141,35 @@ class OwnFrame:
     columns
         The columns that the model takes, in order.
     rows
-        Rows of a pandas frame.
+        Rows of a frame, or of a mapping of columns.
     """
 
     def __init__(self, features: Sequence[Feature], columns: Sequence[str], rows: TableRows) -> None:
-        from fairchain.tables.columns import CodedCells
-
-        self._pandas = import_module("pandas")
         assert rows.table is not None
-        frame = rows.table.frame.iloc[rows.numbers - 1] if rows.dropped else rows.table.frame
         named = {column_name(feature): (place, feature) for place, feature in enumerate(features)}
+        frame = pandas_frame(rows.table.frame, columns)
+        frame = frame.iloc[rows.numbers - 1] if rows.dropped else frame
         owned = {str(name).strip(): place for place, name in enumerate(frame.columns)}
-        order = [owned[column] for column in columns]
-        self._columns = []
-        # How to make the cells of categories, which are made once inputs other than rows of the table are shown.
-        self._makers: dict[Any, Callable[[], Any]] = {}
-        self._made: dict[Any, Any] = {}
+        self._columns: list[tuple[Any, int, Callable[[NDArray[Any]], Any]]] = []
         self._chosen: tuple[NDArray[Any], NDArray[np.int64]] | None = None
-        # All rows of the table are shown as they were given.
-        self._table, self._frame = rows.values, frame.iloc[:, order]
-        for column, (label, series) in zip(columns, self._frame.items(), strict=True):
+        shown: dict[str, Any] = {}
+        for column in columns:
             place, feature = named[column]
-            self._columns.append((label, place, series.dtype))
-            if isinstance(feature, CategoryFeature):
-                coded = rows.table.cells(column)
-                if isinstance(coded, CodedCells):
-                    codes = coded.codes[rows.numbers - 1] if rows.dropped else coded.codes
-                else:
-                    codes = np.unique([f"{type(cell)} {cell}" for cell in series], return_inverse=True)[1]
-                self._makers[label] = partial(_cells, feature, series, rows.values[:, place], codes)
-                if not isinstance(coded, CodedCells) or coded.has_variants:
-                    # Different cells may be one value, which is refused.
-                    self._cells_of(label)
-
-    def _cells_of(self, label: Any) -> Any:
-        """Return the cell of each value of a column of categories, and at the end that of a missing one."""
-        if label not in self._made:
-            self._made[label] = self._makers[label]()
-        return self._made[label]
+            label, show = column, cast(Callable[[NDArray[Any]], Any], partial(column_values, feature))
+            if column in owned and _is_as_given(feature, rows.table.cells(column), rows, place):
+                label, series = frame.columns[owned[column]], frame.iloc[:, owned[column]]
+                show = _own_cells(feature, series, rows, place)
+            else:
+                shown[column] = show(rows.values[:, place])
+            self._columns.append((label, place, show))
+        # All rows of the table are shown as they were given.
+        self._table = rows.values
+        if shown:
+            shown |= {column: frame.iloc[:, owned[column]] for column in columns if column not in shown}
+            self._frame = import_module("pandas").DataFrame(shown, index=frame.index, columns=list(columns))
+            self._frame.columns = [label for label, _, _ in self._columns]
+        else:
+            self._frame = frame.iloc[:, [owned[column] for column in columns]]
 
     def choose(self, places: NDArray[np.int64]) -> NDArray[Any]:
         """Return the feature values of the rows at these places; the next call shows them as they were given."""
@@ -186,73 +183,158 @@ class OwnFrame:
             return self._frame.copy(deep=False)
         if self._chosen is not None and values is self._chosen[0]:
             return self._frame.take(self._chosen[1])
-        made = {}
-        for label, place, numbers in self._columns:
-            column = values[:, place]
-            if label in self._makers:
-                cells = self._cells_of(label)
-                made[label] = cells.take(np.where(np.isnan(column), len(cells) - 1, column).astype(np.intp))
-            elif isinstance(numbers, np.dtype):
-                lacking = numbers.kind != "f" and bool(np.isnan(column).any())
-                made[label] = column if lacking else column.astype(numbers)
-            else:
-                boxed = column.astype(object)
-                boxed[np.isnan(column)] = None
-                made[label] = import_module("pandas").array(boxed, dtype=numbers)
-        return import_module("pandas").DataFrame(made)
+        return import_module("pandas").DataFrame(
+            {label: show(values[:, place]) for label, place, show in self._columns}
+        )
 
 
-def fits_own_frame(features: Sequence[Feature], columns: Sequence[str], frame: Any) -> bool:
-    """Return whether the columns of a pandas frame can be shown as they are: the spec changes none of their values."""
-    from fairchain.tables.frames import package_of
+def pandas_frame(source: Any, columns: Sequence[str]) -> Any:
+    """Return a pandas frame as it is; of a polars frame or a mapping those of these columns that it has, in pandas."""
+    try:
+        pandas = import_module("pandas")
+    except ImportError:
+        raise ModelError(NEEDS_PANDAS) from None
+    package = package_of(source, "DataFrame")
+    if package == "pandas":
+        return source
+    made = {}
+    for name in source if package is None else source.columns:
+        if str(name).strip() in columns:
+            cells = source[name]
+            if package_of(cells, "Series") == "polars":
+                plain = cells.dtype.is_numeric() and not cells.dtype.is_decimal()
+                cells = cells.to_numpy() if plain else cells.to_list()
+            made[name] = pandas.Series(cells).reset_index(drop=True)
+    return pandas.DataFrame(made)
 
-    if package_of(frame, "DataFrame") != "pandas":
+
+def _is_as_given(feature: Feature, cells: Column, rows: TableRows, place: int) -> bool:
+    """Return whether the spec changes no cell of a column."""
+    if feature.missing is not None or feature.one_hot:
         return False
-    named = {column_name(feature): feature for feature in features}
-    types = {str(name).strip(): dtype for name, dtype in zip(frame.columns, frame.dtypes, strict=True)}
-    for column in columns:
-        feature, dtype = named.get(column), types.get(column)
-        if feature is None or dtype is None or feature.missing is not None:
-            return False
-        if isinstance(feature, CategoryFeature):
-            changed = feature.one_hot or (feature.codes is not None and str(dtype) not in ("bool", "boolean"))
-        else:
-            changed = not is_plain(feature) or feature.clip or getattr(dtype, "kind", "O") not in "iuf"
-        if changed:
-            return False
-    for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
-        if str(name).strip() not in columns or getattr(dtype, "kind", "O") not in "iu":
-            continue
-        numbers = frame.iloc[:, place]
-        plain = numbers.to_numpy() if isinstance(dtype, np.dtype) else numbers.dropna()
-        if len(plain) and max(abs(int(plain.min())), abs(int(plain.max()))) > MOST_WHOLE:
-            raise DataError(TOO_LARGE_TO_DIFFER.format(column=name))
-    return True
+    if not isinstance(feature, CategoryFeature):
+        return isinstance(cells, NumberCells) and is_plain(feature) and not feature.clip
+    if feature.codes is None:
+        return True
+    if not isinstance(cells, NumberCells):
+        return cells.booleans and [TRUTHS.get(str(word)) for word in words(feature)] == list(feature.codes)
+    known = ~np.isnan(rows.values[:, place])
+    numbers = cells.values[rows.numbers - 1][known].astype(np.float64)
+    return np.array_equal(encode(feature, rows.values[known, place])[:, 0], numbers)
 
 
-def _cells(feature: CategoryFeature, series: Any, column: NDArray[Any], codes: NDArray[np.intp]) -> Any:
-    """Return an array of the series' own type with the cell of each value, and a missing one at the end.
+def _own_cells(feature: Feature, series: Any, rows: TableRows, place: int) -> Callable[[NDArray[Any]], Any]:
+    """Return a function from values of a feature to cells of its own column; refuse different cells with one value."""
+    assert rows.table is not None
+    column, dtype, cells = rows.values[:, place], series.dtype, rows.table.cells(column_name(feature))
+    kind = getattr(dtype, "kind", "O")
+    plain = series.to_numpy() if isinstance(dtype, np.dtype) else series.dropna()
+    if kind in "iu" and len(plain) and max(abs(int(plain.min())), abs(int(plain.max()))) > MOST_WHOLE:
+        raise DataError(TOO_LARGE_TO_DIFFER.format(column=series.name))
+    missing = np.isnan(column)
+    if isinstance(feature, CategoryFeature):
+        own = OwnCells(feature, series, np.where(missing, len(feature.values), column).astype(np.intp))
+        if not isinstance(cells, CodedCells) or package_of(rows.table.frame, "DataFrame") != "pandas":
+            own.must_be_alike(_numbered(series))
+        elif cells.has_variants:
+            # Only then can different cells have one value.
+            own.must_be_alike(cells.codes[rows.numbers - 1])
+        return own
+    exact = isinstance(dtype, np.dtype) and kind in "iuf" and dtype.itemsize <= np.dtype(np.float64).itemsize
+    if exact and (not missing.any() or bool(series.isna().to_numpy()[missing].all())):
+        return partial(_in_type, dtype)
+    known, places = np.unique(_bits(column), return_inverse=True)
+    own = OwnCells(feature, series, places, known)
+    own.must_be_alike(_numbered(series))
+    return own
 
-    `codes` are numbers of the different cells.
+
+def _in_type(dtype: np.dtype[Any], column: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers in a type; if some are missing, which no type of whole numbers has, as doubles."""
+    return column if dtype.kind != "f" and np.isnan(column).any() else column.astype(dtype)
+
+
+def _bits(column: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return doubles as bits, which tell 0.0 and -0.0 apart; those of NaN are all the same."""
+    return np.where(np.isnan(column), np.nan, column).astype(np.float64).view(np.uint64)
+
+
+def _numbered(series: Any) -> NDArray[np.intp]:
+    """Return a number for each cell, the same for cells of one type that look the same."""
+    return Index().codes([f"{type(cell)} {cell!r}" for cell in series])
+
+
+@dataclass(eq=False)
+class OwnCells:
+    """From values of a feature to cells of the column that the rows of a table have for them.
+
+    Parameters
+    ----------
+    feature
+        What the column is in the spec.
+    series
+        The column.
+    places
+        For each row the place of its value: among those of a category, where a missing one is the last, or in `known`.
+    known
+        Of numbers the bits of those in the table, in order.
     """
-    pandas = import_module("pandas")
-    names = words(feature)
-    # The first row of each different cell, then of each value.
-    rows = np.full(int(codes.max()) + 1, -1)
-    rows[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    rows = np.sort(rows[rows >= 0])[::-1]
-    places = np.where(np.isnan(column[rows]), len(names), column[rows]).astype(np.intp)
-    first = np.full(len(names) + 1, -1)
-    first[places] = rows
-    cells = series.array.take(np.maximum(first, 0)).astype(object)
-    other = np.flatnonzero((rows != first[places]) & (places < len(names)))
-    if other.size:
-        one, two = series.iloc[rows[other[-1]]], cells[places[other[-1]]]
-        raise DataError(CELLS_ALIKE.format(column=feature.name, one=repr(one), two=repr(two)))
-    categories = {str(each): each for each in getattr(series.dtype, "categories", ())}
-    for place in np.flatnonzero(first[:-1] < 0).tolist():
-        cells[place] = categories.get(str(names[place]), names[place])
-    if first[-1] < 0:
-        # A column of booleans has no missing value, and none is wanted of it.
-        cells[-1] = cells[0] if series.dtype == bool else None if categories else np.nan
-    return pandas.array(cells, dtype=series.dtype)
+
+    feature: Feature
+    series: Any
+    places: NDArray[np.intp]
+    known: NDArray[np.uint64] | None = None
+
+    @cached_property
+    def _rows(self) -> NDArray[np.intp]:
+        """The first row with each value, -1 if there is none."""
+        feature = self.feature
+        count = len(feature.values) + 1 if isinstance(feature, CategoryFeature) else int(self.places.max()) + 1
+        rows = np.full(count, -1)
+        rows[self.places[::-1]] = np.arange(len(self.places) - 1, -1, -1)
+        return rows
+
+    def must_be_alike(self, numbers: NDArray[np.intp]) -> None:
+        """Raise a DataError if different cells have one value; `numbers` are those of the different cells."""
+        first = self._rows[self.places]
+        for row in np.flatnonzero(numbers != numbers[first]).tolist():
+            one, two = self.series.iloc[int(first[row])], self.series.iloc[row]
+            if type(one) is not type(two) or repr(one) != repr(two):
+                raise DataError(CELLS_ALIKE.format(column=self.feature.name, one=repr(one), two=repr(two)))
+
+    @cached_property
+    def _cells(self) -> Any:
+        """An array of the column's own type with the cell of each value."""
+        cells = self.series.array.take(np.maximum(self._rows, 0))
+        unseen = np.flatnonzero(self._rows < 0).tolist()
+        if not unseen:
+            return cells
+        assert isinstance(self.feature, CategoryFeature)
+        cells, dtype, names = cells.astype(object), self.series.dtype, words(self.feature)
+        stated = getattr(dtype, "categories", (False, True) if dtype in ("bool", "boolean") else ())
+        known = {str(each): each for each in stated}
+        for place in unseen:
+            if place < len(names):
+                cells[place] = known.get(str(names[place]), names[place])
+            else:
+                # A column of booleans has no missing value, and none is wanted of it.
+                cells[place] = cells[0] if dtype == "bool" else None if known else np.nan
+        return import_module("pandas").array(cells, dtype=dtype)
+
+    def __call__(self, column: NDArray[Any]) -> Any:
+        """Return the cells that have these values, as a series of the column's own type."""
+        pandas = import_module("pandas")
+        if self.known is None:
+            missing = np.isnan(column)
+            places = np.where(missing, len(self._cells) - 1, column).astype(np.intp)
+            return pandas.Series(self._cells.take(places), dtype=self.series.dtype)
+        bits = _bits(column)
+        places = np.minimum(np.searchsorted(self.known, bits), len(self.known) - 1)
+        cells, other = self._cells.take(places), np.flatnonzero(self.known[places] != bits)
+        if other.size:
+            cells = cells.astype(object)
+            kind = type(next(iter(self.series.dropna()), 0.0))
+            for row in other.tolist():
+                cells[row] = None if np.isnan(column[row]) else kind(column[row])
+            cells = pandas.array(cells, dtype=self.series.dtype)
+        return pandas.Series(cells, dtype=self.series.dtype)

@@ -43,6 +43,7 @@ MOST_VALUES = 2**32
 # The largest whole number up to which doubles hold every one.
 MOST_EXACT = 2**53
 MOST_BINS = 10_000
+NUL_IN_LABEL = "model.{key}: contains a NUL character, which arrays of texts lose at the end of a text; remove it"
 TOO_WIDE = "the range is wider than any number; narrow it"
 # Names of the value that a text has which mentions none of the others.
 NONE_VALUES = ("none", "others", "other", "nobody")
@@ -106,6 +107,9 @@ def _check_model(model: ModelSpec) -> None:
     _unique("model.labels", model.labels)
     _one_for_each("model", "codes", model.codes, "labels", model.labels)
     _unique("model.codes", model.codes or ())
+    for key, names in (("labels", model.labels), ("codes", model.codes or ())):
+        if any("\0" in str(name) for name in names):
+            raise SpecError(NUL_IN_LABEL.format(key=key))
     if any(isinstance(code, int) and not -(2**63) <= code < 2**63 for code in model.codes or ()):
         raise SpecError("model.codes: a label lies between -2**63 and 2**63 - 1; write what the network returns")
     if model.decision == "random" and model.codes is not None:

@@ -43,12 +43,14 @@ class Piece(NamedTuple):
 class TextCells:
     """A column of texts. Each part packs up to `PART` cells in one string, a tenth of the memory of as many strings.
 
-    `merged` names two cells of different types that have one text, such as 1 and "1", if there are any.
+    `merged` names two cells of different types that have one text, such as 1 and "1", if there are any; `booleans` says
+    that all cells with a value are True or False, and not the texts.
     """
 
     parts: tuple[str, ...]
     count: int
     merged: str = ""
+    booleans: bool = False
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the column piece by piece, without the blanks around its cells."""
@@ -63,12 +65,14 @@ class TextCells:
 class CodedCells:
     """A column of texts as numbers of its different texts: cell i is `levels[codes[i]]`, "" is missing.
 
-    `categories` are all values that the column's type allows, in its order; None if the type states none.
+    `categories` are all values that the column's type allows, in its order; None if the type states none. `booleans` as
+    of `TextCells`.
     """
 
     codes: NDArray[np.intp]
     levels: tuple[str, ...]
     categories: tuple[str, ...] | None = None
+    booleans: bool = False
 
     @property
     def count(self) -> int:
@@ -83,8 +87,8 @@ class CodedCells:
 
     @property
     def has_variants(self) -> bool:
-        """Whether two cells may be one value: they differ in the blanks around them or as 1 and 1.0 do."""
-        texts = [plain_text(level) for level in self._piece.levels if level]
+        """Whether two cells may be one value: they differ in the blanks around them, or as 1 and 1.0, or "" and NA."""
+        texts = [plain_text(level) for level in self._piece.levels]
         return len(set(texts)) < len(texts)
 
     def pieces(self) -> Iterator[Piece]:

@@ -77,7 +77,7 @@ def _array_column(values: NDArray[Any], where: str) -> Column:
     if kind in "iuf":
         return NumberCells(values)
     if kind == "b":
-        return _looked_up(BOOLEANS, values.astype(np.intp), where)
+        return replace(_looked_up(BOOLEANS, values.astype(np.intp), where), booleans=True)
     if kind == "M":
         return _texts(np.where(np.isnat(values), "", values.astype(str)).tolist(), where)
     if kind in "UTO":
@@ -99,7 +99,8 @@ def _object_column(cells: list[Any], where: str) -> Column:
     if values is not None:
         return NumberCells(values)
     texts = [_text(cell, where, row) for row, cell in enumerate(cells, 1)]
-    return replace(_texts(texts, where), merged=_merged(cells, texts))
+    truths = bool(kinds - {type(None)}) and kinds <= {bool, np.bool_, type(None)}
+    return replace(_texts(texts, where), merged=_merged(cells, texts), booleans=truths)
 
 
 def _merged(cells: list[Any], texts: list[str]) -> str:
@@ -195,7 +196,8 @@ def _pandas_column(series: Any, where: str) -> Column:
             number_text(level) if number else str(level)
             for level, number in zip(dtype.categories, numbers, strict=True)
         ]
-        return _looked_up(levels, np.asarray(series.cat.codes, np.intp), where, levels)
+        truths = bool(levels) and all(isinstance(level, bool | np.bool_) for level in dtype.categories)
+        return replace(_looked_up(levels, np.asarray(series.cat.codes, np.intp), where, levels), booleans=truths)
     kind = getattr(dtype, "kind", "O")
     if kind == "f":
         return NumberCells(series.to_numpy(getattr(dtype, "numpy_dtype", np.float64), na_value=np.nan))
@@ -221,7 +223,8 @@ def _polars_column(series: Any, where: str, limits: TableLimits) -> Column:
     if dtype.is_nested() or dtype in (polars.Object, polars.Binary):
         raise DataError(f"{where}: {NESTED.format(dtype)}")
     if dtype == polars.Boolean:
-        return _looked_up(BOOLEANS, series.cast(polars.Int8).fill_null(-1).to_numpy().astype(np.intp), where)
+        codes = series.cast(polars.Int8).fill_null(-1).to_numpy().astype(np.intp)
+        return replace(_looked_up(BOOLEANS, codes, where), booleans=True)
     if isinstance(dtype, polars.Enum):
         levels = dtype.categories.to_list()
         return _looked_up(levels, series.to_physical().cast(polars.Int64).fill_null(-1).to_numpy(), where, levels)

@@ -128,7 +128,8 @@ def _read(stream: IO[bytes], most_bytes: int) -> tuple[int, dict[str, Column | s
         if "refused" in described:
             column: Column | str = str(described["refused"])
         elif described["kind"] == "text":
-            column = TextCells(tuple(str(part, "utf-8") for part in parts), head["count"])
+            texts = tuple(str(part, "utf-8") for part in parts)
+            column = TextCells(texts, head["count"], booleans=described["booleans"])
         else:
             column = NumberCells(np.frombuffer(parts[0], described["kind"]))
         found[described["name"]] = column
@@ -232,4 +233,4 @@ def column_header(path: Path, name: str, dtype: Any, frame: Any, limits: TableLi
         return {"name": name, "refused": str(error)}, []
     if isinstance(column, NumberCells):
         return {"name": name, "kind": column.values.dtype.str}, [column.values.tobytes()]
-    return {"name": name, "kind": "text"}, [part.encode() for part in column.parts]
+    return {"name": name, "kind": "text", "booleans": column.booleans}, [part.encode() for part in column.parts]

@@ -44,7 +44,7 @@ class RawTable:
     load
         Returns a column by name. Columns of a frame are converted when they are used, and only these.
     frame
-        The pandas or polars frame that it was read from; None for a file or a mapping.
+        The frame or the mapping of columns that it was read from; None for a file.
     repeats
         How often each row occurs, where only distinct rows were read (`grouped`).
     """
@@ -160,7 +160,9 @@ def read_table(source: Any, limits: TableLimits | None = None) -> RawTable:
             f"{counts[long]:,}; all columns must be equally long"
         )
     series = [partial(source.__getitem__, name) for name in source]
-    return _from_series("the table", list(source), counts[short] if counts else 0, series, limits)
+    return replace(
+        _from_series("the table", list(source), counts[short] if counts else 0, series, limits), frame=source
+    )
 
 
 def _itself(series: Any) -> Any:

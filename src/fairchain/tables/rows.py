@@ -51,7 +51,8 @@ class TableRows:
         each that says whether there are truth and recorded, then values row by row as 64-bit floats (-0.0 is not
         0.0), truth and recorded as signed 16-bit integers; all little-endian.
     table
-        The frame that the rows were read from, None for other tables: row i of the arrays is its row `numbers[i] - 1`.
+        The table, if it is a frame or a mapping of columns and no file: row i of the arrays is its row
+        `numbers[i] - 1`.
     scores
         The recorded score of each row, where the spec's recorded decisions are scores.
     repeats

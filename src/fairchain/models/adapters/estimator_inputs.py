@@ -19,7 +19,7 @@ from fairchain.executors.tasks import Remade
 from fairchain.messages import listed
 from fairchain.models.adapters.shown_inputs import show_frame
 from fairchain.models.fitted import Fitted
-from fairchain.models.frames import check_columns, column_name, column_values
+from fairchain.models.frames import check_columns, column_name, column_values, pandas_frame
 from fairchain.models.onnx.feature_encoding import words
 from fairchain.spec import CategoryFeature, Feature, ModelSpec, Spec
 from fairchain.tables import TableRows
@@ -141,7 +141,7 @@ def check_words(fitted: Fitted, spec: Spec, name: str) -> str:
 
 def guessed_categories(fitted: Fitted, columns: Sequence[str], spec: Spec, rows: TableRows | None) -> str:
     """Return a note about categories whose order the model does not say, unless the caller's own frame states it."""
-    types = {} if rows is None or rows.table is None else dict(getattr(rows.table.frame, "dtypes", {}))
+    types = {} if rows is None or rows.table is None else pandas_frame(rows.table.frame, columns).dtypes
     guessed = [
         column
         for column, _, _, _ in _category_columns(fitted, columns, spec)

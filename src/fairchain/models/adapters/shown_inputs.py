@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.answer_memo import Values
-from fairchain.models.frames import OwnFrame, fits_own_frame, make_frame
+from fairchain.models.frames import OwnFrame, make_frame
 from fairchain.models.onnx.inputs import plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.spec import Spec, TextFeature
@@ -31,7 +31,7 @@ def values_of(rows: TableRows | None) -> Values | None:
 
 def show_frame(spec: Spec, columns: Sequence[str], rows: TableRows | None) -> Callable[[Values], Any]:
     """Return a function from feature values to a frame with these columns, if possible as those of the rows are."""
-    if rows is not None and rows.table is not None and fits_own_frame(spec.features, columns, rows.table.frame):
+    if rows is not None and rows.table is not None:
         return OwnFrame(spec.features, columns, rows)
     return partial(make_frame, spec.features, columns=columns)
 
