@@ -37,7 +37,8 @@ def digits(low: float, high: float) -> int:
 def with_interval(estimate: float, low: float, high: float, *, least: int = 3, threshold: float | None = None) -> str:
     """Return `0.123 [0.101, 0.145]`; an exact number has no interval.
 
-    No number looks like the threshold, where there is one, unless it is, and none below zero looks like zero.
+    No number looks like the threshold, where there is one, unless it is, and none below zero looks like zero,
+    down to 6 decimals.
 
     >>> with_interval(0.12345, 0.1, 0.15)
     '0.123 [0.100, 0.150]'

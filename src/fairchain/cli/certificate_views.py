@@ -27,7 +27,7 @@ MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
 @click.option(
     "--model",
     help="Model of the certificate: a file, python:package.module:name, or the address of a service; none for recorded "
-    "decisions. Services and random models are asked again.",
+    "decisions. Services and random models are evaluated again.",
 )
 @shared.service
 @click.option("--data", type=PATH, help="Rows or texts of the population, if the certificate is about a file.")

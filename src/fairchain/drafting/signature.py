@@ -80,7 +80,7 @@ class Signature:
 
     @property
     def runs_code(self) -> bool:
-        """Whether the model is Python code, of the caller or of another package, and not a network."""
+        """Whether there is a model that is no network yet: Python code, a service, or a file that a spec makes one."""
         return self.source is not None and not isinstance(self.source, Network)
 
     def may_take_missing(self, names: Sequence[str]) -> bool:

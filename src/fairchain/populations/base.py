@@ -38,7 +38,7 @@ class Scratch:
         """Return what `make` allocated under this name for at least so many rows."""
         kept = self._kept.get(name)
         if kept is None or kept[0] < rows:
-            # Chunks grow a little each time.
+            # Chunks grow a little each time: with twice the memory, few of them have to allocate again.
             rows = rows if kept is None else max(rows, 2 * kept[0])
             kept = self._kept[name] = rows, make(rows)
         found: Kept = kept[1]

@@ -20,8 +20,8 @@ HalfWords = NDArray[np.uint32]
 DECISIONS = 2**63
 
 
-class _Own(threading.local):
-    """What belongs to a thread."""
+class _ThreadGenerator(threading.local):
+    """A random generator for each thread."""
 
     @cached_property
     def generator(self) -> np.random.Philox:
@@ -29,7 +29,7 @@ class _Own(threading.local):
         return np.random.Philox(key=0)
 
 
-_own = _Own()
+_thread = _ThreadGenerator()
 # What the state of a generator contains beside its counter and key, before it has drawn anything.
 _FRESH = {
     "bit_generator": "Philox",
@@ -52,7 +52,7 @@ class Address(Struct, frozen=True):
         counter = np.array([0, substream, self.chunk, self.copy], np.uint64)
         key = np.array([self.seed % 2**64, self.seed >> 64], np.uint64)
         state: Any = {**_FRESH, "state": {"counter": counter, "key": key}}
-        generator = _own.generator
+        generator = _thread.generator
         generator.state = state
         raw = generator.random_raw((count + 1) // 2)
         return raw.astype("<u8", copy=False).view("<u4")[:count]

@@ -1,6 +1,6 @@
 """Seeds that an issuer cannot choose: a hash of the network, the meaning of the spec, and the data.
 
-The inputs of a run are a function of its seed. Whoever knows the seed before the network exists can build a network
+The inputs of a run are a function of its seed. If the seed is known before the network exists, one can be built
 that behaves well on exactly these inputs. So by default the network comes first: the seed is the hash of everything
 that decides the question (docs/trust.md). What a user may vary without changing the question, paths,
 engine, budgets and the way a number is written, is left out of the hash, so that it gives no second try.

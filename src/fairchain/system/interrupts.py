@@ -93,7 +93,7 @@ def _importing(frame: FrameType | None) -> bool:
 def install(handler: Interrupts) -> None:
     """Let `handler` answer Ctrl-C in this process, also where Python would print an exception and go on."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        # Whoever started this process wants it ignored, as a shell does for what runs in the background.
+        # The process was started with interrupts ignored, as a shell starts what runs in the background.
         return
     former = sys.unraisablehook
 

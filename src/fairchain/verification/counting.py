@@ -201,8 +201,8 @@ def _of_the_rows(case: Case, found: RowCounts, stopped: str) -> RowsAnswer:
     """Return the statistics of the counts about the population itself.
 
     A budget is fixed before any decision is seen: then the rows that were seen are a smaller sample, or a random part
-    of the population. Whoever interrupts a run may have seen decisions: then bounds must hold at every time, or
-    whatever the other decisions are (docs/mathematics.md, "Rows that were not evaluated").
+    of the population. A run may be interrupted because of the decisions seen so far: then bounds must hold at every
+    time, or whatever the other decisions are (docs/mathematics.md, "Rows that were not evaluated").
     """
     spec, comparison, exact = case.spec, case.comparison, counts_all(case)
     common = (found.counts, comparison.compared, comparison.measure, limit_of(spec))
