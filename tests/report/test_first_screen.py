@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace as changed
 
 from fairchain.report import first_screen
-from fairchain.report.first_screen import MORE_EVALUATIONS, MORE_ROWS, answered, asked
+from fairchain.report.first_screen import GAP_MOVED, MORE_EVALUATIONS, MORE_ROWS, answer_text, question_text
 from fairchain.report.page import DATA_APART, UNIFORM, page
 from fairchain.spec.schema import About, Difference, Individual, Ratio
 from fairchain.statements import dropped_note, tipping_statement
@@ -63,8 +63,8 @@ def test_question_and_answer_are_in_plain_words_or_left_to_the_formula(
 ) -> None:
     kind = type(prop).__struct_config__.tag
     made = changed(verdict(2), kind=kind, question=str(prop), threshold=prop.threshold)
-    assert asked(made) == question
-    assert answered(made) == answer
+    assert question_text(made) == question
+    assert answer_text(made) == answer
     shown = page(replace(findings(2), verdict=made, repair=None))
     assert "The question: " in shown
     if not question:
@@ -73,9 +73,9 @@ def test_question_and_answer_are_in_plain_words_or_left_to_the_formula(
 
 def test_only_a_verdict_is_an_answer() -> None:
     told = "groups differ by more than 10 percentage points."
-    assert answered(verdict(3, "FAIR")) == f"No two {told}"
-    assert answered(verdict(3, "UNDECIDED")) == ""
-    assert answered(verdict(3, "FAIR", "no")) == ""
+    assert answer_text(verdict(3, "FAIR")) == f"No two {told}"
+    assert answer_text(verdict(3, "UNDECIDED")) == ""
+    assert answer_text(verdict(3, "FAIR", "no")) == ""
 
 
 def test_an_undecided_page_says_what_would_decide() -> None:
@@ -138,6 +138,19 @@ def test_both_factors_of_a_shift_are_on_the_first_screen() -> None:
     top, _, _ = page(replace(findings(3), verdict=made)).partition('id="groups"')
     assert "more than 1.8 times as frequent" in top
     assert "(1.4 times if each group changes by itself)" in top
+
+
+def test_an_estimate_that_was_moved_into_its_interval_is_said_to_be() -> None:
+    """The rates are 0.3 and 0.6; the estimate of the gap is 0.3 if it is inside, and else the nearest end."""
+    made = verdict(3)
+    for gap, moved in (
+        (changed(made.gap, estimate=0.3, low=0.28, high=0.32), False),
+        (changed(made.gap, estimate=0.3, low=0.28, high=0.3), False),
+        (changed(made.gap, estimate=0.31, low=0.31, high=0.32), True),
+        (changed(made.gap, estimate=0.1, low=0.08, high=0.1), True),
+    ):
+        top, _, _ = page(replace(findings(3), verdict=changed(made, gap=gap))).partition('id="groups"')
+        assert (GAP_MOVED in top) == moved
 
 
 def test_a_factor_that_is_the_same_for_all_groups_alike_is_told_once() -> None:

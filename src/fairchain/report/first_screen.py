@@ -22,6 +22,10 @@ _ALL_PAIRS = re.compile(
 NOT_STATED = "not stated"
 MORE_EVALUATIONS = "More evaluations may decide it: give [guarantee] of the spec a larger budget."
 MORE_ROWS = "More rows may decide it."
+GAP_MOVED = (
+    "The gap of these two estimates is outside the interval above, which earlier rounds narrowed; the estimate above "
+    "is the nearest end of the interval."
+)
 
 
 def verdict_panel(verdict: VerdictRecord, *details: Child) -> Markup:
@@ -49,7 +53,7 @@ def verdict_panel(verdict: VerdictRecord, *details: Child) -> Markup:
 def first_screen(findings: Findings) -> Markup:
     """Return the verdict with the question, the two extreme groups in percent and what was tested."""
     verdict = findings.verdict
-    question, answer = asked(verdict), answered(verdict)
+    question, answer = question_text(verdict), answer_text(verdict)
     details = (
         _of_several(findings.questions, verdict),
         el("p", el("b", "The question: "), question if question else el("code", verdict.question)),
@@ -64,7 +68,7 @@ def _to_decide(verdict: VerdictRecord) -> str:
     return verdict.rows_needed or (MORE_EVALUATIONS if verdict.rows is None else MORE_ROWS)
 
 
-def asked(verdict: VerdictRecord) -> str:
+def question_text(verdict: VerdictRecord) -> str:
     """Return the question in plain words; empty where it has no simple ones, such as for a formula."""
     limit = verdict.threshold
     if verdict.kind == "individual" and " changes with " in verdict.question and "|" not in verdict.question:
@@ -89,9 +93,9 @@ def asked(verdict: VerdictRecord) -> str:
     return f"{told} The shares of two groups may differ by at most {_points(limit)}."
 
 
-def answered(verdict: VerdictRecord) -> str:
+def answer_text(verdict: VerdictRecord) -> str:
     """Return the answer in a sentence that needs no statistics; empty where there is none, or no simple one."""
-    if verdict.verdict not in ("FAIR", "UNFAIR") or verdict.kind == "individual" or not asked(verdict):
+    if verdict.verdict not in ("FAIR", "UNFAIR") or verdict.kind == "individual" or not question_text(verdict):
         return ""
     fair = verdict.verdict == "FAIR"
     if verdict.kind == "ratio":
@@ -142,7 +146,7 @@ def by_features(verdict: VerdictRecord) -> str:
 
 def _extremes(verdict: VerdictRecord, answer: str) -> Markup | None:
     """Return the rates of the two groups that differ most, in percent, and the answer in a sentence."""
-    # Of the verdict itself, so that their difference is the gap above.
+    # Of the verdict itself, so that their difference is the gap above, unless that was moved into its interval.
     gap = verdict.gap
     rates = {group.name: group.estimate for group in verdict.groups if group.outcome == gap.outcome}
     more, less = gap.more, gap.less
@@ -157,7 +161,14 @@ def _extremes(verdict: VerdictRecord, answer: str) -> Markup | None:
         f"” in {about}{share(rates[more])} of cases, ",
         el("b", name(less)),
         f" in {about}{share(rates[less])}. {answer}".rstrip(),
+        f" {GAP_MOVED}" if _moved(verdict, rates[more], rates[less]) else None,
     )  # fmt: skip
+
+
+def _moved(verdict: VerdictRecord, more: float, less: float) -> bool:
+    """Return whether the estimate of the gap is an end of its interval, since the gap of the two rates is outside."""
+    gap, measured = verdict.gap, less / more if verdict.kind == "ratio" and more else more - less
+    return verdict.shift is None and gap.estimate in (gap.low, gap.high) and not gap.low <= measured <= gap.high
 
 
 def tested_on(findings: Findings) -> str:
