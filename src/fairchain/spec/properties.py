@@ -10,7 +10,8 @@ from fairchain.spec.schema import Individual, Marginals, ProbabilityFormula, Rat
 from fairchain.spec.subgroups import Comparison
 from fairchain.statements import POPULATIONS, shifted_populations
 
-# With more pairs, decisions about one individual as two groups are not counted.
+# With more compared pairs, how often one individual gets an outcome as one group and not as another is neither counted
+# nor bounded.
 MOST_SHARED_PAIRS = 2**12
 
 
@@ -54,8 +55,10 @@ def shared_pairs(spec: Spec, comparison: Comparison) -> list[tuple[int, int, int
     """
     if comparison.individual or not shows_same_individual(spec):
         return []
+    if comparison.compared.sum() > MOST_SHARED_PAIRS:
+        return []
     pairs = np.argwhere(comparison.compared | comparison.compared.swapaxes(1, 2)).tolist()
-    return [(outcome, i, j) for outcome, i, j in pairs] if len(pairs) <= MOST_SHARED_PAIRS else []
+    return [(outcome, i, j) for outcome, i, j in pairs]
 
 
 def shifts_alike(spec: Spec) -> bool:

@@ -14,12 +14,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairchain.spec.properties import MOST_SHARED_PAIRS
 from fairchain.statements import MOST_FACTOR
 from fairchain.statistics.intervals import Floats, probability_any_time
 from fairchain.statistics.tally import Tally
-
-# With more compared pairs the factor for all groups alike is not computed: each pair needs bounds of its own.
-MOST_PAIRS = 2**12
 
 
 def most_rate(rate: ArrayLike, factor: float) -> Floats:
@@ -82,7 +80,7 @@ def factor_of_rounds(
     It holds at all times with probability 1 - delta. None where too many pairs are compared.
     """
     pairs = int(compared.sum())
-    if pairs > MOST_PAIRS:
+    if pairs > MOST_SHARED_PAIRS:
         return None
     cells = [tally.only[compared], tally.only.swapaxes(1, 2)[compared], tally.both[compared]]
     cells = cells if measure == "ratio" else cells[:2]

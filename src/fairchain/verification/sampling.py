@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -113,7 +113,7 @@ class SamplingEngine(Struct, frozen=True):
             entries, stopped = _sample(rule, sampler, run, case, start, cancel, progress, self.leave)
             decided = len(entries)
             if stopped == "decided" and isinstance(rule, RefiningRule):
-                entries += _refine(rule, rule.refine, sampler, case, entries, start, cancel)
+                entries += _refine(rule, sampler, case, entries, start, cancel)
         record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries), decided=decided)
         deadline = start + case.seconds
         if len(record.labels) == 1 and stopped != "left":
@@ -286,9 +286,15 @@ def _trial_look(groups: int, outcomes: int) -> float:
     return time.perf_counter() - start
 
 
+class _Refining(Rule, Protocol):
+    """A rule that may go on after the decision, as a `RefiningRule` does."""
+
+    def refine(self, within: float, most: int) -> BatchPlan | None:
+        """Return a batch after the decision, or None if every interval is narrow."""
+
+
 def _refine(
-    rule: Rule,
-    plan_further: Callable[[float, int], BatchPlan | None],
+    rule: _Refining,
     sampler: Sampler,
     case: Case,
     entries: Sequence[tuple[BatchPlan, Batch]],
@@ -314,7 +320,7 @@ def _refine(
     def halted(seconds: float) -> bool:
         return cancel.is_set() or deadline - time.perf_counter() < seconds + after.seconds
 
-    while not halted(sampler.seconds) and (plan := plan_further(within, rounds_left)) is not None:
+    while not halted(sampler.seconds) and (plan := rule.refine(within, rounds_left)) is not None:
         batch = sampler.run(chunk, plan.rounds, plan.groups, halted)
         rule.observe(plan, Tally.of_batch(batch.rounds, batch.together, plan.groups, groups))
         further.append((plan, batch))

@@ -52,6 +52,8 @@ from fairchain.verification.sampler import Batch
 
 if TYPE_CHECKING:
     from fairchain.verification.answers import Answer
+# Two ways to compute a factor differ by less than this part of it, through rounding alone.
+ROUNDING = 1e-9
 VERDICT_HAS_NO_TRUTH = "a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare verdict.conclusion"
 
 
@@ -401,7 +403,9 @@ def _tipping(case: Case, answer: Answer) -> Tipping | None:
     elif answer.tally is not None and shows_same_individual(case.spec):
         alike = factor_of_rounds(answer.tally, delta=case.spec.guarantee.delta, **about)
     # A change of all groups alike is one of each group: without joint counts its factor is at least that one.
-    return Tipping(each_group, each_group if alike is None else alike)
+    if alike is None or (answer.delta == 0 and each_group * (1 - ROUNDING) < alike < each_group):
+        alike = each_group
+    return Tipping(each_group, alike)
 
 
 def _ignored_note(spec: Spec, record: Evidence) -> tuple[str, ...]:
