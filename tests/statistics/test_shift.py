@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -10,8 +13,10 @@ from scipy.optimize import linprog
 from fairchain import Decision, verify
 from fairchain.rechecking import arithmetic
 from fairchain.spec import parse_spec
+from fairchain.spec.properties import shared_pairs
 from fairchain.statistics import Tally, count_together
 from fairchain.statistics.shift import factor_of_rates, factor_of_rounds, least_rate, most_rate
+from tests import questions
 
 Floats = NDArray[np.float64]
 
@@ -141,6 +146,12 @@ def test_no_shift_of_the_shared_individuals_within_the_factor_contradicts_it(see
 
 
 def test_too_many_pairs_have_no_factor_for_all_groups_alike() -> None:
+    """Compared pairs count: those of each two groups twice, and those with a reference group once."""
+    with_reference, all_pairs = np.zeros((1, 3000, 3000), bool), ~np.eye(70, dtype=bool)[None]
+    with_reference[0, 1:, 0] = True
+    for compared, pairs in ((with_reference, 2 * 2999), (all_pairs, 0)):
+        comparison: Any = SimpleNamespace(individual=False, compared=compared)
+        assert len(shared_pairs(questions.spec(), comparison)) == pairs
     groups = 70
     tally = Tally.of_batch(10, np.zeros((1, groups, groups), np.int64), range(groups), groups)
     compared = ~np.eye(groups, dtype=bool)[None]

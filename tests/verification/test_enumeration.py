@@ -30,7 +30,7 @@ from fairchain.models.onnx.decision import OUTPUT_NOT_DECISION, WORDS
 from fairchain.prepare import prepare
 from fairchain.spec import load_spec, revise
 from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
-from fairchain.verification import enumeration
+from fairchain.verification import enumeration, pair_weights
 from fairchain.verification.answers import Answer
 from fairchain.verification.enumeration import BUDGET_TOO_SMALL, EnumerationEngine
 from fairchain.verification.pair_weights import BlockPairs, PairWeights
@@ -496,10 +496,12 @@ def test_a_witness_is_an_input_that_the_condition_allows(tmp_path: Path) -> None
 @pytest.mark.parametrize("words", [1, WORDS])
 @pytest.mark.parametrize("portions", [[1, 1, 1, 1, 1], [1, 2, 2, 1, 3], [1, 2, 4, 8, 2**40 + 1]])
 @pytest.mark.parametrize("largest", [1, 30, 10**30])
+@pytest.mark.parametrize("sparse", [False, True])
 def test_what_points_get_more_often_as_one_part_is_weighed_without_rounding(
-    portions: list[int], words: int, largest: int
+    portions: list[int], words: int, largest: int, sparse: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sums of Python's whole numbers, point by point, are the same: with few and many levels, and beyond 64 bits."""
+    monkeypatch.setattr(pair_weights, "SPARSE", 1 if sparse else 16)
     rng, rows = np.random.default_rng(17), 50
     members = [[0, 1], [2, 3, 4], [0, 1, 2, 3, 4]]
     shown = [Shown((v,), (float(v),), tuple(p for p, own in enumerate(members) if v in own)) for v in range(5)]

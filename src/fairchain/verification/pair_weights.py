@@ -22,6 +22,8 @@ from fairchain.verification.tile_weights import WeightVector
 
 # Where points can get an outcome at more shares of the times, they are compared number by number.
 MOST_LEVELS = 16
+# They are compared so too where less than one in so many of all two parts is a pair, as with a reference group.
+SPARSE = 16
 # Pairs that are compared number by number at once: their numbers stay in the processor's cache.
 PAIRS_AT_ONCE = 16
 # Whole numbers below this have room in 64 bits, and so has the difference of two of them.
@@ -52,7 +54,9 @@ class PairWeights:
         self.exact: Any = np.int64 if most * words < MOST_WHOLE else object
         self.dtype: Any = bool if inputs.single and words == 1 else self.exact
         sizes = np.array(self.parts, self.exact)
-        self.levels = self._levels() if words == 1 else None
+        # A product of matrices compares all parts with each other, which is too much if few of them are pairs.
+        dense = SPARSE * len(inputs.pairs) >= outcomes * len(self.parts) ** 2
+        self.levels = self._levels() if words == 1 and dense else None
         # What one number is multiplied with before it is compared with another, and what a share is a share of.
         self.times, self.product = sizes[self.second], sizes[self.first] * sizes[self.second]
 
@@ -126,9 +130,11 @@ class BlockPairs:
         return np.asarray(more * pairs.product[slots] // whole)
 
     def _number_by_number(self, vector: WeightVector, outcome: int) -> NDArray[Any]:
-        """Return the same as `_by_level`, where numbers have too many levels."""
+        """Return the same as `_by_level`, where numbers have too many levels, or few parts are pairs."""
         pairs, slots, got = self._pairs, self._pairs.slots[outcome], self._got[outcome]
-        totals = np.array(vector.by_share(got.T), object)
+        starts = range(0, len(got), PAIRS_AT_ONCE)
+        weights = [vector.by_share(got[start : start + PAIRS_AT_ONCE].T) for start in starts]
+        totals = np.array([weight for some in weights for weight in some], object)
         more = np.zeros(len(pairs.first), object)
         # Each two parts once: by how much the second gets more follows from what both get.
         once = slots[pairs.first[slots] < pairs.second[slots]]
