@@ -52,7 +52,9 @@ class PairWeights:
         self.reverse = np.array([slots[outcome, j, i] for outcome, i, j in inputs.pairs])
         most = max(self.parts) ** 2
         self.exact: Any = np.int64 if most * words < MOST_WHOLE else object
-        self.dtype: Any = bool if inputs.single and words == 1 else self.exact
+        # The smallest type that has room for what is added up.
+        small: Any = bool if inputs.single else np.int8 if max(self.parts) < 2**7 else self.exact
+        self.dtype = small if words == 1 else self.exact
         sizes = np.array(self.parts, self.exact)
         # A product of matrices compares all parts with each other, which is too much if few of them are pairs.
         dense = SPARSE * len(inputs.pairs) >= outcomes * len(self.parts) ** 2
@@ -169,20 +171,28 @@ def shared_rates(
     if not inputs.pairs:
         return None
     subgroups = {mean[0]: subgroup for subgroup, mean in enumerate(inputs.means)}
-    bounds = np.zeros((4, *shape))
+    places, found = [], []
     for slot, (outcome, i, j) in enumerate(inputs.pairs):
         times = inputs.portions[1][j]
         whole, got = ([of_parts[i][place] * times for of_parts in sums] for place in (0, 1 + outcome))
         alone = [weights[slot] for weights in only]
-        for cell, weights in enumerate((alone, [one - other for one, other in zip(got, alone, strict=True)])):
-            if weights[0] == weights[-1] and whole[0] == whole[-1] == totals[i] * times:
-                # Division of whole numbers rounds to the nearest.
-                bounds[2 * cell : 2 * cell + 2, outcome, subgroups[i], subgroups[j]] = weights[0] / whole[0]
-                continue
-            within = PartMasses(
-                (WeightRange(weights[0], weights[-1]),),
-                (WeightRange(whole[0] - weights[0], whole[-1] - weights[-1]),),
-                totals[i] * times - whole[-1],
-            )
-            bounds[2 * cell : 2 * cell + 2, outcome, subgroups[i], subgroups[j]] = outward(*within.rate(0))[1:]
+        both = [one - other for one, other in zip(got, alone, strict=True)]
+        places.append((outcome, subgroups[i], subgroups[j]))
+        found.append([*_share(alone, whole, totals[i] * times), *_share(both, whole, totals[i] * times)])
+    bounds = np.zeros((4, *shape))
+    bounds[:, *np.array(places).T] = np.array(found).T
     return SharedRates((bounds[0], bounds[1]), (bounds[2], bounds[3]))
+
+
+def _share(weights: Sequence[int], whole: Sequence[int], total: int) -> tuple[float, float]:
+    """Return bounds of a share, from its weight and that of all points that were evaluated, by each measure."""
+    if weights[0] == weights[-1] and whole[0] == whole[-1] == total:
+        # Division of whole numbers rounds to the nearest.
+        return (weights[0] / total,) * 2
+    within = PartMasses(
+        (WeightRange(weights[0], weights[-1]),),
+        (WeightRange(whole[0] - weights[0], whole[-1] - weights[-1]),),
+        total - whole[-1],
+    )
+    _, low, high = outward(*within.rate(0))
+    return low, high
