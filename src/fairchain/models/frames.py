@@ -261,6 +261,13 @@ def _bits(column: NDArray[Any]) -> NDArray[np.uint64]:
 
 def _numbered(series: Any) -> NDArray[np.intp]:
     """Return a number for each cell, the same for cells of one type that look the same."""
+    pandas = import_module("pandas")
+    if series.dtype != object and getattr(series.dtype, "kind", "O") != "f":
+        return np.asarray(pandas.factorize(series)[0], np.intp)
+    cells = series.to_numpy(object)
+    if pandas.api.types.infer_dtype(series, skipna=True) == "string":
+        return Index().codes(cells)
+    # Of floating point types some tell NaN from a missing value, and all tell 0.0 from -0.0.
     return Index().codes([f"{type(cell)} {cell!r}" for cell in series])
 
 
@@ -296,9 +303,9 @@ class OwnCells:
 
     def must_be_alike(self, numbers: NDArray[np.intp]) -> None:
         """Raise a DataError if different cells have one value; `numbers` are those of the different cells."""
-        first = self._rows[self.places]
+        first, cells = self._rows[self.places], self.series.array
         for row in np.flatnonzero(numbers != numbers[first]).tolist():
-            one, two = self.series.iloc[int(first[row])], self.series.iloc[row]
+            one, two = cells[int(first[row])], cells[row]
             if type(one) is not type(two) or repr(one) != repr(two):
                 raise DataError(CELLS_ALIKE.format(column=self.feature.name, one=repr(one), two=repr(two)))
 
@@ -311,8 +318,8 @@ class OwnCells:
             return cells
         assert isinstance(self.feature, CategoryFeature)
         cells, dtype, names = cells.astype(object), self.series.dtype, words(self.feature)
-        stated = getattr(dtype, "categories", (False, True) if dtype in ("bool", "boolean") else ())
-        known = {str(each): each for each in stated}
+        truths = any(isinstance(cell, bool | np.bool_) for cell in cells)
+        known = {str(each): each for each in getattr(dtype, "categories", (False, True) if truths else ())}
         for place in unseen:
             if place < len(names):
                 cells[place] = known.get(str(names[place]), names[place])
