@@ -162,6 +162,17 @@ def test_an_empty_text_and_a_missing_value_are_not_one(kind: str, rows: str) -> 
         gap(as_frames(lambda shown: np.where(shown["c"] == "", "yes", "no")), data, rows=rows)
 
 
+def test_a_text_that_the_spec_calls_missing_and_a_missing_value_are_not_one() -> None:
+    frame = pd.DataFrame({"sex": SEX, "c": ["a", "?", None, "b"] * 100})
+    model = as_frames(lambda rows: np.where(rows["c"] == "?", "yes", "no"))
+    spec = fairchain.check(
+        model, frame.replace("?", "a"), protected="sex", labels=("no", "yes"), outcome="yes", rows="population"
+    ).spec
+    assert spec.population.keep_missing
+    with pytest.raises(DataError, match=r'column "c": the cells .* are one value of the spec'):
+        fairchain.verify(model, spec, data=frame)
+
+
 def test_one_column_of_objects_does_not_change_how_others_are_shown() -> None:
     others = pd.Series(ROW % 7, dtype=object)
 

@@ -236,8 +236,8 @@ def _own_cells(feature: Feature, series: Any, rows: TableRows, place: int) -> Ca
         own = OwnCells(feature, series, np.where(missing, len(feature.values), column).astype(np.intp))
         if not isinstance(cells, CodedCells) or package_of(rows.table.frame, "DataFrame") != "pandas":
             own.must_be_alike(_numbered(series))
-        elif cells.has_variants:
-            # Only then can different cells have one value.
+        elif cells.has_variants or missing.any():
+            # Otherwise each value has one cell.
             own.must_be_alike(cells.codes[rows.numbers - 1])
         return own
     exact = isinstance(dtype, np.dtype) and kind in "iuf" and dtype.itemsize <= np.dtype(np.float64).itemsize
