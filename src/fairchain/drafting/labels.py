@@ -15,6 +15,7 @@ from fairchain.errors import DataError, SpecError
 from fairchain.messages import listed, shown, unknown
 from fairchain.spec import ModelSpec
 from fairchain.spec.schema import NA_VALUES, Decision
+from fairchain.spec.validate import refuse_nul
 from fairchain.tables.columns import plain_text
 
 # Likeliest first; compared as lower-case words joined by underscores.
@@ -181,6 +182,7 @@ def _codes(classes: Sequence[Class]) -> tuple[Class, ...] | None:
 
 def _with_decision(reading: OutputReading, taken: Signature) -> list[OutputReading]:
     """Return the reading with what the output means: given, visible in the model, or several to try."""
+    refuse_nul(reading.model)
     sigmoid, one, cut = taken.maker == "Sigmoid", taken.answers == 1, reading.model.decision_threshold
     if reading.model.decision is not None:
         return [OutputReading(reading.model, reading.guesses, reading.free, given=True)]

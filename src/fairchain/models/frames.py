@@ -228,23 +228,23 @@ def _own_cells(feature: Feature, series: Any, rows: TableRows, place: int) -> Ca
     assert rows.table is not None
     column, dtype, cells = rows.values[:, place], series.dtype, rows.table.cells(column_name(feature))
     kind = getattr(dtype, "kind", "O")
-    plain = series.to_numpy() if isinstance(dtype, np.dtype) else series.dropna()
-    if kind in "iu" and len(plain) and max(abs(int(plain.min())), abs(int(plain.max()))) > MOST_WHOLE:
-        raise DataError(TOO_LARGE_TO_DIFFER.format(column=series.name))
+    if kind in "iu":
+        plain = series.to_numpy() if isinstance(dtype, np.dtype) else series.dropna()
+        if len(plain) and max(abs(int(plain.min())), abs(int(plain.max()))) > MOST_WHOLE:
+            raise DataError(TOO_LARGE_TO_DIFFER.format(column=series.name))
     missing = np.isnan(column)
     if isinstance(feature, CategoryFeature):
-        own = OwnCells(feature, series, np.where(missing, len(feature.values), column).astype(np.intp))
+        own = OwnCells(feature, series, column)
         if not isinstance(cells, CodedCells) or package_of(rows.table.frame, "DataFrame") != "pandas":
             own.must_be_alike(_numbered(series))
-        elif cells.has_variants:
-            # Only then can different cells have one value.
+        elif cells.has_variants or missing.any():
+            # Otherwise each value has one cell.
             own.must_be_alike(cells.codes[rows.numbers - 1])
         return own
     exact = isinstance(dtype, np.dtype) and kind in "iuf" and dtype.itemsize <= np.dtype(np.float64).itemsize
     if exact and (not missing.any() or bool(series.isna().to_numpy()[missing].all())):
         return partial(_in_type, dtype)
-    known, places = np.unique(_bits(column), return_inverse=True)
-    own = OwnCells(feature, series, places, known)
+    own = OwnCells(feature, series, column)
     own.must_be_alike(_numbered(series))
     return own
 
@@ -261,6 +261,13 @@ def _bits(column: NDArray[Any]) -> NDArray[np.uint64]:
 
 def _numbered(series: Any) -> NDArray[np.intp]:
     """Return a number for each cell, the same for cells of one type that look the same."""
+    pandas = import_module("pandas")
+    if series.dtype != object and getattr(series.dtype, "kind", "O") != "f":
+        return np.asarray(pandas.factorize(series)[0], np.intp)
+    cells = series.to_numpy(object)
+    if pandas.api.types.infer_dtype(series, skipna=True) == "string":
+        return Index().codes(cells)
+    # Of floating point types some tell NaN from a missing value, and all tell 0.0 from -0.0.
     return Index().codes([f"{type(cell)} {cell!r}" for cell in series])
 
 
@@ -274,31 +281,38 @@ class OwnCells:
         What the column is in the spec.
     series
         The column.
-    places
-        For each row the place of its value: among those of a category, where a missing one is the last, or in `known`.
-    known
-        Of numbers the bits of those in the table, in order.
+    values
+        Of its rows.
     """
 
     feature: Feature
     series: Any
-    places: NDArray[np.intp]
-    known: NDArray[np.uint64] | None = None
+    values: NDArray[Any]
+
+    @cached_property
+    def _known(self) -> NDArray[np.uint64]:
+        """The bits of the numbers in the table, in order."""
+        return np.unique(_bits(self.values))
+
+    def _places(self, column: NDArray[Any]) -> NDArray[np.intp]:
+        """Return the place of each value among those of a category, a missing one the last, or among known numbers."""
+        if isinstance(self.feature, CategoryFeature):
+            return np.where(np.isnan(column), len(self.feature.values), column).astype(np.intp)
+        return np.minimum(np.searchsorted(self._known, _bits(column)), len(self._known) - 1)
 
     @cached_property
     def _rows(self) -> NDArray[np.intp]:
         """The first row with each value, -1 if there is none."""
         feature = self.feature
-        count = len(feature.values) + 1 if isinstance(feature, CategoryFeature) else int(self.places.max()) + 1
-        rows = np.full(count, -1)
-        rows[self.places[::-1]] = np.arange(len(self.places) - 1, -1, -1)
+        rows = np.full(len(feature.values) + 1 if isinstance(feature, CategoryFeature) else len(self._known), -1)
+        rows[self._places(self.values)[::-1]] = np.arange(len(self.values) - 1, -1, -1)
         return rows
 
     def must_be_alike(self, numbers: NDArray[np.intp]) -> None:
         """Raise a DataError if different cells have one value; `numbers` are those of the different cells."""
-        first = self._rows[self.places]
+        first, cells = self._rows[self._places(self.values)], self.series.array
         for row in np.flatnonzero(numbers != numbers[first]).tolist():
-            one, two = self.series.iloc[int(first[row])], self.series.iloc[row]
+            one, two = cells[int(first[row])], cells[row]
             if type(one) is not type(two) or repr(one) != repr(two):
                 raise DataError(CELLS_ALIKE.format(column=self.feature.name, one=repr(one), two=repr(two)))
 
@@ -311,8 +325,8 @@ class OwnCells:
             return cells
         assert isinstance(self.feature, CategoryFeature)
         cells, dtype, names = cells.astype(object), self.series.dtype, words(self.feature)
-        stated = getattr(dtype, "categories", (False, True) if dtype in ("bool", "boolean") else ())
-        known = {str(each): each for each in stated}
+        truths = any(isinstance(cell, bool | np.bool_) for cell in cells)
+        known = {str(each): each for each in getattr(dtype, "categories", (False, True) if truths else ())}
         for place in unseen:
             if place < len(names):
                 cells[place] = known.get(str(names[place]), names[place])
@@ -323,18 +337,15 @@ class OwnCells:
 
     def __call__(self, column: NDArray[Any]) -> Any:
         """Return the cells that have these values, as a series of the column's own type."""
-        pandas = import_module("pandas")
-        if self.known is None:
-            missing = np.isnan(column)
-            places = np.where(missing, len(self._cells) - 1, column).astype(np.intp)
-            return pandas.Series(self._cells.take(places), dtype=self.series.dtype)
-        bits = _bits(column)
-        places = np.minimum(np.searchsorted(self.known, bits), len(self.known) - 1)
-        cells, other = self._cells.take(places), np.flatnonzero(self.known[places] != bits)
-        if other.size:
-            cells = cells.astype(object)
-            kind = type(next(iter(self.series.dropna()), 0.0))
-            for row in other.tolist():
-                cells[row] = None if np.isnan(column[row]) else kind(column[row])
-            cells = pandas.array(cells, dtype=self.series.dtype)
-        return pandas.Series(cells, dtype=self.series.dtype)
+        pandas, dtype = import_module("pandas"), self.series.dtype
+        places = self._places(column)
+        cells = self._cells.take(places)
+        if not isinstance(self.feature, CategoryFeature):
+            other = np.flatnonzero(self._known[places] != _bits(column)).tolist()
+            if other:
+                # Numbers that no row has, in the type of those that are there.
+                kind, cells = type(next(iter(self.series.dropna()), 0.0)), cells.astype(object)
+                for row in other:
+                    cells[row] = None if np.isnan(column[row]) else kind(column[row])
+                cells = pandas.array(cells, dtype=dtype)
+        return pandas.Series(cells, dtype=dtype)

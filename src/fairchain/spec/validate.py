@@ -103,13 +103,18 @@ def _either(where: str, part: object, one: str, other: str, remedy: str) -> None
         raise SpecError(f"{where}: has {found}; {remedy}")
 
 
+def refuse_nul(model: ModelSpec) -> None:
+    """Raise a SpecError if a label or a code contains a character that numpy loses: two of them could become one."""
+    for key, names in (("labels", model.labels), ("codes", model.codes or ())):
+        if any("\0" in str(name) for name in names):
+            raise SpecError(NUL_IN_LABEL.format(key=key))
+
+
 def _check_model(model: ModelSpec) -> None:
     _unique("model.labels", model.labels)
     _one_for_each("model", "codes", model.codes, "labels", model.labels)
     _unique("model.codes", model.codes or ())
-    for key, names in (("labels", model.labels), ("codes", model.codes or ())):
-        if any("\0" in str(name) for name in names):
-            raise SpecError(NUL_IN_LABEL.format(key=key))
+    refuse_nul(model)
     if any(isinstance(code, int) and not -(2**63) <= code < 2**63 for code in model.codes or ()):
         raise SpecError("model.codes: a label lies between -2**63 and 2**63 - 1; write what the network returns")
     if model.decision == "random" and model.codes is not None:

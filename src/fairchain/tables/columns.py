@@ -87,8 +87,8 @@ class CodedCells:
 
     @property
     def has_variants(self) -> bool:
-        """Whether two cells may be one value: they differ in the blanks around them, or as 1 and 1.0, or "" and NA."""
-        texts = [plain_text(level) for level in self._piece.levels]
+        """Whether two cells may be one value: they differ in the blanks around them or as 1 and 1.0 do."""
+        texts = [plain_text(level) for level in self._piece.levels if level]
         return len(set(texts)) < len(texts)
 
     def pieces(self) -> Iterator[Piece]:

@@ -1,0 +1,223 @@
+"""Promise of `fairchain.check` on frames: the model sees the caller's own cells, or the table is refused.
+
+Every verdict on all rows is compared with a count of the model's own predictions on the caller's frame.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fairchain
+from fairchain.errors import DataError, FairchainError, SpecError
+from fairchain.models.frames import CELLS_ALIKE, as_frames
+from fairchain.spec import revise
+from fairchain.spec.validate import NUL_IN_LABEL
+from tests.messages import says
+
+pd = pytest.importorskip("pandas")
+COUNT = 40
+NAN, NA = float("nan"), pd.NA
+# Cells of a column, and the types in which it is given; None: as pandas reads a list.
+POOLS: list[tuple[list[Any], tuple[Any, ...]]] = [
+    (["True", "False"], (None, object, "string", "category")),
+    ([True, False], (None, object, "boolean", "category")),
+    ([True, False, None], (object, "boolean", "category")),
+    (["a", "b", ""], (None, object, "category")),
+    (["a", "", None, "b"], (None, object, "string", "category")),
+    (["a", None, NAN, NA], (object,)),
+    (["a", "a ", "b"], (None, object, "string", "category")),
+    (["1", "1.0", "2"], (None, object, "category")),
+    ([1, 2, 3], (None, object, "Int64", "float32", "category", "int8")),
+    ([1, 2.0, 1.0], (object,)),
+    ([1, True, "1"], (object,)),
+    ([1, None, NAN, 2], (object,)),
+    ([Decimal("0.1"), Decimal("0.10"), Decimal(2)], (object,)),
+    ([Decimal("0.1"), Decimal(2)], (object, "category")),
+    ([0.1, 0.05, 0.7], (None, object, "float32", "Float64")),
+    ([0.1], (None, object, "float32", "Float64")),
+    ([0.0, -0.0, 1.5], (None, object)),
+    ([0.5, NAN, 2.0], (None, object, "Float64")),
+    (["2020-01-01", "2021-05-05"], ("datetime64[ns]", "datetime64[ns, UTC]")),
+    ([datetime.date(2020, 1, 1), datetime.date(2021, 5, 5)], (object, "category")),
+    ([2**60, 2**60 + 1], (None, object, "Int64")),
+]
+
+
+def described(cell: Any) -> str:
+    """All that a model can see of a cell."""
+    return f"{type(cell).__name__} {cell!r}"
+
+
+def picked(frame: Any, chosen: set[tuple[Any, str]]) -> Any:
+    """Decide by the type and the text of each cell, and by the type of its column."""
+    decided = np.zeros(len(frame), bool)
+    for name in frame.columns:
+        kind = str(frame[name].dtype)
+        decided |= np.array([(name, f"{kind} {described(cell)}") in chosen for cell in frame[name]])
+    return np.where(decided, "yes", "no")
+
+
+def counted(model: Callable[[Any], Any], frame: Any) -> float:
+    """The gap between the two groups, by hand."""
+    decided = np.asarray(model(frame)) == "yes"
+    return abs(float(decided[frame["sex"] == "F"].mean()) - float(decided[frame["sex"] == "M"].mean()))
+
+
+def gap(model: Any, data: Any, **options: Any) -> float:
+    options = {"rows": "population", "labels": ("no", "yes"), "outcome": "yes", "allow_constant": True, **options}
+    return fairchain.check(model, data, protected="sex", **options).gap.estimate
+
+
+def random_frame(random: np.random.Generator) -> Any:
+    columns: dict[str, Any] = {"sex": ["F", "M"] * (COUNT // 2)}
+    for name in "pqr"[: random.integers(1, 4)]:
+        pool, types = POOLS[random.integers(len(POOLS))]
+        cells = [pool[place] for place in random.integers(0, len(pool), COUNT)]
+        columns[name] = pd.Series(cells, dtype=types[random.integers(len(types))])
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize("start", range(0, 240, 60))
+def test_a_verdict_on_all_rows_is_the_count_of_the_models_own_predictions(start: int) -> None:
+    answered = 0
+    for seed in range(start, start + 60):
+        random = np.random.default_rng(seed)
+        frame = random_frame(random)
+        data = {name: list(frame[name]) for name in frame.columns} if seed % 3 == 0 else frame
+        frame = pd.DataFrame(data)
+        seen = {(name, f"{frame[name].dtype} {described(cell)}") for name in frame.columns for cell in frame[name]}
+        chosen = {each for each in sorted(seen) if each[0] != "sex" and random.random() < 0.4}
+        model = partial(picked, chosen=chosen)
+        try:
+            found = gap(as_frames(model), data)
+        except FairchainError:
+            continue
+        answered += 1
+        assert found == pytest.approx(counted(model, frame), abs=1e-12), (seed, frame.dtypes.to_dict())
+    assert answered >= 15
+
+
+# 400 rows, F and M by turns.
+ROW = np.arange(400)
+SEX = ["F", "M"] * 200
+TRUE_OR_FALSE = np.where(ROW % 4 == 0, "True", "False")
+
+
+def says_true(rows: Any) -> Any:
+    return np.where((rows["s"] == "True") | (rows["x"] == 3), "yes", "no")
+
+
+@pytest.mark.parametrize("kind", [None, "object", "string", "category", "mapping", "polars"])
+@pytest.mark.parametrize("rows", ["population", "sample"])
+def test_the_texts_true_and_false_stay_texts(kind: str | None, rows: str) -> None:
+    frame = pd.DataFrame({"sex": SEX, "s": TRUE_OR_FALSE.tolist(), "x": ROW % 7})
+    data = frame if kind in (None, "mapping", "polars") else frame.astype({"s": kind})
+    if kind == "mapping":
+        data = frame.to_dict("list")
+    elif kind == "polars":
+        data = pytest.importorskip("polars").DataFrame(frame.to_dict("list"))
+    assert gap(as_frames(says_true), data, rows=rows) == pytest.approx(0.425, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["frame", "mapping", "polars"])
+def test_booleans_stay_booleans(kind: str) -> None:
+    """Of a whole number 1 the complement is -2, which counts as true."""
+    frame = pd.DataFrame({"sex": SEX, "b": (ROW % 4 == 0).tolist()})
+    data = frame if kind == "frame" else frame.to_dict("list")
+    if kind == "polars":
+        data = pytest.importorskip("polars").DataFrame(data)
+    assert gap(as_frames(lambda rows: np.where(~rows["b"], "yes", "no")), data) == pytest.approx(0.5, abs=1e-12)
+
+
+@pytest.mark.parametrize("certify", [False, True])
+def test_an_estimator_gets_texts_as_texts(certify: bool) -> None:
+    pytest.importorskip("sklearn")
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+
+    if certify:
+        pytest.importorskip("skl2onnx")
+    frame = pd.DataFrame({"sex": SEX, "s": TRUE_OR_FALSE})
+    encoder = OneHotEncoder() if certify else FunctionTransformer(lambda rows: (rows[["s"]] == "True").astype(float))
+    fitted = make_pipeline(encoder, LogisticRegression()).fit(frame, np.where(TRUE_OR_FALSE == "True", "yes", "no"))
+    assert gap(fitted, frame, labels=(), certify=certify) == pytest.approx(0.5, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["frame", "mapping", "polars"])
+@pytest.mark.parametrize("rows", ["population", "sample"])
+def test_an_empty_text_and_a_missing_value_are_not_one(kind: str, rows: str) -> None:
+    columns = {"sex": SEX, "c": ["a", "", None, "b"] * 100}
+    data = pd.DataFrame(columns) if kind == "frame" else columns
+    if kind == "polars":
+        data = pytest.importorskip("polars").DataFrame(columns)
+    with pytest.raises(DataError, match=r'column "c": the cells .* are one value of the spec'):
+        gap(as_frames(lambda shown: np.where(shown["c"] == "", "yes", "no")), data, rows=rows)
+
+
+def test_a_text_that_the_spec_calls_missing_and_a_missing_value_are_not_one() -> None:
+    frame = pd.DataFrame({"sex": SEX, "c": ["a", "?", None, "b"] * 100})
+    model = as_frames(lambda rows: np.where(rows["c"] == "?", "yes", "no"))
+    spec = fairchain.check(
+        model, frame.replace("?", "a"), protected="sex", labels=("no", "yes"), outcome="yes", rows="population"
+    ).spec
+    assert spec.population.keep_missing
+    with pytest.raises(DataError, match=r'column "c": the cells .* are one value of the spec'):
+        fairchain.verify(model, spec, data=frame)
+
+
+def test_one_column_of_objects_does_not_change_how_others_are_shown() -> None:
+    others = pd.Series(ROW % 7, dtype=object)
+
+    def found(column: Any, decide: Callable[[Any], Any]) -> float:
+        return gap(as_frames(decide), pd.DataFrame({"sex": SEX, "c": column, "o": others}))
+
+    dates = pd.to_datetime(["2020-01-01", "2021-01-01"] * 200)
+    early = pd.Timestamp("2020-01-01")
+
+    def is_early(rows: Any) -> Any:
+        return np.where(
+            [cell == early or other == 3 for cell, other in zip(rows["c"], rows["o"], strict=True)], "yes", "no"
+        )
+
+    assert found(dates, is_early) == pytest.approx(0.855, abs=1e-12)
+    single = np.array([0.1, 0.05] * 200, np.float32)
+    assert found(single, lambda rows: np.where(rows["c"] > 0.1, "yes", "no")) == 0
+    with pytest.raises(DataError, match=says(CELLS_ALIKE, column="c", one="'a '", two="'a'")):
+        found(["a ", "a"] * 199 + ["b", "b"], lambda rows: np.where(rows["c"] == "a ", "yes", "no"))
+
+
+def test_a_column_of_one_number_keeps_its_type() -> None:
+    frame = pd.DataFrame({"sex": SEX, "x": np.full(400, 0.1, np.float32)})
+    model = as_frames(lambda rows: np.where((rows["x"] > 0.1) | (rows["sex"] == "F"), "yes", "no"))
+    assert gap(model, frame) == 1
+
+
+def test_individuals_get_cells_of_the_column_as_the_other_group() -> None:
+    """Also values that no row of the column has."""
+    frame = pd.DataFrame({"sex": SEX, "d": pd.Series([Decimal(each) for each in (ROW % 5).tolist()], dtype=object)})
+    seen = set()
+
+    def decide(rows: Any) -> Any:
+        seen.update(map(type, rows["d"]))
+        return np.where((rows["d"] > 2) & (rows["sex"] == "M"), "yes", "no")
+
+    assert gap(as_frames(decide), frame, kind="individual") == pytest.approx(0.4, abs=1e-12)
+    assert seen == {Decimal}
+
+
+def test_a_character_that_arrays_of_texts_lose_is_refused_in_labels_and_codes() -> None:
+    frame = pd.DataFrame({"sex": SEX, "x": ROW % 7, "decided": ROW % 2})
+    model = as_frames(lambda rows: np.where(rows["x"] > 3, "yes\0", "no"))
+    with pytest.raises(SpecError, match=says(NUL_IN_LABEL, key="labels")):
+        gap(model, frame, labels=("no", "yes\0"), outcome="yes\0")
+    spec = fairchain.check(None, frame, protected="sex", prediction="decided").spec
+    with pytest.raises(SpecError, match=says(NUL_IN_LABEL, key="codes")):
+        revise(spec, model__codes=["no", "yes\0"])
