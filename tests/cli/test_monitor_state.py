@@ -298,7 +298,8 @@ def test_a_lock_ends_with_the_process_that_held_it(tmp_path: Path, monitor: Comm
     program.communicate(timeout=30)
     assert (tmp_path / ".s.json.lock").exists()
     assert monitor(*ASK, "--state", state, stdin=as_csv(people(50, EQUAL))).code == 3
-    assert [path.name for path in tmp_path.iterdir()] == ["s.json"]
+    # Killed while it wrote, it leaves a part of a file too.
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".part"] == ["s.json"]
 
 
 PROGRAM = "from fairchain.cli import main; main()"
