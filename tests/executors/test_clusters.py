@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from concurrent.futures import Executor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +59,24 @@ def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """The cluster by its kind; everything is sent there, however small."""
     monkeypatch.setattr(workers, "SMALL_SECONDS", 0.0)
     cluster = request.getfixturevalue(request.param)
-    return cluster if isinstance(cluster, Executor) else cluster.scheduler_address.replace("tcp://", "dask://")
+    if isinstance(cluster, Executor):
+        return cluster
+    _with_all_workers(cluster)
+    return str(cluster.scheduler_address.replace("tcp://", "dask://"))
+
+
+def _with_all_workers(cluster: Any) -> None:
+    """Let workers that a test stopped go on, and wait for those that it killed: two for every test."""
+    import distributed
+
+    for nanny in cluster.workers.values():
+        pid = getattr(nanny.process, "pid", None)
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    cluster.scale(2)
+    with distributed.Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=120)
 
 
 @pytest.mark.filterwarnings("ignore")
