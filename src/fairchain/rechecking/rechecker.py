@@ -131,7 +131,7 @@ def _recheck_family(
             problem = f"{len(members)} questions, and the given spec states {len(specs)}"
             return Recheck(verdict=file.verdict, claims=(*claims, Claim("questions", False, problem)))
         given = [read_question(each, guarantee__delta=each.guarantee.delta / len(specs)) for each in specs]
-        # The questions of a spec may stand in any order.
+        # The order of the questions in a spec does not matter.
         named = {str(each.property): each for each in given}
         own = [named.get(str(each.property), mine) for each, mine in zip(inside, given, strict=True)]
     spent = sum(Fraction(repr(each.guarantee.delta)) for each in inside)
