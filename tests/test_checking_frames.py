@@ -221,3 +221,111 @@ def test_a_character_that_arrays_of_texts_lose_is_refused_in_labels_and_codes() 
     spec = fairchain.check(None, frame, protected="sex", prediction="decided").spec
     with pytest.raises(SpecError, match=says(NUL_IN_LABEL, key="codes")):
         revise(spec, model__codes=["no", "yes\0"])
+
+
+# Cells of a CSV file, as they are written in it.
+FILE_POOLS = [
+    ["True", "False"],
+    ["true", "FALSE", "True"],
+    ["True", "False", ""],
+    ["True", "False", "maybe"],
+    ["a ", "b"],
+    ["a ", "a", "b"],
+    [" a", "b"],
+    ["1 ", "2"],
+    ["007", "8"],
+    ["1.0", "2"],
+    ["1e3", "2"],
+    ["1", "2", ""],
+    ["1", "2", "?"],
+    ["NA", "a", "b"],
+    ["null", "None", "a", "b"],
+    ["n/a", "nan", "1", "2"],
+    ["?", "a", "b"],
+    ["inf", "1"],
+    ["-0", "1"],
+    ["0.0", "-0.0", "1.5"],
+    ["0.1", "0.30000000000000004", "0.7"],
+    ["2020-01-01", "2021-05-05"],
+    ["9007199254740993", "9007199254740992"],
+    ["1,5", "2"],
+    ["1", "x", "2"],
+]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "parquet"])
+def test_a_model_of_frames_gets_a_file_as_its_package_reads_it(suffix: str, tmp_path: Any) -> None:
+    polars = pytest.importorskip("polars") if suffix == "parquet" else None
+    path, answered, refused = tmp_path / f"rows.{suffix}", 0, 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        columns: dict[str, Any] = {"sex": ["F", "M"] * (COUNT // 2)}
+        for name in "pqr"[: random.integers(1, 4)]:
+            pools = POOLS if polars is not None else FILE_POOLS
+            pool: Any = pools[random.integers(len(pools))]
+            pool = pool[0] if polars is not None else pool
+            columns[name] = [pool[place] for place in random.integers(0, len(pool), COUNT)]
+        if polars is None:
+            pd.DataFrame(columns).to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",;"[seed % 2])
+            frame = pd.read_csv(path, sep="\t" if suffix == "tsv" else ",;"[seed % 2])
+        else:
+            try:
+                polars.DataFrame(columns).write_parquet(path)
+            except (TypeError, OverflowError, polars.exceptions.PolarsError):
+                continue  # of cells that polars does not have in one column
+            read = polars.read_parquet(path)
+            frame = pd.DataFrame({name: read[name].to_list() for name in read.columns})
+        seen = {(name, f"{frame[name].dtype} {described(cell)}") for name in frame.columns for cell in frame[name]}
+        chosen = {each for each in sorted(seen) if each[0] != "sex" and random.random() < 0.4}
+        model = partial(picked, chosen=chosen)
+        try:
+            found = gap(as_frames(model), path)
+        except FairchainError:
+            refused += 1
+            continue
+        answered += 1
+        assert found == pytest.approx(counted(model, frame), abs=1e-12), (seed, frame.dtypes.to_dict())
+    assert answered >= 20
+    assert refused < answered
+
+
+@pytest.mark.parametrize("spelling", [("True", "False"), ("true", "false"), ("TRUE", "FALSE")])
+def test_true_and_false_in_a_file_are_booleans_and_said_to_be(spelling: tuple[str, str], tmp_path: Any) -> None:
+    path = tmp_path / "d.csv"
+    cells = np.where(ROW % 4 == 0, *spelling)
+    pd.DataFrame({"sex": SEX, "b": cells, "x": ROW % 7}).to_csv(path, index=False)
+    model = as_frames(lambda rows: np.where((rows["b"].astype(str) == "True") | (rows["x"] == 3), "yes", "no"))
+    verdict = fairchain.check(model, path, protected="sex", labels=("no", "yes"), outcome="yes", rows="population")
+    assert verdict.gap.estimate == pytest.approx(0.425, abs=1e-12)
+    assert any("pandas.read_csv" in each and "bool: b" in each for each in verdict.assumptions)
+    # The spec alone says the same, and a file or drawn rows show the model the same cells.
+    if spelling == ("True", "False"):
+        again = fairchain.verify(model, verdict.spec)
+        assert again.gap.estimate == pytest.approx(0.425, abs=1e-12)
+
+
+def test_an_encoder_of_texts_gets_texts_from_a_file_that_look_like_numbers_or_missing_values(tmp_path: Any) -> None:
+    pytest.importorskip("sklearn")
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    path = tmp_path / "d.csv"
+    frame = pd.DataFrame({"sex": SEX, "code": np.where(ROW % 4 == 0, "007", "NA"), "n": np.where(ROW % 3, "1", "2")})
+    frame.to_csv(path, index=False)
+    encoder = OneHotEncoder(handle_unknown="ignore")
+    fitted = make_pipeline(encoder, LogisticRegression(C=1e3)).fit(frame, np.where(ROW % 4 == 0, "yes", "no"))
+    assert gap(fitted, path, labels=()) == pytest.approx(0.5, abs=1e-12)
+
+
+@pytest.mark.parametrize("row", ['F,"x, y"', 'F, "x, y"', 'F, "x y"'])
+def test_a_file_that_the_package_reads_in_another_way_is_refused(row: str, tmp_path: Any) -> None:
+    """pandas takes no quote behind a blank for the begin of a quoted cell."""
+    path = tmp_path / "d.csv"
+    path.write_text("sex,c\n" + f"{row}\nM,z\n" * 20)
+    model = as_frames(lambda rows: np.where(rows["c"] == "x, y", "yes", "no"))
+    if ", " not in row.partition('"')[0]:
+        assert gap(model, path) == 1
+        return
+    with pytest.raises(DataError, match=r"d\.csv: pandas reads it in another way"):
+        gap(model, path)

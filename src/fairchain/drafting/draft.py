@@ -32,6 +32,8 @@ from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement, re
 from fairchain.errors import SpecError
 from fairchain.messages import listed, many, shown
 from fairchain.models import Limits
+from fairchain.models.file_frames import framed
+from fairchain.models.frames import cell_kind
 from fairchain.spec import Difference, Feature, Spec, Table, Uniform
 from fairchain.spec.schema import Decision, Guarantee, Population
 from fairchain.statements import MANY_DROPPED
@@ -43,6 +45,7 @@ NO_GAP = (
     "The model does not take {name}, and no uniformly drawn input depends on it: there can be no gap. Compare the rows "
     "instead: --as sample or --as population."
 )
+CELLS_SENT = "The file does not say what its cells are, and the service gets them as {told}."
 MODEL_AND_PREDICTION = "prediction: recorded decisions take the model's place; give one of the two"
 
 
@@ -122,9 +125,9 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     if options.reading in ("observed", "swapped"):
         raise SpecError(TEXT_READING.format(reading=options.reading))
     taken = read_signature(model, options.model_output, options.limits)
-    raw = read_table(table)
+    raw, about_file = _read(table, taken)
     # CSV knows texts only; frames and Parquet tell the text "1" from the number 1.
-    typed = not isinstance(table, str | Path | RawTable) or str(table).lower().endswith(".parquet")
+    typed = raw.frame is not None or str(table).lower().endswith(".parquet")
     columns = _columns(raw, typed, taken, options)
     label, about_label, possible = _label_and_layouts(columns, taken, options)
     known = label or options.prediction
@@ -138,7 +141,10 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     outcome, about_outcome = find_outcome(trial.spec.model.labels, options.outcome)
     model_path, about_path = model_path_of(model, options)
     reading, about_rows = _rows_are(features, protected, options)
-    told = (*about_label, *about_path, *trial.reading.guesses, *trial.layout.guesses, *about_agreement(trial, label))
+    if taken.frame and not typed:
+        about_file = _about_cells(trial.layout.features)
+    told = (*about_file, *about_label, *about_path, *trial.reading.guesses, *trial.layout.guesses)
+    told += about_agreement(trial, label)
     told += (*about_outcome, *about_groups, *about_rows, *_about_missing(raw, features, trial, found.dropped))
     population: Population = Uniform()
     if reading == "uniform":
@@ -168,6 +174,24 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     )
 
 
+def _read(table: Any, taken: Signature) -> tuple[RawTable, tuple[Guess, ...]]:
+    """Return a table, and a note if it is a file whose cells a model gets as those of a frame."""
+    raw = read_table(table)
+    if not taken.takes_pandas or not isinstance(table, str | Path):
+        return raw, ()
+    raw, note = framed(raw, Path(table), {name: taken.values_of(name) for name in raw.names})
+    return raw, (Guess("population.path", note),)
+
+
+def _about_cells(features: Sequence[Feature]) -> tuple[Guess]:
+    """Return what a service gets for the cells of a file of texts."""
+    kinds: dict[str, list[str]] = {}
+    for feature in features:
+        kinds.setdefault(cell_kind(feature), []).append(feature.name)
+    told = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
+    return (Guess("population.path", CELLS_SENT.format(told=told)),)
+
+
 def _about_missing(raw: RawTable, features: Sequence[Feature], trial: EncodingTrial, dropped: int) -> list[Guess]:
     """Return what happens to missing values; a warning if many rows are left out for them."""
     told: list[Guess] = []
@@ -189,12 +213,7 @@ def _columns(raw: RawTable, typed: bool, taken: Signature, options: DraftOptions
     must_have(raw, [("ignore", name) for name in options.ignore])
     must_have(raw, [("label", options.label), ("prediction", options.prediction)])
     left = {"", options.prediction, *options.ignore} - {options.label}
-    fitted = taken.fitted.categories if taken.fitted is not None else {}
-    return {
-        name: Profile(raw, name, typed, fitted.get(taken.column(name) or name))
-        for name in raw.names
-        if name not in left
-    }
+    return {name: Profile(raw, name, typed, taken.values_of(name)) for name in raw.names if name not in left}
 
 
 def _label_and_layouts(

@@ -78,6 +78,15 @@ class Signature:
         """Return what a model that was fitted on named columns calls a column of the table; None if it has none."""
         return self.fitted.column(name) if self.fitted is not None else name if name in self.columns else None
 
+    def values_of(self, name: str) -> tuple[Any, ...] | None:
+        """Return the values of a column of the table that the model was fitted on; None if it does not say."""
+        return None if self.fitted is None else self.fitted.categories.get(self.column(name) or name)
+
+    @property
+    def takes_pandas(self) -> bool:
+        """Whether the model takes frames of pandas; a service takes columns too, but as JSON."""
+        return self.frame and not isinstance(self.source, Service)
+
     @property
     def runs_code(self) -> bool:
         """Whether there is a model that is no network yet: Python code, a service, or a file that a spec makes one."""

@@ -1,8 +1,9 @@
 """Feature values as a pandas frame, for models that were made for frames.
 
 The frame has a column for each feature under the table's name for it, whole numbers as whole numbers, categories by the
-words of the table; a missing value is NaN. Where the rows were given as a frame or as columns, their own cells and
-types are used (`OwnFrame`). pandas is imported when the first frame is made.
+words of the table, True and False with the codes 1 and 0 as booleans; a missing value is NaN. Where the rows were given
+as a frame or as columns, their own cells and types are used (`OwnFrame`). pandas is imported when the first frame is
+made.
 """
 
 from __future__ import annotations
@@ -59,8 +60,9 @@ def as_frames(function: Callable[[Any], Any]) -> FrameModel:
     function
         Called with a frame that has one column for each feature of the spec, in its order, named by the feature's
         `column`, or else its name. A category is given by its name (or its `aliases`), or its code if the spec has
-        `codes`; a number in the user's own units, unless the spec says what the network gets in its place. It
-        returns for each row a label, a score, or a score for each label.
+        `codes`; True and False with the codes 1 and 0 are booleans. A number is in the user's own units, unless the
+        spec says what the network gets in its place. The function returns for each row a label, a score, or a score
+        for each label.
 
     Examples
     --------
@@ -83,6 +85,20 @@ def is_text(feature: Feature) -> bool:
     if not isinstance(feature, CategoryFeature) or feature.codes is not None:
         return False
     return not all(isinstance(word, int) for word in words(feature))
+
+
+def is_boolean(feature: Feature) -> bool:
+    """Return whether the feature is a column of booleans in a frame."""
+    if not isinstance(feature, CategoryFeature) or feature.codes is None:
+        return False
+    return [TRUTHS.get(str(word)) for word in words(feature)] == list(feature.codes)
+
+
+def cell_kind(feature: Feature) -> str:
+    """Return what the cells of this feature are in a frame, in words."""
+    if is_text(feature):
+        return "texts"
+    return "booleans" if is_boolean(feature) else "whole numbers" if is_whole(feature) else "numbers"
 
 
 def check_columns(name: str, features: Sequence[Feature]) -> None:
@@ -116,7 +132,7 @@ def column_values(feature: Feature, column: NDArray[np.floating]) -> NDArray[Any
     missing = np.isnan(column)
     if missing.any():
         shown = column_values(feature, column[~missing])
-        filled = np.full(len(column), np.nan, object if shown.dtype == object else np.float64)
+        filled = np.full(len(column), np.nan, object if shown.dtype.kind in "Ob" else np.float64)
         filled[~missing] = shown
         return filled
     if is_text(feature):
@@ -124,7 +140,7 @@ def column_values(feature: Feature, column: NDArray[np.floating]) -> NDArray[Any
     if isinstance(feature, CategoryFeature) and feature.codes is None:
         return np.array(words(feature), np.int64)[column.astype(np.intp)]
     numbers = encode(feature, column)[:, 0]
-    return numbers.astype(np.int64 if is_whole(feature) else np.float64)
+    return numbers.astype(bool if is_boolean(feature) else np.int64 if is_whole(feature) else np.float64)
 
 
 class OwnFrame:
@@ -217,7 +233,7 @@ def _is_as_given(feature: Feature, cells: Column, rows: TableRows, place: int) -
     if feature.codes is None:
         return True
     if not isinstance(cells, NumberCells):
-        return cells.booleans and [TRUTHS.get(str(word)) for word in words(feature)] == list(feature.codes)
+        return cells.booleans and is_boolean(feature)
     known = ~np.isnan(rows.values[:, place])
     numbers = cells.values[rows.numbers - 1][known].astype(np.float64)
     return np.array_equal(encode(feature, rows.values[known, place])[:, 0], numbers)
