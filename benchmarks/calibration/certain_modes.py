@@ -29,7 +29,7 @@ from benchmarks.calibration.known_truth import (
 from benchmarks.calibration.measure import GAP, RATES, VERDICT, Effort, Mode, Wrong
 from benchmarks.calibration.network_modes import dense_network
 from benchmarks.calibration.population_modes import AT_THRESHOLD
-from benchmarks.calibration.unsound import Breaking, exchanged
+from benchmarks.calibration.unsound import Breaking, counted_often, exchanged
 from fairchain import Decision, verify
 from fairchain.models import OnnxModel
 from fairchain.models.inspect.linear_bounds import InputBoxes
@@ -120,19 +120,6 @@ def enumerated(seed: int, _: Effort, breaking: Breaking = nullcontext) -> Wrong:
     return {VERDICT: verdict.decision is not (Decision.FAIR if fair else Decision.UNFAIR)}
 
 
-def counted_often() -> Any:
-    """Return a context in which every round counts several times."""
-    batch = BoundingRun._batch
-
-    def often(*arguments: Any) -> Any:
-        tally = batch(*arguments)
-        for _ in range(DOUBLED):
-            tally = tally + tally
-        return tally
-
-    return exchanged(BoundingRun, "_batch", often)
-
-
 def open_for_all() -> Any:
     """Return a context in which rounds in open boxes count as rounds among all inputs."""
     begin = StrataRule.begin
@@ -161,7 +148,7 @@ def rounded_gaps() -> Any:
 
 def certain_modes() -> list[Mode]:
     """Return all modes of this module."""
-    often = f"every round counted {2**DOUBLED} times", counted_often
+    often = f"every round counted {2**DOUBLED} times", partial(counted_often, BoundingRun, "_batch", DOUBLED)
     taken = "open boxes are taken for all inputs", open_for_all
     about = [
         ("difference, 2 groups", Boxes(CUTOFFS, 0.14, threshold=0.14), often),

@@ -17,9 +17,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.calibration.known_truth import DELTA, category, number, outside, spec_of, with_delta, with_rounds
 from benchmarks.calibration.measure import GAP, VERDICT, Effort, Mode, Wrong
-from benchmarks.calibration.unsound import Breaking, Peeking, deciding_by, exchanged
+from benchmarks.calibration.unsound import Breaking, Peeking, counted_often, deciding_by
 from fairchain import Decision, explain, learn_chain
-from fairchain.explaining import explainer as front
+from fairchain.explaining import explainer
 from fairchain.models import OnnxModel
 from fairchain.prepare import prepare
 from fairchain.repairing.judge import Judge
@@ -84,19 +84,6 @@ def _explained(seed: int, effort: Effort, breaking: Breaking = nullcontext) -> W
         EFFECTS: any(outside(truth, each.low, each.high) for truth, each in effects),
         SENSITIVITIES: any(outside(truth, each.low, each.high) for truth, each in sensitivities),
     }
-
-
-def _counted_often() -> Any:
-    """Return a context in which every round counts several times."""
-    count = front._count
-
-    def often(*arguments: Any) -> Any:
-        look = count(*arguments)
-        for _ in range(DOUBLED):
-            look = look + look
-        return look
-
-    return exchanged(front, "_count", often)
 
 
 def _learned(kind: Any, delta: float, seed: int, effort: Effort) -> Wrong:
@@ -180,7 +167,7 @@ def inside_modes() -> list[Mode]:
             DELTA,
             _explained,
             f"every round counted {2**DOUBLED} times",
-            partial(_explained, breaking=_counted_often),
+            partial(_explained, breaking=partial(counted_often, explainer, "_count", DOUBLED)),
             share=0.2,
         ),
         *chains,
