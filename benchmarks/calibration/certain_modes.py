@@ -148,7 +148,8 @@ def rounded_gaps() -> Any:
 
 def certain_modes() -> list[Mode]:
     """Return all modes of this module."""
-    often = f"every round counted {2**DOUBLED} times", partial(counted_often, BoundingRun, "_batch", DOUBLED)
+    breaking: Breaking = partial(counted_often, BoundingRun, "_batch", DOUBLED)
+    often = f"every round counted {2**DOUBLED} times", breaking
     taken = "open boxes are taken for all inputs", open_for_all
     about = [
         ("difference, 2 groups", Boxes(CUTOFFS, 0.14, threshold=0.14), often),
