@@ -16,6 +16,7 @@ import pytest
 
 import fairchain
 from fairchain.errors import DataError, FairchainError, SpecError
+from fairchain.models.file_frames import READ_OTHERWISE
 from fairchain.models.frames import CELLS_ALIKE, as_frames
 from fairchain.spec import revise
 from fairchain.spec.validate import NUL_IN_LABEL
@@ -327,5 +328,5 @@ def test_a_file_that_the_package_reads_in_another_way_is_refused(row: str, tmp_p
     if ", " not in row.partition('"')[0]:
         assert gap(model, path) == 1
         return
-    with pytest.raises(DataError, match=r"d\.csv: pandas reads it in another way"):
+    with pytest.raises(DataError, match=says(READ_OTHERWISE, source=str(path), package="pandas")):
         gap(model, path)
