@@ -289,12 +289,9 @@ def _errors(findings: Findings) -> Markup:
     verdict, repair, explanation = findings.verdict, findings.repair, findings.explanation
     questions = findings.questions or (verdict,)
     delta, several = sum(each.delta for each in questions), len(questions) > 1
-    rows: list[tuple[str, float]] = [("the verdicts and their gaps" if several else "the verdict and its gap", delta)]
-    if verdict.epsilon is None and any(each.kind != "individual" for each in questions):
-        rates = sum(each.delta for each in questions if each.kind != "individual")
-        rows.append(("the selection rates and impact ratios", rates))
-    if len(findings.pairs) > 1 and findings.all_pairs is not None and not findings.all_pairs.of_rates:
-        rows.append(("the gaps of pairs", findings.all_pairs.delta))
+    rows: list[tuple[str, float]] = [
+        (f"the verdict{'s' if several else ''}, with the intervals of gaps, selection rates and pairs", delta)
+    ]
     if any(each.tipping is not None and each.tipping.all_groups_alike is not None for each in questions):
         rows.append(("how far the population may change", delta))
     if explanation is not None:

@@ -90,7 +90,7 @@ class BettingRule(RefiningRule):
         # What is left of delta is for the intervals; a share has no other than that of the verdict.
         self._gap_bar = self._bar if payoff.share else -math.log(OF_GAP * delta)
         sides = int(self._compared.sum()) * (2 if payoff.relative else 1)
-        self.pairs_bar = math.log(max(sides, 1) / (OF_PAIRS * delta))
+        self.pairs_bar = self._bar if payoff.share else math.log(max(sides, 1) / (OF_PAIRS * delta))
         self._fair_growth = payoff.against_at_least(threshold)
         self._unfair_growth = payoff.against_at_most(threshold)
         self._rounds = 0
@@ -231,9 +231,8 @@ class BettingRule(RefiningRule):
         return self.widest()
 
     def violators(self) -> list[Leader]:
-        """Return pairs that are each, and all together at delta, known to be above the threshold (union over pairs)."""
-        bar = self._bar + math.log(int(self._compared.sum()))
-        return pairs_above(self.tally, self._compared, self._payoff, self._threshold, bar)
+        """Return pairs that are each known to be above the threshold, in one event with all intervals."""
+        return pairs_above(self.tally, self._compared, self._payoff, self._threshold, self.pairs_bar)
 
     def widest(self) -> Leader:
         """Return the pair and outcome with the largest gap so far."""

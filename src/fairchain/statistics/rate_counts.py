@@ -223,7 +223,7 @@ def decided_samples(
     low, high = fixed_sample(each, np.broadcast_to(trials, each.shape), of_rate)
     below, above = bounds_of_gaps(low, high, measure)
     ends = np.where(all_pairs, above if fair else below, -np.inf).reshape(number, -1).max(axis=1)
-    return ~found | (ends < float(limit)) if fair else found | (ends > float(limit))
+    return np.asarray(~found | (ends < float(limit)) if fair else found | (ends > float(limit)))
 
 
 def pairs_above(gaps: Floats, compared: NDArray[np.bool_], limit: Fraction) -> list[tuple[int, int, int]]:
@@ -401,7 +401,7 @@ class RowsAnswer:
             low, high = fixed_sample(self.counts.successes[0, 0], self.counts.trials[0], self.delta / 2)
             return float(self.counts.rates[0, 0]), float(low), float(high)
         if self.delta:
-            estimate, low, high = gap_bounds(
+            estimate, least, most = gap_bounds(
                 self.counts,
                 self._compared,
                 self._measure,
@@ -412,7 +412,7 @@ class RowsAnswer:
             )
             # The rates have the rest of delta, so that they hold in one event with the gap.
             below, above = bounds_of_gaps(*self.probabilities(), self._measure)
-            return estimate, max(low, _largest(below, self._compared)), min(high, _largest(above, self._compared))
+            return estimate, max(least, _largest(below, self._compared)), min(most, _largest(above, self._compared))
         rates = self.counts.rates
         floor = payoff_of(self._measure, self._compared).floor
         largest = max(floor, float(gaps_of(rates, rates, self._measure)[self._compared].max()))

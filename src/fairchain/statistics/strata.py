@@ -406,11 +406,10 @@ class StrataRule:
 
     def violators(self) -> list[Leader]:
         """Return pairs that are known, all together, to be above the threshold (union over pairs)."""
-        bar = self._bar + math.log(len(self._pairs))
         limits = np.full(len(self._pairs), float(self._threshold))
         _, above = self._certain_pairs()
         if self.rounds and not self.proved:
-            above = above | (self._wealth(self._pairs)(limits, at_least=False) >= bar)
+            above = above | (self._wealth(self._pairs)(limits, at_least=False) >= self._plain.pairs_bar)
         return [pair for pair, found in zip(self._pairs, above, strict=True) if found]
 
     def forecast(self) -> int | None:
