@@ -407,7 +407,7 @@ def text_modes() -> list[Mode]:
     return [mode("observed"), mode("swapped")]
 
 
-def _every_pair(cutoffs: Sequence[int], about: Plain) -> tuple[Play, Play]:
+def _every_pair(cutoffs: Sequence[int], about: Plain) -> tuple[Any, Play]:
     drawing = uniform(cutoffs, about)
 
     def play(seed: int, effort: Effort, breaking: Breaking = nullcontext) -> Wrong:
@@ -455,9 +455,8 @@ def every_pair_modes() -> list[Mode]:
     # The groups keep their intervals: only the gap is taken to be within those of another delta.
     narrowed = partial(exchanged, BettingRule, "gap", lambda rule: rule.gap_within(*of_another_delta(rule)))
     variant = "the gap within rates of another delta"
-    about = "difference, 8 groups, intersected"
-    play_unsound = partial(play, breaking=narrowed)
-    modes.append(Mode("uniform", about, "every pair", "28 gaps known", DELTA, play, variant, play_unsound))
+    name, unsound = "difference, 8 groups, intersected", partial(play, breaking=narrowed)
+    modes.append(Mode("uniform", name, "every pair", "28 gaps known", DELTA, play, variant, unsound))
     return modes
 
 

@@ -84,10 +84,10 @@ class ReplayedRule:
     @property
     def pairs_bar(self) -> float:
         """The same for each end of the intervals of all pairs, which have an eighth of delta together."""
-        pairs = int(self.compared.sum())
         if self.share or not self.one_event or self.epsilon is not None:
-            return self.bar + math.log(pairs)
-        return math.log(8 * pairs * (2 if self.relative else 1)) - math.log(self.delta)
+            return self.bar + math.log(int(self.compared.sum()))
+        ends = len({(o, *order) for o, i, j in np.argwhere(self.compared).tolist() for order in ((i, j), (j, i))})
+        return math.log(8 * ends * (2 if self.relative else 1)) - math.log(self.delta)
 
     @property
     def rates_delta(self) -> float:

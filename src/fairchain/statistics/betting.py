@@ -89,7 +89,8 @@ class BettingRule(RefiningRule):
         self._bar = math.log(2 / delta)
         # What is left of delta is for the intervals; a share has no other than that of the verdict.
         self._gap_bar = self._bar if payoff.share else -math.log(OF_GAP * delta)
-        sides = int(self._compared.sum()) * (2 if payoff.relative else 1)
+        # Both ends of each pair that is compared, whichever way round.
+        sides = int((self._compared | self._compared.swapaxes(1, 2)).sum()) * (2 if payoff.relative else 1)
         self.pairs_bar = self._bar if payoff.share else math.log(max(sides, 1) / (OF_PAIRS * delta))
         self._fair_growth = payoff.against_at_least(threshold)
         self._unfair_growth = payoff.against_at_most(threshold)

@@ -77,10 +77,19 @@ def all_pairs(case: Case, verdict: Verdict) -> AllPairs | None:
             # Rounds that show an input to two groups say more about their difference than the rates of both.
             spend = verdict.delta * (OF_PAIRS if spec.guarantee.epsilon is None else 1 / 2)
             tally = run.tally(len(names), len(comparison.rows))
-            for (row, i, j), gap in pair_intervals(tally, spend, comparison.compared, comparison.measure).items():
+            either_way = comparison.compared | comparison.compared.swapaxes(1, 2)
+            for (row, i, j), gap in pair_intervals(tally, spend, either_way, comparison.measure).items():
                 pair = names[i], names[j], outcomes[row]
                 found[pair] = _both(gap, found[pair])
-        found = _within(found, verdict.gap, ratio=comparison.measure == "ratio")
+        if getattr(spec.property, "reference", None) is None:
+            found = _within(found, verdict.gap, ratio=comparison.measure == "ratio")
+        elif comparison.measure != "ratio":
+            # The gap is that of the reference group, one way round.
+            first = verdict.widest.more
+            for pair, gap in found.items():
+                if first in pair[:2]:
+                    ends = (-1.0, verdict.gap.high) if pair[0] == first else (-verdict.gap.high, 1.0)
+                    found[pair] = _both(gap, Interval(gap.estimate, *ends))
     pairs = tuple(PairGap(*pair, *_numbers(gap)) for pair, gap in found.items())
     return AllPairs(pairs, comparison.measure, verdict.delta)
 
