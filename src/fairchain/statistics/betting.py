@@ -101,6 +101,7 @@ class BettingRule(RefiningRule):
         # Of the present counts, once they were computed: with many pairs each takes a while.
         self._widest: Leader | None = None
         self._bounds: tuple[float, float, float] | None = None
+        self._rate_bounds: tuple[Floats, Floats] | None = None
         # Of few pairs: where those are that were not cleared before, their log wealth, the growth of their best stakes
         # and their rounds.
         self._looked: tuple[tuple[NDArray[np.intp], ...], Floats, Floats, Counts] | None = None
@@ -139,7 +140,7 @@ class BettingRule(RefiningRule):
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
         self.tally += tally
-        self._widest = self._bounds = None
+        self._widest = self._bounds = self._rate_bounds = None
         self._rounds += int(tally.joint.max())
         if plan.leader is not None:
             i, j, outcome = plan.leader
@@ -173,6 +174,12 @@ class BettingRule(RefiningRule):
                 cells = self._payoff.cells(some)[unclear]
                 self.cleared[part][unclear] = reaches(cells, self._fair_growth, self._bar)
 
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Return bounds that hold together, at all times, in one event of probability 1 - delta with the gap's."""
+        if self._rate_bounds is None:
+            self._rate_bounds = super().probabilities()
+        return self._rate_bounds
+
     def gap(self) -> tuple[float, float, float]:
         """Return the largest gap: its bounds and those of the rates hold together with probability 1 - delta."""
         if self._bounds is None:
@@ -183,7 +190,7 @@ class BettingRule(RefiningRule):
         """Return the largest gap, given bounds of the rates, (outcomes, groups) each, in the same event."""
         floor = self._payoff.floor
         estimate = max(floor, self._payoff.gap(self.tally, self.widest()))
-        below, above = max(floor, self._gap_below(low, high)), self._gap_above(low, high)
+        below, above = self._gap_below(low, high), self._gap_above(low, high)
         if self.decision is Decision.UNFAIR:
             # The leaders once refuted the threshold, and later rounds do not undo it.
             below = max(below, self._threshold)
@@ -204,11 +211,14 @@ class BettingRule(RefiningRule):
 
     def _gap_below(self, low: Floats, high: Floats) -> float:
         """Return the largest c for which the leaders, the rates or one of all pairs refutes "every gap <= c"."""
-        bound = float(lower_bounds(self.lead, self._gap_bar, self._payoff))
+        bound, payoff = self._payoff.floor, self._payoff
+        # A bound below the floor need not be known; one way round, the floor is the least there is.
+        if payoff.one_sided or log_wealth(self.lead, payoff.against_at_most(bound)) >= self._gap_bar:
+            bound = max(bound, float(lower_bounds(self.lead, self._gap_bar, self._payoff)))
         if self._payoff.share:
             return bound
         for part, _ in self.tally.parts():
-            below, _ = bounds_of_gaps(low[part], high[part], self._payoff.measure)
+            below = bounds_of_gaps(low[part], high[part], self._payoff.measure, upper=False)
             bound = max(bound, float(below[self._compared[part]].max(initial=-np.inf)))
         return largest_below(self.tally, self._compared, self.pairs_bar, self._payoff, known=bound)
 
@@ -223,7 +233,7 @@ class BettingRule(RefiningRule):
             cleared = np.where(self.cleared[part], self._threshold, np.inf)
             if self._payoff.share:
                 return cleared
-            return np.minimum(cleared, bounds_of_gaps(low[part], high[part], self._payoff.measure)[1])
+            return np.minimum(cleared, bounds_of_gaps(low[part], high[part], self._payoff.measure, upper=True))
 
         return largest_above(self.tally, self._compared, self._gap_bar, caps, payoff=self._payoff)
 

@@ -148,7 +148,7 @@ class EstimateRule(TallyCounts):
     def gap(self) -> tuple[float, float, float]:
         """Return the largest gap, from the bounds of all pairs and of all rates, which hold together."""
         if self._gap is None or self._gap[0] is not self.tally:
-            below, above = bounds_of_gaps(*self.probabilities(), DIFFERENCE.measure)
+            below, above = (bounds_of_gaps(*self.probabilities(), DIFFERENCE.measure, upper=up) for up in (False, True))
             known = max(0.0, float(below[self._compared].max()))
             low = largest_below(self.tally, self._compared, self._bar, known=known)
             high = max(low, largest_above(self.tally, self._compared, self._bar, lambda part: above[part]))

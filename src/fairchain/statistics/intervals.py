@@ -176,7 +176,11 @@ def largest_below(
     """
     bound, test = known, max(known, payoff.least + FIRST)
     for part, some in tally.parts():
-        left = compared[part] & payoff.open_pairs(some, test, log_bar, at_least=False)
+        # log(1 + x) <= x: a pair whose payoffs add up to no more than 0 has no wealth above 1.
+        left = compared[part] & (payoff.gaps(some) > test)
+        if not left.any():
+            continue
+        left &= payoff.open_pairs(some, test, log_bar, at_least=False)
         cells = payoff.cells(some)[left]
         while len(cells) and test < 1:
             growths = payoff.against_at_most(test)

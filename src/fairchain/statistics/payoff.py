@@ -188,7 +188,10 @@ def gaps_of(more: Floats, less: Floats, measure: str) -> Floats:
     return np.where(more[:, :, None] > 0, relative, np.where(less[:, None, :] > 0, 1 - MOST_RATIO, 0.0))
 
 
-def bounds_of_gaps(low: Floats, high: Floats, measure: str) -> tuple[Floats, Floats]:
-    """Return bounds of all gaps, (outcomes, subgroups, subgroups), from bounds of the rates; rounded outward."""
-    below, above = gaps_of(low, high, measure), gaps_of(high, low, measure)
-    return np.nextafter(below, -np.inf), np.nextafter(above, np.inf)
+def bounds_of_gaps(low: Floats, high: Floats, measure: str, *, upper: bool) -> Floats:
+    """Return upper (or lower) bounds of all gaps, (outcomes, subgroups, subgroups), from bounds of the rates.
+
+    They are rounded outward.
+    """
+    ends = gaps_of(high, low, measure) if upper else gaps_of(low, high, measure)
+    return np.nextafter(ends, np.inf if upper else -np.inf)

@@ -221,8 +221,8 @@ def decided_samples(
     found[beyond[:, 0] // outcomes] = True
     of_rate = OF_RATES * delta / 2 / _numbers(compared, None)[2]
     low, high = fixed_sample(each, np.broadcast_to(trials, each.shape), of_rate)
-    below, above = bounds_of_gaps(low, high, measure)
-    ends = np.where(all_pairs, above if fair else below, -np.inf).reshape(number, -1).max(axis=1)
+    bounds = bounds_of_gaps(low, high, measure, upper=fair)
+    ends = np.where(all_pairs, bounds, -np.inf).reshape(number, -1).max(axis=1)
     return np.asarray(~found | (ends < float(limit)) if fair else found | (ends > float(limit)))
 
 
@@ -411,7 +411,8 @@ class RowsAnswer:
                 disjoint=self._disjoint,
             )
             # The rates have the rest of delta, so that they hold in one event with the gap.
-            below, above = bounds_of_gaps(*self.probabilities(), self._measure)
+            known = self.probabilities()
+            below, above = (bounds_of_gaps(*known, self._measure, upper=upper) for upper in (False, True))
             return estimate, max(least, _largest(below, self._compared)), min(most, _largest(above, self._compared))
         rates = self.counts.rates
         floor = payoff_of(self._measure, self._compared).floor
@@ -487,7 +488,7 @@ class RowsAnswer:
             found = pairs_beyond(
                 counts, compared, measure, self._of_gap, self._limit, self._overall, disjoint=self._disjoint
             )
-            below, _ = bounds_of_gaps(*self.probabilities(), measure)
+            below = bounds_of_gaps(*self.probabilities(), measure, upper=False)
             return sorted({*found, *pairs_above(below, compared, self._limit)}, key=lambda pair: (pair[2], *pair[:2]))
         gaps = np.where(compared, gaps_of(counts.rates, counts.rates, measure), -np.inf)
         above = [(int(i), int(j), int(o)) for o, i, j in np.argwhere(gaps > float(self._limit) - NEAR)]

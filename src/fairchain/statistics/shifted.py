@@ -64,7 +64,7 @@ class ShiftQuestion:
             return most_rate(more, self.factor) - least_rate(less, self.factor).swapaxes(1, 2)
 
         share = tally.only / np.maximum(trials, 1)
-        least = bounds_of_gaps(low_rates, high_rates, self.measure)[0]
+        least = bounds_of_gaps(low_rates, high_rates, self.measure, upper=False)
         most = self.of_rates(low_rates, low_rates, high_rates).high
         return ShiftedGaps(
             self, gaps(share, share), np.maximum(gaps(low, high), least), np.minimum(gaps(high, low), most)

@@ -298,7 +298,8 @@ class StrataRule:
                 _, least, most = self._plain.gap_within(*rates)
             else:
                 i, j, outcome = self._places
-                below, above = (side[outcome, i, j] for side in bounds_of_gaps(*rates, self._payoff.measure))
+                measure = self._payoff.measure
+                below, above = (bounds_of_gaps(*rates, measure, upper=up)[outcome, i, j] for up in (False, True))
                 most, least = self._gap_above(above), self._gap_below(below)
             if self.decision is Decision.UNFAIR:
                 # The leaders once refuted the threshold, with more than the interval has of delta.
