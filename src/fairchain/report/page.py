@@ -80,9 +80,9 @@ HOW_TO_READ = {
     "it by the highest rate of all groups, so the group that is selected most often has 1. The four-fifths rule asks "
     "for at least 0.8.",
     "Scoring rate": "The share of a group whose score is above the middle (median) score of all.",
-    "How far the population may change": "The test assumes how frequent each kind of input is. A factor of 1.4 "
-    "means: the verdict stays even if each kind is up to 1.4 times as frequent, or as rare, as assumed. Close to 1 "
-    "means: a small change could turn it.",
+    "How far the population may change": "In the real world some kinds of inputs may be more frequent than in the "
+    "test. A factor of 1.4 means: the verdict stays even if each kind is up to 1.4 times as frequent, or as rare, as "
+    "in the test. Close to 1 means: a small change could turn it.",
     "Effect": "The amount by which the gap shrinks when one feature or unit (neuron) of the model no longer tells the "
     "groups apart. If the brackets contain 0, no effect was shown. Effects overlap, so they do not add up to the gap.",
     "One individual, two decisions": "One profile that gets two decisions, depending on its group alone; also called "
