@@ -26,7 +26,7 @@ from benchmarks.calibration.known_truth import (
     spec_of,
     with_rounds,
 )
-from benchmarks.calibration.measure import GAP, RATES, VERDICT, Effort, Mode, Wrong
+from benchmarks.calibration.measure import GAP, RATES, TOGETHER, VERDICT, Effort, Mode, Wrong
 from benchmarks.calibration.network_modes import dense_network
 from benchmarks.calibration.population_modes import AT_THRESHOLD
 from benchmarks.calibration.unsound import Breaking, counted_often, exchanged
@@ -81,6 +81,7 @@ class Boxes:
             # Where both labels are counted, "yes" is the last.
             bounds = zip(self.cutoffs, answer.low[-1], answer.high[-1], strict=True)
             found[RATES] = any(outside(cutoff**2 / 2, low, high) for cutoff, low, high in bounds)
+            found[TOGETHER] = found[GAP] or found[RATES]
         return found
 
     def play(self, seed: int, effort: Effort, breaking: Breaking = nullcontext) -> Wrong:

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from benchmarks.calibration.measure import GAP, RATES, VERDICT, Wrong
+from benchmarks.calibration.measure import GAP, RATES, TOGETHER, VERDICT, Wrong
 from fairchain import Decision, Verdict, parse_spec
 from fairchain.spec import Spec
 
@@ -123,12 +123,10 @@ def outside(truth: float, low: float, high: float) -> bool:
 
 def mistakes(verdict: Verdict, truth: Truth) -> Wrong:
     """Return which statements of a verdict are wrong."""
-    return {
-        VERDICT: verdict.decision in truth.wrong,
-        GAP: outside(truth.gap, verdict.gap.low, verdict.gap.high),
-        RATES: any(
-            outside(truth.rates[group.name, group.outcome], group.probability.low, group.probability.high)
-            for group in verdict.groups
-            if (group.name, group.outcome) in truth.rates
-        ),
-    }
+    gap = outside(truth.gap, verdict.gap.low, verdict.gap.high)
+    rates = any(
+        outside(truth.rates[group.name, group.outcome], group.probability.low, group.probability.high)
+        for group in verdict.groups
+        if (group.name, group.outcome) in truth.rates
+    )
+    return {VERDICT: verdict.decision in truth.wrong, GAP: gap, RATES: rates, TOGETHER: gap or rates}

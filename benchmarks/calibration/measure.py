@@ -19,8 +19,9 @@ ALARM = 1e-6
 # A test of a mode ends before its last run where an alarm has become less likely than this.
 HOPELESS = 1e-3
 # The statements of a mode, each with a delta of its own.
-VERDICT, GAP, RATES, TIPPING = "verdict", "gap", "rates", "tipping"
-STATEMENTS = (VERDICT, GAP, RATES, TIPPING)
+# All intervals of a verdict, together, are one statement more.
+VERDICT, GAP, RATES, TOGETHER, TIPPING = "verdict", "gap", "rates", "together", "tipping"
+STATEMENTS = (VERDICT, GAP, RATES, TOGETHER, TIPPING)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from benchmarks.calibration.known_truth import (
     spec_of,
     with_rounds,
 )
-from benchmarks.calibration.measure import GAP, RATES, Effort, Mode, Play, Wrong
+from benchmarks.calibration.measure import GAP, RATES, TOGETHER, Effort, Mode, Play, Wrong
 from benchmarks.calibration.unsound import (
     Breaking,
     Hindsight,
@@ -45,7 +45,7 @@ from fairchain.models import Model
 from fairchain.populations import functions as function
 from fairchain.prepare import prepare
 from fairchain.spec import Spec
-from fairchain.statistics import estimate
+from fairchain.statistics import BettingRule, estimate
 from fairchain.statistics.intervals import clopper_pearson
 from fairchain.verification import all_pairs
 from fairchain.verification.verifier import verify_case
@@ -407,7 +407,7 @@ def text_modes() -> list[Mode]:
     return [mode("observed"), mode("swapped")]
 
 
-def _every_pair(cutoffs: Sequence[int], about: Plain) -> tuple[Play, Play]:
+def _every_pair(cutoffs: Sequence[int], about: Plain) -> tuple[Any, Play]:
     drawing = uniform(cutoffs, about)
 
     def play(seed: int, effort: Effort, breaking: Breaking = nullcontext) -> Wrong:
@@ -422,7 +422,9 @@ def _every_pair(cutoffs: Sequence[int], about: Plain) -> tuple[Play, Play]:
             truth = min(one, other) / max(one, other) if found.measure == "ratio" else one - other
             missed |= outside(truth, pair.low, pair.high)
         groups = [(drawing.truth.rates[group.name, group.outcome], group) for group in verdict.record.groups]
-        return {GAP: missed, RATES: any(outside(truth, each.low, each.high) for truth, each in groups)}
+        rates = any(outside(truth, each.low, each.high) for truth, each in groups)
+        gap = outside(drawing.truth.gap, verdict.gap.low, verdict.gap.high)
+        return {GAP: missed or gap, RATES: rates, TOGETHER: missed or gap or rates}
 
     def normal(cells: Any, _: float, payoff: Any) -> Any:
         """Return a 95% interval of every pair on its own, from the normal approximation."""
@@ -443,6 +445,18 @@ def every_pair_modes() -> list[Mode]:
         play, unsound = _every_pair(cutoffs, about)
         variant = "normal interval of every pair on its own"
         modes.append(Mode("uniform", f"{name}, 8 groups", "every pair", "28 gaps known", DELTA, play, variant, unsound))
+    play, _ = _every_pair(cutoffs, {"threshold": 0.55})
+
+    def of_another_delta(rule: Any) -> Any:
+        """Return intervals of a quarter of a standard error, which each miss with probability 0.8."""
+        error = 0.25 * np.sqrt(rule.tally.rates * (1 - rule.tally.rates) / np.maximum(rule.tally.trials, 1))
+        return rule.tally.rates - error, rule.tally.rates + error
+
+    # The groups keep their intervals: only the gap is taken to be within those of another delta.
+    narrowed = partial(exchanged, BettingRule, "gap", lambda rule: rule.gap_within(*of_another_delta(rule)))
+    variant = "the gap within rates of another delta"
+    name, unsound = "difference, 8 groups, intersected", partial(play, breaking=narrowed)
+    modes.append(Mode("uniform", name, "every pair", "28 gaps known", DELTA, play, variant, unsound))
     return modes
 
 

@@ -45,7 +45,7 @@ def large_findings(groups: int, units: int, labels: int) -> Findings:
         table_sha256=None, population="made up", statement="Made up.", scope="Made up.",
     )  # fmt: skip
     explanation = _explanation(Pair(names[-1], names[0], outcomes[0]), units)
-    return Findings("large.toml", verdict, AllPairs(pairs, "difference", 1e-6, of_rates=False), explanation=explanation)
+    return Findings("large.toml", verdict, AllPairs(pairs, "difference", 1e-6), explanation=explanation)
 
 
 def _explanation(pair: Pair, count: int) -> Explanation:

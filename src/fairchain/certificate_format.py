@@ -20,7 +20,9 @@ from fairchain.records import Record
 FORMAT = "fairchain-certificate"
 # Certificates of several questions about one model, which share an error probability.
 FAMILY_FORMAT = "fairchain-family-certificate"
-VERSION = 6
+VERSION = 7
+# Certificates of this version, whose intervals of rates and gap have a delta each, can still be checked.
+APART = 6
 # What the words of a round are, so that a reader can draw them without our code.
 STREAM = "philox4x64-10, key=seed, counter=[0, substream, chunk, copy], 32-bit words low half first"
 

@@ -262,11 +262,20 @@ def headline(
     return f"{found}, {relation} the threshold {threshold:g}"
 
 
-def tipping_statement(decision: str, each_group: float, all_groups_alike: float, delta: float) -> str:
+# What a tipping factor compares with: the kind of thing that may become more frequent, and where it was counted.
+IN_POPULATION = ("input", "in the assumed population")
+AMONG_ROWS = {"individuals": ("row", "among the counted rows"), "texts": ("text", "among the counted texts")}
+AMONG_ALL_ROWS = {"individuals": ("row", "among all rows"), "texts": ("text", "among all texts")}
+OF_SAMPLE = ("row", "in the population that the rows are a sample of")
+
+
+def tipping_statement(
+    decision: str, each_group: float, all_groups_alike: float, delta: float, base: tuple[str, str] = IN_POPULATION
+) -> str:
     """Return how far the population may change before the verdict could; factors are rounded down.
 
-    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-61:])
-    rare as assumed (1.23 times if each group changes by itself).
+    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-63:])
+    , if all groups change alike (1.23 if each changes separately).
     >>> print(tipping_statement("UNFAIR", 1.0, 1.0, 1e-6))
     How far the population may change before UNFAIR does is not known: the intervals are too wide.
     """
@@ -274,14 +283,15 @@ def tipping_statement(decision: str, each_group: float, all_groups_alike: float,
         if delta == 0:
             return f"A small change of the population could change this {decision}."
         return f"How far the population may change before {decision} does is not known: the intervals are too wide."
-    whole = f"This {decision} holds for every population in which no input is more than"
-    rare = "times as frequent or as rare as assumed"
+    thing, where = base
+    factor = _factor(max(each_group, all_groups_alike))
+    whole = f"{decision} also holds for other populations, as long as no kind of {thing} is more than {factor} times as"
+    whole += f" frequent, or as rare, as {where}"
     if all_groups_alike <= each_group:
-        return f"{whole} {_factor(each_group)} {rare}, in each group by itself."
+        return f"{whole}. Each group may change separately."
     if _factor(each_group) == "1":
-        alone = "For groups that change each by itself, no factor is known."
-        return f"{whole} {_factor(all_groups_alike)} {rare}, for all groups alike. {alone}"
-    return f"{whole} {_factor(all_groups_alike)} {rare} ({_factor(each_group)} times if each group changes by itself)."
+        return f"{whole}, if all groups change alike. If each changes separately, no factor is known."
+    return f"{whole}, if all groups change alike ({_factor(each_group)} if each changes separately)."
 
 
 def _factor(factor: float) -> str:

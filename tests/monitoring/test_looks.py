@@ -22,7 +22,7 @@ from fairchain.monitoring.bounds import (
     gap_between,
     next_decisions,
 )
-from fairchain.statistics.rate_counts import gaps_of
+from fairchain.statistics.payoff import gaps_of
 from fairchain.statistics.rules import Decision
 
 

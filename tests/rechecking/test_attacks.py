@@ -311,7 +311,7 @@ def edited(*steps: str | int, to: Any) -> Callable[[str], str]:
 
 HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "two verdicts": (with_key('"verdict": "FAIR"', '"verdict": "UNFAIR", "verdict": "FAIR"'), "verdict.* occurs twice"),
-    "a key twice at the top": (with_key('"version": 6', '"version": 3, "version": 6'), "version.* occurs twice"),
+    "a key twice at the top": (with_key('"version": 7', '"version": 3, "version": 7'), "version.* occurs twice"),
     "a key twice in a batch": (with_key('"phase":0', '"phase":1,"phase":0'), "phase.* occurs twice"),
     "an escaped key twice": (with_key('"seed": ', '"\\u0073eed": 1, "seed": '), "seed.* occurs twice"),
     "400 digits in a claim": (with_key('"evaluations": ', '"evaluations": ' + "9" * 400), "does not fit"),
@@ -329,7 +329,7 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "2**60 rounds": (edited("evidence", "batches", 0, "rounds", to=2**60), "not a fairchain certificate"),
     "a negative seed": (edited("evidence", "seed", to=-1), "not a fairchain certificate"),
     "more after the end": (lambda content: content + "{}", "not a fairchain certificate"),
-    "an older version": (edited("version", to=3), "version 3, and this program reads version 6"),
+    "an older version": (edited("version", to=3), "version 3, and this program reads version 7"),
 }
 
 

@@ -109,8 +109,7 @@ def test_the_second_arithmetic_agrees_with_the_first_about_ratios_and_about_pair
         below = arithmetic.log_evidence(triple, gap, "below", relative=True)
         assert np.allclose(above, log_wealth(cells, RATIO.against_at_least(gap)))
         assert np.allclose(below, log_wealth(cells, RATIO.against_at_most(gap)))
-    none = np.zeros(100, bool)
-    bound = arithmetic.largest_bound(triple, 7.0, none, 0.2, relative=True)
+    bound = arithmetic.largest_bound(triple, 7.0, np.full(100, np.inf), relative=True)
     assert bound == pytest.approx(pair_bounds(cells, 7.0, RATIO)[1].max(), abs=1e-9)
     assert pair_bounds(cells, 7.0, RATIO)[0].max() <= bound
     counts = SubgroupCounts(np.array([40, 31]), np.array([[22, 9]]))

@@ -97,7 +97,7 @@ def groups(every: list[str], shares: list[float], width: float = 0.01) -> tuple[
 def all_pairs(count: int, width: float = 0.02) -> AllPairs:
     every, shares = names(count), rates(count)
     pairs = tuple(pair_gap(every[i], every[j], shares[i] - shares[j], width) for i, j in combinations(range(count), 2))
-    return AllPairs(pairs, "difference", 1e-6, of_rates=False)
+    return AllPairs(pairs, "difference", 1e-6)
 
 
 def pair_gap(first: str, second: str, estimate: float, width: float) -> PairGap:
@@ -241,7 +241,7 @@ def with_ratio() -> Findings:
     found_gap = gap(0.5, 0.02, every[-1], every[0])
     told = changed(found.verdict, kind="ratio", threshold=0.8, gap=found_gap, groups=rated)
     pairs = tuple(pair_gap(every[i], every[j], shares[i] / shares[j], 0.03) for i, j in combinations(range(3), 2))
-    return replace(found, verdict=told, all_pairs=AllPairs(pairs, "ratio", 1e-6, of_rates=False), repair=None)
+    return replace(found, verdict=told, all_pairs=AllPairs(pairs, "ratio", 1e-6), repair=None)
 
 
 def with_individual() -> Findings:
@@ -275,7 +275,7 @@ def with_rows() -> Findings:
     return replace(
         found,
         verdict=told,
-        all_pairs=AllPairs(all_pairs(2, 0.0).pairs, "difference", 0.0, of_rates=True),
+        all_pairs=AllPairs(all_pairs(2, 0.0).pairs, "difference", 0.0),
         chain=None,
         repair=None,
         left_out={"chain": "population.kind: people are drawn", "repair": "a sample <is> used up by one look"},

@@ -360,7 +360,7 @@ def test_pairs_that_the_verdict_knows_to_fail_are_counted_and_marked() -> None:
     """An UNFAIR page said that no pair is known to fail, since the intervals of all pairs together are wider."""
     found = findings(3, 12)
     first, second = names(3)[:2]
-    wide = AllPairs(tuple(changed(p, low=-1.0, high=1.0) for p in found.pairs), "difference", 1e-6, of_rates=False)
+    wide = AllPairs(tuple(changed(p, low=-1.0, high=1.0) for p in found.pairs), "difference", 1e-6)
     known = changed(found.verdict, violators=(Pair(second, first, builders.OUTCOME),))
     before = parts_of(page(replace(found, all_pairs=wide)))["pairs"]
     assert "Of 3 pairs, 0 are known to have a gap above 0.1" in before

@@ -96,11 +96,15 @@ def test_the_largest_bounds_are_those_of_the_pairs(monkeypatch: pytest.MonkeyPat
         assert largest_above(tally, compared, 5.0, payoff=payoff) == pytest.approx(above.max(), abs=1e-9)
         assert largest_below(tally, compared, 5.0, payoff) == pytest.approx(below.max(), abs=1e-9)
         limit = float(np.median(above))
-        known = np.zeros_like(compared)
-        known[compared] = above > np.quantile(above, 0.8)
-        expected = np.where(known[compared], np.minimum(above, limit), above).max()
-        found = largest_above(tally, compared, 5.0, known, limit=limit, payoff=payoff)
-        assert found == pytest.approx(expected, abs=1e-9)
+        for share in (0.8, 0.0):
+            # Of some pairs, or of all, it is known that they do not exceed something.
+            caps = np.full(compared.shape, np.inf)
+            caps[compared] = np.where(
+                above > np.quantile(above, share), limit + rng.normal(0, 0.05, above.size), np.inf
+            )
+            expected = np.minimum(caps[compared], above).max()
+            found = largest_above(tally, compared, 5.0, caps.__getitem__, payoff=payoff)
+            assert found == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_bound_of_a_gap_is_where_the_evidence_turns() -> None:

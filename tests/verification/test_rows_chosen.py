@@ -15,7 +15,8 @@ from scipy.stats import binom
 
 from fairchain import Decision, SpecError, parse_spec, recheck, verify, write_certificate
 from fairchain.spec.validate import MIN_SIZE_OF_INDIVIDUAL
-from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts, fixed_sample, gap_bounds, gaps_of
+from fairchain.statistics.payoff import gaps_of
+from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts, fixed_sample, gap_bounds
 from tests.messages import says
 from tests.verification.tables import audit, people
 

@@ -71,7 +71,7 @@ def test_the_gap_of_shared_individuals_is_what_linear_programs_say(seed: int) ->
     question = ShiftQuestion(factor, True, compared, "difference", 0.3)
     # Every input once: the shares are exact.
     tally = Tally.of_batch(INPUTS, count_together(decided, [1]), range(3), 3)
-    found = question.of_rounds(tally, 0.05)
+    found = question.of_rounds(tally, 0.05, np.zeros((1, 3)), np.ones((1, 3)))
     for i, j in np.argwhere(compared[0]):
         _, most = extremes(even, (decided[i] - decided[j]).astype(float), factor)
         assert found.estimates[0, i, j] == pytest.approx(most, abs=1e-8)

@@ -101,20 +101,18 @@ def crossing(refuted: Callable[[float], bool], kept: float, gone: float) -> floa
     return gone
 
 
-def largest_bound(
-    cells: Triple, bar: float, cleared: NDArray[np.bool_], threshold: float, relative: bool = False, least: float = -1.0
-) -> float:
-    """Return the largest upper bound of a gap over pairs; a pair once cleared stays below the threshold."""
+def largest_bound(cells: Triple, bar: float, caps: Array, relative: bool = False, least: float = -1.0) -> float:
+    """Return the largest upper bound of a gap over pairs, each of which is known not to exceed its cap."""
     low, high = least + 1e-12, 1.0 - 1e-12
     for _ in range(60):
         middle = (low + high) / 2
-        beaten = (log_evidence(cells, middle, "above", relative) >= bar) | (cleared & (middle >= threshold))
+        beaten = (log_evidence(cells, middle, "above", relative) >= bar) | (caps <= middle)
         if beaten.all():
             high = middle
             continue
         low = middle
         plus, zero, minus = cells
-        cells, cleared = (plus[~beaten], zero[~beaten], minus[~beaten]), cleared[~beaten]
+        cells, caps = (plus[~beaten], zero[~beaten], minus[~beaten]), caps[~beaten]
     return high
 
 

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from fairchain.certificate_format import (
+    APART,
     FAMILY_FORMAT,
     FORMAT,
     MOST_VALUES,
@@ -28,6 +29,8 @@ from fairchain.records import Record
 from fairchain.system.untrusted_files import UnreadableError, object_once, read_plain
 
 MOST_BYTES = 200_000_000
+# The versions of the format that can be checked.
+READ = (APART, VERSION)
 Kind = TypeVar("Kind")
 # The evidence before it is known whether it is that of a run or of rows.
 Raw = dict[str, Any]
@@ -61,7 +64,7 @@ def read_certificate(path: Path) -> tuple[Raw, Certificate[Raw] | FamilyCertific
         raw = json.loads(
             _read(path), object_pairs_hook=object_once, parse_int=_integer, parse_float=_real, parse_constant=_refused
         )
-        if isinstance(raw, dict) and raw.get("format") == FAMILY_FORMAT and raw.get("version") == VERSION:
+        if isinstance(raw, dict) and raw.get("format") == FAMILY_FORMAT and raw.get("version") in READ:
             family = msgspec.convert(raw, FamilyCertificate)
             return raw, family, family_digest(raw) == family.digest
         return certificate_of(path, raw)
@@ -74,10 +77,10 @@ def certificate_of(path: Path, raw: Any) -> tuple[Raw, Certificate[Raw], bool]:
     """Return the certificate of one question, from plain values, and whether its digest matches."""
     try:
         kind, version = (raw.get("format"), raw.get("version")) if isinstance(raw, dict) else (None, None)
-        if kind == FORMAT and isinstance(version, int) and version != VERSION:
+        if kind == FORMAT and isinstance(version, int) and version not in READ:
             raise CertificateError(ANOTHER_VERSION.format(path=path, version=version, version2=VERSION))
         file = msgspec.convert(raw, Certificate[Raw])
-        if file.format != FORMAT or file.version != VERSION:
+        if file.format != FORMAT or file.version not in READ:
             raise CertificateError(
                 f"{path}: format {file.format[:40]} version {file.version}; this program reads {FORMAT} version "
                 f"{VERSION}"

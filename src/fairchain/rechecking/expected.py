@@ -36,7 +36,8 @@ def expected_claims(
     population = case.described_population
     estimate, low, high = _gap_numbers(replay)
     decision = replay.decision
-    if rule.epsilon is not None:
+    if rule.epsilon is not None or (rule.one_event and decision == "UNDECIDED"):
+        # Bets and intervals hold in one event: what an interval leaves out at the end is decided.
         decision = "FAIR" if high <= rule.threshold else "UNFAIR" if low > rule.threshold else "UNDECIDED"
     known = rule.epsilon is not None and reached(replay, rule.epsilon)
     gap = (1 - estimate, 1 - high, 1 - low) if rule.relative else (estimate, low, high)
@@ -46,7 +47,7 @@ def expected_claims(
         widest = tuple(np.argwhere(rule.compared)[shifted[:, 0].argmax()].tolist())
     else:
         evidence = arithmetic.log_evidence(replay.cells(), rule.threshold, "below", rule.relative, rule.share)
-        violators, widest = np.argwhere((evidence >= _union_bar(replay)) & rule.compared), replay.widest()
+        violators, widest = np.argwhere((evidence >= rule.pairs_bar) & rule.compared), replay.widest()
     trials, numbers = np.diag(replay.joint), _group_numbers(replay)
     each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
     alike = None
@@ -290,16 +291,11 @@ def _why_it_ended(replay: Replay, case: Case, decision: str, reached: bool, said
     return said if said in ("seconds", "interrupted", "boxes") else "seconds"
 
 
-def _union_bar(replay: Replay) -> float:
-    """Return what each pair must reach so that all may be spoken of together."""
-    return replay.question.bar + math.log(int(replay.question.compared.sum()))
-
-
 def reached(replay: Replay, epsilon: float) -> bool:
     """Estimate mode: every probability and every gap is known within epsilon."""
     if not replay.known:
         return False
-    gaps, bar = replay.gaps(), _union_bar(replay)
+    gaps, bar = replay.gaps(), replay.question.pairs_bar
     for cell in np.ndindex(gaps.shape):
         if not replay.question.compared[cell]:
             continue
@@ -327,29 +323,48 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     off = question.compared
     counts = plus[off], zero[off], minus[off]
     estimating = question.epsilon is not None
-    bar = _union_bar(replay) if estimating else question.bar
-    leaders = counts if estimating else replay.lead_cells()
+    bar = question.pairs_bar if estimating else question.gap_bar
+    below, above = (np.full(int(off.sum()), end) for end in (-np.inf, np.inf))
+    # Who refutes that every gap is at most something, and what it takes.
+    witnesses = [(counts if estimating else replay.lead_cells(), bar)]
+    if question.one_event and not question.share:
+        below, above = _gaps_of_rates(replay)
+        witnesses += [] if estimating else [(counts, question.pairs_bar)]
 
     def refuted(c: float) -> bool:
-        return bool((arithmetic.log_evidence(leaders, c, "below", question.relative, question.share) >= bar).any())
+        return bool((below >= c).any()) or any(
+            (arithmetic.log_evidence(cells, c, "below", question.relative, question.share) >= level).any()
+            for cells, level in witnesses
+        )
 
     one_sided = arithmetic.least_gap(off, question.relative)
     least, floor = (-1.0, 0.0) if one_sided is None else (one_sided, one_sided)
     if question.share:
         least, floor = 0.0, 0.0
     low = arithmetic.crossing(refuted, EDGE, least * EDGE)
-    cleared = replay.cleared[off] & (not estimating)
-    high = arithmetic.largest_bound(counts, bar, cleared, question.threshold, question.relative, least)
+    if not estimating:
+        above = np.where(replay.cleared[off], np.minimum(above, question.threshold), above)
+    high = arithmetic.largest_bound(counts, bar, above, question.relative, least)
     if replay.decision == "UNFAIR":
         # What the leaders refuted before the last round stays refuted.
         low = max(low, question.threshold)
         high = max(low, high)
     low = max(floor, low)
     observed = max(floor, float(replay.gaps()[off].max()))
-    if estimating:
+    if estimating and not question.one_event:
         return observed, low, high
     low = min(low, high)
     return min(max(observed, low), high), low, high
+
+
+def _gaps_of_rates(replay: Replay) -> tuple[arithmetic.Array, arithmetic.Array]:
+    """Return the bounds of the gaps of compared pairs that follow from those of the rates."""
+    numbers, relative = _group_numbers(replay), replay.question.relative
+    pairs = [(numbers[o, i], numbers[o, j]) for o, i, j in np.argwhere(replay.question.compared).tolist()]
+    sides = [
+        [arithmetic.shifted_gap(one[a], other[b], 1, relative) for one, other in pairs] for a, b in ((1, 2), (2, 1))
+    ]
+    return np.array(sides[0], float), np.array(sides[1], float)
 
 
 def _group_numbers(replay: Replay) -> dict[tuple[int, int], Numbers]:
@@ -360,9 +375,8 @@ def _group_numbers(replay: Replay) -> dict[tuple[int, int], Numbers]:
         low, high = replay.exact_bounds()
         rates = replay.try_successes / replay.try_rounds
         return {cell: (float(rates[cell]), float(low[cell]), float(high[cell])) for cell in cells}
-    share = rule.delta / (rule.groups * rule.outcomes)
     # In estimate mode half of delta is for the gaps, and nine tenths of the rest for tries that were not cut short.
-    alpha = share / 2 / 10 if rule.epsilon is not None else share
+    alpha = (rule.delta / 2 / 10 if rule.epsilon is not None else rule.rates_delta) / (rule.groups * rule.outcomes)
     found = {}
     for outcome, group in cells:
         successes, trials = int(replay.successes[outcome, group]), int(replay.joint[group, group])

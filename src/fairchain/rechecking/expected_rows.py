@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.certificate_format import APART, VERSION
 from fairchain.errors import CertificateError
 from fairchain.models import Model
 from fairchain.models.base import decide
@@ -362,9 +363,15 @@ def _evaluate(
 
 
 def expected_row_claims(
-    count: RowCount, spec: Spec, rows: TableRows, model_sha256: str, phrase: str | None = None
+    count: RowCount,
+    spec: Spec,
+    rows: TableRows,
+    model_sha256: str,
+    phrase: str | None = None,
+    *,
+    version: int = VERSION,
 ) -> dict[str, Any]:
-    """Return everything that the rows allow to be said, under the names of a certificate.
+    """Return everything that the rows allow to be said, under the names of a certificate of this version.
 
     `phrase` describes a corpus; tables are described here.
     """
@@ -372,7 +379,13 @@ def expected_row_claims(
     assert isinstance(population, Table | Texts)
     exact = _whole(spec)
     delta = 0.0 if exact else spec.guarantee.delta
-    gaps, limit = _Gaps(count, delta, factor_of(spec)), limit_of(spec)
+    # What the rates have of delta: an eighth, or the whole where the gap has no other bounds than theirs.
+    of_rates = delta if version == APART or spec.property.shift is not None else delta / 8
+    of_gap = delta - of_rates if of_rates < delta and not comparison.individual else delta
+    gaps, limit = _Gaps(count, of_gap, factor_of(spec)), limit_of(spec)
+    bounds = _together(count, of_rates) if delta and not comparison.individual else {}
+    if of_gap < delta:
+        gaps.narrow(bounds)
     decision, gap, pair = gaps.decision(limit), gaps.largest(), gaps.widest()
     if kind == "ratio":
         outcome, more, less = pair
@@ -393,7 +406,6 @@ def expected_row_claims(
         sentence = exact_statement(decision, kind=kind, measured=measured, inputs=spec.inputs, **words)
     else:
         sentence = statement(decision, delta=delta, sound=True, kind=kind, run="sample", **words)
-    bounds = _together(count, delta) if delta and not comparison.individual else {}
     numbers = {}
     for outcome, subgroup in np.ndindex(len(count.successes), len(count.parts)):
         rate = float(count.rate(outcome, subgroup))
@@ -442,6 +454,7 @@ class _Gaps:
         self._floor = least_gap(count.comparison.compared, self._relative) or 0.0
         self.exact = {(o, i, j): self._gap(count.rate(o, i), count.rate(o, j)) for o, i, j in self._pairs}
         self.delta = delta
+        self._most = math.inf
         self.above: dict[tuple[int, int, int], float] = {}
         self.below: dict[tuple[int, int, int], float] = {}
         if delta:
@@ -494,7 +507,13 @@ class _Gaps:
         if not self.delta:
             return estimate, estimate, estimate
         low = max(self._floor, min(max(self.below.values()), estimate))
-        return estimate, low, max(estimate, *self.above.values())
+        return estimate, low, min(max(estimate, *self.above.values()), self._most)
+
+    def narrow(self, rates: Bounds) -> None:
+        """Take in bounds of the rates that hold in the same event."""
+        for o, i, j in self._pairs:
+            self.below[o, i, j] = max(self.below[o, i, j], float(self._gap(rates[o, i][0], rates[o, j][1])))
+        self._most = max(float(self._gap(rates[o, i][1], rates[o, j][0])) for o, i, j in self._pairs)
 
     def decision(self, limit: Fraction) -> str:
         if not self.delta:

@@ -104,7 +104,7 @@ class QuestionCheck:
         if self.joint is not None and seed.origin == "derived":
             seed = Seed(self.joint, "derived")
         claims.append(_seed_claim(seed, evidence, hashed=bool(said.get("model_sha256"))))
-        rule = ReplayedRule.of(case)
+        rule = ReplayedRule.of(case, self.file.version)
         replay, layout = _replay(evidence, rule, list(case.comparison.rows))
         layout = layout or contradiction(evidence, case.comparison, self.spec.model.labels)
         claims.append(
@@ -235,7 +235,14 @@ class QuestionCheck:
         phrase = None
         if isinstance(self.spec.population, Texts):
             phrase = str(case_of(self.spec, self.model, rows).population)
-        expected = expected_row_claims(count, self.spec, rows, str(self.file.claims.get("model_sha256")), phrase)
+        expected = expected_row_claims(
+            count,
+            self.spec,
+            rows,
+            str(self.file.claims.get("model_sha256")),
+            phrase,
+            version=self.file.version,
+        )
         claims += self._compare(expected, "every row counted again gives")
         return replace(result, evaluations=count.evaluations, fraction=1.0)
 
@@ -254,8 +261,10 @@ class QuestionCheck:
             labels=evidence.labels,
             only=tuple(evidence.only),
         )
-        own = expected_row_claims(again, self.spec, rows, "", None)
-        claims += self._compare(expected_row_claims(claimed, self.spec, rows, "", None), "its counts give")
+        own, expected = (
+            expected_row_claims(each, self.spec, rows, "", None, version=self.file.version) for each in (again, claimed)
+        )
+        claims += self._compare(expected, "its counts give")
         fresh = Fresh.of_rows(own, self.file.claims, again.evaluations)
         claims.append(fresh.claim(self.decision))
         return replace(result, evaluations=again.evaluations, fresh=fresh)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.certificate_format import LOOKED, BatchEvidence, RunEvidence, Table, full_table
+from fairchain.certificate_format import APART, LOOKED, VERSION, BatchEvidence, RunEvidence, Table, full_table
 from fairchain.prepare import Case
 from fairchain.rechecking import arithmetic
 from fairchain.spec import Comparison
@@ -47,10 +47,12 @@ class ReplayedRule:
     shift: float = 1.0
     alike: bool = False
     refine: float | None = None
+    # Whether the verdict and all intervals share one delta, as in certificates of today.
+    one_event: bool = True
 
     @classmethod
-    def of(cls, case: Case) -> ReplayedRule:
-        """Return the rule of a case."""
+    def of(cls, case: Case, version: int = VERSION) -> ReplayedRule:
+        """Return the rule of a case, by a version of the format of certificates."""
         guarantee, comparison = case.spec.guarantee, case.comparison
         share = comparison.individual and guarantee.epsilon is None and guarantee.rule != "paper"
         return cls(
@@ -66,12 +68,32 @@ class ReplayedRule:
             shift=case.spec.property.shift or 1.0,
             alike=shifts_alike(case.spec),
             refine=guarantee.refine,
+            one_event=version > APART,
         )
 
     @property
     def bar(self) -> float:
         """What an e-value must reach, as a logarithm: half of delta for each of the two answers."""
         return math.log(2) - math.log(self.delta)
+
+    @property
+    def gap_bar(self) -> float:
+        """The same for each end of the gap's interval: a quarter of delta, or half if there is no other interval."""
+        return self.bar if self.share or not self.one_event else math.log(4) - math.log(self.delta)
+
+    @property
+    def pairs_bar(self) -> float:
+        """The same for each end of the intervals of all pairs, which have an eighth of delta together."""
+        if self.share or not self.one_event or self.epsilon is not None:
+            return self.bar + math.log(int(self.compared.sum()))
+        ends = len({(o, *order) for o, i, j in np.argwhere(self.compared).tolist() for order in ((i, j), (j, i))})
+        return math.log(8 * ends * (2 if self.relative else 1)) - math.log(self.delta)
+
+    @property
+    def rates_delta(self) -> float:
+        """What all rates have of delta: an eighth, or the whole where the gap has no other bounds than theirs."""
+        alone = self.shift > 1 and not self.alike
+        return self.delta / 8 if self.one_event and not alone else self.delta
 
 
 class NextBatch(NamedTuple):
@@ -190,21 +212,21 @@ class Replay:
         """
         q = self.question
         pairs = np.argwhere(q.compared).tolist()
-        if q.alike:
-            used = q.compared | q.compared.transpose(0, 2, 1)
-            joint = np.broadcast_to(self.joint, self.only.shape)
-            known = arithmetic.any_time_table(self.only, joint, q.delta / int(used.sum()))
-            ends = [(known[o, i, j], known[o, j, i]) for o, i, j in pairs]
-        else:
-            trials = np.broadcast_to(np.diag(self.joint), self.successes.shape)
-            known = arithmetic.any_time_table(self.successes, trials, q.delta / self.successes.size)
-            ends = [(known[o, i], known[o, j]) for o, i, j in pairs]
-        return np.array(
-            [
-                [arithmetic.shifted_gap(one[a], other[b], q.shift, q.relative) for a, b in ((0, 0), (1, 2), (2, 1))]
-                for one, other in ends
-            ]
-        )
+        trials = np.broadcast_to(np.diag(self.joint), self.successes.shape)
+        rates = arithmetic.any_time_table(self.successes, trials, q.rates_delta / self.successes.size)
+        of_rates = [(rates[o, i], rates[o, j]) for o, i, j in pairs]
+        if not q.alike:
+            return _gaps_between(of_rates, q.shift, q.relative)
+        used = q.compared | q.compared.transpose(0, 2, 1)
+        joint = np.broadcast_to(self.joint, self.only.shape)
+        delta = q.delta - q.rates_delta if q.one_event else q.delta
+        known = arithmetic.any_time_table(self.only, joint, delta / int(used.sum()))
+        found = _gaps_between([(known[o, i, j], known[o, j, i]) for o, i, j in pairs], q.shift, q.relative)
+        if q.one_event:
+            # Groups that shift alike go no further than each by itself; the assumed population is among all of them.
+            found[:, 1] = np.maximum(found[:, 1], _gaps_between(of_rates, 1.0, q.relative)[:, 1])
+            found[:, 2] = np.minimum(found[:, 2], _gaps_between(of_rates, q.shift, q.relative)[:, 2])
+        return found
 
     def _check_choices(self, number: int, batch: BatchEvidence, last: bool) -> None:
         if self.decision != "UNDECIDED":
@@ -244,7 +266,7 @@ class Replay:
             return {0}
         own = np.broadcast_to(np.diagonal(self.joint), self.successes.shape)
         used = np.argwhere(q.compared.any(axis=1) | q.compared.any(axis=2))
-        alpha = q.delta / (q.groups * q.outcomes)
+        alpha = q.rates_delta / (q.groups * q.outcomes)
         sizes = set()
         for factor in (1, 1 - ROUNDING, 1 + ROUNDING):
             lacking = max(
@@ -361,6 +383,16 @@ class Replay:
         ]
         both = np.array(bounds)
         return both[..., 0], both[..., 1]
+
+
+def _gaps_between(
+    ends: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]], factor: float, relative: bool
+) -> NDArray[np.float64]:
+    """Return (pairs, 3): gaps with bounds within a factor, from (estimate, low, high) of both numbers of each pair."""
+    sides = ((0, 0), (1, 2), (2, 1))
+    return np.array(
+        [[arithmetic.shifted_gap(one[a], other[b], factor, relative) for a, b in sides] for one, other in ends], float
+    )
 
 
 def impossible(batch: BatchEvidence, question: ReplayedRule) -> str | None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError
 from fairchain.prepare import Case, case_of
 from fairchain.spec import Marginals, Spec, Table, TextFeature, Texts
-from fairchain.statistics.rate_counts import gaps_of
+from fairchain.statistics.payoff import gaps_of
 from fairchain.tables import TableRows, encode_named_or_numbered, read_table
 from fairchain.tables.cell_values import label_values
 from fairchain.tables.read import RawTable

@@ -80,9 +80,9 @@ HOW_TO_READ = {
     "it by the highest rate of all groups, so the group that is selected most often has 1. The four-fifths rule asks "
     "for at least 0.8.",
     "Scoring rate": "The share of a group whose score is above the middle (median) score of all.",
-    "How far the population may change": "The test assumes how frequent each kind of input is. A factor of 1.4 "
-    "means: the verdict stays even if each kind is up to 1.4 times as frequent, or as rare, as assumed. Close to 1 "
-    "means: a small change could turn it.",
+    "How far the population may change": "In the real world some kinds of inputs may be more frequent than in the "
+    "test. A factor of 1.4 means: the verdict stays even if each kind is up to 1.4 times as frequent, or as rare, as "
+    "in the test. Close to 1 means: a small change could turn it.",
     "Effect": "The amount by which the gap shrinks when one feature or unit (neuron) of the model no longer tells the "
     "groups apart. If the brackets contain 0, no effect was shown. Effects overlap, so they do not add up to the gap.",
     "One individual, two decisions": "One profile that gets two decisions, depending on its group alone; also called "
@@ -289,12 +289,9 @@ def _errors(findings: Findings) -> Markup:
     verdict, repair, explanation = findings.verdict, findings.repair, findings.explanation
     questions = findings.questions or (verdict,)
     delta, several = sum(each.delta for each in questions), len(questions) > 1
-    rows: list[tuple[str, float]] = [("the verdicts and their gaps" if several else "the verdict and its gap", delta)]
-    if verdict.epsilon is None and any(each.kind != "individual" for each in questions):
-        rates = sum(each.delta for each in questions if each.kind != "individual")
-        rows.append(("the selection rates and impact ratios", rates))
-    if len(findings.pairs) > 1 and findings.all_pairs is not None and not findings.all_pairs.of_rates:
-        rows.append(("the gaps of pairs", findings.all_pairs.delta))
+    rows: list[tuple[str, float]] = [
+        (f"the verdict{'s' if several else ''}, with the intervals of gaps, selection rates and pairs", delta)
+    ]
     if any(each.tipping is not None and each.tipping.all_groups_alike is not None for each in questions):
         rows.append(("how far the population may change", delta))
     if explanation is not None:

@@ -23,10 +23,12 @@ from fairchain.statistics.e_values import (
     rounds_to_go,
     wealth_and_best,
 )
-from fairchain.statistics.intervals import largest_above, lower_bounds
-from fairchain.statistics.payoff import DIFFERENCE, Payoff
+from fairchain.statistics.intervals import largest_above, largest_below, lower_bounds
+from fairchain.statistics.payoff import DIFFERENCE, Payoff, bounds_of_gaps
 from fairchain.statistics.rules import (
     GROWTH,
+    OF_GAP,
+    OF_PAIRS,
     BatchPlan,
     Decision,
     Leader,
@@ -85,6 +87,11 @@ class BettingRule(RefiningRule):
         self._threshold, self._delta, self._narrow = threshold, delta, narrow
         # Half of delta for each answer: at a gap of exactly the threshold both would be wrong.
         self._bar = math.log(2 / delta)
+        # What is left of delta is for the intervals; a share has no other than that of the verdict.
+        self._gap_bar = self._bar if payoff.share else -math.log(OF_GAP * delta)
+        # Both ends of each pair that is compared, whichever way round.
+        sides = int((self._compared | self._compared.swapaxes(1, 2)).sum()) * (2 if payoff.relative else 1)
+        self.pairs_bar = self._bar if payoff.share else math.log(max(sides, 1) / (OF_PAIRS * delta))
         self._fair_growth = payoff.against_at_least(threshold)
         self._unfair_growth = payoff.against_at_most(threshold)
         self._rounds = 0
@@ -94,6 +101,7 @@ class BettingRule(RefiningRule):
         # Of the present counts, once they were computed: with many pairs each takes a while.
         self._widest: Leader | None = None
         self._bounds: tuple[float, float, float] | None = None
+        self._rate_bounds: tuple[Floats, Floats] | None = None
         # Of few pairs: where those are that were not cleared before, their log wealth, the growth of their best stakes
         # and their rounds.
         self._looked: tuple[tuple[NDArray[np.intp], ...], Floats, Floats, Counts] | None = None
@@ -132,7 +140,7 @@ class BettingRule(RefiningRule):
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
         self.tally += tally
-        self._widest = self._bounds = None
+        self._widest = self._bounds = self._rate_bounds = None
         self._rounds += int(tally.joint.max())
         if plan.leader is not None:
             i, j, outcome = plan.leader
@@ -166,40 +174,76 @@ class BettingRule(RefiningRule):
                 cells = self._payoff.cells(some)[unclear]
                 self.cleared[part][unclear] = reaches(cells, self._fair_growth, self._bar)
 
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Return bounds that hold together, at all times, in one event of probability 1 - delta with the gap's."""
+        if self._rate_bounds is None:
+            self._rate_bounds = super().probabilities()
+        return self._rate_bounds
+
     def gap(self) -> tuple[float, float, float]:
-        """Return the largest gap: the bounds hold together, at all times, with probability 1 - delta."""
+        """Return the largest gap: its bounds and those of the rates hold together with probability 1 - delta."""
         if self._bounds is None:
-            floor = self._payoff.floor
-            estimate = max(floor, self._payoff.gap(self.tally, self.widest()))
-            low, high = max(floor, float(lower_bounds(self.lead, self._bar, self._payoff))), self._gap_above()
-            if self.decision is Decision.UNFAIR:
-                # The leaders once refuted the threshold, and later rounds do not undo it.
-                low = max(low, self._threshold)
-                high = max(low, high)
-            # Where later rounds contradict a FAIR verdict, the threshold is all that is left.
-            low = min(low, high)
-            # Leaders, and a decision that later rounds contradict, may leave the observed gap outside.
-            self._bounds = min(max(estimate, low), high), low, high
+            self._bounds = self.gap_within(*self.probabilities())
         return self._bounds
 
-    def _gap_above(self) -> float:
-        """Return the smallest c for which every pair refutes "gap >= c"; one search serves all pairs.
+    def gap_within(self, low: Floats, high: Floats) -> tuple[float, float, float]:
+        """Return the largest gap, given bounds of the rates, (outcomes, groups) each, in the same event."""
+        floor = self._payoff.floor
+        estimate = max(floor, self._payoff.gap(self.tally, self.widest()))
+        below, above = self._gap_below(low, high), self._gap_above(low, high)
+        if self.decision is Decision.UNFAIR:
+            # The leaders once refuted the threshold, and later rounds do not undo it.
+            below = max(below, self._threshold)
+            above = max(below, above)
+        # Where later rounds contradict a FAIR verdict, the threshold is all that is left.
+        below = min(below, above)
+        # Leaders, and a decision that later rounds contradict, may leave the observed gap outside.
+        return min(max(estimate, below), above), below, above
 
-        A pair once cleared stays below the threshold: both claims fail only if the pair's own wealth at its true
-        gap ever reaches the bar, so the guarantee is spent once.
+    def settle(self) -> None:
+        """Take the answer from the interval where the bets have none and the interval leaves out the threshold.
+
+        Nothing is sampled afterwards but for narrow intervals. The interval and the bets hold in one event.
         """
-        return largest_above(
-            self.tally, self._compared, self._bar, self.cleared, limit=self._threshold, payoff=self._payoff
-        )
+        _, low, high = self.gap()
+        if self.decision is Decision.UNDECIDED and not low <= self._threshold < high:
+            self.decision = Decision.FAIR if high <= self._threshold else Decision.UNFAIR
+
+    def _gap_below(self, low: Floats, high: Floats) -> float:
+        """Return the largest c for which the leaders, the rates or one of all pairs refutes "every gap <= c"."""
+        bound, payoff = self._payoff.floor, self._payoff
+        # A bound below the floor need not be known; one way round, the floor is the least there is.
+        if payoff.one_sided or log_wealth(self.lead, payoff.against_at_most(bound)) >= self._gap_bar:
+            bound = max(bound, float(lower_bounds(self.lead, self._gap_bar, self._payoff)))
+        if self._payoff.share:
+            return bound
+        for part, _ in self.tally.parts():
+            below = bounds_of_gaps(low[part], high[part], self._payoff.measure, upper=False)
+            bound = max(bound, float(below[self._compared[part]].max(initial=-np.inf)))
+        return largest_below(self.tally, self._compared, self.pairs_bar, self._payoff, known=bound)
+
+    def _gap_above(self, low: Floats, high: Floats) -> float:
+        """Return the smallest c for which every pair, or the rates of its groups, refutes "gap >= c".
+
+        One search serves all pairs. A pair once cleared stays below the threshold: both claims fail only if the pair's
+        own wealth at its true gap ever reaches the bar, so the guarantee is spent once.
+        """
+
+        def caps(part: slice) -> Floats:
+            cleared = np.where(self.cleared[part], self._threshold, np.inf)
+            if self._payoff.share:
+                return cleared
+            return np.minimum(cleared, bounds_of_gaps(low[part], high[part], self._payoff.measure, upper=True))
+
+        return largest_above(self.tally, self._compared, self._gap_bar, caps, payoff=self._payoff)
 
     def leader_after(self) -> Leader:
         """Return the widest pair, which leads after the decision too."""
         return self.widest()
 
     def violators(self) -> list[Leader]:
-        """Return pairs that are each, and all together at delta, known to be above the threshold (union over pairs)."""
-        bar = self._bar + math.log(int(self._compared.sum()))
-        return pairs_above(self.tally, self._compared, self._payoff, self._threshold, bar)
+        """Return pairs that are each known to be above the threshold, in one event with all intervals."""
+        return pairs_above(self.tally, self._compared, self._payoff, self._threshold, self.pairs_bar)
 
     def widest(self) -> Leader:
         """Return the pair and outcome with the largest gap so far."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fairchain.statistics.betting import pairs_above
 from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, reaches
 from fairchain.statistics.intervals import clopper_pearson, largest_above, largest_below, probability_any_time
-from fairchain.statistics.payoff import DIFFERENCE
+from fairchain.statistics.payoff import DIFFERENCE, bounds_of_gaps
 from fairchain.statistics.rules import BatchPlan, Decision, Leader, TallyCounts, every_pair, next_batch
 from fairchain.statistics.tally import Tally
 
@@ -146,12 +146,15 @@ class EstimateRule(TallyCounts):
         return True
 
     def gap(self) -> tuple[float, float, float]:
-        """Return the largest gap, from the simultaneous bounds of all pairs."""
+        """Return the largest gap, from the bounds of all pairs and of all rates, which hold together."""
         if self._gap is None or self._gap[0] is not self.tally:
-            low = largest_below(self.tally, self._compared, self._bar)
-            high = largest_above(self.tally, self._compared, self._bar)
+            below, above = (bounds_of_gaps(*self.probabilities(), DIFFERENCE.measure, upper=up) for up in (False, True))
+            known = max(0.0, float(below[self._compared].max()))
+            low = largest_below(self.tally, self._compared, self._bar, known=known)
+            high = max(low, largest_above(self.tally, self._compared, self._bar, lambda part: above[part]))
             estimate = DIFFERENCE.gap(self.tally, self.widest())
-            self._gap = self.tally, (max(0.0, estimate), max(0.0, low), high)
+            # The rates are those of the last try, and may leave the gap of all rounds outside.
+            self._gap = self.tally, (min(max(estimate, low), high), low, high)
         return self._gap[1]
 
     def probabilities(self) -> tuple[Floats, Floats]:

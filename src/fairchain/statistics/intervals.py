@@ -117,25 +117,27 @@ def largest_above(
     tally: Tally,
     compared: NDArray[np.bool_],
     log_bar: float,
-    known_below: NDArray[np.bool_] | None = None,
+    caps: Callable[[slice], Floats] | None = None,
     *,
-    limit: float = 1.0,
     payoff: Payoff = DIFFERENCE,
 ) -> float:
     """Return the largest of the upper bounds of the gaps of compared pairs, without finding the others.
 
-    Pairs `known_below` the limit count as refuted from there on. A bound that every pair refutes is searched from
-    below: the pair that is farthest from refuting it gives the next one, and pairs that refute it are done with. Pairs
-    whose counts are not worse than those of the pair that gave the bound are passed over by comparing counts, so that
-    wealth is computed for few, however many pairs there are.
+    `caps` gives for some outcomes what the gaps, (outcomes, k, k), are known not to exceed: from there on a pair counts
+    as refuted. A bound that every pair refutes is searched from below: the pair that is farthest from refuting it gives
+    the next one, and pairs that refute it are done with. Pairs whose counts are not worse than those of the pair that
+    gave the bound are passed over by comparing counts, so that wealth is computed for few, however many pairs there
+    are.
     """
     bound, worst = payoff.least + FIRST, None
     # One step of the bisection.
     step = 2.0 ** (1 - STEPS) * (1 - payoff.least)
     if compared.any():
-        widest = payoff.cells_of(tally, payoff.widest(tally, compared))
+        i, j, outcome = pair = payoff.widest(tally, compared)
+        widest = payoff.cells_of(tally, pair)
         above = float(upper_bounds(widest, log_bar, payoff))
-        bound = max(bound, min(above, limit if known_below is not None else 1.0))
+        cap = 1.0 if caps is None else float(caps(slice(outcome, outcome + 1))[0, i, j])
+        bound = max(bound, min(above, cap))
         worst = widest if 0 <= above <= bound else None
     for part, some in tally.parts():
         if bound >= 1:
@@ -148,28 +150,37 @@ def largest_above(
         if not left.any():
             continue
         cells, place = distinct(payoff.cells(some)[left])
-        known = np.full(len(cells), known_below is not None)
-        if known_below is not None:
-            known[place[~known_below[part][left]]] = False
+        most = np.full(len(cells), 1.0 if caps is None else -np.inf)
+        if caps is not None:
+            np.maximum.at(most, place, caps(part)[left])
         while len(cells) and bound < 1:
             growths = payoff.against_at_least(bound)
-            held = ~(reaches(cells, growths, log_bar) | (known & (bound >= limit)))
-            cells, known = cells[held], known[held]
+            held = ~(reaches(cells, growths, log_bar) | (most <= bound))
+            cells, most = cells[held], most[held]
             if len(cells):
                 slowest = int(log_wealth(cells[:PAIRS_AT_ONCE], growths).argmin())
                 above = float(upper_bounds(cells[slowest], log_bar, payoff))
-                found = min(above, limit) if known[slowest] else above
+                found = min(above, float(most[slowest]))
                 # A bound that rounding would leave where it is goes up by one step of the bisection.
                 bound = found if found > bound else bound + step
                 worst = cells[slowest] if 0 <= above <= bound else worst
     return bound
 
 
-def largest_below(tally: Tally, compared: NDArray[np.bool_], log_bar: float, payoff: Payoff = DIFFERENCE) -> float:
-    """Return the largest of the lower bounds of compared pairs: as far as some refute "my gap is at most this"."""
-    bound, test = -1.0, -1.0 + FIRST
+def largest_below(
+    tally: Tally, compared: NDArray[np.bool_], log_bar: float, payoff: Payoff = DIFFERENCE, *, known: float = -1.0
+) -> float:
+    """Return the largest of the lower bounds of compared pairs: as far as some refute "my gap is at most this".
+
+    It is at least `known`, from where it is searched.
+    """
+    bound, test = known, max(known, payoff.least + FIRST)
     for part, some in tally.parts():
-        left = compared[part] & payoff.open_pairs(some, test, log_bar, at_least=False)
+        # log(1 + x) <= x: a pair whose payoffs add up to no more than 0 has no wealth above 1.
+        left = compared[part] & (payoff.gaps(some) > test)
+        if not left.any():
+            continue
+        left &= payoff.open_pairs(some, test, log_bar, at_least=False)
         cells = payoff.cells(some)[left]
         while len(cells) and test < 1:
             growths = payoff.against_at_most(test)

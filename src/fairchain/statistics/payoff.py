@@ -36,6 +36,11 @@ class Payoff(Struct, frozen=True):
     share: bool = False
 
     @property
+    def measure(self) -> str:
+        """How rates are compared: "difference" or "ratio"."""
+        return "ratio" if self.relative else "difference"
+
+    @property
     def least(self) -> float:
         """Where the search for a gap's bounds begins."""
         if self.share:
@@ -167,3 +172,26 @@ DIFFERENCE, RATIO, SHARE = Payoff(), Payoff(relative=True), Payoff(share=True)
 def payoff_of(measure: str, compared: NDArray[np.bool_]) -> Payoff:
     """Return the payoff of a measure, "difference" or "ratio", for these compared pairs, (outcomes, k, k)."""
     return Payoff(measure == "ratio", one_sided=not np.array_equal(compared, compared.swapaxes(1, 2)))
+
+
+def gaps_of(more: Floats, less: Floats, measure: str) -> Floats:
+    """Return (outcomes, subgroups, subgroups): how far the second subgroup is behind the first.
+
+    For a ratio the gap is 1 - less/more, so that in both measures 0 means equal rates and more is worse. No rate is
+    behind a rate of 0, and one above 0 is so many times as large as is ever reported.
+    """
+    if measure == "difference":
+        gaps: Floats = more[:, :, None] - less[:, None, :]
+        return gaps
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        relative = 1 - less[:, None, :] / more[:, :, None]
+    return np.where(more[:, :, None] > 0, relative, np.where(less[:, None, :] > 0, 1 - MOST_RATIO, 0.0))
+
+
+def bounds_of_gaps(low: Floats, high: Floats, measure: str, *, upper: bool) -> Floats:
+    """Return upper (or lower) bounds of all gaps, (outcomes, subgroups, subgroups), from bounds of the rates.
+
+    They are rounded outward.
+    """
+    ends = gaps_of(high, low, measure) if upper else gaps_of(low, high, measure)
+    return np.nextafter(ends, np.inf if upper else -np.inf)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairchain.statistics.intervals import Floats, clopper_pearson, probability_any_time
-from fairchain.statistics.payoff import MOST_RATIO, payoff_of
-from fairchain.statistics.rules import Decision, Leader, compared_rates
+from fairchain.statistics.payoff import MOST_RATIO, bounds_of_gaps, gaps_of, payoff_of
+from fairchain.statistics.rules import OF_RATES, Decision, Leader, compared_rates
 from fairchain.statistics.tally import Counts
 from fairchain.statistics.two_sample import bounds_beyond, largest_bound
 
@@ -87,20 +87,6 @@ class SubgroupCounts:
             lower, upper = method(self.successes, trials, np.broadcast_to(mine, trials.shape))
             low[:, subgroup], high[:, subgroup] = lower @ weight, upper @ weight
         return low, high
-
-
-def gaps_of(more: Floats, less: Floats, measure: str) -> Floats:
-    """Return (outcomes, subgroups, subgroups): how far the second subgroup is behind the first.
-
-    For a ratio the gap is 1 - less/more, so that in both measures 0 means equal rates and more is worse. No rate is
-    behind a rate of 0, and one above 0 is so many times as large as is ever reported.
-    """
-    if measure == "difference":
-        gaps: Floats = more[:, :, None] - less[:, None, :]
-        return gaps
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        relative = 1 - less[:, None, :] / more[:, :, None]
-    return np.where(more[:, :, None] > 0, relative, np.where(less[:, None, :] > 0, 1 - MOST_RATIO, 0.0))
 
 
 def gap_bounds(
@@ -226,13 +212,18 @@ def decided_samples(
     `samples` is (samples, outcomes, groups): successes.
     """
     number, outcomes, _ = samples.shape
-    level = delta / 2 if fair else delta / 2 / int(compared.sum())
+    of_gap = (1 - OF_RATES) * delta
+    level = of_gap / 2 if fair else of_gap / 2 / int(compared.sum())
     each = samples.reshape(number * outcomes, -1)
     all_pairs = np.tile(compared, (number, 1, 1))
     beyond = bounds_beyond(trials, each, all_pairs, measure, level, limit, upper=fair)
     found = np.zeros(number, bool)
     found[beyond[:, 0] // outcomes] = True
-    return ~found if fair else found
+    of_rate = OF_RATES * delta / 2 / _numbers(compared, None)[2]
+    low, high = fixed_sample(each, np.broadcast_to(trials, each.shape), of_rate)
+    bounds = bounds_of_gaps(low, high, measure, upper=fair)
+    ends = np.where(all_pairs, bounds, -np.inf).reshape(number, -1).max(axis=1)
+    return np.asarray(~found | (ends < float(limit)) if fair else found | (ends > float(limit)))
 
 
 def pairs_above(gaps: Floats, compared: NDArray[np.bool_], limit: Fraction) -> list[tuple[int, int, int]]:
@@ -410,19 +401,28 @@ class RowsAnswer:
             low, high = fixed_sample(self.counts.successes[0, 0], self.counts.trials[0], self.delta / 2)
             return float(self.counts.rates[0, 0]), float(low), float(high)
         if self.delta:
-            return gap_bounds(
+            estimate, least, most = gap_bounds(
                 self.counts,
                 self._compared,
                 self._measure,
-                self.delta,
+                self._of_gap,
                 fixed_sample,
                 self._overall,
                 disjoint=self._disjoint,
             )
+            # The rates have the rest of delta, so that they hold in one event with the gap.
+            known = self.probabilities()
+            below, above = (bounds_of_gaps(*known, self._measure, upper=upper) for upper in (False, True))
+            return estimate, max(least, _largest(below, self._compared)), min(most, _largest(above, self._compared))
         rates = self.counts.rates
         floor = payoff_of(self._measure, self._compared).floor
         largest = max(floor, float(gaps_of(rates, rates, self._measure)[self._compared].max()))
         return largest, largest, largest
+
+    @property
+    def _of_gap(self) -> float:
+        """What the bounds of the gap have of delta; the bounds of the rates have the rest."""
+        return (1 - OF_RATES) * self.delta
 
     @property
     def decision(self) -> Decision:
@@ -459,9 +459,13 @@ class RowsAnswer:
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Return bounds of the rates, (outcomes, subgroups); for a sample, all hold with probability 1 - delta."""
-        if not self.delta:
+        return self.all_rates(OF_RATES * self.delta)
+
+    def all_rates(self, spend: float) -> tuple[Floats, Floats]:
+        """Return bounds of the rates that together fail with probability at most `spend`; exact without one."""
+        if not spend:
             return self.counts.rates, self.counts.rates
-        return simultaneous(self.counts, self._compared, self.delta, fixed_sample, self._overall)
+        return simultaneous(self.counts, self._compared, spend, fixed_sample, self._overall)
 
     def rates(self) -> Floats:
         """Return the rates as counted, (outcomes, subgroups)."""
@@ -481,9 +485,11 @@ class RowsAnswer:
             return [(0, 1, 0)] if self._gap[1] > self._limit else []
         counts, compared, measure = self.counts, self._compared, self._measure
         if self.delta:
-            return pairs_beyond(
-                counts, compared, measure, self.delta, self._limit, self._overall, disjoint=self._disjoint
+            found = pairs_beyond(
+                counts, compared, measure, self._of_gap, self._limit, self._overall, disjoint=self._disjoint
             )
+            below = bounds_of_gaps(*self.probabilities(), measure, upper=False)
+            return sorted({*found, *pairs_above(below, compared, self._limit)}, key=lambda pair: (pair[2], *pair[:2]))
         gaps = np.where(compared, gaps_of(counts.rates, counts.rates, measure), -np.inf)
         above = [(int(i), int(j), int(o)) for o, i, j in np.argwhere(gaps > float(self._limit) - NEAR)]
         return [pair for pair in above if exact_pair(counts, measure, pair) > self._limit]
@@ -494,5 +500,5 @@ class RowsAnswer:
         if self._single:
             return proportion_needed(int(self.counts.successes[0, 0]), int(self.counts.trials[0]), limit, self.delta)
         return rows_needed(
-            self.counts, self._compared, self._measure, limit, self.delta, self._overall, disjoint=self._disjoint
+            self.counts, self._compared, self._measure, limit, self._of_gap, self._overall, disjoint=self._disjoint
         )

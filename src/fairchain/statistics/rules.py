@@ -27,6 +27,10 @@ CHUNK = 1024
 LEAST_ROUNDS = 2048
 # A batch is this part of the rounds before it.
 GROWTH = 8
+# What the verdict leaves of delta (docs/mathematics.md, "One event"): for each side of the largest gap, for all rates
+# and for all pairs. The verdict and all intervals together hold with probability 1 - delta, so that each may use the
+# others.
+OF_GAP, OF_RATES, OF_PAIRS = 1 / 4, 1 / 8, 1 / 8
 
 
 class Decision(Enum):
@@ -150,14 +154,16 @@ class RefiningRule(TallyCounts):
     _compared: NDArray[np.bool_]
     _delta: float
     _rounds: int
+    # The part of delta that the bounds of all rates have.
+    _of_rates = OF_RATES
 
     def gap(self) -> tuple[float, float, float]:
         """Return estimate, lower and upper bound of the largest gap over pairs and outcomes."""
         raise NotImplementedError
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """Return bounds that hold together, at all times, with probability 1 - delta."""
-        return self.rate_bounds(self._delta)
+        """Return bounds that hold together, at all times, in one event of probability 1 - delta with the gap's."""
+        return self.rate_bounds(self._of_rates * self._delta)
 
     def leader_after(self) -> Leader | None:
         """Return the leader of a batch after the decision; None for rules without leaders."""
@@ -170,7 +176,7 @@ class RefiningRule(TallyCounts):
         """
         outcomes, groups, _ = self._compared.shape
         used, trials = compared_rates(self._compared), np.broadcast_to(self.tally.trials, self.rates().shape)
-        alpha = self._delta / (groups * outcomes)
+        alpha = self._of_rates * self._delta / (groups * outcomes)
         lacking = float((trials_within(self.rates()[used], trials[used], alpha, within) - trials[used]).max())
         if lacking <= 0 and self._within(within, used):
             return None

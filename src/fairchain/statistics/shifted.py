@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.statistics.intervals import Floats, probability_any_time
-from fairchain.statistics.payoff import payoff_of
-from fairchain.statistics.rate_counts import RowsAnswer, gaps_of
-from fairchain.statistics.rules import BatchPlan, Decision, Leader, RefiningRule, next_batch
+from fairchain.statistics.payoff import bounds_of_gaps, gaps_of, payoff_of
+from fairchain.statistics.rate_counts import RowsAnswer
+from fairchain.statistics.rules import OF_RATES, BatchPlan, Decision, Leader, RefiningRule, next_batch
 from fairchain.statistics.shift import least_rate, most_rate
 from fairchain.statistics.tally import Counts, Tally
 from fairchain.statistics.unseen_rows import ROUNDING
@@ -50,8 +50,12 @@ class ShiftQuestion:
 
         return ShiftedGaps(self, gaps(rates, rates), gaps(low, high), gaps(high, low))
 
-    def of_rounds(self, tally: Tally, delta: float) -> ShiftedGaps:
-        """Return the gaps where all groups shift alike; they hold together, at all times, except at delta."""
+    def of_rounds(self, tally: Tally, delta: float, low_rates: Floats, high_rates: Floats) -> ShiftedGaps:
+        """Return the gaps where all groups shift alike; they hold together, at all times, except at delta.
+
+        Bounds of the rates, (outcomes, groups), hold in an event of their own. All groups alike shift no further than
+        each by itself, and a gap of the assumed population is one of those within the factor.
+        """
         used = self.compared | self.compared.swapaxes(1, 2)
         trials = np.broadcast_to(tally.joint, used.shape)
         low, high = probability_any_time(tally.only, trials, delta / int(used.sum()))
@@ -60,7 +64,11 @@ class ShiftQuestion:
             return most_rate(more, self.factor) - least_rate(less, self.factor).swapaxes(1, 2)
 
         share = tally.only / np.maximum(trials, 1)
-        return ShiftedGaps(self, gaps(share, share), gaps(low, high), gaps(high, low))
+        least = bounds_of_gaps(low_rates, high_rates, self.measure, upper=False)
+        most = self.of_rates(low_rates, low_rates, high_rates).high
+        return ShiftedGaps(
+            self, gaps(share, share), np.maximum(gaps(low, high), least), np.minimum(gaps(high, low), most)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +122,8 @@ class ShiftRule(RefiningRule):
         self.tally = Tally.empty(groups, outcomes)
         self._question, self._delta, self._groups, self._outcomes = question, delta, groups, outcomes
         self._compared, self._rounds, self.decision = question.compared, 0, Decision.UNDECIDED
+        # Where each group shifts by itself, the gap has no other bounds than those of the rates.
+        self._of_rates = OF_RATES if question.alike else 1.0
         self._gaps: ShiftedGaps | None = None
 
     def plan(self) -> BatchPlan | None:
@@ -135,7 +145,8 @@ class ShiftRule(RefiningRule):
         """The gaps of the present counts."""
         if self._gaps is None:
             if self._question.alike:
-                self._gaps = self._question.of_rounds(self.tally, self._delta)
+                delta = (1 - OF_RATES) * self._delta
+                self._gaps = self._question.of_rounds(self.tally, delta, *self.probabilities())
             else:
                 self._gaps = self._question.of_rates(self.rates(), *self.probabilities())
         return self._gaps
@@ -180,7 +191,7 @@ class ShiftedRows:
 
     def __init__(self, rows: RowsAnswer, question: ShiftQuestion) -> None:
         self._rows, self.delta = rows, rows.delta
-        self._low, self._high = rows.probabilities()
+        self._low, self._high = rows.all_rates(rows.delta)
         self._found = question.of_rates(rows.rates(), self._low, self._high)
 
     @property

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from fairchain.statistics.betting import FOCUS, BettingRule, promise_of, promising
 from fairchain.statistics.e_values import BETS, LOG_SHARES, Floats
 from fairchain.statistics.intervals import bisect
-from fairchain.statistics.payoff import DIFFERENCE, SHARE, Payoff
-from fairchain.statistics.rules import LEAST_ROUNDS, BatchPlan, Decision, Leader, next_batch
+from fairchain.statistics.payoff import DIFFERENCE, SHARE, Payoff, bounds_of_gaps
+from fairchain.statistics.rules import LEAST_ROUNDS, OF_GAP, OF_RATES, BatchPlan, Decision, Leader, next_batch
 from fairchain.statistics.tally import Counts, Tally
 
 # At the beginning of a stratum this part of the wealth is spread over all stakes anew: the best stake changes with M.
@@ -161,6 +161,7 @@ class StrataRule:
         self._threshold, self._delta = threshold, delta
         # Half of delta for each answer, as in a plain run.
         self._bar = math.log(2 / delta)
+        self._gap_bar = self._bar if payoff.share else -math.log(OF_GAP * delta)
         # Of the present counts and bounds, once they were computed.
         self._estimates: tuple[Floats, Floats] | None = None
 
@@ -292,35 +293,66 @@ class StrataRule:
         """
         low, high = self.certain_gap()
         if self.rounds and not self.proved and low < high:
+            rates = self.probabilities()
             if self.everywhere:
-                _, least, most = self._plain.gap()
+                _, least, most = self._plain.gap_within(*rates)
             else:
-                start = np.full(1, self._payoff.least)
-                most, least = self._gap_above(), float(bisect(self._lead_below, np.ones(1), start)[0])
+                i, j, outcome = self._places
+                measure = self._payoff.measure
+                below, above = (bounds_of_gaps(*rates, measure, upper=up)[outcome, i, j] for up in (False, True))
+                most, least = self._gap_above(above), self._gap_below(below)
+            if self.decision is Decision.UNFAIR:
+                # The leaders once refuted the threshold, with more than the interval has of delta.
+                least = max(least, float(self._threshold))
+                most = max(least, most)
             high = min(high, max(0.0, most))
             low = max(low, min(high, least))
         estimate = self.gap_estimate() if self.rounds else (low + high) / 2
         return min(max(estimate, low), high), low, high
 
+    def settle(self) -> None:
+        """Take the answer from the interval where the bets have none and the interval leaves out the threshold."""
+        _, low, high = self.gap()
+        if self.decision is Decision.UNDECIDED and self.rounds and not low <= self._threshold < high:
+            self.decision = Decision.FAIR if high <= self._threshold else Decision.UNFAIR
+
     def gap_estimate(self) -> float:
         """Return the estimate of the largest gap."""
         return max(0.0, self._gap_of(self.widest()))
 
-    def _gap_above(self) -> float:
-        """Return the largest upper bound over pairs; a cleared pair is below the threshold in any case."""
+    def _gap_above(self, of_rates: Floats) -> float:
+        """Return the largest upper bound over pairs, (pairs,) of them from the rates.
+
+        A cleared pair is below the threshold in any case.
+        """
         wealth = self._wealth(self._pairs)
 
         def refuted(gap: Floats) -> Floats:
-            return wealth(gap, at_least=True) - self._bar
+            return wealth(gap, at_least=True) - self._gap_bar
 
         count = len(self._pairs)
         above = bisect(refuted, np.full(count, self._payoff.least), np.ones(count))
+        above = above if self._payoff.share else np.minimum(above, of_rates)
         outcome, i, j = self._places[2], self._places[0], self._places[1]
         known = self.cleared[outcome, i, j]
         return float(np.where(known, np.minimum(above, float(self._threshold)), above).max())
 
-    def _lead_below(self, gap: Floats) -> Floats:
-        return self._lead_wealth(gap) - self._bar
+    def _gap_below(self, of_rates: Floats) -> float:
+        """Return the lower bound of the leaders or, if it is larger, one of all pairs or, (pairs,), of their rates."""
+
+        def refuted(gap: Floats) -> Floats:
+            return self._lead_wealth(gap) - self._gap_bar
+
+        bound = float(bisect(refuted, np.ones(1), np.full(1, self._payoff.least))[0])
+        if self._payoff.share:
+            return bound
+        wealth, count = self._wealth(self._pairs), len(self._pairs)
+
+        def too_small(gap: Floats) -> Floats:
+            return wealth(gap, at_least=False) - self._plain.pairs_bar
+
+        below = bisect(too_small, np.ones(count), np.full(count, self._payoff.least))
+        return max(bound, float(below.max()), float(of_rates.max()))
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Return certain bounds of the rates, narrowed by those that hold together with probability 1 - delta.
@@ -330,7 +362,7 @@ class StrataRule:
         low, high = self.low.copy(), self.high.copy()
         if self.proved or not self.rounds:
             return low, high
-        bar = math.log(2 * self._groups * self._outcomes / self._delta)
+        bar = math.log(2 * self._groups * self._outcomes / (OF_RATES * self._delta))
         outcome, group = (each.ravel() for each in np.mgrid[: self._outcomes, : self._groups])
         nothing = np.zeros(len(group))
         bets = []
@@ -375,11 +407,10 @@ class StrataRule:
 
     def violators(self) -> list[Leader]:
         """Return pairs that are known, all together, to be above the threshold (union over pairs)."""
-        bar = self._bar + math.log(len(self._pairs))
         limits = np.full(len(self._pairs), float(self._threshold))
         _, above = self._certain_pairs()
         if self.rounds and not self.proved:
-            above = above | (self._wealth(self._pairs)(limits, at_least=False) >= bar)
+            above = above | (self._wealth(self._pairs)(limits, at_least=False) >= self._plain.pairs_bar)
         return [pair for pair, found in zip(self._pairs, above, strict=True) if found]
 
     def forecast(self) -> int | None:

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairchain.statistics.intervals import Floats
-from fairchain.statistics.payoff import payoff_of
+from fairchain.statistics.payoff import gaps_of, payoff_of
 from fairchain.statistics.rate_counts import (
     Bounds,
     Level,
     RowsAnswer,
     SubgroupCounts,
     any_time,
-    gaps_of,
     pairs_above,
     simultaneous,
 )

@@ -1,7 +1,8 @@
 """The gap of every pair of groups, from the evidence of a verdict: its rounds, or the rates that it counted.
 
-A verdict is about the largest gap; here each pair has an interval, and all of them hold together (docs/mathematics.md,
-"Every pair"). Nothing is decided by it, and nothing is evaluated for it.
+A verdict is about the largest gap; here each pair has an interval. All of them hold in one event with the verdict, the
+gap and the rates (docs/mathematics.md, "One event"), and each is as narrow as the others allow. Nothing is decided by
+it, and nothing is evaluated for it.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from __future__ import annotations
 import math
 from itertools import combinations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fairchain.number_format import Bounded
 from fairchain.prepare import Case
 from fairchain.records import Record
 from fairchain.spec.properties import outcome_names
 from fairchain.statistics import DIFFERENCE, RATIO, Interval, Tally
 from fairchain.statistics.intervals import pair_bounds
+from fairchain.statistics.rules import OF_PAIRS
 from fairchain.verification.verdict import RunRecord, Verdict
 
 
@@ -30,16 +35,14 @@ class PairGap(Record, frozen=True):
 
 
 class AllPairs(Record, frozen=True):
-    """The gaps of all pairs, whose intervals hold together with probability 1 - delta.
+    """The gaps of all pairs. Their intervals, and those of the verdict, hold together with probability 1 - delta.
 
-    `measure` is how pairs are compared: "difference" or "ratio". `of_rates` says that the intervals follow from those
-    of the groups, so that both hold in one event.
+    `measure` is how pairs are compared: "difference" or "ratio".
     """
 
     pairs: tuple[PairGap, ...]
     measure: str
     delta: float
-    of_rates: bool
 
 
 def all_pairs(case: Case, verdict: Verdict) -> AllPairs | None:
@@ -54,49 +57,92 @@ def all_pairs(case: Case, verdict: Verdict) -> AllPairs | None:
     >>> len(all_pairs(case, verify_case(case)).pairs)
     10
     """
-    comparison, run = case.comparison, verdict.evidence
-    if comparison.individual or getattr(case.spec.property, "compare", "") != "groups":
+    comparison, run, spec = case.comparison, verdict.evidence, case.spec
+    if comparison.individual or getattr(spec.property, "compare", "") != "groups":
         return None
+    between = ratio_between if comparison.measure == "ratio" else _difference
     truths = {subgroup.name: subgroup.truth for subgroup in comparison.subgroups}
-    # Rounds that show an input to two groups say more about their difference than the rates of both.
-    of_rates = not (isinstance(run, RunRecord) and run.coupled)
-    if isinstance(run, RunRecord) and run.coupled:
-        names, outcomes = comparison.counted, outcome_names(case.spec, comparison)
-        tally = run.tally(len(names), len(comparison.rows))
-        found = [
-            PairGap(names[i], names[j], outcomes[row], *_numbers(gap))
-            for (row, i, j), gap in pair_intervals(tally, verdict.delta, comparison.measure).items()
-        ]
-    else:
-        between = ratio_between if comparison.measure == "ratio" else _difference
-        found = [
-            PairGap(one.name, other.name, one.outcome, *_numbers(between(one, other)))
-            for one, other in combinations(verdict.record.groups, 2)
-            if one.outcome == other.outcome
-        ]
-    pairs = tuple(pair for pair in found if truths[pair.first] == truths[pair.second])
-    return AllPairs(pairs, comparison.measure, verdict.delta, of_rates)
+    names, outcomes = comparison.counted, outcome_names(spec, comparison)
+    coupled = isinstance(run, RunRecord) and run.coupled
+    found = {
+        (one.name, other.name, one.outcome): between(one, other)
+        for one, other in combinations(verdict.record.groups, 2)
+        if one.outcome == other.outcome
+        and truths[one.name] == truths[other.name]
+        and (not coupled or one.outcome in outcomes)
+    }
+    # A verdict over shifts is about other populations than the rounds: delta is spent on their gaps.
+    if verdict.sound and spec.property.shift is None:
+        if isinstance(run, RunRecord) and coupled:
+            # Rounds that show an input to two groups say more about their difference than the rates of both.
+            spend = verdict.delta * (OF_PAIRS if spec.guarantee.epsilon is None else 1 / 2)
+            tally = run.tally(len(names), len(comparison.rows))
+            either_way = comparison.compared | comparison.compared.swapaxes(1, 2)
+            for (row, i, j), gap in pair_intervals(tally, spend, either_way, comparison.measure).items():
+                pair = names[i], names[j], outcomes[row]
+                found[pair] = _both(gap, found[pair])
+        if getattr(spec.property, "reference", None) is None:
+            found = _within(found, verdict.gap, ratio=comparison.measure == "ratio")
+        elif comparison.measure != "ratio":
+            # The gap is that of the reference group, one way round.
+            first = verdict.widest.more
+            for pair, gap in found.items():
+                if first in pair[:2]:
+                    ends = (-1.0, verdict.gap.high) if pair[0] == first else (-verdict.gap.high, 1.0)
+                    found[pair] = _both(gap, Interval(gap.estimate, *ends))
+    pairs = tuple(PairGap(*pair, *_numbers(gap)) for pair, gap in found.items())
+    return AllPairs(pairs, comparison.measure, verdict.delta)
 
 
-def pair_intervals(tally: Tally, delta: float, measure: str) -> dict[tuple[int, int, int], Interval]:
-    """Return for each (outcome, i, j), i < j, the gap with bounds that hold together with probability 1 - delta.
+def pair_intervals(
+    tally: Tally, spend: float, compared: NDArray[np.bool_], measure: str
+) -> dict[tuple[int, int, int], Interval]:
+    """Return for each compared (outcome, i, j), i < j, the gap with bounds; together they fail with at most `spend`.
 
     It is the first rate minus the second, or of a ratio the smaller over the larger. Which one is smaller was seen in
-    the same rounds, so that both ways share delta.
+    the same rounds, so that both ways share `spend`. `compared` is (outcomes, groups, groups), both ways round.
     """
     payoff = RATIO if measure == "ratio" else DIFFERENCE
     gaps = payoff.gaps(tally)
-    outcomes, count, _ = gaps.shape
-    bounds = count * (count - 1) * (2 if payoff.relative else 1) * outcomes
-    below, above = pair_bounds(payoff.cells(tally), math.log(bounds / delta), payoff)
+    bounds = int(compared.sum()) * (2 if payoff.relative else 1)
+    below, above = pair_bounds(payoff.cells(tally), math.log(bounds / spend), payoff)
     found = {}
-    for row in range(outcomes):
-        for i, j in combinations(range(count), 2):
-            more, less = (j, i) if payoff.relative and tally.rates[row, i] <= tally.rates[row, j] else (i, j)
-            gap, low, high = (float(side[row, more, less]) for side in (gaps, below, above))
-            # The gap of a ratio is 1 - P(less) / P(more).
-            found[row, i, j] = _at_most_one(1 - gap, 1 - high, 1 - low) if payoff.relative else Interval(gap, low, high)
+    for row, i, j in np.argwhere(np.triu(compared)).tolist():
+        more, less = (j, i) if payoff.relative and tally.rates[row, i] <= tally.rates[row, j] else (i, j)
+        gap, low, high = (float(side[row, more, less]) for side in (gaps, below, above))
+        # The gap of a ratio is 1 - P(less) / P(more).
+        found[row, i, j] = _at_most_one(1 - gap, 1 - high, 1 - low) if payoff.relative else Interval(gap, low, high)
     return found
+
+
+def _within(
+    found: dict[tuple[str, str, str], Interval], gap: Interval, *, ratio: bool
+) -> dict[tuple[str, str, str], Interval]:
+    """Return the intervals within that of the verdict: no pair is beyond it, and one of them attains it."""
+    if ratio:
+        most, attains = Interval(gap.estimate, gap.low, 1.0), [pair for pair in found if found[pair].low <= gap.high]
+    else:
+        most = Interval(0.0, -gap.high, gap.high)
+        attains = [pair for pair in found if max(-found[pair].low, found[pair].high) >= gap.low]
+    found = {pair: _both(each, most) for pair, each in found.items()}
+    for pair in attains if len(attains) == 1 else ():
+        one = found[pair]
+        if ratio:
+            found[pair] = _both(one, Interval(one.estimate, 0.0, gap.high))
+        elif one.low > -gap.low:
+            found[pair] = _both(one, Interval(one.estimate, gap.low, gap.high))
+        elif one.high < gap.low:
+            found[pair] = _both(one, Interval(one.estimate, -gap.high, -gap.low))
+    return found
+
+
+def _both(one: Interval, other: Interval) -> Interval:
+    """Return the numbers in two intervals that hold together, with the estimate of the first, moved inside if need be.
+
+    Where they contradict each other, which has probability delta at most, the first is kept.
+    """
+    low, high = max(one.low, other.low), min(one.high, other.high)
+    return Interval(min(max(one.estimate, low), high), low, high) if low <= high else one
 
 
 def _at_most_one(ratio: float, low: float, high: float) -> Interval:

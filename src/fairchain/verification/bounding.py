@@ -340,6 +340,9 @@ class BoundingRun:
             tuple(sorted(seen)),
             self._free_regions(),
         )
+        if self.rule.decision is Decision.UNDECIDED and self.case.spec.guarantee.epsilon is None:
+            self.rule.settle()
+            stopped = stopped if self.rule.decision is Decision.UNDECIDED else "decided"
         certain = self.rule.proved or not self.rule.rounds
         return answer_from(
             self.case,

@@ -8,7 +8,17 @@ import msgspec
 
 from fairchain.number_format import bounded
 from fairchain.records import Record
-from fairchain.statements import CONSTANT, constant_headline, headline, shifted_populations, tipping_statement
+from fairchain.statements import (
+    AMONG_ALL_ROWS,
+    AMONG_ROWS,
+    CONSTANT,
+    IN_POPULATION,
+    OF_SAMPLE,
+    constant_headline,
+    headline,
+    shifted_populations,
+    tipping_statement,
+)
 
 # Groups in a printed verdict.
 MOST_GROUPS = 40
@@ -160,8 +170,11 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
         """How far the population may change before the verdict could; empty where there is no verdict."""
         if self.tipping is None:
             return ""
-        tipping = self.tipping
-        return tipping_statement(self.decision, tipping.each_group, tipping.all_groups_alike, self.delta)
+        tipping, base = self.tipping, IN_POPULATION
+        if self.engine == "counting":
+            sample = self.rule in ("fixed sample", "any time")
+            base = OF_SAMPLE if sample else (AMONG_ALL_ROWS if self.unseen else AMONG_ROWS)[self.inputs]
+        return tipping_statement(self.decision, tipping.each_group, tipping.all_groups_alike, self.delta, base)
 
     @property
     def rows_needed(self) -> str:

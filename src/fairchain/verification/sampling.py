@@ -31,6 +31,7 @@ from fairchain.statistics import (
     SHARE,
     BatchPlan,
     BettingRule,
+    Decision,
     EstimateRule,
     Interval,
     PaperRule,
@@ -112,7 +113,10 @@ class SamplingEngine(Struct, frozen=True):
                 run = stack.enter_context(kept_batches(sampler, rule, case, self.checkpoint)).run
             entries, stopped = _sample(rule, sampler, run, case, start, cancel, progress, self.leave)
             decided = len(entries)
-            if stopped == "decided" and isinstance(rule, RefiningRule):
+            if stopped not in ("left", "decided") and isinstance(rule, BettingRule):
+                rule.settle()
+                stopped = stopped if rule.decision is Decision.UNDECIDED else "decided"
+            elif stopped == "decided" and isinstance(rule, RefiningRule):
                 entries += _refine(rule, sampler, case, entries, start, cancel)
         record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries), decided=decided)
         deadline = start + case.seconds
