@@ -26,5 +26,5 @@ def test_the_sentence_about_verifair_is_of_the_ratios() -> None:
     for case, ratio in ratios.items():
         counts[f"ours / {case} / fairchain 1e-6"] = [90, 110]
         counts[f"ours / {case} / VeriFair 1e-6"] = [round(100 * ratio)] * 2
-    told = "12 to 31 times as many on six feed-forward cases, 10 and 13 on two about texts"
+    told = "12 to 31 times as many on six feed-forward cases, 10 and 13 times as many on two text cases"
     assert import_module("benchmarks.documents").against_verifair(counts) == told
