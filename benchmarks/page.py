@@ -77,7 +77,8 @@ class PartRun:
 def keep_run(run: PartRun, folder: Path) -> None:
     """Keep a part until it runs again."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{run.name}.json").write_bytes(msgspec.json.encode(run))
+    # A number may be one of numpy.
+    (folder / f"{run.name}.json").write_bytes(msgspec.json.encode(run, enc_hook=lambda number: number.item()))
 
 
 def kept_runs(names: Sequence[str], folder: Path) -> list[PartRun]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 
@@ -38,6 +40,14 @@ def test_seeds_stand_with_their_part_and_numbers_are_readable() -> None:
     page = module("page").render([part()])
     assert "seeds 0 to 4" in page
     assert "| 1e-6 | 1,234 |" in page
+
+
+def test_a_part_that_is_kept_is_shown_as_it_was(tmp_path: Path) -> None:
+    results, page = module("results"), module("page")
+    table = results.Table("T", [results.Column("n", ",.0f")], [[np.float64(1234.4)]], "")
+    run = part(tables=[table])
+    page.keep_run(run, tmp_path)
+    assert page.render(page.kept_runs(["growth"], tmp_path)) == page.render([run])
 
 
 @pytest.mark.parametrize(("others", "shown"), [(None, "-"), (0.3, "0.3"), (1.4, "1.4, busy")])
