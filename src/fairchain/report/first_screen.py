@@ -155,12 +155,13 @@ def _extremes(verdict: VerdictRecord, answer: str) -> Markup | None:
     about = "" if verdict.delta == 0 else "about "
     return el(
         "p",
+        f"{about.capitalize()}{share(rates[more])} of ",
         el("b", name(more)),
-        " gets “",
-        name(gap.outcome),
-        f"” in {about}{share(rates[more])} of cases, ",
+        f" and {about}{share(rates[less])} of ",
         el("b", name(less)),
-        f" in {about}{share(rates[less])}. {answer}".rstrip(),
+        " get “",
+        name(gap.outcome),
+        f"”. {answer}".rstrip(),
         f" {GAP_MOVED}" if _moved(verdict, rates[more], rates[less]) else None,
     )  # fmt: skip
 
