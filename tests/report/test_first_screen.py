@@ -12,7 +12,7 @@ from fairchain.report.first_screen import GAP_MOVED, MORE_EVALUATIONS, MORE_ROWS
 from fairchain.report.page import DATA_APART, UNIFORM, page
 from fairchain.spec.schema import About, Difference, Individual, Ratio
 from fairchain.statements import dropped_note, tipping_statement
-from fairchain.verification.record import Tipping
+from fairchain.verification.record import SmallGroup, Tipping
 from tests.report import builders
 from tests.report.builders import findings, verdict
 
@@ -122,8 +122,21 @@ def test_rows_that_were_left_out_are_on_the_first_screen() -> None:
     assert "Another remark." not in top
 
 
+def test_groups_that_were_too_small_are_on_the_first_screen() -> None:
+    rows = builders.with_rows()
+    for sizes, told in (
+        ((14.0, 12.0), "2 groups (26 rows) were too small to be compared; the verdict says nothing about them."),
+        ((1.0,), "1 group (1 row) was too small to be compared; the verdict says nothing about it."),
+        ((0.01,), "1 group was too small to be compared; the verdict says nothing about it."),
+    ):
+        left = tuple(SmallGroup(f"g={place}", size) for place, size in enumerate(sizes))
+        top, _, _ = page(replace(rows, verdict=changed(rows.verdict, left_out=left))).partition('id="groups"')
+        assert told in top
+
+
 def test_an_exact_page_speaks_of_shares_and_not_of_estimates() -> None:
     assert "Dot: the share." in page(builders.with_rows())
+    assert "no two estimates" not in page(builders.with_rows())
     assert "Dot: the estimate" in page(findings(3))
 
 

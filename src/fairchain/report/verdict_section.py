@@ -257,12 +257,15 @@ def _band(findings: Findings, lines: list[Line]) -> Band | None:
     if overall and len(lines) > 2:
         middle = overall[0]
         low, high = (middle * threshold, middle / threshold) if ratio else (middle - threshold, middle + threshold)
-        return Band(max(low, 0.0), min(high, 1.0), "no estimate is further from the overall one than is allowed")
+        meaning = (
+            f"no {'estimate' if findings.verdict.delta else 'share'} is further from the overall one than is allowed"
+        )
+        return Band(max(low, 0.0), min(high, 1.0), meaning)
     pairs = findings.pairs
     if pairs and len(pairs) < len(lines) * (len(lines) - 1) // 2:
         return None
     low, high = min(line.estimate for line in lines), max(line.estimate for line in lines)
-    meaning = "no two estimates are further apart than is allowed"
+    meaning = f"no two {'estimates' if findings.verdict.delta else 'shares'} are further apart than is allowed"
     if ratio:
         return Band(high * threshold, high, meaning)
     middle = (low + high) / 2
