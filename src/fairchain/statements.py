@@ -274,8 +274,8 @@ def tipping_statement(
 ) -> str:
     """Return how far the population may change before the verdict could; factors are rounded down.
 
-    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-63:])
-    , if all groups change alike (1.23 if each changes separately).
+    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-76:])
+    the assumed population; or 1.86 times, if all groups change in the same way.
     >>> print(tipping_statement("UNFAIR", 1.0, 1.0, 1e-6))
     How far the population may change before UNFAIR does is not known: the intervals are too wide.
     """
@@ -284,14 +284,14 @@ def tipping_statement(
             return f"A small change of the population could change this {decision}."
         return f"How far the population may change before {decision} does is not known: the intervals are too wide."
     thing, where = base
-    factor = _factor(max(each_group, all_groups_alike))
-    whole = f"{decision} also holds for other populations, as long as no kind of {thing} is more than {factor} times as"
-    whole += f" frequent, or as rare, as {where}"
+    other = f"{decision} also holds for other populations in which no kind of {thing} is more than"
+    rare = f"times as frequent, or as rare, as {where}"
     if all_groups_alike <= each_group:
-        return f"{whole}. Each group may change separately."
+        return f"{other} {_factor(each_group)} {rare}."
     if _factor(each_group) == "1":
-        return f"{whole}, if all groups change alike. If each changes separately, no factor is known."
-    return f"{whole}, if all groups change alike ({_factor(each_group)} if each changes separately)."
+        return f"{other} {_factor(all_groups_alike)} {rare}, provided that all groups change in the same way."
+    alike = f"or {_factor(all_groups_alike)} times, if all groups change in the same way"
+    return f"{other} {_factor(each_group)} {rare}; {alike}."
 
 
 def _factor(factor: float) -> str:

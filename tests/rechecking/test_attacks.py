@@ -329,7 +329,7 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "2**60 rounds": (edited("evidence", "batches", 0, "rounds", to=2**60), "not a fairchain certificate"),
     "a negative seed": (edited("evidence", "seed", to=-1), "not a fairchain certificate"),
     "more after the end": (lambda content: content + "{}", "not a fairchain certificate"),
-    "an older version": (edited("version", to=3), "version 3, and this program reads version 7"),
+    "an older version": (edited("version", to=3), "version 3, and this program reads versions 6 and 7"),
 }
 
 

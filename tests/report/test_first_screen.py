@@ -12,7 +12,7 @@ from fairchain.report.first_screen import GAP_MOVED, MORE_EVALUATIONS, MORE_ROWS
 from fairchain.report.page import DATA_APART, UNIFORM, page
 from fairchain.spec.schema import About, Difference, Individual, Ratio
 from fairchain.statements import dropped_note, tipping_statement
-from fairchain.verification.record import Tipping
+from fairchain.verification.record import SmallGroup, Tipping
 from tests.report import builders
 from tests.report.builders import findings, verdict
 
@@ -122,22 +122,35 @@ def test_rows_that_were_left_out_are_on_the_first_screen() -> None:
     assert "Another remark." not in top
 
 
+def test_groups_that_were_too_small_are_on_the_first_screen() -> None:
+    rows = builders.with_rows()
+    for sizes, told in (
+        ((14.0, 12.0), "2 groups (26 rows) were too small to be compared; the verdict says nothing about them."),
+        ((1.0,), "1 group (1 row) was too small to be compared; the verdict says nothing about it."),
+        ((0.01,), "1 group was too small to be compared; the verdict says nothing about it."),
+    ):
+        left = tuple(SmallGroup(f"g={place}", size) for place, size in enumerate(sizes))
+        top, _, _ = page(replace(rows, verdict=changed(rows.verdict, left_out=left))).partition('id="groups"')
+        assert told in top
+
+
 def test_an_exact_page_speaks_of_shares_and_not_of_estimates() -> None:
     assert "Dot: the share." in page(builders.with_rows())
+    assert "no two estimates" not in page(builders.with_rows())
     assert "Dot: the estimate" in page(findings(3))
 
 
 def test_a_factor_of_one_is_not_called_a_factor() -> None:
     told = tipping_statement("FAIR", 1.0, 1.86, 1e-6)
     assert "1 times" not in told
-    assert told.endswith("if all groups change alike. If each changes separately, no factor is known.")
+    assert told.endswith("as in the assumed population, provided that all groups change in the same way.")
 
 
 def test_both_factors_of_a_shift_are_on_the_first_screen() -> None:
     made = changed(verdict(3), tipping=Tipping(1.4, 1.8))
     top, _, _ = page(replace(findings(3), verdict=made)).partition('id="groups"')
-    assert "more than 1.8 times as frequent" in top
-    assert "if all groups change alike (1.4 if each changes separately)" in top
+    assert "more than 1.4 times as frequent" in top
+    assert "or 1.8 times, if all groups change in the same way" in top
 
 
 def test_an_estimate_that_was_moved_into_its_interval_is_said_to_be() -> None:
@@ -156,9 +169,7 @@ def test_an_estimate_that_was_moved_into_its_interval_is_said_to_be() -> None:
 def test_a_factor_that_is_the_same_for_all_groups_alike_is_told_once() -> None:
     made = changed(verdict(3), tipping=Tipping(1.4, 1.4))
     top, _, rest = page(replace(findings(3), verdict=made)).partition('id="groups"')
-    told = (
-        "more than 1.4 times as frequent, or as rare, as in the assumed population. Each group may change separately."
-    )
+    told = "more than 1.4 times as frequent, or as rare, as in the assumed population."
     assert told in top
     assert "times as frequent" not in rest
 

@@ -37,7 +37,7 @@ Raw = dict[str, Any]
 NOT_FAIRCHAIN_CERTIFICATE = "{path}: not a fairchain certificate: evidence: {error}"
 BAD_EVIDENCE = "{path}: not a fairchain certificate: {why}"
 ANOTHER_VERSION = (
-    "{path}: a certificate of version {version}, and this program reads version {version2}; check it with the "
+    "{path}: a certificate of version {version}, and this program reads versions {versions}; check it with the "
     "fairchain that made it, or issue it again"
 )
 
@@ -78,12 +78,14 @@ def certificate_of(path: Path, raw: Any) -> tuple[Raw, Certificate[Raw], bool]:
     try:
         kind, version = (raw.get("format"), raw.get("version")) if isinstance(raw, dict) else (None, None)
         if kind == FORMAT and isinstance(version, int) and version not in READ:
-            raise CertificateError(ANOTHER_VERSION.format(path=path, version=version, version2=VERSION))
+            raise CertificateError(
+                ANOTHER_VERSION.format(path=path, version=version, versions=" and ".join(map(str, READ)))
+            )
         file = msgspec.convert(raw, Certificate[Raw])
         if file.format != FORMAT or file.version not in READ:
             raise CertificateError(
-                f"{path}: format {file.format[:40]} version {file.version}; this program reads {FORMAT} version "
-                f"{VERSION}"
+                f"{path}: format {file.format[:40]} version {file.version}; this program reads {FORMAT} versions "
+                f"{' and '.join(map(str, READ))}"
             )
         return raw, file, digest(raw) == file.digest
     except (ValueError, msgspec.MsgspecError, RecursionError) as error:

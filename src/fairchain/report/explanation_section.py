@@ -29,9 +29,9 @@ def why_section(findings: Findings) -> Markup | None:
     told: tuple[Child, ...] = (more, " gets ", name(pair.outcome), " more often than ", less, ".")
     if findings.verdict.kind == "individual":
         told = ("The decision changes between ", more, " and ", less, " for some inputs.")
-    instead = f"Everyone gets the value of a randomly drawn {'text' if texts else 'individual'}, of any group"
+    instead = f"Every {findings.input} gets the value of a randomly drawn {findings.input}, of any group"
     if any(unit.held_as is not None for unit in units):
-        instead = "Everyone gets the value beside its name" + (
+        instead = f"Every {findings.input} gets the value beside the feature's name" + (
             f"; where there is none, {instead[0].lower()}{instead[1:]}"
             if any(unit.held_as is None for unit in units)
             else ""
@@ -40,7 +40,7 @@ def why_section(findings: Findings) -> Markup | None:
     return section(
         "why",
         title,
-        el("p", *told, " Which inputs of the model make that difference?"),
+        el("p", *told, f" Which {'words and units' if texts else 'features'} make that difference?"),
         _words(explanation),
         el("p", f"An effect is the amount by which the gap shrinks when one {'unit' if texts else 'feature'} no "
            f"longer tells the groups apart (ablation). {instead}.{protected}") if units else None,
@@ -104,7 +104,8 @@ def _sensitivities(units: Sequence[Influence]) -> Markup:
     return figure(
         units_overview(title, f"Largest: {ranked[0].name} with {bounded(ranked[0].sensitivity)}.", shown),
         title,
-        f"The paper's measure. {which} on one scale, thin lines for the intervals; numbers are in explanation.json. "
+        "Sensitivity compares how often a unit's states occur in different groups. "
+        f"{which} on one scale, thin lines for the intervals; numbers are in explanation.json. "
         "It can mislead, since it does not measure what a unit changes; the effects above do.",
     )
 
@@ -126,13 +127,12 @@ def witnesses_section(findings: Findings) -> Markup | None:
     witnesses: Sequence[Witness] = explained or findings.verdict.witnesses
     if not witnesses:
         return None
-    texts, rows = findings.inputs == "texts", findings.verdict.rows is not None
-    what = "Each card is one text." if texts else "Each card is one row." if rows else "Each card is one profile."
-    drawn = "" if texts or rows else " The profiles are synthetic: they describe no real individual."
+    what = f"Each card is one {findings.input}."
+    drawn = " The profiles are synthetic: they describe no real individual." if findings.inputs == "profiles" else ""
     cards = [_card(witness, findings) for witness in witnesses[:MOST_WITNESSES]]
     return section(
         "witnesses",
-        "One text, two decisions" if texts else "One individual, two decisions",
+        f"One {findings.input}, two decisions",
         el("p", f"{what} Only the protected feature differs between its two decisions.{drawn} {_directions(findings)}"),
         el("div", *cards, class_="cards"),
     )
@@ -145,8 +145,8 @@ def _directions(findings: Findings) -> str:
         return ""
     flips, pair = explanation.flips, explanation.pair
     return (
-        f"Of {flips.inputs:,} inputs shown as both groups, {flips.along:,} get {pair.outcome} only as {pair.more} and "
-        f"{flips.against:,} only as {pair.less}."
+        f"Of {flips.inputs:,} {findings.inputs} shown as both groups, {flips.along:,} get {pair.outcome} only as "
+        f"{pair.more} and {flips.against:,} only as {pair.less}."
     )
 
 

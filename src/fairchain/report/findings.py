@@ -81,8 +81,15 @@ class Findings:
 
     @property
     def inputs(self) -> str:
-        """Inputs of the network: individuals or texts."""
-        return self.verdict.inputs
+        """What the model decides about, in the one word of the page: profiles (drawn inputs), rows or texts."""
+        if self.verdict.inputs == "texts":
+            return "texts"
+        return "profiles" if self.verdict.rows is None else "rows"
+
+    @property
+    def input(self) -> str:
+        """One of them."""
+        return self.inputs[:-1]
 
     @property
     def recorded(self) -> bool:

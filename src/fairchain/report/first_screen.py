@@ -59,8 +59,22 @@ def first_screen(findings: Findings) -> Markup:
         el("p", el("b", "The question: "), question if question else el("code", verdict.question)),
         _extremes(verdict, answer),
         el("p", tested_on(findings), class_="badge"),
+        _not_compared(verdict),
     )
     return verdict_panel(verdict, *details)
+
+
+def _not_compared(verdict: VerdictRecord) -> Markup | None:
+    """Return how many groups were too small to be compared, with their rows where they are known."""
+    left = verdict.left_out
+    if not left:
+        return None
+    rows = sum(group.size for group in left)
+    of_rows = f" ({rows:,.0f} row{'s' if rows > 1 else ''})" if all(group.size >= 1 for group in left) else ""
+    groups = f"{len(left):,} groups{of_rows} were" if len(left) > 1 else f"1 group{of_rows} was"
+    return el(
+        "p", f"{groups} too small to be compared; the verdict says nothing about {'them' if len(left) > 1 else 'it'}."
+    )
 
 
 def _to_decide(verdict: VerdictRecord) -> str:
@@ -155,12 +169,13 @@ def _extremes(verdict: VerdictRecord, answer: str) -> Markup | None:
     about = "" if verdict.delta == 0 else "about "
     return el(
         "p",
+        f"{about.capitalize()}{share(rates[more])} of ",
         el("b", name(more)),
-        " gets “",
-        name(gap.outcome),
-        f"” in {about}{share(rates[more])} of cases, ",
+        f" and {about}{share(rates[less])} of ",
         el("b", name(less)),
-        f" in {about}{share(rates[less])}. {answer}".rstrip(),
+        " get “",
+        name(gap.outcome),
+        f"”. {answer}".rstrip(),
         f" {GAP_MOVED}" if _moved(verdict, rates[more], rates[less]) else None,
     )  # fmt: skip
 

@@ -61,35 +61,38 @@ UNIFORM = (
 )
 NO_HASH_SEED = "derived from the spec and the data only, since the model has no bytes to hash"
 HOW_TO_READ = {
-    "Group": "Individuals, or texts, that share a protected feature: age=80-89 is everyone aged 80 to 89.",
+    "Group": "Profiles, rows or texts that share a protected feature: age=80-89 is everyone aged 80 to 89.",
     "Verdict": "FAIR: all compared groups stay within the limit. UNFAIR: at least two do not. UNDECIDED: there is not "
     "enough evidence for either, so this is neither a pass nor a failure. CONSTANT: the model gave everyone the same "
     "decision, so nothing can be compared.",
     "Threshold": "The limit. Who ordered or made the audit chose it; the page does not say that it is the right one.",
     "What was tested": "The words in the frame at the top. Synthetic profiles are made up by a computer, which draws "
     "each feature at random; they show what the model does, not what happened to people. Rows of a table are real "
-    "records. An evaluation is one input shown to the model.",
+    "records. Each profile, row or text is an input of the model, and an evaluation is one input shown to it.",
     "Gap": "How much more often one group gets the decision than another. 0.10 means 10 decisions more in 100.",
     "Ratio": "How often one group gets the decision for each time that another does. 0.80 means 80 times for 100.",
     "Numbers in brackets": "0.15 [0.12, 0.18] means: the best guess is 0.15, and the true value is somewhere from 0.12 "
     "to 0.18. How rarely such ranges are wrong is said beside them, and in the technical annex. A number without "
     "brackets was counted and is exact.",
-    "Assessed and selected": "How many inputs or rows of a group were looked at, and how many of them got the "
+    "Assessed and selected": "How many inputs of a group the model decided about, and how many of them got the "
     "decision.",
     "Selection rate and impact ratio": "The selection rate is selected divided by assessed. The impact ratio divides "
-    "it by the highest rate of all groups, so the group that is selected most often has 1. The four-fifths rule asks "
-    "for at least 0.8.",
+    "it by the highest rate of all groups, so the group that is selected most often has 1. The four-fifths rule "
+    "is a rule of thumb for hiring in the United States: a ratio below 0.8 calls for an explanation.",
     "Scoring rate": "The share of a group whose score is above the middle (median) score of all.",
     "How far the population may change": "In the real world some kinds of inputs may be more frequent than in the "
     "test. A factor of 1.4 means: the verdict stays even if each kind is up to 1.4 times as frequent, or as rare, as "
     "in the test. Close to 1 means: a small change could turn it.",
     "Effect": "The amount by which the gap shrinks when one feature or unit (neuron) of the model no longer tells the "
     "groups apart. If the brackets contain 0, no effect was shown. Effects overlap, so they do not add up to the gap.",
-    "One individual, two decisions": "One profile that gets two decisions, depending on its group alone; also called "
-    "a counterfactual pair.",
+    "One profile, two decisions": "A profile, row or text that gets two decisions, depending on its group alone; also "
+    "called a counterfactual pair.",
     "What it does not say": "Whether the decisions are right or lawful, and nothing about other inputs than those that "
     "were tested.",
 }
+UNIT = "A unit is a feature or a neuron of the model: layer4[1] is neuron 1 of layer 4, counted from 0."
+ROUND = "A round shows one profile to the model once as each group."
+DELTA = "Delta is the largest probability that a statement is wrong, and a sha256 is the fingerprint of a file."
 COLUMNS = ("Assessed and selected", "Selection rate and impact ratio", "Scoring rate", "Numbers in brackets")
 
 
@@ -281,7 +284,9 @@ def _annex(findings: Findings) -> Markup:
     folded = [
         el("details", el("summary", title), part, id=key) for key, (title, part) in parts.items() if part is not None
     ]
-    return section("annex", "Technical annex", *folded)
+    words = ["For specialists.", *([UNIT] if findings.explanation is not None else [])]
+    words += [ROUND, DELTA] if findings.verdict.rounds else [DELTA]
+    return section("annex", "Technical annex", el("p", " ".join(words), class_="note"), *folded)
 
 
 def _errors(findings: Findings) -> Markup:

@@ -12,6 +12,10 @@ from fairchain.report.plots.scatter import front
 from fairchain.report.verdict_section import MOST_UNFOLDED
 
 MOST_WEIGHTS, MOST_GROUPS = 200, 40
+OTHER_DRAWS = (
+    "Its numbers come from other draws than those at the top, so that a part of each difference is chance; the "
+    "intervals allow for it."
+)
 REPAIR = (
     "The model was changed so that the groups differ less, and the changed model was tested anew. Whether to use it is "
     "for people to decide: some decisions change."
@@ -30,7 +34,7 @@ def repair_section(findings: Findings) -> Markup | None:
         title = "After the repair" if repair.accepted else "Best attempt, not accepted"
         after = join(el("h3", title), verdict_panel(repair.after))
     searched = f"{repair.candidates:,} candidates were searched. " if repair.candidates else ""
-    tested = f"The repaired model was tested on fresh {findings.inputs}." if repair.accepted else ""
+    tested = f"The repaired model was tested on fresh {findings.inputs}. {OTHER_DRAWS}" if repair.accepted else ""
     if repair.before.delta == 0:
         tested = "The repaired model was tested on all rows." if repair.accepted else ""
     return section(

@@ -193,6 +193,10 @@ def selection_table(
         if group.evaluations and (above := known.get(group.name, GroupFacts("")).above_median) is not None
     }
     best = max(scoring.values(), default=0.0)
+    gap, of_verdict = verdict.gap, None
+    all_pairs = verdict.kind == "ratio" and verdict.question.startswith("for all i, j:") and verdict.shift is None
+    # No ratio is below the smallest one, which is the verdict's.
+    floor = gap.low if all_pairs and gap.outcome == compared[0].outcome else 0.0
     rows = []
     for group in compared:
         assessed, scored = group.evaluations if counted else None, scoring.get(group.name)
@@ -202,16 +206,14 @@ def selection_table(
                 assessed,
                 None if assessed is None else round(group.estimate * assessed),
                 Interval(group.estimate, group.low, group.high),
-                None if by_truth else _ratio(group, most, top_low, top_high),
+                None if by_truth else _ratio(group, most, top_low, top_high, floor),
                 known.get(group.name, GroupFacts(group.name)),
                 scored,
                 None if scored is None or not best else scored / best,
                 "selected most often" if group is most and not by_truth else "",
             )
         )
-    gap, of_verdict = verdict.gap, None
     least = min(compared, key=lambda group: group.estimate)
-    all_pairs = verdict.kind == "ratio" and verdict.question.startswith("for all i, j:") and verdict.shift is None
     if all_pairs and not by_truth and (gap.more, gap.less) == (most.name, least.name):
         of_verdict = least.name, Interval(gap.estimate, gap.low, gap.high)
     return SelectionTable(
@@ -225,13 +227,16 @@ def selection_table(
     )
 
 
-def _ratio(group: EvaluatedGroup, most: EvaluatedGroup, top_low: float, top_high: float) -> Interval | None:
+def _ratio(
+    group: EvaluatedGroup, most: EvaluatedGroup, top_low: float, top_high: float, floor: float
+) -> Interval | None:
     """Return the impact ratio with its interval; None where no group is ever selected, as far as is known."""
     if most.estimate <= 0:
         return None
     low = group.low / top_high if top_high > 0 else 0.0
     high = min(group.high / top_low, 1.0) if top_low > 0 else 1.0
-    return Interval(group.estimate / most.estimate, min(low, 1.0), high)
+    ratio = group.estimate / most.estimate
+    return Interval(ratio, min(max(low, min(floor, ratio)), 1.0), high)
 
 
 def selection_csv(tables: Sequence[SelectionTable]) -> str:

@@ -15,6 +15,10 @@ from fairchain.report.selection_table import FOUR_FIFTHS, SelectionRow, Selectio
 from fairchain.spec.subgroups import OVERALL
 from fairchain.verification.record import GroupRate, VerdictRecord
 
+FOUR_FIFTHS_RULE = (
+    "The four-fifths rule, a rule of thumb for hiring in the United States, takes a ratio below 0.8 as a sign of "
+    "disparate impact."
+)
 # Groups in the table of pairs: with more, its numbers would be unreadable on paper.
 MOST_IN_MATRIX = 20
 # Groups of a table that is shown unfolded; of more the picture has so many at each end.
@@ -125,6 +129,7 @@ def selection_part(selection: SelectionTable | None, title: str = "Selection rat
     told = [selection.four_fifths]
     if "impact ratio" in columns:
         told.append("The impact ratio is a group's selection rate divided by the highest one.")
+        told += [FOUR_FIFTHS_RULE] if selection.four_fifths else []
     if selection.facts.median is not None:
         told.append(
             f"The scoring rate is the share of scores above the median of all rows, {selection.facts.median:g}; it is "
@@ -252,12 +257,15 @@ def _band(findings: Findings, lines: list[Line]) -> Band | None:
     if overall and len(lines) > 2:
         middle = overall[0]
         low, high = (middle * threshold, middle / threshold) if ratio else (middle - threshold, middle + threshold)
-        return Band(max(low, 0.0), min(high, 1.0), "no estimate is further from the overall one than is allowed")
+        meaning = (
+            f"no {'estimate' if findings.verdict.delta else 'share'} is further from the overall one than is allowed"
+        )
+        return Band(max(low, 0.0), min(high, 1.0), meaning)
     pairs = findings.pairs
     if pairs and len(pairs) < len(lines) * (len(lines) - 1) // 2:
         return None
     low, high = min(line.estimate for line in lines), max(line.estimate for line in lines)
-    meaning = "no two estimates are further apart than is allowed"
+    meaning = f"no two {'estimates' if findings.verdict.delta else 'shares'} are further apart than is allowed"
     if ratio:
         return Band(high * threshold, high, meaning)
     middle = (low + high) / 2

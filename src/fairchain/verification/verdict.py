@@ -61,8 +61,7 @@ VERDICT_HAS_NO_TRUTH = "a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compar
 class GroupProbability:
     """P(outcome | group) with its interval.
 
-    The intervals of all groups of a verdict hold together with probability 1 - delta. The verdict and the interval of
-    its gap keep a delta of their own, except in estimate mode, where one delta covers groups and gaps.
+    The verdict, the interval of its gap and the intervals of all groups hold together with probability 1 - delta.
     """
 
     name: str
