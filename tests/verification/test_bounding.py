@@ -134,13 +134,13 @@ def drawn_case(seed: int, features: list[dict[str, Any]], widths: list[int], **c
 
 def cheap_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let boxes count as cheap, so that a short run halves many."""
-    for name, cost in (("SET_UP", 100), ("PER_STEP", 500), ("PER_BOX", 20), ("OVERHEAD", 2)):
+    for name, cost in (("SET_UP", 20), ("PER_STEP", 50), ("PER_BOX", 2), ("OVERHEAD", 0.2)):
         monkeypatch.setattr(bounding, name, cost)
 
 
 @pytest.mark.parametrize("reals", [2, 8])
-def test_halving_never_sets_a_run_back_by_more_than_one_per_cent(reals: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped after any step, the rounds tell at least as much as those that plain sampling affords for 99% of it."""
+def test_halving_hardly_sets_a_run_back(reals: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped after any step, the rounds tell at least as much as plain sampling's for all of the cost but 0.3%."""
     features = [*(real(f"x{place}", -1, 1) for place in range(reals)), category("sex", "F", "M")]
     widths = [reals + 1, 24, 24, 2]
     inputs = np.random.default_rng(0).uniform(-1, 1, (20_000, reals + 1)).astype(np.float32)
@@ -164,7 +164,10 @@ def test_halving_never_sets_a_run_back_by_more_than_one_per_cent(reals: int, mon
     cheap_boxes(monkeypatch)
     started, _ = run(case)
     assert len(kept) > 2
-    assert min(kept) >= 1 - EXPLORED
+    # The first step is planned before the cost of its only box is known.
+    assert min(kept) >= 1 - 1.2 * EXPLORED
+    assert min(kept[1:]) >= 1 - EXPLORED
+    assert EXPLORED <= 0.003
     assert started.rule.rounds > 0
 
 
@@ -428,7 +431,7 @@ def test_individuals_as_groups_of_several_values_are_refused() -> None:
     features = [real("b"), integer("age", 0, 9, groups=groups)]
     case = drawn_case(0, features, [2, 4, 2], property__kind="individual")
     with pytest.raises(SpecError, match=says(BOUNDS_OF_INDIVIDUALS)):
-        BoundingRun(case)
+        run(case)
 
 
 def test_a_case_that_sampling_cannot_decide_is_proved_without_any_option(
