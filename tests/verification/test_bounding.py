@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from fairchain import Decision, make_certificate, parse_spec, recheck, verify, write_certificate
-from fairchain.errors import CertificateError, SpecError
+from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.executors import Workers
 from fairchain.models import load_model
 from fairchain.models.onnx.session import OnnxModel
@@ -426,12 +426,22 @@ def test_a_question_that_bounds_cannot_answer_is_refused(key: str, value: Any, m
         parse_spec(data)
 
 
-def test_individuals_as_groups_of_several_values_are_refused() -> None:
+@pytest.mark.parametrize("after", [-1.0, 1e9])
+def test_individuals_as_groups_of_several_values_are_refused(after: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finding out takes milliseconds, so a short run is refused at its end, and a long one on the way."""
+    monkeypatch.setattr(bounding, "REFUSED_AFTER", after)
     groups = {"young": [0, 4], "old": [5, 9]}
     features = [real("b"), integer("age", 0, 9, groups=groups)]
-    case = drawn_case(0, features, [2, 4, 2], property__kind="individual")
+    started = BoundingRun(drawn_case(0, features, [2, 4, 2], property__kind="individual"))
     with pytest.raises(SpecError, match=says(BOUNDS_OF_INDIVIDUALS)):
-        run(case)
+        started.go(time.perf_counter() + 30, Event(), None)
+    assert (started.evaluations > 0) == (after > 0)
+
+
+def test_a_model_that_is_no_network_is_refused_before_rounds_are_drawn() -> None:
+    case = drawn_case(0, TWO_REALS, [3, 4, 2])
+    with pytest.raises(ModelError, match="ONNX networks of features only"):
+        BoundingRun(case_of(case.spec, load_model(lambda rows: np.zeros(len(rows), int), case.spec), None))
 
 
 def test_a_case_that_sampling_cannot_decide_is_proved_without_any_option(

@@ -50,9 +50,9 @@ PATIENCE, FIRST_FORECAST = 2**16, 2**9
 NEW_STRATUM = 0.9
 # While nothing is decided, halving may set the run back by this part of what plain sampling would know for its cost.
 EXPLORED = 0.003
-# Measured costs in plain evaluations of the network, the largest of ten networks: of a box, for each evaluation that its
-# multiplications would make, and besides; of a step; of reading the network and the population; and of drawing a round
-# in open boxes, besides its evaluations.
+# Measured costs in plain evaluations of the network, about the largest of ten networks: of a box, for each evaluation
+# that its multiplications would make, and besides; of a step; of reading the network and the population; and of drawing
+# a round in open boxes, besides its evaluations.
 OVERHEAD, PER_BOX, PER_STEP, SET_UP, PER_DRAW = 15, 220, 20_000, 10_000, 2
 # Seconds after which it is known at the latest whether boxes can answer the question: finding out takes milliseconds.
 REFUSED_AFTER = 2.0
@@ -229,7 +229,7 @@ class BoundingRun:
         """
         if self.rule.decision is not Decision.UNDECIDED or not self._sampling or left <= 0:
             return True
-        if not self.rule.rounds and not self._begun and self._evaluates_all():
+        if not self.evaluations and not self._begun and self._evaluates_all():
             return True
         step = self._step_cost
         if self.worth < (1 - EXPLORED) * (self.cost + step):
