@@ -49,11 +49,11 @@ PATIENCE, FIRST_FORECAST = 2**16, 2**9
 # A new stratum begins when the open probability, times the cost of a round, has fallen to this part of the last one's.
 NEW_STRATUM = 0.9
 # While nothing is decided, halving may set the run back by this part of what plain sampling would know for its cost.
-EXPLORED = 0.003
+EXPLORED = 0.0025
 # Measured costs in plain evaluations of the network, about the largest of ten networks: of a box, for each evaluation
 # that its multiplications would make, and besides; of a step; of reading the network and the population; and of drawing
 # a round in open boxes, besides its evaluations.
-OVERHEAD, PER_BOX, PER_STEP, SET_UP, PER_DRAW = 15, 220, 20_000, 10_000, 2
+OVERHEAD, PER_BOX, PER_STEP, SET_UP, PER_DRAW = 15, 220, 20_000, 20_000, 2
 # Seconds after which it is known at the latest whether boxes can answer the question: finding out takes milliseconds.
 REFUSED_AFTER = 2.0
 REPORT_EVERY = 0.2
