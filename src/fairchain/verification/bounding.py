@@ -231,11 +231,18 @@ class BoundingRun:
             return True
         if not self.evaluations and not self._begun and self._evaluates_all():
             return True
-        step = self._step_cost
-        if self.worth < (1 - EXPLORED) * (self.cost + step):
+        if not self._affords_step():
             return False
-        explored = self._halving_cost + step <= EXPLORED * self._sampling_cost
+        if self._partition is None:
+            # Only now can be said what a step costs.
+            _ = self.partition
+            return self._affords_step()
+        explored = self._halving_cost + self._step_cost <= EXPLORED * self._sampling_cost
         return explored or self._gain * self._sampling_cost >= 1
+
+    def _affords_step(self) -> bool:
+        """Return whether the rounds so far are worth nearly as much as plain ones for all of the cost, the step's too."""
+        return self.worth >= (1 - EXPLORED) * (self.cost + self._step_cost)
 
     @property
     def cost(self) -> float:
@@ -249,10 +256,11 @@ class BoundingRun:
 
     @property
     def _step_cost(self) -> float:
-        """What the next step costs, at most: both halves of every box, as each protected value; the first is small."""
-        if not self._begun:
+        """What the next step costs, at most: both halves of every box, as each protected value; the first has one."""
+        if self._partition is None:
             return PER_STEP
-        return PER_STEP + 2.0 * min(self._step, len(self.partition.open)) * len(self.space.weights[0]) * self._cost
+        boxes = 2.0 * min(self._step, len(self.partition.open)) if self._begun else 1.0
+        return PER_STEP + boxes * len(self.space.weights[0]) * self._cost
 
     def halve(self) -> bool:
         """Halve some open boxes; return whether there were any."""
