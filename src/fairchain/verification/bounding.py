@@ -241,7 +241,7 @@ class BoundingRun:
         return explored or self._gain * self._sampling_cost >= 1
 
     def _affords_step(self) -> bool:
-        """Return whether the rounds so far are worth nearly as much as plain ones for all of the cost, the step's too."""
+        """Return whether the rounds so far are worth nearly as much as plain ones for the whole cost with a step."""
         return self.worth >= (1 - EXPLORED) * (self.cost + self._step_cost)
 
     @property
