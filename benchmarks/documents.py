@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import fmean
 
+from benchmarks.parts.bounds import EXAMPLES, INPUTS, LAYERS
 from benchmarks.parts.planted import PLANTED
 from benchmarks.parts.simulated_cluster import FAILURES, KEPT_REPLIES, KEPT_TALLY
 from benchmarks.results import Counts, kept_counts
+from benchmarks.sizes import PAPER
 
 NUMBERS = {2: "two", 6: "six", 12: "twelve", 14: "fourteen"}
 
@@ -26,6 +28,8 @@ def sentences() -> Iterator[tuple[str, str]]:
         yield "docs/scaling.md", text
     for row in cluster_rows(kept["simulated_cluster"]):
         yield "docs/scaling.md", row
+    for row in [*random_rows(kept["bounds"]), *example_rows(kept["bounds"])]:
+        yield "docs/exact.md", row
 
 
 def against_verifair(comparison: Counts) -> str:
@@ -105,6 +109,38 @@ def cluster_rows(cluster: Counts) -> Iterator[str]:
         for failures in FAILURES:
             seconds, perfect, lost, busy = cluster[f"{title} / {failures:g} failures an hour"]
             yield f"| {title} | {failures:g} | {seconds} | {perfect} | {lost} | {busy}% |"
+
+
+def random_rows(bounds: Counts) -> Iterator[str]:
+    """Yield the rows of the table of certain intervals that are about random networks."""
+    most = PAPER.bound_boxes[-2]
+    for inputs in INPUTS:
+
+        def found(what: str, inputs: int = inputs) -> list[int]:
+            names = [f"{inputs} real inputs / {' + '.join(map(str, layers))} / {what}" for layers in LAYERS]
+            values = [value for name in names for value in bounds[name]]
+            assert None not in values, f"not every network of {inputs} real inputs reached it: {what}"
+            return [value for value in values if value is not None]
+
+        if inputs == 2:
+            few, many = found("boxes until 0.01"), found("boxes until 0.001")
+            shown = f"width 0.01 after {min(few):,} to {max(few):,} boxes, 0.001 after {min(many):,} to {max(many):,}"
+        else:
+            few = found(f"millionths after {most} boxes")
+            shown = f"width {min(few) / 1e6:.3f} to {max(few) / 1e6:.3f} after {most:,} boxes"
+        sizes = [sum(layers) for layers in LAYERS]
+        yield f"| {inputs} real inputs, {min(sizes)} to {max(sizes)} ReLUs ({len(few)} networks) | {shown} |"
+
+
+def example_rows(bounds: Counts) -> Iterator[str]:
+    """Yield the rows of that table that are about the examples."""
+    for network, protected in EXAMPLES:
+        found = [bounds[f"{network} {protected} / millionths after {boxes} boxes"] for boxes in PAPER.bound_boxes]
+        widths = [
+            f"{(each[0] or 0) / 1e6:.4f} after {boxes:,}" for each, boxes in zip(found, PAPER.bound_boxes, strict=True)
+        ]
+        settled = (found[-1][1] or 0) / 1e6
+        yield f"| `{network}`, groups of {protected} | width {', '.join(widths)} boxes; {settled:.2%} settled |"
 
 
 def _mean(values: list[int | None]) -> float:

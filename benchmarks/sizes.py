@@ -47,8 +47,8 @@ class Sizes:
         Simulated runs at a gap equal to the threshold, and the rounds of each.
     row_seeds
         Growing tables for each case of a sample of rows.
-    bounded, bound_seconds
-        Random networks of each size whose answers are bounded, and the seconds after which widths are read.
+    bounded, bound_boxes
+        Random networks of each size whose answers are bounded, and the boxes after which widths are read.
     simulated
         Seeds of each case of simulated rounds.
     point_seconds, tries
@@ -96,7 +96,7 @@ class Sizes:
     split_rounds: int
     row_seeds: int
     bounded: int
-    bound_seconds: tuple[float, ...]
+    bound_boxes: tuple[int, ...]
     simulated: int
     point_seconds: float
     tries: int
@@ -142,7 +142,7 @@ PAPER = Sizes(
     split_rounds=200_000,
     row_seeds=10,
     bounded=10,
-    bound_seconds=(1.0, 10.0, 60.0),
+    bound_boxes=(4_000, 60_000, 400_000),
     simulated=200,
     point_seconds=180.0,
     tries=3,
@@ -189,7 +189,7 @@ QUICK = Sizes(
     split_rounds=2000,
     row_seeds=1,
     bounded=2,
-    bound_seconds=(0.5, 1.0),
+    bound_boxes=(500, 2_000, 10_000),
     simulated=60,
     point_seconds=5.0,
     tries=1,

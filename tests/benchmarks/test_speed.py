@@ -176,7 +176,29 @@ def test_two_engines_in_turns_have_the_same_processor_time(monkeypatch: pytest.M
 
     assert part.in_turns(0.1, None, [Working("a"), Working("b")]) == ["a", "b"]
     lengths = [len(list(turn)) for _, turn in itertools.groupby(worked)]
-    # Five turns of 20 ms for each, one after the other.
-    assert len(lengths) == 10
-    assert max(lengths) <= 21
+    # Twenty turns of 5 ms for each, one after the other.
+    assert 38 <= len(lengths) <= 42
+    assert max(lengths) <= 6
     assert abs(worked.count("a") - worked.count("b")) <= 2
+
+
+@pytest.mark.parametrize("ticks_for_boxes", [0, 40])
+def test_sampling_alone_gets_the_rounds_that_fit_into_the_time_of_boxes(
+    ticks_for_boxes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = importlib.import_module("benchmarks.parts.bounds")
+    case = part._at_its_gap(part.random_case(2, (12, 12), 0, delta=1e-20), 400_000)
+    ticks = itertools.count()
+    monkeypatch.setattr(part.time, "process_time", lambda: next(ticks) / 1000)
+    explored = []
+
+    def explore(*_: Any) -> bool:
+        # The watch itself takes one tick each time; here the first time takes more.
+        explored.append(sum(1 for _ in itertools.islice(ticks, ticks_for_boxes * (not explored))))
+        return False
+
+    monkeypatch.setattr(part.BoundingRun, "explore", explore)
+    pair = part.at_equal_cost(case, 0.1)
+    assert pair.beside == pytest.approx((ticks_for_boxes + len(explored)) / 100, abs=0.05)
+    # The width goes with one over the root of the rounds.
+    assert pair.ratio == pytest.approx((1 - pair.beside) ** -0.5, rel=0.1)

@@ -3,7 +3,8 @@
 Two kinds of work alternate, whichever is forecast to narrow the interval more for its cost: halving boxes, and drawing
 rounds. Rounds are those of a plain run, number by number, until so much is settled that drawing in the open boxes only,
 which takes longer, pays. Costs are counted, not timed, so that the order of the work depends on the seed alone; a clock
-can only end it. A verdict that the certain bounds give alone is proved: its error probability is 0.
+can only end it, or let a question be refused. A verdict that the certain bounds give alone is proved: its error
+probability is 0.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ from numpy.typing import NDArray
 
 from fairchain.executors import Workers, default_workers, open_workers
 from fairchain.executors.workers import Halted
+from fairchain.models.inspect.relu_layers import features_network
+from fairchain.populations.base import columns_of
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.prepare import Case
-from fairchain.spec import CategoryFeature
+from fairchain.spec import CategoryFeature, RealFeature
 from fairchain.spec.properties import in_own_unit, limit_of
 from fairchain.statistics import Decision, Interval, Tally
 from fairchain.statistics.rules import BatchPlan
 from fairchain.statistics.strata import StrataRule
 from fairchain.statistics.tally import count_together
 from fairchain.verification.answers import Answer, answer_from
-from fairchain.verification.boxes import Floats, box_space
+from fairchain.verification.boxes import BoxSpace, Floats, box_space
 from fairchain.verification.partition import FEW_POINTS, LabelledBoxes, Partition, label_bounds
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import FreeRegion
@@ -46,11 +49,13 @@ PATIENCE, FIRST_FORECAST = 2**16, 2**9
 # A new stratum begins when the open probability, times the cost of a round, has fallen to this part of the last one's.
 NEW_STRATUM = 0.9
 # While nothing is decided, halving may set the run back by this part of what plain sampling would know for its cost.
-EXPLORED = 0.01
-# Measured costs in plain evaluations of the network: of a box, for each evaluation that its multiplications would make,
-# and besides; of a step; of reading the network and the population; and of drawing a round in open boxes, besides its
-# evaluations.
-OVERHEAD, PER_BOX, PER_STEP, SET_UP, PER_DRAW = 12, 220, 12_000, 6_000, 2
+EXPLORED = 0.0025
+# Measured costs in plain evaluations of the network, about the largest of ten networks: of a box, for each evaluation
+# that its multiplications would make, and besides; of a step; of reading the network and the population; and of drawing
+# a round in open boxes, besides its evaluations.
+OVERHEAD, PER_BOX, PER_STEP, SET_UP, PER_DRAW = 15, 220, 20_000, 20_000, 2
+# Seconds after which it is known at the latest whether boxes can answer the question: finding out takes milliseconds.
+REFUSED_AFTER = 2.0
 REPORT_EVERY = 0.2
 # Rounds of a chunk, and substreams of the choice of a box and of a member of a mean.
 CHUNK = 8192
@@ -98,17 +103,15 @@ class BoundingRun:
 
     Raises
     ------
-    SpecError, ModelError
-        If the question or the network is not one that boxes can answer.
+    ModelError
+        If the model is no ONNX network of features.
     """
 
     def __init__(self, case: Case, workers: Workers | None = None, *, sampling: bool = True) -> None:
-        comparison, spec, model = case.comparison, case.spec, case.model
-        bounds = label_bounds(model)
-        assert model is not None
-        self.case, self.space = case, box_space(case)
-        apply = map if workers is None or workers.pool is None else workers.pool.map
-        self.partition = Partition(self.space, bounds, model.predict, comparison, apply)
+        comparison, spec = case.comparison, case.spec
+        self.case, model = case, features_network(case.model)
+        self._apply = map if workers is None or workers.pool is None else workers.pool.map
+        self._partition: Partition | None = None
         self._sampler = Sampler(model, case.population, case.seed.value, comparison, workers=workers)
         self._halted: Halted = lambda _seconds: False
         groups, outcomes = len(comparison.counted), len(comparison.rows)
@@ -122,14 +125,46 @@ class BoundingRun:
         self._labels: set[int] = set()
         self._chunk = 0
         self._sampled: LabelledBoxes | None = None
-        # Evaluations that bounding one box costs, and what each kind of work has cost so far.
-        # The first step then evaluates all inputs: nothing has to be drawn.
-        self._few = self.space.points(*self.space.whole)[0] <= FEW_POINTS
-        self._cost = bounds.linear.cost * OVERHEAD + PER_BOX
+        # Evaluations that bounding one box costs, once that is known, and what each kind of work has cost so far.
+        self._cost = 0.0
         self._halving_cost, self._sampling_cost = float(SET_UP), 1.0
         # Evaluations of a plain run that would tell as much as the rounds so far.
         self.worth = 1.0
         self._gain = math.inf
+
+    @property
+    def partition(self) -> Partition:
+        """The boxes. The network and the population are read when they are first needed, since that takes a while.
+
+        Raises
+        ------
+        SpecError, ModelError
+            If the question or the network is not one that boxes can answer.
+        """
+        if self._partition is None:
+            case, bounds = self.case, label_bounds(self.case.model)
+            assert case.model is not None
+            self._partition = Partition(box_space(case), bounds, case.model.predict, case.comparison, self._apply)
+            self._cost = bounds.linear.cost * OVERHEAD + PER_BOX
+        return self._partition
+
+    @property
+    def space(self) -> BoxSpace:
+        """The inputs as boxes."""
+        return self.partition.space
+
+    @property
+    def _begun(self) -> bool:
+        return self._partition is not None and self._partition.begun
+
+    def _evaluates_all(self) -> bool:
+        """Return whether all inputs are so few that the first step evaluates them: nothing has to be drawn."""
+        spec, protected = self.case.spec, columns_of(self.case.spec)
+        free = [each for place, each in enumerate(spec.features) if each.model_input and place not in protected]
+        # Mostly that is seen without reading the network and the population.
+        if len(free) > math.log2(FEW_POINTS) or any(isinstance(each, RealFeature) for each in free):
+            return False
+        return bool(self.space.points(*self.space.whole)[0] <= FEW_POINTS)
 
     # -- The loop ----------------------------------------------------------------------------------------------------
 
@@ -147,7 +182,7 @@ class BoundingRun:
             left = most - self.rule.rounds
             if left <= 0 and self._sampling and not self._proof_is_near():
                 return "rounds"
-            if not (self._wants_halving(left) and self.halve()) and not self.sample(left):
+            if not self.explore(left, now - start) and not self.sample(left):
                 if self._gain > 0:
                     self._gain = 0.0
                     continue
@@ -179,6 +214,12 @@ class BoundingRun:
         power = self._gain * self._halving_cost
         return math.log(max(self.partition.open_mass / wanted, 1.0)) <= power * math.log(PATIENCE / boxes)
 
+    def explore(self, left: int, seconds: float) -> bool:
+        """Halve boxes if that pays, with so many rounds left and after so many seconds; return whether it was done."""
+        if seconds > REFUSED_AFTER:
+            _ = self.partition
+        return self._wants_halving(left) and self.halve()
+
     def _wants_halving(self, left: int) -> bool:
         """Return whether halving boxes is forecast to narrow the interval more than sampling, for the same cost.
 
@@ -188,13 +229,20 @@ class BoundingRun:
         """
         if self.rule.decision is not Decision.UNDECIDED or not self._sampling or left <= 0:
             return True
-        if self._few and not self.partition.begun:
+        if not self.evaluations and not self._begun and self._evaluates_all():
             return True
-        step = self._step_cost
-        if self.worth < (1 - EXPLORED) * (self.cost + step):
+        if not self._affords_step():
             return False
-        explored = self._halving_cost + step <= EXPLORED * self._sampling_cost
+        if self._partition is None:
+            # Only now can be said what a step costs.
+            _ = self.partition
+            return self._affords_step()
+        explored = self._halving_cost + self._step_cost <= EXPLORED * self._sampling_cost
         return explored or self._gain * self._sampling_cost >= 1
+
+    def _affords_step(self) -> bool:
+        """Return whether the rounds so far are worth nearly as much as plain ones for the whole cost with a step."""
+        return self.worth >= (1 - EXPLORED) * (self.cost + self._step_cost)
 
     @property
     def cost(self) -> float:
@@ -209,7 +257,9 @@ class BoundingRun:
     @property
     def _step_cost(self) -> float:
         """What the next step costs, at most: both halves of every box, as each protected value; the first has one."""
-        boxes = 2.0 * min(self._step, len(self.partition.open)) if self.partition.begun else 1.0
+        if self._partition is None:
+            return PER_STEP
+        boxes = 2.0 * min(self._step, len(self.partition.open)) if self._begun else 1.0
         return PER_STEP + boxes * len(self.space.weights[0]) * self._cost
 
     def halve(self) -> bool:
@@ -239,16 +289,16 @@ class BoundingRun:
 
     def sample(self, most: int) -> bool:
         """Draw a batch of rounds, in the open boxes if that pays; return whether there was anything to draw."""
-        partition = self.partition
         if self.rule.decision is not Decision.UNDECIDED or not self._sampling:
             return False
-        if most <= 0 or not len(partition.open):
+        if most <= 0 or (self._begun and not len(self.partition.open)):
             return False
         groups = len(self.case.comparison.subgroups)
         mass, cost = self.rule.strata[-1].mass, float(groups)
         if not self.rule.everywhere:
             cost += PER_DRAW
-        if partition.begun and partition.open_mass * (groups + PER_DRAW) < NEW_STRATUM * mass * cost:
+        if self._begun and self.partition.open_mass * (groups + PER_DRAW) < NEW_STRATUM * mass * cost:
+            partition = self.partition
             self._sampled = partition.open
             slack = 8 * partition.error + len(partition.open) * 2.0**-50 + self.space.draw_error
             self.rule.begin(partition.settled(), partition.open_mass, slack)
@@ -314,7 +364,7 @@ class BoundingRun:
 
     @property
     def _asked(self) -> int:
-        return self.evaluations + self.partition.evaluations
+        return self.evaluations + (0 if self._partition is None else self._partition.evaluations)
 
     def answer(self, stopped: str) -> Answer:
         """Return what is known."""

@@ -122,11 +122,17 @@ class RangesAxis:
 
     def _inside(self, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
         """Return (..., ranges): the probability, the lower and the upper end of each part of an interval."""
-        parts, whole = self.ranges.parts, 0 if self.real else 1
-        lows, highs = np.array([part.low for part in parts]), np.array([part.high for part in parts])
-        share = np.array([float(part.weight / self.ranges.mass) for part in parts])
+        lows, highs, share = self._columns
+        whole = 0 if self.real else 1
         first, last = np.maximum(low[..., None], lows), np.minimum(high[..., None], highs)
         return share * np.maximum(last - first + whole, 0.0) / (highs - lows + whole), first, last
+
+    @cached_property
+    def _columns(self) -> tuple[Floats, Floats, Floats]:
+        """Lows, highs and probabilities of the ranges."""
+        parts, mass = self.ranges.parts, self.ranges.mass
+        share = [float(part.weight / mass) for part in parts]
+        return np.array([part.low for part in parts]), np.array([part.high for part in parts]), np.array(share)
 
     def values(self, places: Floats) -> Floats:
         """Return the places."""

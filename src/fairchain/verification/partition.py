@@ -194,7 +194,7 @@ class Partition:
         low, high = space.whole
         whole = np.full((1, members), (1 << bounds.classes) - 1, np.uint32)
         # All inputs in one box, which the first step bounds.
-        self.open = LabelledBoxes(low, high, space.masses(low, high), whole, np.zeros(1, np.intp))
+        self.open = LabelledBoxes(low, high, np.ones(1), whole, np.zeros(1, np.intp))
         self._free = [self.open.take(slice(0))]
 
     # -- What is known -----------------------------------------------------------------------------------------------

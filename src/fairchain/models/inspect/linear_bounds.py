@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from fairchain.models.inspect.relu_layers import AffineLayer, Floats, ReluNetwork
 
-# Numbers in the largest array of a part of the boxes: it should stay in the processor's cache.
-MOST_NUMBERS = 2**19
+# Numbers in the largest array of a part of the boxes: larger ones are given back to the system, and cleared, each time.
+MOST_NUMBERS = 2**17
 # Twice the unit roundoff of double precision, for this module's own sums.
 OWN = 2.0**-52
 # Sums beyond this might overflow in single precision; nothing is claimed there.

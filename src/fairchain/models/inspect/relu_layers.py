@@ -116,14 +116,26 @@ def relu_network(model: Model | None) -> ReluNetwork:
     ModelError
         If it is not a feed-forward ReLU network of features, with the operator that is the reason.
     """
-    if not isinstance(model, OnnxModel) or not isinstance(model.inputs, Feed):
-        name = "recorded decisions" if model is None else model.name
-        raise ModelError(f"{name}: bounds are computed for ONNX networks of features only")
+    model = features_network(model)
     with np.errstate(over="ignore", invalid="ignore"):
         network = _Reader(model).network()
     if not all(np.isfinite(layer.weight_size).all() and np.isfinite(layer.bias_size).all() for layer in network.layers):
         raise ModelError(WEIGHTS_NOT_FINITE.format(name=model.name))
     return network
+
+
+def features_network(model: Model | None) -> OnnxModel:
+    """Return the model if it is an ONNX network of features.
+
+    Raises
+    ------
+    ModelError
+        If it is not.
+    """
+    if not isinstance(model, OnnxModel) or not isinstance(model.inputs, Feed):
+        name = "recorded decisions" if model is None else model.name
+        raise ModelError(f"{name}: bounds are computed for ONNX networks of features only")
+    return model
 
 
 class _Reader:
