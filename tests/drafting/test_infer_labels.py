@@ -10,7 +10,7 @@ import pytest
 
 from fairchain.drafting.labels import LABELS_DO_NOT_FIT_SCORES
 from fairchain.drafting.signature import SEVERAL_OUTPUTS
-from fairchain.drafting.trials import CUT_OFF_NEEDED
+from fairchain.drafting.trials import CUT_OFF_NEEDED, ORDER_NOT_SHOWN
 from fairchain.errors import DataError, ModelError
 from fairchain.messages import unknown
 from tests.drafting.builders import applicants, by_hours, draft, features, named, numbers, one_score
@@ -52,6 +52,27 @@ def test_labels_in_another_order_than_the_sorted_one_are_noticed() -> None:
     assert made.spec.model.labels == ("yes", "no")
     assert "in this order the model agrees" in made.about("model.labels")[0]
     assert made.warnings == ()
+
+
+@pytest.mark.parametrize("classes", ["texts", "numbers"])
+def test_a_column_that_the_model_does_not_take_does_not_rename_its_labels_unseen(classes: str) -> None:
+    """The status of an earlier application: its favourable value is no name for the answer "no"."""
+    pytest.importorskip("sklearn")
+    pandas = pytest.importorskip("pandas")
+    from sklearn.linear_model import LogisticRegression
+
+    row = np.arange(400)
+    frame = pandas.DataFrame({"x": row % 8 == 0}).astype(float)
+    labels = np.where(row % 8 == 0, "yes", "no") if classes == "texts" else (row % 8 == 0).astype(int)
+    table = frame.assign(sex=np.where(row % 3, "F", "M"), status=np.where(row // 8 % 2, "approved", "rejected"))
+    made = draft(table, LogisticRegression().fit(frame, labels))
+    if classes == "texts":
+        assert made.spec.model.labels == ("no", "yes")
+        assert made.spec.population.label is None  # type: ignore[union-attr]
+        assert made.warnings == ()
+    else:
+        # Zeros and ones may stand for other labels, and no row shows for which.
+        assert any(ORDER_NOT_SHOWN in warning for warning in made.warnings)
 
 
 def test_whole_numbers_are_labels_by_themselves(tmp_path: Path) -> None:

@@ -21,7 +21,12 @@ from sklearn.impute import SimpleImputer  # noqa: E402
 from sklearn.linear_model import LinearRegression, LogisticRegression  # noqa: E402
 from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler  # noqa: E402
+from sklearn.preprocessing import (  # noqa: E402
+    FunctionTransformer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    StandardScaler,
+)
 from sklearn.svm import LinearSVC  # noqa: E402
 
 WORK = ("Private", "Gov", "Self")
@@ -109,6 +114,14 @@ def test_a_step_that_refuses_missing_values_is_seen_behind_one_that_passes_them(
     assert fitted_of(scaled).takes_missing is False
     boosted = make_pipeline(StandardScaler(), HistGradientBoostingClassifier(max_iter=2)).fit(frame[NUMBERS], labels)
     assert fitted_of(boosted).takes_missing is True
+
+
+@pytest.mark.parametrize(("between", "taken"), [("passthrough", True), (FunctionTransformer(np.sqrt), None)])
+def test_a_step_that_does_not_look_at_its_columns_refuses_no_missing_values(between: Any, taken: bool | None) -> None:
+    frame, labels = people()
+    columns = make_column_transformer((OneHotEncoder(sparse_output=False), ["work"]), (between, NUMBERS))
+    boosted = make_pipeline(columns, HistGradientBoostingClassifier(max_iter=2)).fit(frame, labels)
+    assert fitted_of(boosted).takes_missing_in("age") is taken
 
 
 def test_columns_are_found_by_name_number_slice_and_mask() -> None:

@@ -20,6 +20,7 @@ import pytest
 import fairchain
 from fairchain import (
     CheckpointError,
+    DataError,
     ModelError,
     Service,
     SpecError,
@@ -55,6 +56,7 @@ from fairchain.models.adapters.http_client import (
     checked_url,
 )
 from fairchain.models.adapters.kept_answers import BUDGET_SPENT
+from fairchain.models.frames import CELLS_ALIKE
 from fairchain.models.journal import ANOTHER_KIND, ANOTHER_MODEL
 from fairchain.prepare import BUDGET_FOR_TRIALS
 from fairchain.system.work_record import NOT_A_RECORD
@@ -184,6 +186,17 @@ def test_a_scoring_server_of_mlflow(layout: Any) -> None:
         assert found.gap.estimate == pytest.approx(counted_gap(table()), abs=1e-12)
     else:
         assert len(body["inputs"][0]) == 2
+
+
+def test_the_blanks_around_texts_are_sent_and_cells_that_they_tell_apart_are_not_one() -> None:
+    table = {"sex": ["F", "M"] * 50, "c": ["a ", "b", "b", " c"] * 25}
+    with serving(FakeService(lambda rows: ["yes" if row["c"] in ("a ", " c") else "no" for row in rows])) as service:
+        found = check(service.invocations, table, protected="sex", labels=("no", "yes"), rows="population")
+        assert {row["c"] for row in map(json.loads, service.asked)} == {"a ", "b", " c"}
+        assert found.gap.estimate == 0
+        table["c"][1] = "a"
+        with pytest.raises(DataError, match=says(CELLS_ALIKE, column="c", one="'a '", two="'a'")):
+            check(service.invocations, table, protected="sex", labels=("no", "yes"), rows="population")
 
 
 def test_answers_of_different_kinds_are_one_message() -> None:

@@ -22,6 +22,7 @@ from fairchain.drafting.guesses import Guess
 from fairchain.drafting.signature import Input, Signature
 from fairchain.errors import DataError, ModelError
 from fairchain.messages import listed, shown, unknown
+from fairchain.models.frames import CELLS_ALIKE
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
 from fairchain.spec.schema import NA_VALUES
@@ -123,12 +124,31 @@ class Profile:
     @cached_property
     def stated(self) -> tuple[str, ...] | None:
         """All values that the column's type states, then those that the model was fitted on; None if neither does."""
-        types = self.table.categories(self.name)
-        if types is None and self.known is None:
+        if self.table.categories(self.name) is None and self.known is None:
             return None
+        return tuple(dict.fromkeys(text.strip() for text in self._stated_cells))
+
+    @property
+    def _stated_cells(self) -> tuple[str, ...]:
+        """The stated values with the blanks around them."""
         texts = (str, bool, np.bool_)
         fitted = (str(each) if isinstance(each, texts) else number_text(each) for each in self.known or ())
-        return tuple(dict.fromkeys((*(types or ()), *fitted)))
+        return (*(self.table.categories(self.name) or ()), *fitted)
+
+    @property
+    def spellings(self) -> dict[str, str]:
+        """Each text with the blanks around it that the table has, or else the model or the column's type states.
+
+        Raises a DataError if the table has one with different blanks, which a model of texts may tell apart.
+        """
+        cells, found = self.table.cells(self.name), dict[str, str]()
+        for cell in () if isinstance(cells, NumberCells) else cells.spellings:
+            other = found.setdefault(cell.strip(), cell)
+            if other != cell and cell.strip():
+                raise DataError(CELLS_ALIKE.format(column=self.name, one=repr(other), two=repr(cell)))
+        for cell in self._stated_cells:
+            found.setdefault(cell.strip(), cell)
+        return found
 
     @cached_property
     def texts(self) -> list[str]:
@@ -199,13 +219,15 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
         if lost:
             raise ModelError(COLUMNS_NOT_IN_TABLE.format(name=taken.name, lost=listed(lost)))
         names = [filled_by[name] for name in taken.columns] or list(columns)
-        return [InputLayout(tuple(frame_feature(columns[name]) for name in names), _about_left(columns, names))]
+        features = tuple(_as_spelled(frame_feature(columns[name]), columns[name]) for name in names)
+        return [InputLayout(features, _about_left(columns, names))]
     matched = match_inputs(columns, taken)
     if matched is None and taken.inputs and taken.inputs[0].text:
         if taken.inputs[0].width not in (None, len(columns)):
             return []
         text = f"Guess: the columns fill the input {shown(taken.inputs[0].name)} in the order of the table."
-        return [InputLayout(tuple(map(category, columns.values())), (Guess("feature", text),))]
+        features = tuple(_as_spelled(category(profile), profile) for profile in columns.values())
+        return [InputLayout(features, (Guess("feature", text),))]
     if matched is None or len(matched) < len(taken.inputs):
         found = list(_by_width(columns, taken, matched or {}, protected))
         if matched is not None and not found:
@@ -215,7 +237,8 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
             )
         return found
     features = tuple(
-        _filling((category if each.text else feature_of)(columns[name]), each) for name, each in matched.items()
+        _filling(_as_spelled(category(columns[name]), columns[name]) if each.text else feature_of(columns[name]), each)
+        for name, each in matched.items()
     )
     numbers = [feature for feature in features if not matched[feature.name].text]
     return [InputLayout(features, (*_about_left(columns, matched), *_about_codes(columns, numbers, taken)))]
@@ -367,6 +390,15 @@ def frame_feature(profile: Profile) -> Feature:
         made = category(profile)
         return replace(made, codes=tuple(int(value == "True") for value in made.values))
     return category(profile) if texts else feature_of(profile)
+
+
+def _as_spelled(feature: Feature, profile: Profile) -> Feature:
+    """Return a feature that a model gets as texts with the blanks that its cells have around them."""
+    if not isinstance(feature, CategoryFeature) or feature.codes is not None:
+        return feature
+    cells = profile.spellings
+    aliases = tuple(cells.get(str(value), value) for value in feature.values)
+    return feature if aliases == feature.values else replace(feature, aliases=aliases)
 
 
 def feature_of(profile: Profile, *, keep_markers: bool = True) -> Feature:

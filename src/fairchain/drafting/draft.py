@@ -45,7 +45,8 @@ NO_GAP = (
     "The model does not take {name}, and no uniformly drawn input depends on it: there can be no gap. Compare the rows "
     "instead: --as sample or --as population."
 )
-CELLS_SENT = "The file does not say what its cells are, and the service gets them as {told}."
+BLANKS_LEFT_OUT = "Blanks before a cell of the file are left out."
+CELLS_SENT = "The file does not say what its cells are, and the service gets them as {told}. " + BLANKS_LEFT_OUT
 MODEL_AND_PREDICTION = "prediction: recorded decisions take the model's place; give one of the two"
 
 
@@ -143,6 +144,8 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     reading, about_rows = _rows_are(features, protected, options)
     if taken.frame and not typed:
         about_file = _about_cells(trial.layout.features)
+    elif not typed and any(each.text for each in taken.inputs):
+        about_file = (Guess("population.path", BLANKS_LEFT_OUT),)
     told = (*about_file, *about_label, *about_path, *trial.reading.guesses, *trial.layout.guesses)
     told += about_agreement(trial, label)
     told += (*about_outcome, *about_groups, *about_rows, *_about_missing(raw, features, trial, found.dropped))

@@ -61,6 +61,9 @@ def find_label(columns: Columns, taken: Signature) -> tuple[str | None, Guess | 
         with suppress(DataError):  # a column that cannot be read, and may not be needed
             able[name] = {*columns[name].counts} - {*NA_VALUES}
     able = {name: labels for name, labels in able.items() if 2 <= len(labels) <= FEW_LABELS}
+    if any(isinstance(each, str) for each in taken.classes):
+        # The labels of a model that states texts are these texts; numbers may stand for others.
+        able = {name: labels for name, labels in able.items() if labels <= {str(each) for each in taken.classes}}
     # The name that is most like that of a label, the last of equals.
     ranked = [(LABEL_NAMES.index(plain(name)), -place) for place, name in enumerate(able) if plain(name) in LABEL_NAMES]
     same = [name for name, labels in able.items() if labels == {str(each) for each in taken.classes}]

@@ -32,6 +32,10 @@ from fairchain.tables import RawTable, TableRows, encode_rows
 MOST_ROWS, MOST_EVALUATED, FEW_EVALUATED = 50_000, 5_000, 256
 # What agreement must gain for another encoding, and for another order of the labels.
 BETTER, CLEARLY_BETTER = 0.02, 0.1
+ORDER_NOT_SHOWN = (
+    " That does not show which label each answer of the model means: state them in its order, --labels (labels=...), "
+    "or name the column of the true labels, --label (label=...)."
+)
 # Rows with a missing value on which it is tried whether Python code takes them.
 TRIED_MISSING = 16
 CUT_OFF_NEEDED = (
@@ -236,7 +240,7 @@ def _with_ordered_labels(trial: EncodingTrial) -> EncodingTrial:
 
 
 def about_agreement(trial: EncodingTrial, label: str | None) -> tuple[Guess, ...]:
-    """Return the model's accuracy on the rows; a warning if a constant answer would be right more often."""
+    """Return the model's accuracy on the rows; a warning if it is too low, or does not show the order of the labels."""
     confusion = trial.confusion
     if confusion is None or label is None:
         return ()
@@ -248,7 +252,8 @@ def about_agreement(trial: EncodingTrial, label: str | None) -> tuple[Guess, ...
         f"{shown(trial.reading.model.labels[commonest])} would agree in {constant:.1%}"
     )
     if right >= constant:
-        return (Guess("", f"{text}."),)
+        unclear = trial.reading.free and trial.agreement <= 1 / len(confusion) + CLEARLY_BETTER
+        return (Guess("", f"{text}.{ORDER_NOT_SHOWN if unclear else ''}", loud=unclear),)
     checks = ["the order of labels in [model]"] if trial.reading.free else []
     if any(guess.key == "feature" and not guess.loud for guess in trial.layout.guesses):
         checks.append("the order of the features")

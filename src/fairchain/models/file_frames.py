@@ -9,21 +9,34 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairchain.errors import DataError
-from fairchain.messages import needs, shown
-from fairchain.tables import RawTable, read_table
+from fairchain.messages import listed, needs, shown
+from fairchain.models.frames import column_name, is_text
+from fairchain.models.onnx.feature_encoding import words
+from fairchain.spec import CategoryFeature, Feature, Spec
+from fairchain.spec.schema import Table
+from fairchain.spec.validate import MOST_EXACT
+from fairchain.tables import RawTable, TableRows, read_table
+from fairchain.tables.cell_values import feature_values
+from fairchain.tables.columns import parse_number
 from fairchain.tables.delimited import CSV_SEPARATORS
 
 NEEDS_A_PACKAGE = "{source}: " + needs("a model that takes frames", "{package}")
 READ_OTHERWISE = (
     "{source}: {package} reads it in another way ({reason}); read it yourself, and give the frame in place of the file"
 )
-READ_BY = "A model that takes frames gets this file as {function} reads it: {types}. To show it other cells, {remedy}."
+READ_BY = (
+    "A model that takes frames gets this file as {function} reads it: {types}.{known} To show it other cells, {remedy}."
+)
+AS_KNOWN = " Cells of {names} are texts as the model was fitted on them."
 OTHER_CELLS = "other cells in column {name}"
 GIVE_FRAME = "give a frame in Python"
 
@@ -39,7 +52,7 @@ def framed(table: RawTable, path: Path, fitted: Mapping[str, tuple[Any, ...] | N
         Of the file.
     fitted
         For columns of the table, the values that the model was fitted on, where it says so. If they are texts, cells
-        that look like numbers stay texts.
+        that look like numbers stay texts, and those that it knows without the blanks around them lose these.
     """
     parquet = path.suffix.lower() == ".parquet"
     name, function = ("polars", "polars.read_parquet") if parquet else ("pandas", "pandas.read_csv")
@@ -56,8 +69,46 @@ def framed(table: RawTable, path: Path, fitted: Mapping[str, tuple[Any, ...] | N
     for column, dtype in zip(table.names, frame.dtypes, strict=True):
         types.setdefault(str(dtype), []).append(column)
     told = "; ".join(f"{dtype}: {', '.join(names)}" for dtype, names in types.items())
-    note = READ_BY.format(function=function, types=told, remedy=GIVE_FRAME)
+    known = [column for column in table.names if not parquet and _are_texts(fitted.get(column))]
+    as_known = AS_KNOWN.format(names=listed(known)) if known else ""
+    note = READ_BY.format(function=function, types=told, known=as_known, remedy=GIVE_FRAME)
     return replace(read_table(frame), source=table.source), note
+
+
+def with_own_cells(rows: TableRows, spec: Spec) -> TableRows:
+    """Return rows of a file with those of its columns, as its package reads them, that agree with the spec.
+
+    Texts are those that the spec states, and codes and changed numbers too.
+    """
+    if rows.path is None or rows.table is not None or not isinstance(spec.population, Table):
+        return rows
+    places = {column_name(feature): place for place, feature in enumerate(spec.features) if feature.model_input}
+    table, _ = framed(
+        read_table(rows.path), rows.path, {name: _words(spec.features[place]) for name, place in places.items()}
+    )
+    own = {}
+    for label, name in zip(table.frame.columns, table.names, strict=True):
+        if name not in places or rows.numbers[-1] > table.count:
+            continue
+        feature, found, cells = spec.features[places[name]], rows.values[:, places[name]], table.frame[label]
+        texts = [cell for cell in cells[rows.numbers[~np.isnan(found)] - 1] if isinstance(cell, str)]
+        # A cell that the spec does not know is one that pandas reads in another way, as true.
+        with suppress(DataError):
+            values = feature_values(table, feature, spec.population.na_values)[rows.numbers - 1]
+            if set(texts) <= set(_words(feature) or texts) and np.array_equal(values, found, equal_nan=True):
+                own[label] = cells
+    return replace(rows, table=read_table(own)) if own else rows
+
+
+def _words(feature: Feature) -> tuple[str, ...]:
+    """Return the texts of a feature of texts; none of numbers that a spec can only state as texts, as infinite ones."""
+    stated = tuple(map(str, words(feature))) if isinstance(feature, CategoryFeature) and is_text(feature) else ()
+    numbers = [number for number in map(parse_number, stated) if number is not None]
+    return () if len(numbers) == len(stated) and max(map(abs, numbers), default=0) > MOST_EXACT else stated
+
+
+def _are_texts(known: tuple[Any, ...] | None) -> bool:
+    return bool(known) and all(isinstance(each, str) for each in known or ())
 
 
 def _names(frame: Any) -> tuple[str, ...]:
@@ -83,6 +134,8 @@ def _read_csv(pandas: Any, path: Path, table: RawTable, fitted: Mapping[str, tup
         if [cell.strip() for cell in cells[column]] != here:
             raise ValueError(OTHER_CELLS.format(name=shown(name)))
         known = fitted.get(name) or ()
-        if known and all(isinstance(each, str) for each in known):
-            frame[column] = cells[column].where(frame[column].notna() | cells[column].isin(known))
+        if _are_texts(known):
+            bare = cells[column].str.strip()
+            texts = cells[column].where(cells[column].isin(known) | ~bare.isin(known), bare)
+            frame[column] = texts.where(frame[column].notna() | texts.isin(known))
     return frame

@@ -364,8 +364,9 @@ def _sklearn(model: Any) -> Fitted:
 
 def _pass(step: Any, flows: _Flows, places: Sequence[int], columns: Sequence[str] | None) -> None:
     """Pass the columns at these places through a step, and record what it says about them."""
-    if isinstance(step, str):  # "drop" and "passthrough" of a ColumnTransformer
-        if step == "drop":
+    identity = type(step).__name__ == "FunctionTransformer" and getattr(step, "func", step) is None
+    if isinstance(step, str) or identity:  # "drop" and "passthrough" of a ColumnTransformer; fitted, a function
+        if isinstance(step, str) and step == "drop":
             for place in places:
                 flows[place].missing = False
         return
@@ -479,8 +480,10 @@ def _allows_missing(step: Any) -> bool | None:
         return True
     try:
         if hasattr(step, "__sklearn_tags__"):
-            return bool(step.__sklearn_tags__().input_tags.allow_nan)
-        return bool(getattr(step, "_more_tags")()["allow_nan"])  # before scikit-learn 1.6  # noqa: B009
+            tags = step.__sklearn_tags__()
+            return None if tags.no_validation else bool(tags.input_tags.allow_nan)
+        older = getattr(step, "_more_tags")()  # before scikit-learn 1.6  # noqa: B009
+        return None if older.get("no_validation") else bool(older["allow_nan"])
     except Exception:  # an estimator of the user's own may say nothing
         return None
 

@@ -52,6 +52,11 @@ class TextCells:
     merged: str = ""
     booleans: bool = False
 
+    @property
+    def spellings(self) -> list[str]:
+        """The different cells, with the blanks around them."""
+        return list(dict.fromkeys(cell for part in self.parts for cell in part.split(SEPARATOR)))
+
     def pieces(self) -> Iterator[Piece]:
         """Yield the column piece by piece, without the blanks around its cells."""
         start = 0
@@ -84,6 +89,11 @@ class CodedCells:
         """The cells as `TextCells` has them."""
         cells = np.array(self.levels, object)[self.codes].tolist()
         return tuple(SEPARATOR.join(cells[start : start + PART]) for start in range(0, len(cells), PART))
+
+    @property
+    def spellings(self) -> list[str]:
+        """The different cells, with the blanks around them."""
+        return [self.levels[code] for code in dict.fromkeys(self.codes.tolist())]
 
     @property
     def has_variants(self) -> bool:

@@ -47,6 +47,8 @@ class RawTable:
         The frame or the mapping of columns that it was read from; None for a file.
     repeats
         How often each row occurs, where only distinct rows were read (`grouped`).
+    path
+        Of the file.
     """
 
     source: str
@@ -55,6 +57,7 @@ class RawTable:
     load: Callable[[str], Column] = field(repr=False)
     frame: Any = field(default=None, repr=False)
     repeats: NDArray[np.int64] | None = field(default=None, repr=False)
+    path: Path | None = None
 
     def cells(self, name: str, remedy: str = "") -> Column:
         """Return a column in the form it is kept in; `remedy` says what to do if there is none of this name."""
@@ -235,4 +238,5 @@ def _read_file(path: Path, limits: TableLimits) -> RawTable:
             raise DataError(column)
         return column
 
-    return table_of(str(path), list(found), count, [partial(given, column) for column in found.values()], limits)
+    loaders = [partial(given, column) for column in found.values()]
+    return replace(table_of(str(path), list(found), count, loaders, limits), path=path)

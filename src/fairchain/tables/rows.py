@@ -6,6 +6,7 @@ import hashlib
 import struct
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,8 @@ class TableRows:
     table
         The table, if it is a frame or a mapping of columns and no file: row i of the arrays is its row
         `numbers[i] - 1`.
+    path
+        Of the file, if it is one.
     scores
         The recorded score of each row, where the spec's recorded decisions are scores.
     repeats
@@ -70,6 +73,7 @@ class TableRows:
     table: RawTable | None = field(default=None, repr=False)
     repeats: NDArray[np.int64] | None = field(default=None, repr=False)
     scores: NDArray[np.float64] | None = field(default=None, repr=False)
+    path: Path | None = field(default=None, repr=False)
 
     @property
     def count(self) -> int:
@@ -169,7 +173,9 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
     kept_table = None if table.frame is None else table
     scores = recorded_scores(table, spec)
     scores = None if scores is None else scores[kept]
-    return TableRows(values, truth, recorded, numbers, dropped, table.source, sha256, kept_table, repeats, scores)
+    return TableRows(
+        values, truth, recorded, numbers, dropped, table.source, sha256, kept_table, repeats, scores, table.path
+    )
 
 
 def _digest(

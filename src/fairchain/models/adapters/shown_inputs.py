@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.answer_memo import Values
+from fairchain.models.file_frames import with_own_cells
 from fairchain.models.frames import OwnFrame, make_frame
 from fairchain.models.onnx.inputs import plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
@@ -31,6 +32,7 @@ def values_of(rows: TableRows | None) -> Values | None:
 
 def show_frame(spec: Spec, columns: Sequence[str], rows: TableRows | None) -> Callable[[Values], Any]:
     """Return a function from feature values to a frame with these columns, if possible as those of the rows are."""
+    rows = None if rows is None else with_own_cells(rows, spec)
     if rows is not None and rows.table is not None:
         return OwnFrame(spec.features, columns, rows)
     return partial(make_frame, spec.features, columns=columns)
