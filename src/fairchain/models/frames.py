@@ -53,7 +53,7 @@ class FrameModel:
 
 
 def as_frames(function: Callable[[Any], Any]) -> FrameModel:
-    """Declare that a function takes a pandas frame in place of an array.
+    """Declare that a function takes a pandas frame instead of an array.
 
     Parameters
     ----------
@@ -61,8 +61,7 @@ def as_frames(function: Callable[[Any], Any]) -> FrameModel:
         Called with a frame that has one column for each feature of the spec, in its order, named by the feature's
         `column`, or else its name. A category is given by its name (or its `aliases`), or its code if the spec has
         `codes`; True and False with the codes 1 and 0 are booleans. A number is in the user's own units, unless the
-        spec says what the network gets in its place. The function returns for each row a label, a score, or a score
-        for each label.
+        spec encodes it for the network. The function returns for each row a label, a score, or a score for each label.
 
     Examples
     --------

@@ -600,12 +600,12 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def features(self) -> tuple[Feature, ...]:
-        """The features that have values; of a text those that say which group is mentioned, which are not columns."""
+        """The features that have values; for texts, those that define which group a text mentions."""
         return tuple(feature for feature in self.described if not isinstance(feature, TextFeature))
 
     @builtins.property
     def protected(self) -> tuple[str, ...]:
-        """The features whose values make a group; of a formula those with a single value in it."""
+        """The features whose values define a group; for a formula, those with a single value in it."""
         if not isinstance(self.property, ProbabilityFormula):
             return self.property.protected
         from fairchain.spec.formulas import formula_groups
@@ -619,5 +619,5 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def inputs(self) -> str:
-        """What the network is shown, as sentences call it: individuals or texts."""
+        """The word for the inputs in sentences: individuals or texts."""
         return "individuals" if self.text is None else "texts"
