@@ -61,7 +61,8 @@ def as_frames(function: Callable[[Any], Any]) -> FrameModel:
         Called with a frame that has one column for each feature of the spec, in its order, named by the feature's
         `column`, or else its name. A category is given by its name (or its `aliases`), or its code if the spec has
         `codes`; True and False with the codes 1 and 0 are booleans. A number is in the user's own units, unless the
-        spec encodes it for the network. The function returns for each row a label, a score, or a score for each label.
+        spec says what the network gets in its place. The function returns for each row a label, a score, or a score
+        for each label.
 
     Examples
     --------
