@@ -21,7 +21,7 @@ from fairchain.cli.app import app
 
 HERE = Path(__file__).parent
 WRITTEN = "Written by `python docs/make_pages.py` from the program itself; a test checks that it is up to date."
-SECTIONS = ("Parameters", "Returns", "Raises", "Examples")
+SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "Examples")
 
 
 def commands() -> str:
@@ -132,7 +132,10 @@ def _documented(each: Any) -> str:
     parts = re.split(rf"^({'|'.join(SECTIONS)})\n-+\n", inspect.getdoc(each) or "", flags=re.MULTILINE)
     found = [_paragraphs(parts[0])]
     for title, body in zip(parts[1::2], parts[2::2], strict=True):
-        found += [f"```pycon\n{body.strip()}\n```"] if title == "Examples" else [f"*{title}*", _entries(body)]
+        if title == "Examples":
+            found.append(f"```pycon\n{body.strip()}\n```")
+        else:
+            found += [f"*{title}*", _paragraphs(body) if title == "Notes" else _entries(body)]
     return "\n\n".join(part for part in found if part)
 
 

@@ -32,20 +32,21 @@ VERDICT = {
     "verdict": "the outcome for a gate: `FAIR`, `UNFAIR`, `UNDECIDED` or `CONSTANT`",
     "decision": "the verdict without the check for a constant model: `FAIR`, `UNFAIR` or `UNDECIDED`",
     "constant": "the decision of every tested input, if all are the same; else null",
-    "engine": "how it was found: `sampling`, `counting`, `enumeration` or `bounds` ([exact answers](exact.md))",
+    "engine": "how the answer was found: `sampling`, `counting`, `enumeration` or `bounds` ([exact answers](exact.md))",
     "kind": "kind of the property: `difference`, `ratio` or `individual`",
     "inputs": "kind of the inputs: `individuals` or `texts`",
     "gap": "`estimate`, `low`, `high`: the largest difference, the smallest ratio, or the share of `inputs` whose "
     "decision changes; `more`, `less`, `outcome`: the widest pair seen",
     "threshold": "threshold of the property",
-    "delta": "largest probability of a wrong verdict; 0 if nothing random decides: all counted, enumerated or bounded",
+    "delta": "largest probability of a wrong verdict; 0 if the verdict is certain, because all inputs were "
+    "counted, enumerated or bounded",
     "epsilon": "half width of intervals in estimate mode, or null",
     "property": "the question as a formula",
     "groups": "for each group and outcome `name`, `outcome`, `probability`, `low`, `high`, `evaluations`",
     "left_out": "groups below `min_size`: `name`, `size`",
     "violators": "pairs beyond the threshold, with simultaneous error probability delta: `more`, `less`, `outcome`",
     "witnesses": "counterfactual pairs, inputs whose decision changes with the group: `groups`, `labels`, `input`",
-    "free_regions": "from bounds, the most probable boxes of inputs that all groups get the same label for: `label`, "
+    "free_regions": "from bounds, the most probable boxes of inputs for which all groups get the same label: `label`, "
     "`probability`, `features` (the ends of a number, the values of a category)",
     "rounds": "number of rounds drawn",
     "rows": "number of rows of a table; else null",
@@ -53,7 +54,8 @@ VERDICT = {
     "seconds": "wall time",
     "stopped": "why the run ended: `decided` (FAIR or UNFAIR), `epsilon` (every interval has half width epsilon), "
     "`rounds`, `seconds`, `rows`, `interrupted` or `weights` (probabilities of inputs are not known well enough)",
-    "forecast": "if undecided: estimated number of further rounds, or factor of rows, that would suffice; else null",
+    "forecast": "if undecided: the estimated number of further rounds that would suffice, or how many times as many "
+    "rows; else null",
     "seed": "seed of the random numbers; null for a table and an enumeration",
     "seed_origin": "`derived` from network, spec and data, or `chosen`; null for a table and an enumeration",
     "rule": "`betting`, `paper`, `exact` or `fixed sample`",
@@ -65,9 +67,9 @@ VERDICT = {
     "scope": "what the guarantee covers, and what it does not",
     "notes": "remarks, for example how a model was converted, or that it is constant",
     "assumptions": "what was assumed about model and data without being stated",
-    "unseen": "rows of a table that were not evaluated, as the run was stopped or its budget was spent",
-    "tipping": "how many times as frequent or as rare inputs may be before the verdict could change: `each_group` by "
-    "itself, `all_groups_alike`; null without a verdict, and with a `shift`",
+    "unseen": "rows of a table that were not evaluated, because the run was stopped or its budget was used up",
+    "tipping": "how many times as frequent or as rare inputs may become before the verdict could change: "
+    "`each_group` separately, `all_groups_alike`; null without a verdict, and with a `shift`",
     "shift": "the `factor` of the populations that the verdict is about, and `of` what changes (`each_group`, "
     "`all_groups_alike`); null for the assumed population alone",
     "decision_rounds": "number of rounds up to the verdict; later ones only make intervals narrower",
@@ -89,11 +91,11 @@ CERTIFICATE = {
     "ignores), `outcomes` and `segments`, with `only` where points are shown as every group",
     "digest": "SHA-256 of all fields above, as canonical JSON: detects accidental changes; `recheck` detects forgery",
     "times": "date and duration: the only part that differs between two equal runs",
-    "notes": "the assumptions and remarks of the verdict; shown, and not checked by `recheck`",
+    "notes": "the assumptions and remarks of the verdict; `recheck` shows them but does not check them",
 }
 
 BATCH = {
-    "chunk": "number of the batch's first chunk of random words",
+    "chunk": "number of the batch's first chunk of random numbers",
     "chunk_rounds": "number of rounds in a chunk",
     "rounds": "number of rounds in the batch",
     "groups": "the evaluated groups",
@@ -124,7 +126,7 @@ COMPARISON = {
     "delta": "largest probability that the statement is wrong: the sum of both deltas; null without a statement",
     "promise": "the same as a sentence",
     "groups": "for each group and outcome `name`, `outcome`, `first`, `second` and `moved`, the change that the "
-    "intervals show: `up`, `down`, `same`, or empty",
+    "intervals show: `up`, `down`, `same`, or empty if they show none",
 }
 
 AUDIT = {
@@ -134,7 +136,7 @@ AUDIT = {
     "threshold": "threshold of the property",
     "delta": "largest probability of a wrong verdict",
     "sound": "whether the guarantee holds",
-    "questions": "of several questions, the verdict on each",
+    "questions": "if there are several questions, the verdict for each",
     "statement": "the guarantee in a sentence",
     "notes": "remarks, as for `verify`",
     "repaired": "whether a repaired network was accepted",

@@ -29,7 +29,7 @@ paper's sensitivity; ties count against it."""
 # What was planted, by family.
 PLANTED = {
     "plain": "a neuron of the first layer, the only one that receives the group",
-    "always on": "the same, active for every input: the group changes the size of its activation, not whether it is active",
+    "always on": "the same, active for every input: the group changes how strongly, not whether",
     "decoys": "the same, with four more neurons that receive the group but have no outgoing connections",
     "deep": "a neuron of the second layer; the group enters through half of the first",
     "interplay": "a feature on whose value it depends whether the group matters; uniform inputs",

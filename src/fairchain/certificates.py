@@ -54,7 +54,7 @@ from fairchain.verification.verdict import BoundsRecord, RunRecord, Verdict
 def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     """Return everything needed to check a verdict again, as plain JSON values.
 
-    Without times two runs of the same spec and seed give the same bytes.
+    If `timed` is False, two runs of the same spec and seed give the same bytes.
     """
     record = verdict.evidence
     if not verdict.sound:
@@ -142,7 +142,7 @@ def make_family_certificate(family: FamilyVerdict, *, timed: bool = True) -> dic
 
 
 def write_certificate(verdict: Verdict | FamilyVerdict, path: str | Path) -> None:
-    """Write a certificate in one step: a reader never sees half of it."""
+    """Write a certificate atomically: a reader never sees an incomplete file."""
     if isinstance(verdict, FamilyVerdict):
         content = make_family_certificate(verdict)
         text = _object(content, "", members=lambda members: "[\n" + ",\n".join(map(_certificate, members)) + "\n]")

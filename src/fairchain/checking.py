@@ -90,44 +90,45 @@ def check(
     model
         Any model that `verify` takes, or None if the decisions are recorded in the table.
     data
-        A pandas or polars frame, a mapping of names to columns, or a CSV or Parquet file; of texts also a .txt file
-        with a text on each line, or a .jsonl file.
+        A pandas or polars frame, a mapping of names to columns, or a CSV or Parquet file; for texts also a .txt file
+        with one text on each line, or a .jsonl file.
     protected
-        The columns whose groups are compared; several: their combinations. The model need not take them. Of texts with
-        `terms` it may be left out.
+        The columns whose groups are compared; if there are several, their combinations. The model need not take them.
+        It may be left out for texts with `terms`.
     text
         The column of texts, for a model that reads a text: it gets each text as it is.
     terms
         The terms by which a text mentions a group: `"religion"`, `"race"`, `"gender"`, a .toml or .json file, or a
         mapping of groups to lists of words.
     label
-        The column with the true labels. They are needed by criteria other than demographic parity, and show in which
-        order the model has its labels where it does not say so.
+        The column with the true labels. They are needed for criteria other than demographic parity, and to find the
+        order of the model's labels if the model does not state it.
     prediction
-        The column with recorded decisions, in place of a model.
+        The column with recorded decisions, instead of a model.
     outcome
-        The label that is compared; by default a favourable one, by its name, or the second of two.
+        The label whose rates are compared; by default a label with a favourable name, or the second of two.
     kind
         `"difference"` or `"ratio"` of the rates, or `"individual"`: the share of rows whose decision changes with the
         protected columns alone.
     threshold
         The largest fair difference or share, by default 0.1; or the smallest fair ratio, by default 0.8.
     rows
-        `"sample"`: the verdict is about the population that the rows are a random sample of; the model must not have
-        been fitted on them. `"population"`: the rows are all there are, and the answer is exact. By default a sample;
-        the population if ranges of a protected number had to be cut from these rows. Of texts `"observed"`, the
-        default: each group's own texts, or `"swapped"`: the same texts with the terms of each group.
+        `"sample"`: the rows are a random sample, and the verdict is about the population from which they were drawn;
+        the model must not have been fitted on them. `"population"`: the rows are the whole population, and the answer
+        is exact. The default is a sample, or the population if ranges of a protected number had to be derived from
+        these rows. For texts `"observed"`, the default: each group's own texts, or `"swapped"`: the same texts with the
+        terms of each group.
     groups
         Groups of a column by its name, as in a spec: `{"age": {"young": [18, 39], "old": [40, 99]}}`.
     given, criterion, compare, min_size, shift, shift_of
         As in `[property]` of a spec.
     decision, model_output
-        What the model's output means, and which output, where that is ambiguous.
+        The meaning of the model's output, and which output to read, if this is ambiguous.
     decision_threshold
         The probability or score above which the second label is decided. A score that is not a probability has no
-        cut-off of its own: without one it is refused.
+        natural cut-off: without this option it is refused.
     labels
-        Names of the labels in the model's order; of a score the one below the cut-off first.
+        Names of the labels in the model's order; for a score, the label below the cut-off first.
     deterministic
         False for a model that is random by design: verdicts include its randomness, and rows must be a sample.
     ignore
@@ -135,27 +136,29 @@ def check(
     show_texts
         Quote texts in full; otherwise offensive words and personal data are masked, and long texts shortened.
     delta
-        Probability of a wrong verdict, at most; 1e-6 by default.
+        Largest probability of a wrong verdict; 1e-6 by default.
     max_evaluations
-        Decisions of the model, at most. Rows are then evaluated in random order, and the bounds allow for the others.
+        Largest number of decisions of the model. Rows are then evaluated in random order, and the bounds allow for
+        those that are not evaluated.
     depth
-        One question for each protected column and for each combination of up to so many, with one delta for all of
-        them: the result is a `FamilyVerdict`. Without it, one question about their combinations.
+        Ask one question for each combination of at most this many protected columns, with one delta for all questions;
+        the result is a `FamilyVerdict`. Without it, there is one question about the combinations of all.
     seed, allow_constant, workers, executor, limits, progress
         As for `verify`.
     certify
-        Convert the model to ONNX, so that a certificate can be written; refuse at once what cannot be converted.
+        Convert the model to ONNX, so that a certificate can be written; a model that cannot be converted is refused at
+        once.
 
     Returns
     -------
     Verdict or FamilyVerdict
-        Its `assumptions` are everything that was assumed, and its `spec` is the question as a spec. With `depth`, the
-        verdicts on all questions.
+        Its `assumptions` list everything that was assumed, and its `spec` is the question as a spec. With `depth`, the
+        verdicts for all questions.
 
     Raises
     ------
     FairchainError
-        One message with what was found and what to give.
+        With one message that states what was found and what to pass instead.
 
     Examples
     --------

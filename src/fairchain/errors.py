@@ -26,7 +26,7 @@ from __future__ import annotations
 
 
 class FairchainError(Exception):
-    """The root of the tree: catch this to catch everything fairchain raises on purpose."""
+    """The base class of all exceptions that fairchain raises on purpose."""
 
 
 class OutputError(FairchainError):
@@ -34,7 +34,7 @@ class OutputError(FairchainError):
 
 
 class InputError(FairchainError):
-    """Something the caller gave cannot be used; the message says why and how to fix it."""
+    """An input of the caller cannot be used; the message says why and how to fix it."""
 
 
 class SpecError(InputError):
@@ -66,11 +66,11 @@ class CutOffNeededError(ModelError):
 
 
 class DataError(InputError):
-    """A table or data set cannot be had or does not look as expected."""
+    """A table or data set cannot be read or downloaded, or does not have the expected contents."""
 
 
 class CertificateError(InputError):
-    """A certificate cannot be read at all (one that can be read but is wrong fails its claims instead)."""
+    """A certificate cannot be read; if it can be read but is wrong, its claims fail instead."""
 
 
 class CheckpointError(InputError):
@@ -86,11 +86,11 @@ class QueryError(InputError):
 
 
 class AuditError(InputError):
-    """The folder of an audit cannot be written, or holds something else."""
+    """The folder of an audit cannot be written, or contains something else."""
 
 
 class ExecutorError(InputError):
-    """Other processes or a cluster cannot do the work: unreachable, lost too often, or with other results."""
+    """Other processes or a cluster cannot do the work: unreachable, lost too often, or with different results."""
 
 
 class StoppedError(Exception):

@@ -60,10 +60,10 @@ class WorstSubgroup(Record, frozen=True):
 
 
 class SubgroupSearch(Record, frozen=True, kw_only=True):
-    """The result of a search: the worst subgroups, widest first, and what is known of all candidates.
+    """The result of a search: the subgroups with the largest gaps first, and what is known about all candidates.
 
     `verdict` is UNFAIR if a subgroup is certified, FAIR if every candidate is known to be within the threshold, else
-    UNDECIDED. Candidates below the least size are not listed, and a FAIR verdict does not speak of them.
+    UNDECIDED. Candidates below the smallest size are not listed, and a FAIR verdict does not cover them.
     """
 
     verdict: Literal["FAIR", "UNFAIR", "UNDECIDED"]
@@ -128,26 +128,26 @@ def find_subgroups(
     Parameters
     ----------
     model, spec, weights, data, seed, limits
-        As for `verify`. Of the spec's property the protected features, the outcome and the threshold are taken where
-        they are not given here.
+        As for `verify`. Protected features, outcome and threshold that are not given here are those of the spec's
+        property.
     protected
         The features whose intersections are searched.
     depth
-        Features of an intersection, at most.
+        Largest number of features of an intersection.
     min_size
-        Smaller subgroups are passed over: a number of inputs, or below 1 a share of them.
+        Smaller subgroups are left out: a number of inputs or, below 1, a share of them.
     outcome
         The label whose rates are compared; without one, the second of two labels.
     threshold
         The largest fair difference of the two rates.
     delta
-        The probability that some interval, or the verdict, is wrong, at most.
+        The largest probability that some interval, or the verdict, is wrong.
     top
         Subgroups that are listed.
     inputs
         Inputs that are drawn, unless the spec is about the rows of a table.
     progress
-        Called with inputs done and wanted.
+        Called with the number of inputs done and requested.
 
     Returns
     -------

@@ -32,9 +32,9 @@ def assert_fair(
     model, spec
         As for `verify`.
     undecided
-        Result of UNDECIDED: "fail", or "pass" where a gate should only stop networks known to be unfair.
+        Result of UNDECIDED: "fail", or "pass" if a gate should stop only networks that are known to be unfair.
     allow_constant
-        Whether a model passes that gives one decision to every input that is tried; by default as the spec says.
+        Whether a model that gives the same decision to every tested input passes; by default as the spec states.
     options
         Anything else that `verify` takes.
 

@@ -110,7 +110,7 @@ class Step:
 class Audit:
     """The result of an audit: FAIR, UNFAIR, UNDECIDED or CONSTANT for the original network, and its files.
 
-    `recheck` are the commands that check the certificates, from the working directory.
+    `recheck` lists the commands that check the certificates, to be run in the working directory.
     """
 
     decision: str
@@ -220,16 +220,16 @@ def audit(
     Parameters
     ----------
     spec
-        A `Spec`, or the path of a spec file. Of several questions all get a verdict, with one error probability, and
-        the one that is furthest from being met is explained and repaired.
+        A `Spec`, or the path of a spec file. If there are several questions, all get a verdict, with one error
+        probability, and the one that is furthest from being met is explained and repaired.
     folder
         Where to write. An audit of the same question that was stopped there continues; the stages of a Python function
-        are run again, since nothing tells whether it is still the same.
+        are run again, since the function may have changed.
     model, data
         A model and rows instead of the spec's, as for `verify`: files, objects, `python:` names, frames.
     labelled, label
-        Labelled rows, a file or a frame, for the accuracy of a repaired model and for witnesses near to real rows; and
-        their column with the true labels.
+        Labelled rows, a file or a frame, for the accuracy of a repaired model and for witnesses near real rows; and the
+        column with their true labels.
     repair
         Whether to repair an unfair model.
     seed, allow_constant, workers, executor

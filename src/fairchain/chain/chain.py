@@ -37,7 +37,7 @@ class Chain:
     states
         A name for each state, all different.
     sources, targets, probabilities
-        The transitions. The probabilities of each source sum to 1; every state has at least one.
+        The transitions. The probabilities of each source sum to 1; every state has at least one transition.
     labels
         For each label the states that have it: `Start`, `sex=Female`, `Y=>50K`.
     initial
@@ -45,9 +45,9 @@ class Chain:
     low, high
         Bounds of each transition's probability, if they are known; they hold together with probability 1 - delta.
     counts
-        How often each transition was seen, if it was learned.
+        Number of observations of each transition, if the chain was learned.
     unvisited
-        States that were never seen: their rows are made up, and a query that depends on them says so.
+        States that were never visited: their rows are placeholders, and a query that depends on them says so.
     metadata
         Kind, estimator, delta, discretisers, fidelity and the like, as plain JSON values.
     """

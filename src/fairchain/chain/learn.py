@@ -52,33 +52,34 @@ def learn_chain(
     limits: Limits | None = None,
     progress: Progress | None = None,
 ) -> Chain:
-    """Learn a Markov chain Start -> group -> states -> label of what a network does to each group.
+    """Learn a Markov chain Start -> group -> states -> label of how a network decides for each group.
 
     Parameters
     ----------
     model, spec
-        As for `verify`; the network must be one that onnxruntime runs. A `Case` in place of the spec has all of it.
+        As for `verify`; the network must be one that onnxruntime runs. A `Case` instead of the spec contains both.
     units
         Units of the states, in the order of the network: a feature, `capital-gain`; a neuron, `layer3[2]`; or all
         neurons of a layer as one unit whose states are clusters, `layer3`, `layer3:kmeans=3`, `lstm1:kmeans=4`.
     chain
-        "product": states carry the group, so that probabilities of labels are exactly those counted. "shared": they
-        do not, as in the paper; the chain then comes with its fidelity.
+        "product": states carry the group, so that the probabilities of labels equal the counted frequencies. "shared":
+        states do not carry the group, as in the paper; the chain then has a measured fidelity.
     estimator
-        Of transitions: "frequency", "laplace" or "good-turing".
+        Estimator of transition probabilities: "frequency", "laplace" or "good-turing".
     rounds
         Inputs shown to the network as each group; with epsilon the largest number of them.
     epsilon
-        Draw inputs until every transition is known within epsilon, all of them with probability 1 - delta.
+        Draw inputs until every transition probability is known within epsilon, simultaneously with probability 1 -
+        delta.
     rule
-        With epsilon: "sound", or the "paper"'s own, which is not.
+        Stopping rule with epsilon: "sound", or "paper" for the paper's rule, which is not sound.
     view
-        Of a recurrent unit: "folded" (the default), one state for each cluster, to which a trace may come back;
-        "unrolled", states of their own for each step; or "last", only the state after the last step.
+        View of a recurrent unit: "folded" (the default), one state for each cluster, to which a trace may return;
+        "unrolled", separate states for each step; or "last", only the state after the last step.
     seed, workers, executor, limits
         As for `verify`.
     progress
-        Called with rounds done, and wanted if that is known.
+        Called with the number of rounds done, and requested if that is known.
 
     Examples
     --------
@@ -125,8 +126,8 @@ def learn_family(
     """Learn one chain Start -> group -> unit -> label for every unit, all from the same inputs in one pass.
 
     `units` and `chain` are as for `learn_chain`; by default all unprotected features and all hidden neurons are units.
-    Each chain keeps delta for itself: it is not shared out among them. A unit of a recurrent layer has the state after
-    its last step; with `view` "folded", where all units are such, the chain runs through all of its steps.
+    Each chain has the whole delta; it is not divided among the chains. A unit of a recurrent layer has the state after
+    the last step; with `view` "folded", if all units are of recurrent layers, the chain runs through all steps.
     """
     _check(chain, estimator)
     LearningEffort(rounds)

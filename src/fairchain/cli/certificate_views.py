@@ -37,7 +37,7 @@ MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
-    help="Longest re-run in seconds; if all of it takes longer, a sample is run.  [default: 60]",
+    help="Longest re-run in seconds; if running everything takes longer, a sample is run.  [default: 60]",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of --fresh or of the sample; by default unpredictable."
@@ -45,7 +45,7 @@ MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
 @shared.as_json
 @shared.quiet
 def recheck(certificate: Path, model: str | None, data: Path | None, as_json: bool, quiet: bool, **options: Any) -> int:
-    """Check CERTIFICATE without trust in its issuer.
+    """Check CERTIFICATE without trusting its issuer.
 
     Exit code 0 CONFIRMED, 1 REJECTED, 3 CONSISTENT (no check failed, but a chosen seed or a sample does not prove
     everything), 2 bad input.
@@ -77,7 +77,7 @@ def recheck(certificate: Path, model: str | None, data: Path | None, as_json: bo
 def compare(first: Path, second: Path, as_json: bool) -> None:
     """Compare the certificates FIRST and SECOND: before and after a repair, or of two networks.
 
-    Their contents are not checked here; fairchain recheck does that. Exit code 0, or 2 for bad input.
+    This command does not verify the certificates; use fairchain recheck for that. Exit code 0, or 2 for bad input.
     """
     from fairchain.report.certificate_contents import read_claims
     from fairchain.report.comparison import compare as set_side_by_side
@@ -96,7 +96,7 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
 def card(certificate: Path, output: Path | None) -> None:
     """Print the section "Fairness" of a model card in Markdown, from CERTIFICATE.
 
-    Its contents are not checked here; fairchain recheck does that. Exit code 0, or 2 for bad input.
+    This command does not verify the certificate; use fairchain recheck for that. Exit code 0, or 2 for bad input.
     """
     from fairchain.report.card import model_card
     from fairchain.report.certificate_contents import read_claims

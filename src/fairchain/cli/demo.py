@@ -40,7 +40,7 @@ NOTHING_FETCHED = "nothing was fetched; the text example needs {names}"
 def demo(
     name: str | None, output: Path | None, report: Path | None, yes: bool, seed: int | None, as_json: bool, quiet: bool
 ) -> None:
-    """Verify embedded networks, trained on real data, offline: one that is fair and one that is not, and why.
+    """Verify embedded networks, trained on real data, offline: a fair one, and an unfair one with an explanation.
 
     NAME chooses one example. `text` is a recurrent network that reads comments; the comments and word vectors are
     downloaded once, after a prompt. The exit code is 0, whatever the verdicts are.

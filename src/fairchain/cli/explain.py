@@ -29,7 +29,11 @@ BAR, WITNESSES = 25, 3
 @shared.model
 @shared.service
 @shared.data
-@click.option("--rows", type=PATH, help="Table of real rows in which witnesses are searched, for drawn inputs.")
+@click.option(
+    "--rows",
+    type=PATH,
+    help="Table of real rows among which witnesses (counterfactual pairs) are searched, for drawn inputs.",
+)
 @shared.units(
     "Feature, neuron, or layer for each of its neurons: capital-gain, layer3[2], layer3; with states for the "
     "sensitivity after a colon: layer3:kmeans=3. Repeatable."
@@ -61,8 +65,8 @@ def explain(
 ) -> None:
     """Rank the features and neurons of the network of SPEC by their effect on the gap between two groups.
 
-    --units also takes the words features and neurons; they are the default. Exit code 0, also without a gap; 2 bad
-    input.
+    --units also takes the words features and neurons, which are the default. Exit code 0, even if there is no gap; 2
+    for bad input.
     """
     from fairchain.cli.progress import progress_of
     from fairchain.explaining import explain as run_explain

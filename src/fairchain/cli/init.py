@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 @shared.choice(
     "--as",
     ["population", "sample", "uniform", "observed", "swapped"],
-    "What the rows are; uniform: the table gives ranges and names only.  "
-    "[default: sample; population if ranges of a number were cut from the rows; of texts observed]",
+    "What the rows are; uniform: use the table only for ranges and names.  "
+    "[default: sample; population if groups are ranges derived from the rows; observed for texts]",
     to="reading",
 )
 @shared.ignore
@@ -62,7 +62,7 @@ def init(
 ) -> None:
     """Write a first spec for MODEL (a file, or python:package.module:name) and TABLE (CSV or Parquet).
 
-    Guesses are comments beside their keys. Exit code 0 written, 2 bad input.
+    A comment beside each key states how it was guessed. Exit code 0 if the file was written, 2 for bad input.
     """
     from fairchain.drafting import DraftOptions, must_be_free, save_spec
 

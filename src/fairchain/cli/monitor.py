@@ -38,7 +38,9 @@ SECONDS = 5.0
 )
 @click.argument("file", type=PATH, required=False)
 @click.option(
-    "--spec", type=PATH, help="Spec whose [[property]] tables are watched together, in place of the next options."
+    "--spec",
+    type=PATH,
+    help="Spec whose [[property]] tables are monitored together, instead of the options about one property.",
 )
 @click.option("--protected", multiple=True, help="Column with the groups; repeat for combinations.")
 @click.option("--prediction", help="Column with the decisions.")
@@ -75,11 +77,11 @@ def monitor(
     quiet: bool,
     **question: Any,
 ) -> int:
-    """Read decisions from FILE or standard input (CSV with a header, or JSON Lines); report when the data decide.
+    """Read decisions from FILE or standard input (CSV with a header, or JSON Lines); report when they show a verdict.
 
     The interval of the gap is valid after every row. With --spec several properties share delta, so that all reports
-    are right together. Exit code 0 fairness established, 1 violated, 3 the input ended before either or all rows have
-    the same decision, 2 bad input or a result that cannot be written.
+    are right together. Exit code 0 fair, 1 unfair, 3 undecided at the end of the input or the same decision for all
+    rows, 2 bad input or a result that cannot be written.
     """
     from fairchain.monitoring.lines import LineSource
     from fairchain.monitoring.state import read_family_state, read_state, sole_use

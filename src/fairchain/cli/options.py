@@ -98,7 +98,7 @@ labels = click.option(
     help="Name of a label; repeat it in the model's order. For a score: the label below the cut-off, then the other.",
 )
 model_output = click.option("--model-output", help="Output of the network to read, if it has several.")
-prediction = click.option("--prediction", help="Column of the data with recorded decisions, in place of a model.")
+prediction = click.option("--prediction", help="Column of the data with recorded decisions, instead of a model.")
 kind = click.option("--kind", type=click.Choice(["difference", "ratio", "individual"]), help="What is measured.")
 given = click.option("--given", help='Condition on the inputs that are compared, for example "hours >= 40".')
 criterion = click.option(
@@ -110,7 +110,7 @@ compare = click.option(
     "--compare", type=click.Choice(["groups", "overall", "average"]), help="What a group is compared with."
 )
 min_size = click.option(
-    "--min-size", type=float, help="Smallest group that is compared: a number of rows, or below 1 a share."
+    "--min-size", type=float, help="Smallest group that is compared: a number of rows or, below 1, a share."
 )
 shift = click.option(
     "--shift",
@@ -122,7 +122,7 @@ shift = click.option(
 shift_of = click.option(
     "--shift-of",
     type=click.Choice(["each_group", "all_groups_alike"]),
-    help="What --shift changes: each group by itself, or all groups in the same way.",
+    help="What --shift changes: each group separately, or all groups in the same way.",
 )
 max_evaluations = click.option(
     "--max-evaluations",
@@ -198,7 +198,9 @@ def workers(command: Command) -> Command:
 def service(command: Command) -> Command:
     """Add the options of a model that is a service, or that is slow."""
     for each in (
-        choice("--service-inputs", ["columns", "array"], "Input format of a service, if its metadata do not state it."),
+        choice(
+            "--service-inputs", ["columns", "array"], "Input format of a service, if its metadata does not state it."
+        ),
         click.option(
             "--header-from",
             multiple=True,

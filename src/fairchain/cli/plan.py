@@ -30,7 +30,7 @@ BAR = 40
 @shared.delta
 @click.option("--gap", type=float, help="Assumed largest difference, smallest ratio, or share of changed decisions.")
 @click.option("--rate", type=float, default=0.5, show_default=True, help="Assumed highest rate of the outcome.")
-@click.option("--rates", help="Assumed rate of each group in place of --gap and --rate, for example 0.3,0.25,0.2.")
+@click.option("--rates", help="Assumed rate of each group, instead of --gap and --rate, for example 0.3,0.25,0.2.")
 @click.option("--differ", type=float, help="Assumed share of rounds in which two groups get different decisions.")
 @shared.count("--groups", "Number of groups, without SPEC.", least=2, default=2)
 @click.option("--rows", help="Rows of each group of a table read as a sample, without SPEC: 500, or 500,2000.")
@@ -41,10 +41,10 @@ BAR = 40
 @shared.output("Write the curve to this file, an SVG picture.")
 @shared.as_json
 def plan(spec: Path | None, as_json: bool, curve: bool, output: Path | None, **options: Any) -> int:
-    """Forecast what a verdict on SPEC, or on a question given by options, takes.
+    """Forecast the evaluations, seconds or rows that a verdict about SPEC, or about a question given by options, takes.
 
-    The stopping rule is run on simulated rounds or rows; the plan lists what it assumes. The model is evaluated for
-    --pilot only. Exit code 0, or 2 bad input.
+    The stopping rule runs on simulated rounds or rows; the plan lists its assumptions. The model is evaluated only
+    with --pilot. Exit code 0, or 2 for bad input.
     """
     from fairchain.planning import plan as make_plan
 

@@ -34,7 +34,10 @@ LEARNING: Sequence[Callable[[Command], Command]] = (
         "states after a colon: capital-gain:bins=5, layer3:kmeans=3. Repeatable."
     ),
     shared.choice(
-        "--view", VIEWS, "Steps of a recurrent unit: all in one state, one state for each step, or the last step only."
+        "--view",
+        VIEWS,
+        "Steps of a recurrent unit: the same states for all steps, separate states for each step, or the "
+        "last step only.",
     ),
     shared.choice("--chain", KINDS, "States with the group, or without it.", default="product"),
     shared.choice("--estimator", ESTIMATORS, "Estimator of transition probabilities.", default="frequency"),
@@ -69,7 +72,7 @@ def query(
 ) -> int:
     """Check the PCTL FORMULA on the chain of SOURCE: a spec (.toml, .json), or a chain file (.drn, .tra, .json).
 
-    Exit code 0, or for a formula that is true or false 0 if true, 1 if false, 3 if its bounds allow both.
+    Exit code 0; for a formula that is true or false: 0 if true, 1 if false, 3 if its bounds allow both.
     """
     from fairchain.pctl import check_chain, parse
 
@@ -93,7 +96,7 @@ def query(
 @click.argument("source", type=PATH)
 @shared.output("File to write, in the format of its suffix (.prism, .tra, .drn, .dot, .json).")
 @shared.choice("--format", PRINTED, "Format on standard output, without --output.", to="form")
-@click.option("--intervals", is_flag=True, help="In DRN and PRISM files: bounds in place of probabilities.")
+@click.option("--intervals", is_flag=True, help="Write bounds instead of probabilities, in DRN and PRISM files.")
 @learning
 @shared.quiet
 def export(source: Path, form: str | None, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:

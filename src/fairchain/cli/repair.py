@@ -39,8 +39,8 @@ FRONT_ROWS = 8
 @click.option(
     "--held-out",
     type=PATH,
-    help="Labelled table for the final accuracy, by default half of --labelled; for a sample of rows: those to judge "
-    "on, by default half of the sample.",
+    help="Labelled table for the final accuracy, by default half of --labelled; for a sample of rows, the rows of "
+    "the final verification, by default half of the sample.",
 )
 @shared.label
 @shared.choice(
@@ -57,7 +57,11 @@ FRONT_ROWS = 8
 )
 @shared.count("--max-units", "Largest number of units that may change.", least=0, default=10)
 @click.option("--keep-protected", is_flag=True, default=None, help="Do not change the protected features' weights.")
-@click.option("--max-accuracy-loss", type=float, help="Choose the fairest model whose accuracy falls by at most this.")
+@click.option(
+    "--max-accuracy-loss",
+    type=float,
+    help="Choose the model with the smallest gap among those whose accuracy falls by at most this.",
+)
 @shared.count("--iterations", "Largest number of generations.", least=0, default=100)
 @shared.protected
 @shared.outcome
@@ -76,12 +80,12 @@ def repair(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Change a few weights or thresholds of the model of SPEC so that it treats its groups alike, and prove it.
+    """Change a few weights or thresholds of the model of SPEC so that it treats its groups alike, and verify it again.
 
-    A success writes OUTPUT, its certificate (.json) and a list of the changes (.txt); otherwise nothing is written. The
-    folder of a transformer is repaired as a folder if OUTPUT has no suffix. For a model that is evaluated in Python,
-    OUTPUT gets the thresholds (.json). Exit code 0 repaired, or fair already; 1 not repaired; 3 a constant model, which
-    has nothing to repair; 2 bad input or a result that cannot be written.
+    If the repair succeeds, OUTPUT, its certificate (.json) and a list of the changes (.txt) are written; otherwise
+    nothing is written. The folder of a transformer is repaired as a folder if OUTPUT has no suffix. For a model that is
+    evaluated in Python, OUTPUT gets the thresholds (.json). Exit code 0 repaired, or fair already; 1 not repaired; 3 a
+    constant model, which has nothing to repair; 2 bad input or a result that cannot be written.
     """
     from fairchain.cli.progress import progress_of
     from fairchain.repairing import repair as run_repair

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     type=float,
     default=0.01,
     show_default=True,
-    help="Smallest subgroup that is listed: a number of inputs, or below 1 a share.",
+    help="Smallest subgroup that is listed: a number of inputs or, below 1, a share.",
 )
 @shared.outcome
 @click.option("--threshold", type=float, help="Largest difference to all other inputs that is fair.")
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=2),
     default=100_000,
     show_default=True,
-    help="Number of inputs that are drawn; a table is used whole.",
+    help="Number of inputs that are drawn; of a table, all rows are used.",
 )
 @shared.seed
 @shared.as_json
@@ -62,8 +62,8 @@ def subgroups(
 ) -> int:
     """Find the subgroups of SPEC whose rate of the outcome differs most from that of all other inputs.
 
-    All intersections of the protected features up to a depth are searched; the intervals hold together. Exit code 0 if
-    every subgroup is within the threshold, 1 if one is beyond it, 3 if this is undecided, 2 bad input.
+    All intersections of the protected features up to a depth are searched; all intervals hold simultaneously. Exit
+    code 0 if every subgroup is within the threshold, 1 if one is beyond it, 3 if this is undecided, 2 bad input.
     """
     from fairchain.cli.progress import progress_of
     from fairchain.subgroup_search import find_subgroups

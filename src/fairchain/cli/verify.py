@@ -47,7 +47,8 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.prediction
 @click.option(
     "--population",
-    help="A Python function, or a fairchain.Coupled one, that draws inputs: python:package.module:name. Runs its code.",
+    help="Python function, or fairchain.Coupled object, that draws inputs: python:package.module:name. This "
+    "runs its code.",
 )
 @shared.protected
 @shared.kind
@@ -56,7 +57,8 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.criterion
 @shared.compare
 @click.option(
-    "--reference", help='Group that every other one is compared with, one-sided: "Male", "sex=Male & race=White".'
+    "--reference",
+    help='Group with which every other group is compared, in one direction: "Male", "sex=Male & race=White".',
 )
 @click.option(
     "--formula", help='Comparison of two probabilities: "P(hired | sex=Female) / P(hired | sex=Male) >= 0.8".'

@@ -76,7 +76,8 @@ def infer_spec(
     model
         Any model that `verify` takes, or None if there is none yet.
     protected
-        The features whose groups are compared; by default the likeliest protected attribute, by its name.
+        The features whose groups are compared; by default the feature whose name most likely means a protected
+        attribute.
     threshold
         The largest difference that still counts as fair.
     reading
@@ -89,7 +90,7 @@ def infer_spec(
     Raises
     ------
     DataError, ModelError, SpecError
-        One message with what was found and what to give.
+        With one message that states what was found and what to pass instead.
 
     Examples
     --------

@@ -65,21 +65,22 @@ def explain(
     Parameters
     ----------
     model, spec, data, population, seed, workers, executor, limits
-        As for `verify`. Features are intervened on at the model's inputs, so it can be any model; neurons exist only
-        in a network that onnxruntime runs.
+        As for `verify`. Effects of features are measured at the inputs of the model, so it can be any model; effects of
+        neurons need a network that onnxruntime runs.
     units
         Units to intervene on: a feature, `capital-gain`; a neuron, `layer3[2]`; each neuron of a layer, `layer3`; or
         all "features", all "neurons". By default both, as far as the model has them.
     rounds
-        Inputs that are evaluated as each group and with each unit intervened on.
+        Number of inputs, each of which is evaluated as each group and with an intervention on each unit.
     method
         "resample": the unit gets the value that it has for another input, of any group. "mean": it is held at its mean,
-        a category at its most frequent value. By default neurons are resampled, and features are held where they are
-        drawn independently of the group and resampled elsewhere.
+        a category at its most frequent value. By default neurons are resampled; features are held if they are drawn
+        independently of the group, and resampled otherwise.
     rows
-        Real rows in which witnesses are searched, for drawn inputs; a table as for `data`.
+        Real rows among which witnesses (counterfactual pairs) are searched, for drawn inputs; a table as for `data`.
     delta
-        Instead of the spec's: the probability that some interval of effects misses, and that of sensitivities.
+        Instead of the spec's delta: the largest probability that some interval of effects is wrong, and the same for
+        sensitivities.
     progress
         Called with the number of rounds done and requested.
 

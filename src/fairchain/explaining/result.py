@@ -109,7 +109,7 @@ class Flips(Record, frozen=True):
 
 
 class Explanation(Record, frozen=True, kw_only=True):
-    """The units in order of their effect on the gap between two groups.
+    """The result of `explain`: units in the order of their effect on the gap between two groups.
 
     `gap` is that of `pair`, which was selected on a pilot sample (for individual discrimination the share of `inputs`,
     individuals or texts, whose decision differs between the two); `largest` is over all pairs and outcomes. All

@@ -53,7 +53,7 @@ class FrameModel:
 
 
 def as_frames(function: Callable[[Any], Any]) -> FrameModel:
-    """Declare that a function takes a pandas frame in place of an array.
+    """Declare that a function takes a pandas frame instead of an array.
 
     Parameters
     ----------

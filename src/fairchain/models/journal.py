@@ -229,11 +229,12 @@ def journaled(
     function
         A function of an array or of texts; of a frame through `as_frames`.
     journal
-        A file to which each answer is added, and from which a run that was stopped or killed continues. It holds
-        hashes of inputs with their answers, and only the user who made it can use it. None keeps answers in memory.
+        A file to which each answer is added, and from which a run that was stopped or killed continues. It contains
+        hashes of inputs with their answers, and only the user who made it can use it. With None, answers are kept in
+        memory.
     identity
-        What distinguishes this model from others, for example the name and version of a service that the function
-        calls; by default the function's name and a hash of its code. Change it when answers may have changed.
+        Identity of this model, for example the name and version of a service that the function calls; by default the
+        function's name and a hash of its code. Change it when answers may have changed.
 
     Examples
     --------

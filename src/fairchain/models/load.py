@@ -83,25 +83,25 @@ def load_model(
         array, a function of a frame given through `as_frames`, a `Service` or its address, or a model that was loaded
         before.
     spec
-        Says what the inputs are, and what the output means where that cannot be seen.
+        States the inputs, and the meaning of the output if the model does not state it.
     limits
-        What an untrusted file may ask for.
+        Limits for an untrusted file.
     allow_python
         Whether `python:` names are imported, which runs code, and services are called. Never true for a name in a
         spec file.
     weights
-        A torch state dict to load into the module that `source` is, names, or makes without arguments.
+        A torch state dict for the module that `source` is or names, or that it creates when called without arguments.
     rows
-        The rows of the table that it will evaluate, if there is one: Python code is tried on some of them, is
-        called once for each distinct one, and gets them as the frame has them that they came from. A model of another
-        package is then called as it is; its `to_network` converts it.
+        The rows of the table that the model will evaluate, if there is one. Python code is tried on some of them, is
+        called once for each distinct row, and gets the cells of the original frame. A model of another package is then
+        called without conversion; its `to_network` converts it.
     network
-        Convert a model that can be converted to ONNX, also if there are rows.
+        Convert a model that can be converted to ONNX, even if there are rows.
 
     Raises
     ------
     ModelError
-        One message that says what was found and what to give instead.
+        With one message that states what was found and what to pass instead.
 
     Notes
     -----
@@ -197,7 +197,7 @@ def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
     spec
         The spec that the saved network will be verified with.
     limits
-        What an untrusted file may ask for.
+        Limits for an untrusted file.
 
     Raises
     ------

@@ -34,8 +34,8 @@ MISSING = frozenset({"None", "nan", "NaN", "sNaN", "NaT", "<NA>"})
 class Monitor:
     """A monitor of decisions as they are made, with bounds of the largest gap that are valid at any time.
 
-    The probability that it ever says FAIR or UNFAIR wrongly is at most delta, however often it is read, if within
-    each group decisions are independent with a fixed rate (docs/monitor.md).
+    The probability that it is ever wrong, with FAIR or with UNFAIR, is at most delta, however often you look, if the
+    decisions within each group are independent with a fixed rate (docs/monitor.md).
 
     >>> monitor = Monitor(threshold=0.1)
     >>> monitor.update("Female", True)
@@ -53,12 +53,12 @@ class Monitor:
     kind
         `difference` or `ratio`.
     delta
-        Probability of ever being wrong, at most.
+        Largest probability of ever being wrong.
     groups
-        The groups to compare, if they are known: FAIR then speaks about all of them, and takes fewer rows. Without
-        it groups are taken as they come, and FAIR speaks about those seen so far.
+        The groups to compare, if they are known: FAIR then covers all of them, and needs fewer rows. Without it, groups
+        are added when they first occur, and FAIR covers the groups seen so far.
     allow_constant
-        Whether `conclusion` may be FAIR while every row has the outcome, or none has it.
+        Whether `conclusion` may be FAIR while all rows, or no rows, have the outcome.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Monitor:
             self._count(np.array([place]), np.array([decision]))
 
     def update_many(self, groups: Sequence[Any], decisions: Sequence[Any]) -> int | None:
-        """Count many rows at once; the same as one by one.
+        """Count many rows at once, with the same result as one by one.
 
         Returns
         -------
@@ -151,7 +151,7 @@ class Monitor:
 
     @property
     def conclusion(self) -> str:
-        """What a gate acts on: the decision, but CONSTANT for FAIR while all rows have the same decision."""
+        """The verdict for a gate: the decision, but CONSTANT instead of FAIR while all rows have the same decision."""
         return self._counts.concluded(self._decision, self.question)
 
     @property
@@ -161,21 +161,21 @@ class Monitor:
 
     @property
     def rates(self) -> dict[str, Interval]:
-        """How often each group gets the outcome; all intervals hold together, at all times."""
+        """The rate of the outcome in each group; all intervals hold simultaneously, at all times."""
         return dict(zip(self._counts.names, self._counts.rates(self.question), strict=True))
 
     @property
     def rows(self) -> int:
-        """How many rows it has seen."""
+        """The number of rows counted so far."""
         return self._counts.rows
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is known, as plain JSON values; `Monitor.from_dict` goes on from there."""
+        """Return the state as plain JSON values; `Monitor.from_dict` continues from it."""
         return describe(self._decision, self._counts, self.question)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Monitor:
-        """Go on from what `to_dict` gave: only the question, the verdict and the counts are read."""
+        """Continue from the result of `to_dict`; only the question, the verdict and the counts are read."""
         try:
             named = [group["name"] for group in data["groups"]] if data["named"] else None
             options = {key: data[key] for key in ("kind", "delta", "allow_constant")}

@@ -48,14 +48,14 @@ class Engine(Protocol):
 def check_chain(
     chain: Chain, formula: str | Formula, *, engine: EngineName = "own", start: str | None = None
 ) -> QueryAnswer:
-    """Check a PCTL formula on a chain, or compute its number (docs/chains.md).
+    """Check a PCTL formula on a chain, or compute its value (docs/chains.md).
 
     Parameters
     ----------
     chain
-        The chain; if its transitions have bounds, so has the answer.
+        The chain; if its transitions have bounds, the answer has bounds too.
     formula
-        Like `P=? [ F "Y=>50K" ]`, or what `parse` made of it.
+        A formula such as `P=? [ F "Y=>50K" ]`, or the result of `parse`.
     engine
         "own", or "storm" for values by Storm, which needs `pip install fairchain[storm]`.
     start
@@ -67,6 +67,8 @@ def check_chain(
         If the formula cannot be read, names a label or a state that does not exist, or starts from a state that was
         never visited.
 
+    Examples
+    --------
     >>> from fairchain.chain import Chain
     >>> import numpy as np
     >>> coin = Chain(

@@ -157,28 +157,29 @@ def plan(
     Parameters
     ----------
     spec
-        The question: a spec, or the path of a spec file, also with several [[property]] tables. Without one the
-        question is the difference (or `kind`) between `groups` groups, of inputs that are drawn unless `rows` is given.
+        The question: a spec, or the path of a spec file, which may have several [[property]] tables. Without a spec,
+        the question is about the difference (or `kind`) between `groups` groups of drawn inputs, or of rows if `rows`
+        is given.
     model, data
-        As for `verify`. The model is evaluated for a pilot only.
+        As for `verify`. The model is evaluated only for a pilot.
     gap
         The assumed largest difference, smallest ratio, or share of decisions that change. By default halfway between
         equal rates and the threshold.
     rate, rates
-        The assumed highest rate of the outcome; or the rate of each group, in place of `gap` and `rate`.
+        The assumed highest rate of the outcome; or the rate of each group, instead of `gap` and `rate`.
     differ
         The assumed share of rounds in which two groups get different decisions.
     groups, rows, questions
         Without a spec: the number of groups; the rows of each group of a table that is read as a sample; the number
         of questions that share delta.
     speed
-        Evaluations in a second. Without it and without a pilot no seconds are forecast.
+        Evaluations per second. Without it and without a pilot, seconds are not forecast.
     pilot
-        Rounds that the model is evaluated for, with a seed that no verdict uses; they take the place of assumed rates.
+        Number of rounds on which the model is evaluated, with a seed that no verdict uses; they replace assumed rates.
     curve
         Whether to forecast other gaps too.
     overrides
-        Keys of the spec in place of those in the file, as for `verify`; without a spec `threshold`, `delta`, `kind`.
+        Values that replace keys of the spec, as for `verify`; without a spec `threshold`, `delta` and `kind`.
 
     Examples
     --------

@@ -59,8 +59,8 @@ class QuestionPlan(Record, frozen=True, kw_only=True):
 class VerificationPlan(Record, frozen=True, kw_only=True):
     """The plan of one or several questions.
 
-    `evaluations` and `seconds` are sums over the questions: questions about the same inputs share evaluations, so that
-    they may take fewer.
+    `evaluations` and `seconds` are sums over the questions. Questions about the same inputs share evaluations, so the
+    real numbers may be smaller.
     """
 
     delta: float

@@ -67,31 +67,32 @@ def recheck(
     progress: Callable[[int, int], None] | None = None,
     report: Callable[[Cost], None] | None = None,
 ) -> Recheck:
-    """Check a certificate against a network, without trusting its issuer.
+    """Check a certificate with a network, without trusting the issuer.
 
     Parameters
     ----------
     certificate, model
-        The two files; no model for a certificate about recorded decisions, or if the spec names it. If it is about a
-        service, its address or a `Service`; if it is about random code, the function or `"python:module:name"`.
+        The certificate and the network file; no model for recorded decisions, or if the spec names it. For a
+        certificate about a service, the address or a `Service`; about non-deterministic code, the function or
+        `"python:module:name"`.
     data
         The rows that the certificate is about, if it is about rows: a file or a frame.
     spec
-        The spec that the certificate should answer, if the checker has it from elsewhere. The files that it names are
-        opened, and none that the certificate names.
+        The checker's own copy of the spec, with which the certificate must agree. Only files that this spec names are
+        opened, not those that the certificate names.
     full
-        Run every round again, whatever it takes.
+        Run every round again, however long it takes.
     fresh
         Repeat the whole verification with a seed of the checker's own.
     seconds
-        Run every round again if that is forecast to take at most so long, else a sample of chunks; also the budget of
-        a fresh run.
+        Run every round again if this is forecast to take at most this long, otherwise a sample of chunks; also the
+        budget of a fresh run.
     seed
-        For a fresh run, or for choosing the sample; by default neither can be foreseen.
+        Seed of a fresh run, or of the choice of the sample; unpredictable by default.
     limits
         Limits on an untrusted network.
     progress
-        Called with evaluations done and wanted.
+        Called with the number of evaluations done and requested.
     report
         Called with the cost of the re-run before it starts.
     """

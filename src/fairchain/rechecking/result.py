@@ -22,7 +22,7 @@ NO_HASH_REMARK = (
 
 
 class Recheck(Record, frozen=True, kw_only=True):
-    """All claims of a certificate, and what was done to check them.
+    """The result of `recheck`: all claims of a certificate, and how they were checked.
 
     `holds` only if every claim does; `fraction` of its evaluations were run again. `seed_origin` is "derived",
     "chosen", or "spec" where it is derived from spec and data only, since the model has no hash; None for rows, which
@@ -52,7 +52,7 @@ class Recheck(Record, frozen=True, kw_only=True):
 
     @property
     def conclusion(self) -> Conclusion:
-        """CONFIRMED if nothing is left to believe, REJECTED if a claim fails, else CONSISTENT.
+        """CONFIRMED if no assumption remains, REJECTED if a claim fails, else CONSISTENT.
 
         Nothing is left to believe after a whole re-run with a seed that the issuer could not choose, or after a run of
         the checker's own with the same verdict.
@@ -68,7 +68,7 @@ class Recheck(Record, frozen=True, kw_only=True):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a certificate that is only CONSISTENT leaves open, a sentence each."""
+        """The assumptions that remain if a certificate is only CONSISTENT, one sentence each."""
         if self.conclusion != "CONSISTENT":
             return ()
         if self.members:

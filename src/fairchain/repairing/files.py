@@ -30,8 +30,8 @@ REPAIR_NOT_ACCEPTED = "the repair was not accepted; nothing is written"
 def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None = None, data: Any = None) -> list[Path]:
     """Write an accepted network to `path`, its certificate and the changes beside it; return the files.
 
-    Of a transformer's folder a new folder is written if `path` has no suffix, and verified anew from its files. Of a
-    model that is evaluated in Python there is no network: its thresholds are written to a .json file of that name.
+    For a transformer's folder, a new folder is written if `path` has no suffix, and verified again from its files. For
+    a model that is evaluated in Python there is no network: its thresholds are written to a .json file of that name.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None 
     ------
     FairchainError
         If the repair was not accepted, or `path` is the network that was repaired; a ModelError if the repaired folder
-        would decide otherwise than the network that was judged.
+        would decide differently from the network that was verified.
     """
     path = Path(path)
     if not repair.accepted or repair.after is None:

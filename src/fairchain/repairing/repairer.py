@@ -106,7 +106,7 @@ def repair(
     before: Verdict | None = None,
     explanation: Explanation | None = None,
 ) -> Repair:
-    """Change the weights or the thresholds of a model so that it treats groups alike, and verify that it does.
+    """Change the weights or the thresholds of a model so that it treats groups alike, and verify the new model.
 
     Parameters
     ----------
@@ -114,12 +114,12 @@ def repair(
         As for `verify`. Weights of networks and linear models can be changed; the decision thresholds of every model
         with a score for two labels.
     labelled
-        Labelled rows whose accuracy is to be kept: a table with the features and a column of true labels. Half of
-        them is held out for the price. Without any, the labels of the spec's own table are taken; without these,
+        Labelled rows on which the accuracy is to be kept: a table with the features and a column of true labels. Half
+        of them are held out for the price. Without them, the labels of the spec's own table are used; without these,
         agreement with the original model is kept instead.
     held_out
-        Labelled rows for the price; then all of `labelled` is searched on. For a sample of rows (`as = "sample"`):
-        other rows of the same population to judge on; without them, a random half of the sample.
+        Labelled rows for the price; then the search uses all of `labelled`. For a sample of rows (`as = "sample"`):
+        other rows of the same population for the final verification; by default a random half of the sample.
     label
         The column with the true labels; by default the spec's, or `label`.
     optimizer
@@ -131,28 +131,29 @@ def repair(
         weights may change, the last layer of a network that reads texts, scales for other networks, and one threshold
         for models without weights.
     max_units
-        How many features and neurons, those that `explain` ranks first, may change besides the protected features.
+        Number of features and neurons (those that `explain` ranks first) that may change besides the protected
+        features.
     keep_protected
         Leave the weights of the protected features as they are.
     max_accuracy_loss
-        Of all candidates take the fairest that loses no more than this, measured on the held-out rows. By default the
-        most accurate that is fair.
+        Choose the candidate with the smallest gap among those that lose at most this accuracy, measured on the held-out
+        rows. By default, choose the most accurate candidate that is fair.
     iterations
-        Generations, at most; the search ends after 10 without progress.
+        Largest number of generations; the search ends after 10 generations without progress.
     seed
         A chosen seed, instead of the spec's; without one it is derived as for `verify`. The same seed gives the same
         network to the last bit.
     progress
         Called after each generation.
     before, explanation
-        What `verify` and `explain` returned for the same model and spec, if known; then it is not computed again, and
+        Results of `verify` and `explain` for the same model and spec, if known; they are then not computed again, and
         units are ranked by that explanation.
 
     Returns
     -------
     Repair
-        With the model if it was accepted: verified on fresh draws, or on rows that the search has not seen. (The rows
-        of a whole population are counted, also if they were searched on: the count is exact.)
+        The result, with the model if it was accepted: verified on fresh draws, or on rows that the search has not used.
+        (The rows of a whole population are counted even if the search used them, because the count is exact.)
 
     Examples
     --------

@@ -215,7 +215,7 @@ class Repair(RepairOf[Verdict], frozen=True, kw_only=True):
 
     @property
     def objection(self) -> str:
-        """Why no candidate was accepted: the gap of the best one or, if that is fair, what else was wrong with it."""
+        """Why no candidate was accepted: the gap of the best candidate or, if it is fair, what else was wrong."""
         if self.after is None:
             return self.before.headline
         refused = [attempt.why for attempt in self.attempts if attempt.gap == self.after.gap]

@@ -102,13 +102,13 @@ def load_spec(path: str | Path) -> Spec:
     Parameters
     ----------
     path
-        A `.toml` or `.json` file. `model.path` and `population.path` inside are taken relative to this file's folder
-        and come back as paths that can be opened from here.
+        A `.toml` or `.json` file. `model.path` and `population.path` inside are relative to this file's folder and are
+        returned as paths that can be opened from the working directory.
 
     Raises
     ------
     SpecError
-        One message with the file, the key, what was found and what to write instead.
+        With one message that states the file, the key, what was found and what to write instead.
     """
     specs = load_specs(path)
     if len(specs) > 1:

@@ -38,9 +38,9 @@ class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class Members(_Strict, frozen=True, kw_only=True):
     """One group of a feature in long form: a set of values, or a range with both ends."""
 
-    values: Annotated[tuple[Number | str, ...] | None, doc("The values that belong to it.")] = None
-    low: Annotated[Number | None, doc("Lowest value that belongs to it.")] = None
-    high: Annotated[Number | None, doc("Highest value that belongs to it.")] = None
+    values: Annotated[tuple[Number | str, ...] | None, doc("The values of the group.")] = None
+    low: Annotated[Number | None, doc("Lowest value of the group.")] = None
+    high: Annotated[Number | None, doc("Highest value of the group.")] = None
 
 
 # A number or a name is one value; a list is a range [low, high] of numbers or a set of names.
@@ -48,42 +48,45 @@ GroupExpr = Number | str | tuple[Number | str, ...] | Members
 
 
 class _Feature(_Strict, frozen=True, kw_only=True):
-    name: Annotated[Text, doc("What the feature is called in groups, conditions and answers.")]
-    input: Annotated[Text | None, doc("The network's input that takes this feature, if it has one per feature.")] = None
+    name: Annotated[Text, doc("Name of the feature in groups, conditions and results.")]
+    input: Annotated[Text | None, doc("Name of the network's input that takes this feature, if there are several.")] = (
+        None
+    )
     groups: Annotated[
         dict[str, GroupExpr], doc("Named groups: a value, a range [low, high], a list of names, or {values = [...]}.")
     ] = {}
     model_input: Annotated[
         bool, doc("Whether the model takes this feature; false if it only defines groups or conditions.")
     ] = True
-    column: Annotated[Text | None, doc("What a table calls this feature, if not by its name.")] = None
+    column: Annotated[Text | None, doc("Column of this feature in a table, if it differs from the name.")] = None
     missing: Annotated[
         Number | str | None,
-        doc("The value that an empty cell of a table counts as; without it such a row is an error."),
+        doc("Value that replaces an empty cell of a table; without it, such a row is an error."),
     ] = None
 
 
 class Scale(_Strict, frozen=True, kw_only=True):
-    """What the network gets for a number: (x - mean) / std, or (x - low) / (high - low)."""
+    """Scaling of a number for the network: (x - mean) / std, or (x - low) / (high - low)."""
 
-    mean: Annotated[float | None, doc("Subtracted first.")] = None
-    std: Annotated[Positive | None, doc("Divided by.")] = None
-    low: Annotated[float | None, doc("What becomes 0.")] = None
-    high: Annotated[float | None, doc("What becomes 1.")] = None
+    mean: Annotated[float | None, doc("Mean, which is subtracted first.")] = None
+    std: Annotated[Positive | None, doc("Standard deviation, by which the difference is divided.")] = None
+    low: Annotated[float | None, doc("Number that becomes 0.")] = None
+    high: Annotated[float | None, doc("Number that becomes 1.")] = None
 
 
 class _Number(_Feature, frozen=True, kw_only=True):
-    """A number in the user's own units, and how the network wants it."""
+    """A number in the user's own units, and how it is encoded for the network."""
 
-    clip: Annotated[bool, doc("Values of a table beyond low and high count as these.")] = False
+    clip: Annotated[bool, doc("Replace values of a table beyond low and high by these limits.")] = False
     step: Annotated[
-        Positive | None, doc("The network gets how many whole steps fit in: age 39 with step = 10 is 3.")
+        Positive | None, doc("The network gets the number of whole steps: with step = 10, age 39 becomes 3.")
     ] = None
     bins: Annotated[
-        tuple[Number, ...] | None, doc("The network gets how many of these edges are at most the value: 0, 1, 2, ...")
+        tuple[Number, ...] | None,
+        doc("The network gets the number of these edges that are at most the value: 0, 1, 2, ..."),
     ] = None
     one_hot: Annotated[bool, doc("One network input for each of the bins.")] = False
-    scale: Annotated[Scale | None, doc("What the network gets in place of the number.")] = None
+    scale: Annotated[Scale | None, doc("Scaling of the number before the network gets it.")] = None
 
 
 class IntegerFeature(_Number, tag_field="kind", tag="integer", frozen=True, kw_only=True):
@@ -104,16 +107,18 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
     """One of several named values, encoded 0, 1, ... unless `codes` says otherwise."""
 
     values: Annotated[tuple[Text | int, ...], doc("Names of the values, in order.", min_length=1)]
-    codes: Annotated[tuple[Number, ...] | None, doc("What the network gets for each value, in the same order.")] = None
-    one_hot: Annotated[bool, doc("One network input per value, 1 for the value and 0 else.")] = False
+    codes: Annotated[
+        tuple[Number, ...] | None, doc("Number that the network gets for each value, in the same order.")
+    ] = None
+    one_hot: Annotated[bool, doc("One network input for each value: 1 for the given value, otherwise 0.")] = False
     aliases: Annotated[
-        tuple[Text | int, ...] | None, doc("What a table calls each value, in the same order, if not by its name.")
+        tuple[Text | int, ...] | None, doc("Names of the values in a table, in the same order, if they differ.")
     ] = None
     terms: Annotated[
         Text | dict[str, tuple[Text, ...]] | None,
         doc(
             "Words by which a text mentions each value: religion, race or gender, a .toml or .json file, "
-            "or a table. The network gets no such feature: model_input is false."
+            "or a table. Such a feature is not an input of the network: model_input is false."
         ),
     ] = None
 
@@ -124,16 +129,16 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
 
 
 class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=True):
-    """A text. The model gets it as it is, unless `vectors` or `vocabulary` say that it takes words one after another.
+    """A text. The model gets it as it is, unless `vectors` or `vocabulary` state that the model takes words.
 
     The other keys belong to these two.
     """
 
-    name: Annotated[Text, doc("What the text is called in answers.")]
+    name: Annotated[Text, doc("Name of the text in results.")]
     input: Annotated[Text | None, doc("The network's input that takes the words, if it has several.")] = None
     length: Annotated[
         Annotated[int, Meta(ge=1, le=MOST_WORDS)] | None,
-        doc("Words that the network reads; longer texts are cut. Needed with vectors or vocabulary."),
+        doc("Number of words that the network reads; longer texts are truncated. Needed with vectors or vocabulary."),
     ] = None
     vectors: Annotated[
         Text | None, doc("The network takes word vectors: glove, or a file (.txt, .vec, .bin, .npy beside its words).")
@@ -141,22 +146,22 @@ class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tr
     vocabulary: Annotated[
         Text | None, doc("The network takes numbers of words: a file whose line i, from 0, is the word with number i.")
     ] = None
-    pad: Annotated[Literal["right", "left"], doc("Which end of a short text is filled up.")] = "right"
+    pad: Annotated[Literal["right", "left"], doc("The end at which a short text is padded.")] = "right"
     unknown: Annotated[
         Text, doc("skip: words that are not in the list are left out; or the word that replaces them.")
     ] = "skip"
     padding: Annotated[
-        Text | None, doc("Of a vocabulary: the word whose number fills up short texts; found by its name if absent.")
+        Text | None, doc("For a vocabulary: the word whose number pads short texts; found by its name if absent.")
     ] = None
     layout: Annotated[
         Literal["batch", "time"] | None,
-        doc("Which axis of the network's input comes first; found by trying if absent."),
+        doc("First axis of the network's input; found by trials if absent."),
     ] = None
     lengths: Annotated[
-        Text | None, doc("The network's input that takes how many words there are; found by its shape if absent.")
+        Text | None, doc("The network's input for the number of words; found by its shape if absent.")
     ] = None
     mask: Annotated[
-        Text | None, doc("The network's input that takes 1 for a word and 0 for padding; found by shape if absent.")
+        Text | None, doc("The network's input with 1 for a word and 0 for padding; found by its shape if absent.")
     ] = None
 
     @builtins.property
@@ -166,7 +171,7 @@ class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tr
 
     @builtins.property
     def steps(self) -> int:
-        """How many words a network reads."""
+        """The number of words that a network reads."""
         assert self.length is not None
         return self.length
 
@@ -177,27 +182,28 @@ Decision = Literal["argmax", "logit", "probability", "score", "label", "random"]
 
 
 class ModelSpec(_Strict, frozen=True, kw_only=True):
-    """Which network, and how its output becomes a decision."""
+    """The network, and how its output becomes a decision."""
 
     path: Annotated[
         Text | None, doc("The network's file, relative to the spec file; none for recorded predictions.")
     ] = None
     labels: Annotated[tuple[Text, ...], doc("Names of the classes, in order.", min_length=2)]
-    output: Annotated[Text | None, doc("The output to read, where there are several.")] = None
+    output: Annotated[Text | None, doc("The output to read, if there are several.")] = None
     decision: Annotated[
         Decision | None,
         doc(
-            "argmax of several columns; one column as logit (positive is the second label), as "
-            "probability of the second label (of two columns the second), or as another score; the class label "
-            "itself; or random: the label is drawn with the probabilities that the network gives, one column for the "
-            "second label or one for each."
+            "argmax: the largest of several columns; logit, probability, score: one column, where a logit is "
+            "positive for the second label, and a probability is that of the second label (of two columns, the "
+            "second one is read); label: the class label itself; random: the label is drawn with the "
+            "probabilities that the network gives, in one column for the second label or in one column for each "
+            "label."
         ),
     ] = None
     deterministic: Annotated[
         bool,
         doc(
-            "false for a function or service that is random by itself: verdicts about drawn inputs, or about the "
-            "source of rows, include its randomness, and a recheck repeats the question with fresh draws."
+            "false for a non-deterministic function or service: verdicts about drawn inputs, or about the "
+            "population of a sample, include its randomness, and a recheck repeats the question with fresh draws."
         ),
     ] = True
     decision_threshold: Annotated[
@@ -205,7 +211,8 @@ class ModelSpec(_Strict, frozen=True, kw_only=True):
         doc("The second label is decided above this logit (default 0), probability (0.5) or score (no default)."),
     ] = None
     codes: Annotated[
-        tuple[int | str, ...] | None, doc("What a network that returns labels, and a table, call each label.")
+        tuple[int | str, ...] | None,
+        doc("Names of the labels in a table and in the output of a network that returns labels."),
     ] = None
 
 
@@ -214,11 +221,9 @@ class Uniform(_Strict, tag_field="kind", tag="uniform", frozen=True, kw_only=Tru
 
 
 class _Rows(_Strict, frozen=True, kw_only=True):
-    """Rows of a CSV or Parquet file, and what counts as not known in them."""
+    """Rows of a CSV or Parquet file, and which of their cells count as missing."""
 
-    na_values: Annotated[tuple[str, ...], doc("Cells that mean a missing value; an empty cell always does.")] = (
-        NA_VALUES
-    )
+    na_values: Annotated[tuple[str, ...], doc("Cells that count as missing, in addition to empty cells.")] = NA_VALUES
     drop_missing: Annotated[bool, doc("Leave out rows in which a value that is used is missing.")] = False
 
 
@@ -239,30 +244,33 @@ class Marginals(_Rows, tag_field="kind", tag="marginals", frozen=True, kw_only=T
 class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, frozen=True, kw_only=True):
     """Rows of a table: the whole population, or a sample of a larger population."""
 
-    path: Annotated[Text | None, doc("CSV or Parquet file; none if the rows are handed over.")] = None
+    path: Annotated[Text | None, doc("CSV or Parquet file; absent if the rows are passed in Python.")] = None
     reading: Annotated[
         Literal["population", "sample"],
-        doc("population: the rows are all there are, the answer is exact; sample: about their source."),
+        doc(
+            "population: the rows are the whole population, and the answer is exact; sample: they are drawn from "
+            "a larger one."
+        ),
     ]
     label: Annotated[Text | None, doc("Column with the true labels.")] = None
     prediction: Annotated[
         Text | None,
-        doc("Column with recorded decisions, or scores if decision is score; it takes the network's place."),
+        doc("Column with recorded decisions, or with scores if decision is score; it replaces the network."),
     ] = None
     keep_missing: Annotated[
         bool,
         doc(
-            "Give missing values to the model, which must take them; rows that lack a label or a value of the "
-            "protected features or of given are not kept by this."
+            "Give missing values to the model, which must accept them. This does not keep rows that lack a label "
+            "or a value of the protected features or of given."
         ),
     ] = False
 
 
 class Node(_Strict, frozen=True, kw_only=True):
-    """A node of a Bayesian network: a table of probabilities, a normal number, or what follows from its parents."""
+    """A node of a Bayesian network: a table of probabilities, a normal number, or an expression of its parents."""
 
-    name: Annotated[Text, doc("A feature's name, or its own name for a node that is not a feature.")]
-    parents: Annotated[tuple[Text, ...], doc("Nodes that it depends on.")] = ()
+    name: Annotated[Text, doc("Name of a feature, or a new name for a node that is not a feature.")]
+    parents: Annotated[tuple[Text, ...], doc("Nodes on which this node depends.")] = ()
     values: Annotated[
         tuple[Text | int, ...] | None, doc("Names of the values, if the node is not a feature of that name.")
     ] = None
@@ -271,23 +279,23 @@ class Node(_Strict, frozen=True, kw_only=True):
         doc('Without parents a list; else one for each combination of the parents: "Female, White".'),
     ] = None
     mean: Annotated[
-        float | dict[str, float] | None, doc("Of a number; one for each combination of discrete parents.")
+        float | dict[str, float] | None, doc("Mean of a number; one for each combination of discrete parents.")
     ] = None
     std: Annotated[
         float | dict[str, float] | None,
         doc("Standard deviation of a number; one for each combination of discrete parents."),
     ] = None
-    slopes: Annotated[dict[str, float], doc("What each unit of a parent that is a number adds.")] = {}
+    slopes: Annotated[dict[str, float], doc("Change of the mean for each unit of a numeric parent.")] = {}
     switches: Annotated[
         dict[str, Number | tuple[Number, ...]],
         doc(
-            "Where the node switches with a parent that is a number: switches = {age = 40}; its entries are then keyed "
-            '"age < 40" and "age >= 40".'
+            "Thresholds of numeric parents at which the node switches: switches = {age = 40}; the keys of its entries "
+            'are then "age < 40" and "age >= 40".'
         ),
     ] = {}
     value: Annotated[
         Text | None,
-        doc('A node that follows from its parents without randomness: value = "max(age, years + 16)".'),
+        doc('Expression that computes the node from its parents: value = "max(age, years + 16)".'),
     ] = None
 
 
@@ -296,32 +304,36 @@ class BayesNetwork(_Strict, tag_field="kind", tag="network", frozen=True, kw_onl
 
     path: Annotated[Text | None, doc("A .bif, .json or .toml file with the nodes.")] = None
     nodes: Annotated[tuple[Node, ...], doc("The nodes, if they are stated here.")] = ()
-    name: Annotated[Text | None, doc("What verdicts call the network; by default the name of its file.")] = None
+    name: Annotated[Text | None, doc("Name of the network in verdicts; by default the name of its file.")] = None
 
 
 class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, frozen=True, kw_only=True):
-    """Texts of a corpus: those that mention a group, or the same text with its terms exchanged for each group's."""
+    """Texts of a corpus: texts that mention a group, or the same text shown with the terms of each group."""
 
     path: Annotated[
-        Text | None, doc("A .txt with a text per line, or a .csv, .tsv or .jsonl file; none if texts are handed over.")
+        Text | None,
+        doc(
+            "A .txt file with one text per line, or a .csv, .tsv or .jsonl file; absent if texts are passed in Python."
+        ),
     ] = None
-    dataset: Annotated[Literal["toxicity"] | None, doc("A corpus of fairchain data in place of path.")] = None
-    column: Annotated[Text | None, doc("The column, or key, that holds the texts.")] = None
+    dataset: Annotated[Literal["toxicity"] | None, doc("A corpus of `fairchain data`, instead of path.")] = None
+    column: Annotated[Text | None, doc("The column, or key, that contains the texts.")] = None
     pair_by: Annotated[
-        Text | None, doc("A column, or key, in which the texts of a round are alike: fewer are needed then.")
+        Text | None,
+        doc("A column, or key, by which the texts of a round are matched, which reduces the number of rounds."),
     ] = None
     label: Annotated[Text | None, doc("The column, or key, with the true labels of the texts.")] = None
     reading: Annotated[
         Literal["observed", "swapped"],
-        doc("observed: texts that mention the group; swapped: one text with each group's term in it."),
+        doc("observed: texts that mention the group; swapped: one text, shown with the terms of each group."),
     ]
     replace: Annotated[
-        int, doc("Words of each text that are replaced by synonyms, at most; 0 for none.", ge=0, le=100)
+        int, doc("Largest number of words of a text that are replaced by synonyms; 0 for none.", ge=0, le=100)
     ] = 0
     synonyms: Annotated[
         Literal["vectors", "wordnet"], doc("Words with the nearest vectors, or of the same synset of WordNet.")
     ] = "vectors"
-    neighbours: Annotated[int, doc("Synonyms of a word that are drawn from, at most.", ge=1, le=100)] = 8
+    neighbours: Annotated[int, doc("Largest number of synonyms among which a replacement is drawn.", ge=1, le=100)] = 8
     wordnet: Annotated[Text | None, doc("Folder of WordNet 3.0: index.noun, data.noun, ...")] = None
     show_texts: Annotated[
         bool, doc("Quote texts in full; else offensive words and personal data are masked, and long texts shortened.")
@@ -330,7 +342,7 @@ class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, froze
 
 
 class Callable(_Strict, tag_field="kind", tag="callable", frozen=True, kw_only=True):
-    """A Python function draws the inputs. A spec cannot name one: it is given in Python or on the command line."""
+    """Inputs drawn by a Python function, which is named in Python or on the command line, never in a spec."""
 
 
 Population = Uniform | Marginals | Table | BayesNetwork | Texts | Callable
@@ -338,20 +350,21 @@ Population = Uniform | Marginals | Table | BayesNetwork | Texts | Callable
 
 class _Property(_Strict, frozen=True, kw_only=True):
     protected: Annotated[
-        tuple[Text, ...], doc("Features whose groups are compared; several: their combinations.", min_length=1)
+        tuple[Text, ...],
+        doc("Features whose groups are compared; if there are several, their combinations.", min_length=1),
     ]
-    outcome: Annotated[Text | None, doc("The label looked at; every label if absent.")] = None
+    outcome: Annotated[Text | None, doc("The label whose rates are compared; every label if absent.")] = None
     given: Annotated[
         Text | None, doc("Only individuals for whom this holds: given = \"hours >= 40 and education == 'Masters'\".")
     ] = None
     min_size: Annotated[
-        Positive | None, doc("Smaller groups are left out: a number of rows, or below 1 a share of the population.")
+        Positive | None, doc("Leave out smaller groups: a number of rows or, below 1, a share of the population.")
     ] = None
     depth: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         doc(
-            "Of several protected features: one question for each of them, and for each combination of up to so many; "
-            "without it, one question about their combinations."
+            "With several protected features: ask one question for each combination of at most this many "
+            "features; without it, one question about the combinations of all."
         ),
     ] = None
 
@@ -359,30 +372,32 @@ class _Property(_Strict, frozen=True, kw_only=True):
 class _Rates(_Property, frozen=True, kw_only=True):
     criterion: Annotated[
         Literal["demographic_parity", "equal_opportunity", "equalized_odds"],
-        doc("Whose rates are compared: of all inputs, or of those with the same true label."),
+        doc("Inputs whose rates are compared: all inputs, or those with the same true label."),
     ] = "demographic_parity"
     compare: Annotated[
         Literal["groups", "overall", "average"],
-        doc("Groups with each other, each with the overall population, or the mean of all groups with it."),
+        doc(
+            "Compare groups with each other, each group with the overall population, or the mean of all groups with it."
+        ),
     ] = "groups"
     reference: Annotated[
         Text | dict[str, Text | int] | None,
         doc(
-            'The group that every other one is compared with, one-sided: none may be worse off than it. "Male", '
+            'The group with which every other group is compared, in one direction: no group may be worse off. "Male", '
             '"sex=Male & race=White", or {sex = "Male", race = "White"}; needs outcome, the favourable label.'
         ),
     ] = None
     shift: Annotated[
         Annotated[float, Meta(gt=1, le=1000)] | None,
         doc(
-            "A verdict over every population in which no input is more than so many times as frequent, or as rare, as "
-            "assumed: shift = 2.0; without it, over the assumed population alone."
+            "Ask for a verdict over every population in which no input is more than this many times as frequent, "
+            "or as rare, as assumed: shift = 2.0. Without it, the verdict is about the assumed population alone."
         ),
     ] = None
     shift_of: Annotated[
         Literal["each_group", "all_groups_alike"],
         doc(
-            "What shift changes: the inputs of each group by itself, or the individuals that are shown as every group."
+            "What shift changes: the inputs of each group separately, or the individuals that are shown as every group."
         ),
     ] = "each_group"
 
@@ -413,7 +428,7 @@ class _Rates(_Property, frozen=True, kw_only=True):
 
 
 class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_only=True):
-    """The largest difference of P(outcome) between two groups stays within the threshold."""
+    """The largest difference of P(outcome) between two groups is at most the threshold."""
 
     threshold: Annotated[Fraction, doc("The largest difference that still counts as fair.")]
 
@@ -424,7 +439,7 @@ class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_onl
 
 
 class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
-    """The smallest ratio of P(outcome) between two groups reaches the threshold: 0.8 for the 80% rule."""
+    """The smallest ratio of P(outcome) between two groups is at least the threshold: 0.8 for the four-fifths rule."""
 
     threshold: Annotated[Fraction, doc("The smallest ratio that still counts as fair.")]
 
@@ -437,7 +452,7 @@ class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
 
 
 class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_only=True):
-    """The share of individuals whose decision changes with the protected features alone stays within the threshold."""
+    """The share of individuals whose decision changes with the protected features alone is at most the threshold."""
 
     threshold: Annotated[Fraction, doc("The largest share of individuals that still counts as fair.")]
     shift = None  # what other properties state in a key of their own
@@ -491,56 +506,62 @@ Property = Difference | Ratio | Individual | ProbabilityFormula
 class Budget(_Strict, frozen=True, kw_only=True):
     """The largest number of rounds, of evaluations and of seconds."""
 
-    rounds: Annotated[float, doc("Rounds, at most; in each, one individual is shown as every group.", ge=1)] = 1e8
+    rounds: Annotated[
+        float, doc("Largest number of rounds; in each round, one individual is shown as every group.", ge=1)
+    ] = 1e8
     seconds: Annotated[
         float,
-        doc("Seconds of wall time from loading the model on, at most; rows of a table are counted to the end.", gt=0),
+        doc(
+            "Largest wall-clock time in seconds, including loading the model; rows of a table are counted to the end.",
+            gt=0,
+        ),
     ] = 60.0
     evaluations: Annotated[
         Annotated[float, Meta(ge=1)] | None,
-        doc("Decisions of the model, at most; then rows of a table in random order, those left unseen bounded."),
+        doc("Largest number of decisions of the model; rows of a table are then evaluated in random order."),
     ] = None
 
 
 class Guarantee(_Strict, frozen=True, kw_only=True):
     """Error probability, accuracy, stopping rule and budget."""
 
-    delta: Annotated[float, doc("Probability of a wrong verdict, at most.", ge=1e-100, lt=1)] = 1e-6
+    delta: Annotated[float, doc("Largest probability of a wrong verdict.", ge=1e-100, lt=1)] = 1e-6
     epsilon: Annotated[
         Annotated[float, Meta(ge=1e-9, lt=0.5)] | None,
-        doc("Estimate mode: go on until every probability and gap is known within epsilon."),
+        doc("Estimate mode: continue until every probability and every gap is known within epsilon."),
     ] = None
     refine: Annotated[
         Annotated[float, Meta(ge=1e-4, lt=0.5)] | None,
         doc(
-            "After the verdict go on until every interval is within this of its estimate, while that is cheap: about "
-            "0.2 s, counted in evaluations by the size of the network, and only for sampled ONNX networks."
+            "After the verdict, continue until the half width of every interval is at most this, for at most as "
+            "many evaluations as take about 0.2 s (computed from the size of the network). Only for sampled ONNX "
+            "networks."
         ),
     ] = None
     engine: Annotated[
         Literal["auto", "sampling", "enumeration", "bounds", "counting"],
         doc(
-            "How inputs that are not rows are answered: sampling, enumeration of all of them if they are finitely "
-            "many, or bounds by branch and bound for ReLU networks; auto takes what costs less. The rows of a table "
-            "are always counted."
+            "Engine for inputs that are not rows of a table: sampling, enumeration of all inputs if they are "
+            "finitely many, or bounds by branch and bound for ReLU networks; auto chooses the cheapest. The rows "
+            "of a table are always counted."
         ),
     ] = "auto"
     rule: Annotated[
-        Literal["betting", "paper"], doc("betting is sound; paper is the literature's rule, which is not.")
+        Literal["betting", "paper"], doc("betting is sound; paper is the rule of the paper, which is not sound.")
     ] = "betting"
     seed: Annotated[
         Annotated[int, Meta(ge=0, le=2**63 - 1)] | None,
         doc(
-            "Seed of the random numbers, chosen; without one it is derived from the network, the spec and "
-            "its data, so that the network cannot be fitted to it."
+            "Chosen seed of the random numbers. By default the seed is derived from the network, the spec and the"
+            " data, so that a network cannot be fitted to it."
         ),
     ] = None
     budget: Annotated[Budget, doc("The largest number of rounds, of evaluations and of seconds.")] = Budget()
-    allow_constant: Annotated[bool, doc("Accept a model that gives one decision to every input that is tried.")] = False
+    allow_constant: Annotated[bool, doc("Accept a model that gives the same decision to every tested input.")] = False
 
 
 class About(_Strict, frozen=True, kw_only=True):
-    """Who audited what, when and why, for the report and the model card. None of it changes a verdict or a seed."""
+    """Facts about the audit for the report and the model card. They change neither the verdict nor the seed."""
 
     model_name: Annotated[Text | None, doc("Name of the model.")] = None
     model_version: Annotated[Text | None, doc("Version of the model.")] = None
@@ -548,15 +569,17 @@ class About(_Strict, frozen=True, kw_only=True):
     intended_purpose: Annotated[Text | None, doc("What the model is used for.")] = None
     auditor: Annotated[Text | None, doc("Who carried out the audit.")] = None
     independence: Annotated[Text | None, doc("How the auditor is related to the provider.")] = None
-    audit_date: Annotated[Text | None, doc("Date of the audit, as text; no clock is read.")] = None
+    audit_date: Annotated[Text | None, doc("Date of the audit, as text; the computer's clock is not used.")] = None
     data_source: Annotated[Text | None, doc("Where the data come from; whether they are historical or test data.")] = (
         None
     )
     data_period: Annotated[Text | None, doc("The period in which the data were collected.")] = None
-    threshold_reason: Annotated[Text | None, doc("Why this threshold.")] = None
-    population_reason: Annotated[Text | None, doc("Why this population.")] = None
+    threshold_reason: Annotated[Text | None, doc("Reason for this threshold.")] = None
+    population_reason: Annotated[Text | None, doc("Reason for this population.")] = None
     legal_context: Annotated[Text | None, doc("The rule or law that the audit is made for.")] = None
-    seeds_tried: Annotated[Text | None, doc("With how many seeds the question was tried, and why.")] = None
+    seeds_tried: Annotated[Text | None, doc("Number of seeds with which the question was tried, and the reason.")] = (
+        None
+    )
     monitoring: Annotated[Text | None, doc("How the model is monitored after the audit: a link or a sentence.")] = None
     signature: Annotated[Text | None, doc("Who signs the report.")] = None
 
@@ -577,12 +600,12 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def features(self) -> tuple[Feature, ...]:
-        """The features that have values; of a text those that say which group is mentioned, which are not columns."""
+        """The features that have values; for texts, those that define which group a text mentions."""
         return tuple(feature for feature in self.described if not isinstance(feature, TextFeature))
 
     @builtins.property
     def protected(self) -> tuple[str, ...]:
-        """The features whose values make a group; of a formula those with a single value in it."""
+        """The features whose values define a group; for a formula, those with a single value in it."""
         if not isinstance(self.property, ProbabilityFormula):
             return self.property.protected
         from fairchain.spec.formulas import formula_groups
@@ -596,5 +619,5 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def inputs(self) -> str:
-        """What the network is shown, as sentences call it: individuals or texts."""
+        """The word for the inputs in sentences: individuals or texts."""
         return "individuals" if self.text is None else "texts"

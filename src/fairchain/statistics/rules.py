@@ -34,7 +34,7 @@ OF_GAP, OF_RATES, OF_PAIRS = 1 / 4, 1 / 8, 1 / 8
 
 
 class Decision(Enum):
-    """The answer. The value is what to do about it."""
+    """The decision of a verdict. The value is advice on what to do."""
 
     FAIR = "Every gap is below the threshold."
     UNFAIR = "Some gap is above the threshold."

@@ -124,17 +124,17 @@ def new_interpreter(code: str, *arguments: str) -> list[str]:
 def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = None, **options: Any) -> Any:
     """Call a function in a new Python process and return its result.
 
-    A native crash there (a damaged network can bring the runtime down) raises a `ModelError` here. The new process
-    takes about as long as importing fairchain. It has the same rights as this one.
+    If native code crashes in that process (a damaged network can crash the runtime), a `ModelError` is raised here. The
+    new process takes about as long as importing fairchain. It has the same rights as this one.
 
     Parameters
     ----------
     function
         A function that Python can import by its name, for example `fairchain.explain`.
     arguments, options
-        What to call it with: files, specs, tables, and whatever else `pickle` can copy.
+        Arguments of the function: files, specs, tables, and everything else that `pickle` can copy.
     progress
-        Called in this process with what the function reports, if it takes `progress`.
+        Called in this process with the reports of the function, if it takes `progress`.
 
     Raises
     ------

@@ -155,7 +155,7 @@ class FamilyVerdict:
 
     @property
     def conclusion(self) -> str:
-        """What a gate acts on."""
+        """The verdict that a gate should use."""
         return family_conclusion([each.conclusion for each in self.verdicts], unanswered=len(self.unanswered))
 
     @property
@@ -204,13 +204,13 @@ def verify_family(
     model
         As for `verify`.
     spec
-        The path of a spec file with one or more [[property]] tables, or with `depth`; or specs that differ in their
-        property alone.
+        The path of a spec file with one or more [[property]] tables, or with `depth`; or specs that differ only in
+        their property.
     weights, data, population, seed, allow_constant, workers, executor, limits, progress, certify
         As for `verify`.
     overrides
-        As for `verify`, for every question. `delta` is for all questions together; a budget is for each of them, that
-        of evaluations is divided among them.
+        As for `verify`, for every question. `delta` is for all questions together; a budget of seconds or rounds is for
+        each question, and a budget of evaluations is divided among them.
 
     Returns
     -------

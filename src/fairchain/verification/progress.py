@@ -18,10 +18,10 @@ NOT_PROGRESS = "progress: found {found!r}; give True for a line on standard erro
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: rounds and evaluations so far, seconds, the gap with its bounds, evaluations in all.
+    """The progress of a run: rounds, evaluations and seconds so far, the gap with its bounds, total evaluations.
 
-    For rows of a table the number of evaluations is known and the gap is not; for rounds it is the other way round. For
-    an enumeration both are known.
+    For rows of a table the total of evaluations is known and the gap is not; for rounds the gap is known and the total
+    is not. For an enumeration both are known.
     """
 
     rounds: int

@@ -140,16 +140,16 @@ Evidence = RunRecord | RowEvidence | EnumerationEvidence | BoundsRecord
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The result of `verify`. `bool(verdict)` is refused: UNDECIDED is neither.
+    """The result of `verify`. `bool(verdict)` raises an error, because UNDECIDED is neither true nor false.
 
     `gap` is in the property's own unit: the largest difference, the smallest ratio, or the share of individuals or
-    texts whose decision changes. `left_out` names groups below the least size, with their rows or share.
-    `constant` is the decision that every input got, if all got the same; then groups cannot differ, whatever they are.
-    `assumptions` are what was assumed about model and data without being stated, and `notes` what a reader should know.
-    `workers` are the other processes that computed, with versions and processors, if an executor was used.
-    `unseen` rows of a table were not evaluated, since the run was stopped or its budget was spent.
-    `pairs` are compared, in all outcomes. `engine` says how it was found, `delta` the probability that it is wrong, at
-    most, and `exact` whether the whole population was counted: then every number is what it is, and nothing is random.
+    texts whose decision changes. `left_out` names groups below the smallest size, with their rows or share. `constant`
+    is the decision of every input, if all are the same; then groups cannot differ. `assumptions` are what was assumed
+    about model and data without being stated, and `notes` what a reader should know. `workers` are the other processes
+    that computed, with versions and processors, if an executor was used. `unseen` rows of a table were not evaluated,
+    since the run was stopped or its budget was spent. `pairs` are compared, in all outcomes. `engine` says how it was
+    found, `delta` the probability that it is wrong, at most, and `exact` whether the whole population was counted: then
+    every number is what it is, and nothing is random.
     """
 
     decision: Decision
@@ -197,12 +197,12 @@ class Verdict:
 
     @property
     def headline(self) -> str:
-        """What was measured against which threshold, in a line."""
+        """The measured gap or ratio and the threshold, in one line."""
         return self.record.headline
 
     @property
     def conclusion(self) -> str:
-        """What a gate acts on: FAIR, UNFAIR, UNDECIDED, or CONSTANT for a constant model that is not allowed.
+        """The verdict for a gate: FAIR, UNFAIR, UNDECIDED, or CONSTANT for a constant model that is not allowed.
 
         `decision` is the answer to the question alone, and of a constant model it is FAIR or UNDECIDED.
         """
@@ -215,7 +215,7 @@ class Verdict:
 
     @property
     def shift(self) -> Shift | None:
-        """The populations that the verdict is about, if they are not the assumed one alone."""
+        """The populations that the verdict is about, if these are more than the assumed one."""
         prop = self.spec.property
         return None if prop.shift is None else Shift(prop.shift, prop.shift_of)
 

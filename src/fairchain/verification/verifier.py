@@ -86,35 +86,35 @@ def verify(
     ----------
     model
         A file (ONNX, SOCRATES JSON, Keras), a torch, scikit-learn or Keras model, any Python function of arrays, or
-        None for what the spec names.
+        None for the model that the spec names.
     spec
         A `Spec`, or the path of a spec file.
     weights
-        A torch state dict to load into the module that `model` is, names or makes.
+        A torch state dict for the module that `model` is, names or creates.
     data
-        Rows in place of the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or a mapping
-        from column names to cells. For texts, the file of a corpus.
+        Rows instead of the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or a mapping from
+        column names to cells. For texts, the file of a corpus.
     population
         A Python function that draws inputs, for a spec with `kind = "callable"`: `f(rng, count)`,
         `f(rng, count, group)`, or `Coupled(f, uniforms=m)` for `f(u, group)`, which needs fewer evaluations.
     seed
         A chosen seed, instead of the spec's. Without one it is derived from the network, the spec and its data. The
-        same seed gives the same counts, whatever the workers.
+        same seed gives the same counts for any number of workers.
     allow_constant
-        Instead of the spec's: whether a model that gives one decision to every input may be called FAIR. Otherwise
+        Instead of the spec's value: whether a model that gives the same decision to every input may be FAIR. Otherwise
         its `conclusion` is CONSTANT.
     workers
-        How many threads, or processes of an executor; by default one for each core.
+        Number of threads, or of processes of an executor; by default one for each core.
     executor
-        Who computes, by default threads: "processes", "dask://HOST:PORT", "ray://HOST:PORT", or an executor of
-        `concurrent.futures`, for example `client.get_executor()` of a Dask client. The counts are the same.
+        Where the work is computed, by default in threads: "processes", "dask://HOST:PORT", "ray://HOST:PORT", or an
+        executor of `concurrent.futures`, for example `client.get_executor()` of a Dask client. The counts are the same.
     limits
         Limits on an untrusted network.
     progress
         Called now and then with a `Progress`. True: a line on standard error, if that is a terminal.
     certify
-        Verify a network that a certificate can be written for: a model is converted to ONNX, and its labels are
-        compared. Refuse at once what no certificate could be written for, rather than after the work.
+        Verify a network for which a certificate can be written: a model is converted to ONNX, and its labels are
+        compared. A model for which no certificate could be written is refused before the work starts.
     checkpoint
         A file to which every finished part of an enumeration or of sampling is added, and from which a run that was
         stopped or killed continues; the spec's `engine` says which. It is bound to the question, the network, the
@@ -133,14 +133,14 @@ def verify(
     Returns
     -------
     Verdict
-        FAIR or UNFAIR with its guarantee, or UNDECIDED with what is known so far. What a gate should act on is its
-        `conclusion`, which is CONSTANT where FAIR only means that every input gets the same decision.
+        FAIR or UNFAIR with its guarantee, or UNDECIDED with the bounds so far. A gate should use its `conclusion`,
+        which is CONSTANT if FAIR only means that every input gets the same decision.
 
     Raises
     ------
     KeyboardInterrupt
-        After Ctrl-C before the first round or row: there is no verdict yet. From then on Ctrl-C returns a verdict with
-        what is known, and a second Ctrl-C raises.
+        After Ctrl-C before the first round or row: there is no verdict yet. From then on, Ctrl-C returns a verdict from
+        the evidence so far, and a second Ctrl-C raises.
 
     Examples
     --------

@@ -110,12 +110,12 @@ def read_chain(path: str | Path, format: str | None = None, *, fix_deadlocks: bo
     format
         One of `FORMATS`; by default the one of the path's suffix.
     fix_deadlocks
-        Let a state without transitions stay where it is, as PRISM and Storm do; otherwise it is an error.
+        Add a loop to a state without transitions, as PRISM and Storm do; otherwise such a state is an error.
 
     Raises
     ------
     ChainError
-        One message with the file, the line and what to write there.
+        With one message that states the file, the line and what to write there.
     """
     path = Path(path)
     name = format_of(path, format)

@@ -336,11 +336,11 @@ class FunctionModel:
 
     @property
     def drawn(self) -> bool:
-        """Whether its labels are drawn with the probabilities that it gives."""
+        """Whether labels are drawn with the probabilities that the network gives."""
         return self.decision.drawn
 
     def ends(self, values: Values) -> Ends:
-        """Return for each row where the words of each label end."""
+        """Return for each row the upper end of the random numbers that give each label."""
         if not len(values):
             return np.empty((0, self.decision.classes), np.int64)
         ends: Ends = self._read(self.decision.ends, values)

@@ -112,22 +112,23 @@ class Service(Journaled):
     journal
         A file to which each answer is added, and from which a run that was stopped or killed continues.
     connections
-        How many requests are made at the same time.
+        Number of simultaneous requests.
     rows_per_request
-        How many inputs a request has, at most.
+        Largest number of inputs in a request.
     requests_per_second
-        How many requests are made at most; by default there is no limit.
+        Largest rate of requests; by default there is no limit.
     timeout
         Seconds for one request.
     retries
-        How often a request is sent again if it times out, the connection is lost, or the service is not ready.
+        Number of times that a request is sent again if it times out, the connection is lost, or the service is not
+        ready.
     headers
-        Further headers, for example credentials; they are written to no file.
+        Further headers, for example credentials; they are never written to a file.
     inputs
-        `"columns"`: an input for each feature; `"array"`: one array of numbers. By default what the metadata say; of
-        an MLflow server columns.
+        `"columns"`: an input for each feature; `"array"`: one array of numbers. By default as the metadata states;
+        columns for an MLflow server.
     output
-        The output that decides, where there are several.
+        The output that decides, if there are several.
 
     Examples
     --------
@@ -180,7 +181,7 @@ class Service(Journaled):
 
     @property
     def metadata(self) -> Metadata:
-        """What the service says about its model; requested once. MLflow's servers say nothing."""
+        """The metadata of the model, requested once. MLflow's servers have none."""
         with self._lock:
             if self._metadata is None:
                 self._metadata = Metadata() if self.mlflow else self._read_metadata()
@@ -245,14 +246,14 @@ class Service(Journaled):
         return self.journal.version or self.metadata.version
 
     def forecast(self, inputs: int) -> CallForecast:
-        """Return what it takes to evaluate so many inputs, at the latency of the requests so far."""
+        """Return a forecast of the requests and seconds for this many inputs, at the latency of the requests so far."""
         waves = ceil(inputs / (self.rows_per_request * self.client.connections))
         requests = min(inputs, waves * self.client.connections)
         each = self.client.seconds / self.client.requests if self.client.requests else 0.0
         return CallForecast(inputs, requests, waves * each)
 
     def parts(self, count: int) -> list[slice]:
-        """Return how inputs are divided into requests: as even as possible, so that all connections are in use."""
+        """Return the division of inputs into requests: as even as possible, so that all connections are in use."""
         waves = ceil(count / (self.rows_per_request * self.client.connections))
         size = max(1, ceil(count / (waves * self.client.connections)))
         return [slice(start, start + size) for start in range(0, count, size)]

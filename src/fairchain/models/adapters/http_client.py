@@ -75,7 +75,7 @@ class HttpClient:
     headers
         Sent with every request, for example credentials. They are in no message, file or copy of this object.
     connections
-        How many requests are made at the same time.
+        Number of simultaneous requests.
     rate
         Requests for each second, at most, retries included; None for no limit.
     timeout

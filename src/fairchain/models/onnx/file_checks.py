@@ -74,12 +74,12 @@ OPERATOR_VERSIONS_DIFFER = (
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a network may ask for.
+    """Limits for the size and the resources of a network.
 
     Parameters
     ----------
     file_bytes
-        Of the file and its external weights together, and of what an archive unpacks to.
+        Size of the file together with its external weights, and of the unpacked contents of an archive.
     nodes
         Operators in the graph, its functions included.
     memory_bytes

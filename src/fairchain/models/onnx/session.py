@@ -72,18 +72,18 @@ class OnnxModel:
     path
         The ONNX file.
     spec
-        Says what the inputs are, and what the output means where the file does not.
+        States the inputs, and the meaning of the output if the file does not state it.
     limits
-        What an untrusted file may ask for.
+        Limits for an untrusted file.
 
     Attributes
     ----------
     network, limits
-        The checked network, and the limits within which it runs.
+        The checked network, and the limits for running it.
     inputs
-        How feature values become the network's inputs.
+        The encoding of feature values as the network's inputs.
     decision
-        How its output becomes class numbers.
+        The rule that turns its output into class numbers.
     """
 
     certifiable = True
@@ -96,7 +96,7 @@ class OnnxModel:
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str, spec: Spec, limits: Limits | None = None, *, note: str = "") -> Self:
-        """Return a network that is held in memory; `name` is what messages call it.
+        """Return a network from its bytes; `name` is used in messages.
 
         External weights are refused: bytes have no folder beside them.
         """
@@ -214,7 +214,7 @@ class OnnxModel:
 
     @property
     def name(self) -> str:
-        """What messages call it: its path, for a file."""
+        """Name of the network in messages: its path, for a file."""
         return str(self.path)
 
     def to_network(self) -> OnnxModel:
@@ -232,7 +232,7 @@ class OnnxModel:
         return self.inputs.dtype
 
     def followed(self) -> dict[str, Followed]:
-        """Return what the graph says of the shape of every tensor."""
+        """Return the shape of every tensor, as far as the graph determines it."""
         return follow(self.network, self._shapes, self.inputs.batch)
 
     def must_fit(self, spec: Spec) -> None:
@@ -241,11 +241,11 @@ class OnnxModel:
 
     @property
     def drawn(self) -> bool:
-        """Whether its labels are drawn with the probabilities that it gives."""
+        """Whether labels are drawn with the probabilities that the network gives."""
         return self.decision.drawn
 
     def ends(self, values: NDArray[Any]) -> Ends:
-        """Return for each row where the words of each label end."""
+        """Return for each row the upper end of the random numbers that give each label."""
         if not len(values):
             return np.empty((0, self.decision.classes), np.int64)
         if (alike := distinct_rows(values)) is not None:
@@ -319,11 +319,11 @@ class OnnxModel:
         return answer
 
     def run(self, values: NDArray[Any], tensors: Sequence[str]) -> list[NDArray[Any]]:
-        """Return these outputs of the network for one part of a batch, as they are."""
+        """Return these outputs of the network for one part of a batch, unchanged."""
         return self._runtime.run(self.inputs(values), tensors)
 
     def with_outputs(self, tensors: Sequence[str]) -> OnnxModel:
-        """Return the same network, which can also show these inner tensors."""
+        """Return the same network with these inner tensors as further outputs."""
         network = self.network.copy()
         known = {output.name for output in network.graph.output}
         for tensor in tensors:
@@ -332,7 +332,7 @@ class OnnxModel:
         return self.with_graph(network)
 
     def with_graph(self, network: ModelProto) -> OnnxModel:
-        """Return a network whose graph was made from this one's: the same inputs, and the same output decides."""
+        """Return a network with a changed graph: it has the same inputs, and the same output decides."""
         spec = replace(self._spec, model=replace(self._spec.model, output=self.decision.output))
         return OnnxModel.from_bytes(network.SerializeToString(), self.name, spec, self.limits)
 
@@ -352,7 +352,7 @@ class OnnxModel:
         return in_order(parts, labels), units
 
     def predict_with(self, values: NDArray[Any], tensors: Sequence[str]) -> tuple[Labels, list[NDArray[Any]]]:
-        """Return the class number of each row, and these inner tensors as they are; for one part of a batch."""
+        """Return the class number of each row, and these inner tensors, unchanged; for one part of a batch."""
         if self.inputs.batch is not None:
             raise ModelError(f"{self.path}: has a fixed batch size; export it with a free one to look inside")
         answer, *shown = self.run(values, [self.decision.output, *tensors])
