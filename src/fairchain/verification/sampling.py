@@ -214,16 +214,14 @@ def _sample(
         each_round = len(case.comparison.evaluated(plan.groups))
         if allowed - evaluations < each_round:
             return entries, "evaluations"
-        if halted(sampler.seconds):
+        left = most - rounds
+        if budget.evaluations is not None:
+            left = min(left, int(allowed - evaluations) // each_round)
+        wanted = min(plan.rounds, left)
+        if halted(sampler.seconds_for(wanted, plan.groups)):
             return entries, "seconds"
         if leave is not None and entries and leave(rule, evaluations, time.perf_counter() - start):
             return entries, "left"
-        left = (
-            most - rounds
-            if budget.evaluations is None
-            else min(most - rounds, int(allowed - evaluations) // each_round)
-        )
-        wanted = min(plan.rounds, left)
         if costly:
             sampler.after = min(rule.rounds_after(wanted), left - wanted)
         try:
