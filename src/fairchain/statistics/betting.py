@@ -96,13 +96,14 @@ class BettingRule(RefiningRule):
         self._fair_growth = payoff.against_at_least(threshold)
         self._unfair_growth = payoff.against_at_most(threshold)
         self._rounds = 0
-        self._lead_wealth: Floats = np.zeros(())
+        self._lead_wealth: Floats = np.zeros(1)
         # Of the present counts, once they were computed: with many pairs each takes a while.
         self._widest: Leader | None = None
         self._bounds: tuple[float, float, float] | None = None
         self._rate_bounds: tuple[Floats, Floats] | None = None
-        # Of few pairs: those that are not cleared, and the rounds until they are if their frequencies stay.
-        self._looked: tuple[tuple[NDArray[np.intp], ...], Floats] | None = None
+        # Of few pairs: where those are that were not cleared before, their log wealth, the growth of their best stakes
+        # and their rounds.
+        self._looked: tuple[tuple[NDArray[np.intp], ...], Floats, Floats, Counts] | None = None
 
     def plan(self) -> BatchPlan | None:
         """Return the groups that still matter, and the leader, from past counts."""
@@ -127,11 +128,11 @@ class BettingRule(RefiningRule):
         if above or self._looked is None:
             to_go = self._to_go(enough=max(self._rounds, CHUNK) / AHEAD)
         else:
-            (_, first, second), left = self._looked
+            (_, first, second), left = self._left(self._looked)
             slowest = np.full(self._groups, -np.inf)
             np.maximum.at(slowest, first, left)
             np.maximum.at(slowest, second, left)
-            to_go = max(1.0, float(slowest.min(initial=np.inf, where=slowest > -np.inf)))
+            to_go = max(1.0, float(slowest[slowest > -np.inf].min(initial=np.inf)))
         return betting_batch(self._rounds, self._groups, self._outcomes, to_go, evaluated=evaluated, above=above)
 
     def _active(self, leader: Leader, above: float) -> tuple[int, ...]:
@@ -139,6 +140,9 @@ class BettingRule(RefiningRule):
 
         Otherwise return the groups of pairs that are not cleared.
         """
+        if above <= 0 and self.cleared.size <= FEW_AT_ONCE:
+            _, first, second = (~self.cleared).nonzero()
+            return tuple(sorted({*first.tolist(), *second.tolist()}))
         matter = np.zeros(self._groups, bool)
         if above <= 0:
             for part, _ in self.tally.parts():
@@ -161,12 +165,12 @@ class BettingRule(RefiningRule):
             self.lead = self.lead + self._payoff.cells_of(tally, (i, j, outcome))
         if self.decision is not Decision.UNDECIDED:
             return
-        self._lead_wealth = log_wealth(self.lead, self._unfair_growth)
         if self.cleared.size <= FEW_AT_ONCE:
             self._clear_few()
         else:
             self._clear_many()
-        if self._lead_wealth >= self._bar:
+        self._lead_wealth = wealth_and_best(self.lead[None], self._unfair_growth)[0]
+        if self._lead_wealth[0] >= self._bar:
             self.decision = Decision.UNFAIR
         elif self.cleared.all():
             self.decision = Decision.FAIR
@@ -175,10 +179,16 @@ class BettingRule(RefiningRule):
         """Clear pairs, and keep what the forecast of those that are left needs: most of the work is the same."""
         places = (~self.cleared).nonzero()
         wealth, best = wealth_and_best(self._payoff.cells(self.tally)[places], self._fair_growth)
-        self.cleared[places] = reached = wealth >= self._bar
-        places = tuple(place[~reached] for place in places)
-        joint = self.tally.joint[places[1:]]
-        self._looked = places, rounds_at_rate(wealth[~reached], best[~reached], self._bar, joint)
+        self.cleared[places] = wealth >= self._bar
+        self._looked = places, wealth, best, self.tally.joint[places[1:]]
+
+    def _left(
+        self, looked: tuple[tuple[NDArray[np.intp], ...], Floats, Floats, Counts]
+    ) -> tuple[tuple[NDArray[np.intp], ...], Floats]:
+        """Return those of few pairs that are not cleared, and the rounds until they are if their frequencies stay."""
+        places, wealth, best, joint = looked
+        left, cleared = rounds_at_rate(wealth, best, self._bar, joint), self.cleared[places]
+        return (tuple(place[~cleared] for place in places), left[~cleared]) if cleared.any() else (places, left)
 
     def _clear_many(self) -> None:
         """Clear pairs; those that the rates of their groups already decide are passed over."""
@@ -285,10 +295,10 @@ class BettingRule(RefiningRule):
         i, j, _ = widest = self.widest()
         above = self._payoff.gap(self.tally, widest) > self._threshold
         if self._looked is not None and not (above or brief):
-            return max(1.0, float(self._looked[1].max(initial=0.0)))
+            return max(1.0, float(self._left(self._looked)[1].max(initial=0.0)))
         seen, rounds = self._payoff.cells_of(self.tally, widest), self.tally.joint[i, j]
         if above:
-            return float(rounds_to_go(self._lead_wealth, seen, self._unfair_growth, self._bar, rounds))
+            return float(rounds_to_go(self._lead_wealth[0], seen, self._unfair_growth, self._bar, rounds))
         if brief:
             return float(rounds_to_go(log_wealth(seen, self._fair_growth), seen, self._fair_growth, self._bar, rounds))
         most = 1.0
