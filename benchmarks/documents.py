@@ -38,7 +38,9 @@ def against_verifair(comparison: Counts) -> str:
             ratios["comments" in case].append(ratio)
     others, texts = ratios[False], sorted(ratios[True])
     text = f"{min(others):.0f} to {max(others):.0f} times as many on {NUMBERS[len(others)]} feed-forward cases"
-    return f"{text}, {' and '.join(f'{ratio:.0f}' for ratio in texts)} times as many on two text cases" if texts else text
+    return (
+        f"{text}, {' and '.join(f'{ratio:.0f}' for ratio in texts)} times as many on two text cases" if texts else text
+    )
 
 
 def against_sequences(comparison: Counts) -> str:
