@@ -128,11 +128,13 @@ class BettingRule(RefiningRule):
         if above or self._looked is None:
             to_go = self._to_go(enough=max(self._rounds, CHUNK) / AHEAD)
         else:
-            (_, first, second), left = self._left(self._looked)
-            slowest = np.full(self._groups, -np.inf)
-            np.maximum.at(slowest, first, left)
-            np.maximum.at(slowest, second, left)
-            to_go = max(1.0, float(slowest[slowest > -np.inf].min(initial=np.inf)))
+            (_, *pair), left = self._left(self._looked)
+            slowest: dict[int, float] = {}
+            for groups in pair:
+                for group, rounds in zip(groups.tolist(), left.tolist(), strict=True):
+                    if rounds > slowest.get(group, 0.0):
+                        slowest[group] = rounds
+            to_go = max(1.0, min(slowest.values(), default=1.0))
         return betting_batch(self._rounds, self._groups, self._outcomes, to_go, evaluated=evaluated, above=above)
 
     def _active(self, leader: Leader, above: float) -> tuple[int, ...]:

@@ -230,11 +230,11 @@ def _sample(
             return entries, "interrupted"
         before = time.perf_counter()
         rule.observe(plan, Tally.of_batch(batch.rounds, batch.together, plan.groups, groups))
-        after.measured(time.perf_counter() - before, rounds + batch.rounds)
+        now = time.perf_counter()
+        after.measured(now - before, rounds + batch.rounds)
         entries.append((plan, batch))
         rounds, chunk = rounds + batch.rounds, chunk + batch.chunks
-        evaluations += batch.rounds * len(case.comparison.evaluated(plan.groups))
-        now = time.perf_counter()
+        evaluations += batch.rounds * each_round
         if progress is not None and now - reported > REPORT_EVERY:
             reported = now
             progress(Progress(rounds, evaluations, now - start, Interval(*in_own_unit(spec, rule.gap()))))
