@@ -21,7 +21,8 @@ FORMAT = "fairchain-certificate"
 # Certificates of several questions about one model, which share an error probability.
 FAMILY_FORMAT = "fairchain-family-certificate"
 VERSION = 7
-# Certificates of this version, whose intervals of rates and gap have a delta each, can still be checked.
+# Certificates of this version can still be checked: their intervals of rates and gap have a delta each, and batches
+# grew by an eighth.
 APART = 6
 # What the words of a round are, so that a reader can draw them without our code.
 STREAM = "philox4x64-10, key=seed, counter=[0, substream, chunk, copy], 32-bit words low half first"

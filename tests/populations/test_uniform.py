@@ -238,3 +238,12 @@ def test_a_mean_of_groups_is_not_shown_as_if_it_were_everybody() -> None:
 def test_single_precision_is_the_double_precision_rounded() -> None:
     single, double = (population(*PEOPLE, dtype=kind).rounds(2, 2, 500).inputs([0, 1]) for kind in ("f4", "f8"))
     assert np.array_equal(single, double.astype(np.float32))
+
+
+@pytest.mark.parametrize("protected", [["sex"], ["sex", "job"]])
+def test_several_groups_are_shown_together_as_each_is_shown_alone(protected: list[str]) -> None:
+    drawn = population(*PEOPLE, protected=protected).rounds(17, 1, 50)
+    assert drawn.together is not None
+    places = range(2 if len(protected) == 1 else 6)
+    alone = np.concatenate([drawn.show(place).copy() for place in places[::-1]])
+    assert np.array_equal(drawn.inputs(places[::-1]), alone)

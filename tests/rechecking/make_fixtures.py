@@ -2,9 +2,9 @@
 
     python -m tests.rechecking.make_fixtures
 
-It adds those that are not there, of the present version of the format. Kept ones stay, whatever their version is:
-certificates that others hold must be confirmed too. The files are kept as they are, so that another version of a
-package that writes them changes nothing.
+It writes those that are not there. When the format of certificates changes, add names for the new one: certificates
+that others hold must be confirmed as before, so those that are there stay. The files are kept as they are, so that
+another version of a package that writes them changes nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ASKED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "table-population": ("population", "equal opportunity", {}),
     "table-sample": ("sample", "difference", {}),
     "table-recorded": ("recorded", "every ratio", {}),
-    # Of version 7, whose intervals hold in one event.
+    # Of version 7, whose intervals hold in one event, and whose batches follow forecasts.
     "uniform-difference-7": ("uniform", "difference", {"delta": 0.05, "budget": {"rounds": 40_000}}),
     "uniform-undecided-7": ("uniform", "difference", {"delta": 0.05, "budget": {"rounds": 300}}),
     "uniform-individual-7": ("uniform", "individual", {}),
@@ -64,35 +64,35 @@ def restored(folder: Path) -> Path:
     return folder
 
 
-def certificates(folder: Path) -> Iterator[tuple[str, str]]:
-    """Name and text of each certificate about the files of a folder."""
+def certificates(folder: Path, names: set[str]) -> Iterator[tuple[str, str]]:
+    """Name and text of each of these certificates about the files of a folder."""
     for name, (population, asked, guarantee) in ASKED.items():
-        spec = parse_spec(audit(folder, population, asked, **{"seed": None, **guarantee}))
-        yield name, dump(make_certificate(verify(None, spec, workers=1), timed=False))
+        if name in names:
+            spec = parse_spec(audit(folder, population, asked, **{"seed": None, **guarantee}))
+            yield name, dump(make_certificate(verify(None, spec, workers=1), timed=False))
     for name, reading in TEXT.items():
-        data = changed(question(folder, **reading), "model.decision", ...)
-        spec = parse_spec(changed(data, "model.path", str(folder / "lstm.onnx")))
-        yield name, dump(make_certificate(verify(None, spec, workers=1), timed=False))
+        if name in names:
+            data = changed(question(folder, **reading), "model.decision", ...)
+            spec = parse_spec(changed(data, "model.path", str(folder / "lstm.onnx")))
+            yield name, dump(make_certificate(verify(None, spec, workers=1), timed=False))
 
 
 def main() -> None:
-    """Make the certificates that are not kept yet; the files only if there are none."""
+    """Make the certificates that are missing, and the files if they are."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["FAIRCHAIN_CACHE"] = str(folder / "cache")
-        written(folder)
-        onnx.save(Network(Recurrent("LSTM", 5, 4, seed=2)).onnx(lengths=True), folder / "lstm.onnx")
-        question(folder)
-        if (FIXTURES / FILES).exists():
-            restored(folder)
-        made = {name: text for name, text in certificates(folder) if not (FIXTURES / f"{name}.json").exists()}
-        files = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
-    kept = {file: base64.b64encode(content).decode() for file, content in files.items() if file != "other.onnx"}
-    if not (FIXTURES / FILES).exists():
-        (FIXTURES / FILES).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    for certificate, text in made.items():
-        (FIXTURES / f"{certificate}.json").write_text(text, encoding="utf-8")
-    print(f"{len(made)} new certificates in {FIXTURES}", file=sys.stderr)
+        if not (FIXTURES / FILES).exists():
+            written(folder)
+            onnx.save(Network(Recurrent("LSTM", 5, 4, seed=2)).onnx(lengths=True), folder / "lstm.onnx")
+            question(folder)
+            files = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+            kept = {file: base64.b64encode(content).decode() for file, content in files.items() if file != "other.onnx"}
+            (FIXTURES / FILES).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        missing = {each for each in (*ASKED, *TEXT) if not (FIXTURES / f"{each}.json").exists()}
+        for certificate, text in certificates(restored(folder), missing):
+            (FIXTURES / f"{certificate}.json").write_text(text, encoding="utf-8")
+    print(f"{len(missing)} more certificates in {FIXTURES}", file=sys.stderr)
 
 
 if __name__ == "__main__":

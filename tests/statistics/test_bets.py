@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairchain.statistics.e_values import BETS, LOG_SHARES, log_wealth, rounds_to_go
-from fairchain.statistics.payoff import DIFFERENCE
+from fairchain.statistics.e_values import BETS, LOG_SHARES, log_wealth, rounds_to_go, wealth_and_best, wealth_of_one
+from fairchain.statistics.payoff import DIFFERENCE, RATIO, SHARE, Payoff
 
 against_at_least, against_at_most = DIFFERENCE.against_at_least, DIFFERENCE.against_at_most
 
@@ -76,3 +76,13 @@ def test_a_forecast_is_about_right() -> None:
     later = seen * (1 + more / seen.sum())
     assert float(log_wealth(later, growths)) == pytest.approx(13.8, abs=1.0)
     assert rounds_to_go(0.0, [200, 800, 0], growths, 13.8) == math.inf
+
+
+@pytest.mark.parametrize("payoff", [DIFFERENCE, RATIO, SHARE])
+@given(counts=cells, gap=st.floats(0.01, 0.9))
+def test_quicker_ways_give_the_same_wealth(payoff: Payoff, counts: tuple[int, int, int], gap: float) -> None:
+    seen = np.array([*counts[:2], 0 if payoff.share else counts[2]])
+    for at_least, growths in ((True, payoff.against_at_least(gap)), (False, payoff.against_at_most(gap))):
+        wealth = pytest.approx(float(log_wealth(seen, growths)), rel=1e-11, abs=1e-9)
+        assert wealth_of_one(seen.tolist(), *payoff.of_one(gap, at_least=at_least)) == wealth
+        assert wealth_and_best(seen[None], growths)[0][0] == wealth

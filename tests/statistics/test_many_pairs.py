@@ -231,20 +231,18 @@ def test_bounds_of_samples_sort_groups_and_not_pairs_and_compute_each_count_once
 
 
 @pytest.mark.parametrize("payoff", [DIFFERENCE, RATIO])
-def test_few_pairs_that_are_looked_at_once_are_planned_and_decided_like_many(
+def test_few_pairs_that_are_looked_at_once_are_cleared_and_forecast_like_many(
     payoff: Payoff, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rates = np.array([0.5, 0.52, 0.47, 0.55])
-    plans = []
-    for few in (FEW_AT_ONCE, 0):
-        monkeypatch.setattr("fairchain.statistics.betting.FEW_AT_ONCE", few)
-        rule, uniform = BettingRule(4, 1, 0.2, 1e-6, payoff=payoff), np.random.default_rng(8)
-        made = []
-        while (plan := rule.plan()) is not None:
-            labels = (uniform.random((plan.rounds, 1)) < rates[list(plan.groups)]).T.astype(np.uint8)
-            together = count_together(labels, [1])
-            rule.observe(plan, Tally.of_batch(plan.rounds, together, plan.groups, 4))
-            made.append(plan)
-        plans.append((made, rule.decision, rule.cleared.tolist()))
-    assert plans[0] == plans[1]
-    assert len(plans[0][0]) > 5
+    rates, uniform, looks = np.array([0.5, 0.52, 0.47, 0.55]), np.random.default_rng(8), 0
+    few, many = (BettingRule(4, 1, 0.2, 1e-6, payoff=payoff) for _ in range(2))
+    while (plan := few.plan()) is not None:
+        labels = (uniform.random((plan.rounds, 1)) < rates[list(plan.groups)]).T.astype(np.uint8)
+        tally = Tally.of_batch(plan.rounds, count_together(labels, [1]), plan.groups, 4)
+        for rule, most in ((few, FEW_AT_ONCE), (many, 0)):
+            monkeypatch.setattr("fairchain.statistics.betting.FEW_AT_ONCE", most)
+            rule.observe(plan, tally)
+        assert few.cleared.tolist() == many.cleared.tolist()
+        assert (few.decision, few.forecast()) == (many.decision, many.forecast())
+        looks += 1
+    assert looks > 5

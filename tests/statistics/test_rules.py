@@ -12,6 +12,7 @@ from scipy.special import betaln
 from scipy.stats import binom
 
 from fairchain.statistics import BatchPlan, BettingRule, Decision, EstimateRule, PaperRule, Tally, count_together
+from fairchain.statistics.rules import betting_batch
 from tests.statistics.simulation import simulate
 
 
@@ -190,3 +191,31 @@ def test_the_papers_answer_is_its_estimate() -> None:
     simulate(rule, [0.2, 0.6], seed=0, most=10**6, coupled=False)
     assert rule.decision is Decision.UNFAIR
     assert math.isclose(rule.gap()[0], float(np.ptp(rule.rates())))
+
+
+@given(
+    done=st.integers(1, 10**7),
+    to_go=st.one_of(st.floats(0, 1e9), st.just(math.inf)),
+    evaluated=st.integers(2, 9),
+    above=st.booleans(),
+)
+def test_a_batch_is_short_enough_for_progress_and_long_enough_to_be_worth_a_look(
+    done: int, to_go: float, evaluated: int, above: bool
+) -> None:
+    rounds = betting_batch(done, 9, 1, to_go, evaluated=evaluated, above=above)
+    assert rounds <= max(32, done // 8, min(done, 1024))
+    assert rounds >= min(max(8, done // 32), 32 * 1024)
+    # A forecast that is right is never passed by more than the least batch.
+    assert rounds <= max(to_go + 1, 8, done // 12)
+
+
+@pytest.mark.parametrize(("gap", "looks"), [(0.0, 6), (0.05, 7), (0.3, 5)])
+def test_few_looks_decide_about_two_groups(gap: float, looks: int) -> None:
+    """Batches that grow by an eighth take 6, 24 and 6 looks at these rounds."""
+    rng, rule, seen = np.random.default_rng(3), BettingRule(2, 1, 0.1, 1e-6), 0
+    while (plan := rule.plan()) is not None:
+        uniform = rng.random(plan.rounds)
+        labels = np.stack([uniform < 0.5 + gap, uniform < 0.5]).astype(np.uint8)
+        rule.observe(plan, Tally.of_batch(plan.rounds, count_together(labels, [1]), (0, 1), 2))
+        seen += 1
+    assert seen <= looks

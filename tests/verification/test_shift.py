@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -448,3 +449,12 @@ def test_rates_of_each_group_are_no_evidence_about_a_shift_of_all_alike(tmp_path
     (tmp_path / "c.json").write_text(json.dumps(content))
     found = recheck(tmp_path / "c.json", tmp_path / "model.onnx")
     assert [claim.name for claim in found.claims if not claim.holds] == ["question"]
+
+
+def test_a_copy_of_a_verdict_has_its_tipping_factor_and_not_the_counts_behind_it() -> None:
+    verdict = verify(None, example("census"))
+    copied = pickle.loads(pickle.dumps(verdict))
+    assert "tipping" not in vars(verify(None, example("census")))
+    assert copied.tipping == verdict.tipping
+    assert copied.tipping is not None
+    assert copied.tipping_of() is None

@@ -157,7 +157,7 @@ def test_before_the_first_look_its_time_follows_from_the_number_of_pairs(
 ) -> None:
     """A first batch of many chunks is cut while there is still time for a look at it."""
     monkeypatch.setattr(sampling, "SECONDS_PER_PAIR", 8.0 / PAIRS)
-    monkeypatch.setattr("fairchain.statistics.betting.next_batch", lambda *_, **__: 40 * 1024)
+    monkeypatch.setattr("fairchain.statistics.betting.betting_batch", lambda *_, **__: 40 * 1024)
     verdict = spent(clock, monkeypatch, 1e-5, 2.0 / PAIRS, 2.0 / PAIRS)
     assert verdict.stopped == "seconds"
     assert 0 < verdict.rounds < 40 * 1024

@@ -155,6 +155,12 @@ class Workers:
         """What a unit of size 1 of the function at work takes; 0 before the first."""
         return self._each
 
+    @property
+    def mean(self) -> float:
+        """What a unit of size 1 took in the mean since the last trial; 0 before the first."""
+        seconds, size = self._spent
+        return seconds / size if size else 0.0
+
     def took(self, seconds: float, units: int, size: float) -> None:
         """Note what some units took, and their size together."""
         self._last, self._each = seconds / units, seconds / size

@@ -50,6 +50,9 @@ class Draws(NamedTuple):
 class IndependentPopulation(FeaturePopulation):
     """A population of independent features, drawn from one random word for each column and some further ones."""
 
+    # The protected values of each subgroup, (subgroups, protected features), where each has one.
+    _single: NDArray[np.float64] | None = None
+
     def set_columns(self, sizes: Sequence[int], shifts: NDArray[np.generic]) -> None:
         """Set for each column the number of values a word is scaled to, and what is added to the scaled word."""
         self.sizes, self.shifts = np.array(sizes, np.uint64), shifts
@@ -97,7 +100,18 @@ class IndependentPopulation(FeaturePopulation):
                 drawn.values[:, column] = self.protected_values(drawn, subgroup, place)
             return drawn.values
 
-        return Rounds(show)
+        if self._single is None:
+            return Rounds(show)
+        single = self._single
+
+        def together(subgroups: Sequence[int]) -> Inputs:
+            blocks = np.empty((len(subgroups), *drawn.values.shape), drawn.values.dtype)
+            blocks[:] = drawn.values
+            for place, column in enumerate(self.protected_columns):
+                blocks[:, :, column] = single[list(subgroups), place, None]
+            return blocks
+
+        return Rounds(show, together)
 
     def redraw(self, drawn: Draws, again: NDArray[np.bool_]) -> None:
         """Replace the few values drawn from surplus words, each column from a substream of its own."""
@@ -122,6 +136,8 @@ class UniformPopulation(IndependentPopulation):
         exact = max(max(abs(d.low), abs(d.high), d.high - d.low) for d in domains) <= 2**24
         self.arithmetic = np.float32 if exact and self.dtype == np.float32 else np.float64
         self.set_columns(sizes, np.array(self._lows, self.arithmetic))
+        if all(not domain.real and domain.size == 1 for group in self.groups for domain in group.domains):
+            self._single = np.array([[domain.low for domain in group.domains] for group in self.groups], float)
 
     def __str__(self) -> str:
         return f"independent uniform inputs over the declared ranges of {len(self._domains)} features"

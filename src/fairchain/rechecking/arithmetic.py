@@ -79,15 +79,14 @@ def rounds_left(
     bar: float,
     relative: bool,
     share: bool,
-) -> float:
-    """Return the forecast that ends a batch early: rounds until the slowest of these pairs reaches the bar."""
+) -> Array:
+    """Return the forecast that ends a batch: rounds until each of these pairs reaches the bar."""
     plus, zero, minus = cells
     best = np.full(np.shape(plus), -np.inf)
     for factors, _ in log_factors(c, side, relative, share):
         best = np.maximum(best, (plus * factors[0] + zero * factors[1] + minus * factors[2]) / np.maximum(rounds, 1))
-    if np.any(best <= 0):
-        return math.inf
-    return float(np.max(np.maximum(bar - evidence, 0) / best, initial=1.0))
+    found: Array = np.where(best > 0, np.maximum(bar - evidence, 0) / np.where(best > 0, best, 1.0), np.inf)
+    return found
 
 
 def crossing(refuted: Callable[[float], bool], kept: float, gone: float) -> float:

@@ -49,6 +49,8 @@ class ReplayedRule:
     refine: float | None = None
     # Whether the verdict and all intervals share one delta, as in certificates of today.
     one_event: bool = True
+    # Whether batches grew by an eighth, as in older ones.
+    eighths: bool = False
 
     @classmethod
     def of(cls, case: Case, version: int = VERSION) -> ReplayedRule:
@@ -69,6 +71,7 @@ class ReplayedRule:
             alike=shifts_alike(case.spec),
             refine=guarantee.refine,
             one_event=version > APART,
+            eighths=version == APART,
         )
 
     @property
@@ -284,49 +287,65 @@ class Replay:
         """Return leader, groups and rounds of the next batch, from the counts so far."""
         q = self.question
         all_groups = list(range(q.groups))
-        least = max(16 if q.share or self.rounds < 32 else 32, min(q.groups * q.groups * q.outcomes // 64, 2048))
+        many = min(q.groups * q.groups * q.outcomes // 64, 2048)
         if q.epsilon is not None or q.shift > 1:
-            rounds = _whole_shares(max(least, self.rounds // 8))
+            rounds = _whole_shares(max(16 if self.rounds < 32 else 32, many, self.rounds // 8))
             if not self.known and q.epsilon is not None:
                 rounds = min(max(rounds, 64), self.wanted - self.try_rounds)
             return NextBatch(None, all_groups, rounds, frozenset([rounds]))
         if not self.rounds:
-            return NextBatch((0, 1, 0) if q.share else None, all_groups, least, frozenset([least]))
+            return NextBatch((0, 1, 0) if q.share else None, all_groups, max(16, many), frozenset([max(16, many)]))
         gaps = self.gaps()
         outcome, i, j = self.widest()
         plus, zero, minus = self.cells()
-        joint = np.broadcast_to(self.joint, plus.shape)
-        side: arithmetic.Side
-        if gaps[outcome, i, j] > q.threshold:
-            groups, side = self._promising(gaps, (outcome, i, j)), "below"
-            at = np.zeros(gaps.shape, bool)
-            at[outcome, i, j] = True
-            evidence = arithmetic.log_evidence(self.lead_cells(), q.threshold, side, q.relative, q.share)
+        above = bool(gaps[outcome, i, j] > q.threshold)
+        if above:
+            groups = self._promising(gaps, (outcome, i, j))
+            one = (slice(outcome, outcome + 1), i, j)
+            evidence = arithmetic.log_evidence(self.lead_cells(), q.threshold, "below", q.relative, q.share)
+            left = self._left(evidence, (plus[one], zero[one], minus[one]), self.joint[i : i + 1, j], "below")
         else:
-            at, side = ~self.cleared, "above"
-            pairs = {(int(a), int(b)) for _, a, b in np.argwhere(at & q.compared)}
-            groups = sorted({group for pair in pairs for group in pair})
-            evidence = arithmetic.log_evidence((plus[at], zero[at], minus[at]), q.threshold, side, q.relative, q.share)
-        left = arithmetic.rounds_left(
-            evidence,
-            (plus[at], zero[at], minus[at]),
-            joint[at],
-            q.threshold,
-            side,
-            bar=q.bar,
-            relative=q.relative,
-            share=q.share,
-        )
+            at = ~self.cleared
+            pairs = np.argwhere(at & q.compared)
+            groups = sorted({int(group) for _, *pair in pairs for group in pair})
+            cells = plus[at], zero[at], minus[at]
+            evidence = arithmetic.log_evidence(cells, q.threshold, "above", q.relative, q.share)
+            left = self._left(evidence, cells, np.broadcast_to(self.joint, plus.shape)[at], "above")
+        to_go = float(left.max(initial=0.0))
+        if not above and not q.eighths and plus.size <= 256:
+            # The first group that has no pair left.
+            to_go = min((float(left[(pairs[:, 1:] == group).any(axis=1)].max()) for group in groups), default=0.0)
+        size = self._eighth if q.eighths else self._size
         rounds, *others = [
-            _whole_shares(
-                max(
-                    math.ceil(min(max(left * factor, least // 4), least)),
-                    math.ceil(min(self.rounds // 8, left * factor)),
-                )
-            )
-            for factor in (1, 1 - ROUNDING, 1 + ROUNDING)
+            size(max(1.0, to_go * factor), many, len(groups), above) for factor in (1, 1 - ROUNDING, 1 + ROUNDING)
         ]
         return NextBatch((i, j, outcome), groups, rounds, frozenset([rounds, *others]))
+
+    def _left(
+        self,
+        evidence: arithmetic.Array,
+        cells: tuple[Table, Table, Table],
+        rounds: Table,
+        side: arithmetic.Side,
+    ) -> arithmetic.Array:
+        q = self.question
+        return arithmetic.rounds_left(
+            evidence, cells, rounds, q.threshold, side, bar=q.bar, relative=q.relative, share=q.share
+        )
+
+    def _size(self, left: float, many: int, evaluated: int, above: bool) -> int:
+        """Return the rounds of a batch of which so many are forecast."""
+        done, two = self.rounds, evaluated == 2
+        longest = min(1024, done // (1 if not above else 2 if two else 8))
+        aim = left if 20 * left <= done else 0.7 * left
+        rounds = min(max(32, many, done // 8, longest), aim)
+        return _whole_shares(max(8, many // 4, done // (32 if two else 12), math.ceil(rounds)))
+
+    def _eighth(self, left: float, many: int, evaluated: int, above: bool) -> int:  # noqa: ARG002
+        """Return the same for an older certificate."""
+        least = max(16 if self.question.share or self.rounds < 32 else 32, many)
+        near = math.ceil(min(max(left, least // 4), least))
+        return _whole_shares(max(near, math.ceil(min(self.rounds // 8, left))))
 
     def _promising(self, gaps: NDArray[np.float64], leader: tuple[int, int, int]) -> list[int]:
         """Return the leader's groups, and those whose gap plus a standard error promises a faster end.

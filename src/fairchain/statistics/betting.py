@@ -26,15 +26,16 @@ from fairchain.statistics.e_values import (
 from fairchain.statistics.intervals import largest_above, largest_below, lower_bounds
 from fairchain.statistics.payoff import DIFFERENCE, Payoff, bounds_of_gaps
 from fairchain.statistics.rules import (
-    GROWTH,
+    AHEAD,
+    CHUNK,
     OF_GAP,
     OF_PAIRS,
     BatchPlan,
     Decision,
     Leader,
     RefiningRule,
+    betting_batch,
     every_pair,
-    next_batch,
 )
 from fairchain.statistics.tally import Counts, Tally
 
@@ -95,9 +96,7 @@ class BettingRule(RefiningRule):
         self._fair_growth = payoff.against_at_least(threshold)
         self._unfair_growth = payoff.against_at_most(threshold)
         self._rounds = 0
-        # A look at a share is quick.
-        self.few = 16 if payoff.share else 32
-        self._lead_wealth: Floats = np.zeros(())
+        self._lead_wealth: Floats = np.zeros(1)
         # Of the present counts, once they were computed: with many pairs each takes a while.
         self._widest: Leader | None = None
         self._bounds: tuple[float, float, float] | None = None
@@ -111,20 +110,41 @@ class BettingRule(RefiningRule):
         if self.decision is not Decision.UNDECIDED:
             return None
         all_groups = tuple(range(self._groups))
-        to_go = self._to_go(enough=self._rounds / GROWTH)
-        rounds = next_batch(self._rounds, self._groups, self._outcomes, to_go, few=self.few)
         if not self._rounds:
             # Of a share there is one pair, so the past need not choose it.
-            return BatchPlan(rounds, all_groups, self.widest() if self._payoff.share else None)
+            leader = self.widest() if self._payoff.share else None
+            return BatchPlan(betting_batch(0, self._groups, self._outcomes), all_groups, leader)
         leader = self.widest()
-        return BatchPlan(rounds, self._active(leader) if self._narrow else all_groups, leader)
+        above = self._payoff.gap(self.tally, leader) - self._threshold
+        groups = self._active(leader, above) if self._narrow else all_groups
+        return BatchPlan(self._next_rounds(len(groups), above=above > 0), groups, leader)
 
-    def _active(self, leader: Leader) -> tuple[int, ...]:
+    def _next_rounds(self, evaluated: int, *, above: bool) -> int:
+        """Return the rounds of the next batch.
+
+        They follow from the forecast of UNFAIR or, below the threshold, of the first group that all its pairs clear; of
+        many pairs only the end is forecast.
+        """
+        if above or self._looked is None:
+            to_go = self._to_go(enough=max(self._rounds, CHUNK) / AHEAD)
+        else:
+            (_, *pair), left = self._left(self._looked)
+            slowest: dict[int, float] = {}
+            for groups in pair:
+                for group, rounds in zip(groups.tolist(), left.tolist(), strict=True):
+                    if rounds > slowest.get(group, 0.0):
+                        slowest[group] = rounds
+            to_go = max(1.0, min(slowest.values(), default=1.0))
+        return betting_batch(self._rounds, self._groups, self._outcomes, to_go, evaluated=evaluated, above=above)
+
+    def _active(self, leader: Leader, above: float) -> tuple[int, ...]:
         """Return the leader's groups and those that promise a faster end, if its gap is above the threshold.
 
         Otherwise return the groups of pairs that are not cleared.
         """
-        above = self._payoff.gap(self.tally, leader) - self._threshold
+        if above <= 0 and self.cleared.size <= FEW_AT_ONCE:
+            _, first, second = (~self.cleared).nonzero()
+            return tuple(sorted({*first.tolist(), *second.tolist()}))
         matter = np.zeros(self._groups, bool)
         if above <= 0:
             for part, _ in self.tally.parts():
@@ -147,12 +167,12 @@ class BettingRule(RefiningRule):
             self.lead = self.lead + self._payoff.cells_of(tally, (i, j, outcome))
         if self.decision is not Decision.UNDECIDED:
             return
-        self._lead_wealth = log_wealth(self.lead, self._unfair_growth)
         if self.cleared.size <= FEW_AT_ONCE:
             self._clear_few()
         else:
             self._clear_many()
-        if self._lead_wealth >= self._bar:
+        self._lead_wealth = wealth_and_best(self.lead[None], self._unfair_growth)[0]
+        if self._lead_wealth[0] >= self._bar:
             self.decision = Decision.UNFAIR
         elif self.cleared.all():
             self.decision = Decision.FAIR
@@ -163,6 +183,14 @@ class BettingRule(RefiningRule):
         wealth, best = wealth_and_best(self._payoff.cells(self.tally)[places], self._fair_growth)
         self.cleared[places] = wealth >= self._bar
         self._looked = places, wealth, best, self.tally.joint[places[1:]]
+
+    def _left(
+        self, looked: tuple[tuple[NDArray[np.intp], ...], Floats, Floats, Counts]
+    ) -> tuple[tuple[NDArray[np.intp], ...], Floats]:
+        """Return those of few pairs that are not cleared, and the rounds until they are if their frequencies stay."""
+        places, wealth, best, joint = looked
+        left, cleared = rounds_at_rate(wealth, best, self._bar, joint), self.cleared[places]
+        return (tuple(place[~cleared] for place in places), left[~cleared]) if cleared.any() else (places, left)
 
     def _clear_many(self) -> None:
         """Clear pairs; those that the rates of their groups already decide are passed over."""
@@ -269,13 +297,10 @@ class BettingRule(RefiningRule):
         i, j, _ = widest = self.widest()
         above = self._payoff.gap(self.tally, widest) > self._threshold
         if self._looked is not None and not (above or brief):
-            places, wealth, best, joint = self._looked
-            open_ = ~self.cleared[places]
-            to_go = rounds_at_rate(wealth[open_], best[open_], self._bar, joint[open_])
-            return max(1.0, float(to_go.max(initial=0.0)))
+            return max(1.0, float(self._left(self._looked)[1].max(initial=0.0)))
         seen, rounds = self._payoff.cells_of(self.tally, widest), self.tally.joint[i, j]
         if above:
-            return float(rounds_to_go(self._lead_wealth, seen, self._unfair_growth, self._bar, rounds))
+            return float(rounds_to_go(self._lead_wealth[0], seen, self._unfair_growth, self._bar, rounds))
         if brief:
             return float(rounds_to_go(log_wealth(seen, self._fair_growth), seen, self._fair_growth, self._bar, rounds))
         most = 1.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairchain.statistics.e_values import PAIRS_AT_ONCE, distinct, log_wealth, reaches
+from fairchain.statistics.e_values import PAIRS_AT_ONCE, distinct, log_wealth, reaches, wealth_of_one
 from fairchain.statistics.payoff import DIFFERENCE, Payoff
 from fairchain.statistics.tally import Counts, Tally
 
@@ -51,12 +51,18 @@ class Interval:
         return self.low <= value <= self.high
 
 
-def bisect(excess: Callable[[Floats], Floats], inside: ArrayLike, outside: ArrayLike) -> Floats:
+def bisect(
+    excess: Callable[[Floats], Floats],
+    inside: ArrayLike,
+    outside: ArrayLike,
+    alone: Callable[[float], float] | None = None,
+) -> Floats:
     """Return the refuted end of a shrinking bracket: a bound that errs, by less than rounding, on the safe side.
 
     `excess` takes values of shape (points, *shape of the bracket), and says by how much evidence exceeds what refutes
     them: below 0 a value is not refuted. A few brackets are cut into 32 parts at a time instead of two: a call of numpy
-    costs far more than the additional values. A single one is then closed from both ends.
+    costs far more than the additional values. A single one is then closed from both ends, by `alone` if there is a
+    quicker way to compute the excess of one value.
     """
     near, far = np.array(inside, float), np.array(outside, float)
     shape, columns = near.shape, np.arange(near.size)
@@ -75,10 +81,8 @@ def bisect(excess: Callable[[Floats], Floats], inside: ArrayLike, outside: Array
         near, far = points[last, columns], points[last + 1, columns]
         if near.size == 1 and 0 < last[0] < parts - 1:
             inner, outer = ((float(points[at, 0]), float(found[at - 1, 0])) for at in (last[0], last[0] + 1))
-            one = _closed(
-                lambda value: float(excess(np.full((1, *shape), value)).item()), inner, outer, float(least[0])
-            )
-            return np.full(shape, one)
+            alone = alone or (lambda value: float(excess(np.full((1, *shape), value)).item()))
+            return np.full(shape, _closed(alone, inner, outer, float(least[0])))
     return far.reshape(shape)
 
 
@@ -205,7 +209,8 @@ def lower_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> 
     def too_small(gap: Floats) -> Floats:
         return log_wealth(cells, payoff.against_at_most(gap)) - log_bar
 
-    return bisect(too_small, np.ones(cells.shape[:-1]), np.full(cells.shape[:-1], payoff.least))
+    ends = np.ones(cells.shape[:-1]), np.full(cells.shape[:-1], payoff.least)
+    return bisect(too_small, *ends, _alone(cells, log_bar, payoff, at_least=False))
 
 
 def upper_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
@@ -214,7 +219,16 @@ def upper_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> 
     def too_large(gap: Floats) -> Floats:
         return log_wealth(cells, payoff.against_at_least(gap)) - log_bar
 
-    return bisect(too_large, np.full(cells.shape[:-1], payoff.least), np.ones(cells.shape[:-1]))
+    ends = np.full(cells.shape[:-1], payoff.least), np.ones(cells.shape[:-1])
+    return bisect(too_large, *ends, _alone(cells, log_bar, payoff, at_least=True))
+
+
+def _alone(cells: Counts, log_bar: float, payoff: Payoff, *, at_least: bool) -> Callable[[float], float] | None:
+    """Return by how much the wealth of a single pair exceeds the bar, from a gap; None for several pairs."""
+    if cells.ndim != 1:
+        return None
+    counts = cells.tolist()
+    return lambda gap: wealth_of_one(counts, *payoff.of_one(gap, at_least=at_least)) - log_bar
 
 
 def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:

@@ -86,6 +86,13 @@ class Payoff(Struct, frozen=True):
         lost = np.ones_like(gap) if self.relative else np.maximum(gap, LEAST_LOSS) if self.share else 1 + gap
         return growth(self.values(gap), lost)
 
+    def of_one(self, gap: float, *, at_least: bool) -> tuple[tuple[float, float, float], float]:
+        """Return what a bet against "at least" (or "at most") one gap pays in each cell, and the most it can lose."""
+        last = -1.0 if self.relative else -gap if self.share else -1 - gap
+        if at_least:
+            return (gap - 1, gap, -last), 1 - gap
+        return (1 - gap, -gap, last), 1.0 if self.relative else max(gap, LEAST_LOSS) if self.share else 1 + gap
+
     def gaps(self, tally: Tally) -> Floats:
         """Return (outcomes, k, k): estimates from the rounds that both subgroups were drawn in."""
         if not self.relative:

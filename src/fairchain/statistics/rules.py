@@ -27,6 +27,11 @@ CHUNK = 1024
 LEAST_ROUNDS = 2048
 # A batch is this part of the rounds before it.
 GROWTH = 8
+# A batch of the betting rule ends after this part of what is forecast, since forecasts err; less than the second part
+# of the rounds before it is not worth another look.
+AHEAD, WORTH = 0.7, 20
+# The least part of the rounds before a batch that it adds where two groups are evaluated, and where more are.
+LEAST_OF_TWO, LEAST_OF_MORE = 32, 12
 # What the verdict leaves of delta (docs/mathematics.md, "One event"): for each side of the largest gap, for all rates
 # and for all pairs. The verdict and all intervals together hold with probability 1 - delta, so that each may use the
 # others.
@@ -121,8 +126,6 @@ class TallyCounts:
     """Base of the rules: what follows from the tally of all rounds alone."""
 
     tally: Tally
-    # The smallest batch, but for the first ones.
-    few = 32
 
     @property
     def trials(self) -> Counts:
@@ -132,7 +135,7 @@ class TallyCounts:
     def rounds_after(self, rounds: int) -> int:
         """Return how many rounds will be planned after a batch of so many, unless the end comes near."""
         outcomes, groups, _ = self.tally.both.shape
-        return next_batch(int(self.tally.joint.max()) + rounds, groups, outcomes, few=self.few)
+        return next_batch(int(self.tally.joint.max()) + rounds, groups, outcomes)
 
     def rates(self) -> Floats:
         """Return the estimates that belong to `probabilities`."""
@@ -205,11 +208,34 @@ def next_batch(done: int, groups: int, outcomes: int, to_go: float = math.inf, *
 
     A look costs more than a few rounds of the network, so a batch has at least `few` rounds (the first ones 16), and
     more where there are many pairs, up to `LEAST_ROUNDS`; a quarter is enough where the end is forecast to be that
-    near. Long batches are whole multiples of four chunks, so that workers have equal shares.
+    near.
     """
     least = max(16 if done < 32 else few, min(groups * groups * outcomes // 64, LEAST_ROUNDS))
     least = math.ceil(max(least // 4, min(least, to_go)))
-    rounds = max(least, math.ceil(min(done // GROWTH, to_go)))
+    return _whole_shares(max(least, math.ceil(min(done // GROWTH, to_go))))
+
+
+def betting_batch(
+    done: int, groups: int, outcomes: int, to_go: float = math.inf, *, evaluated: int = 2, above: bool = False
+) -> int:
+    """Return rounds until the next look of the betting rule, which is `to_go` rounds away if the forecast is right.
+
+    A batch is as long as all before it, up to one chunk, and then an eighth of them; while the largest gap is `above`
+    the threshold it is half as long where two groups are `evaluated`, so that another leader can take over, and an
+    eighth where more are, since most of them will be left out soon. Looks cost time: many pairs have longer batches.
+    """
+    many = min(groups * groups * outcomes // 64, LEAST_ROUNDS)
+    if not done:
+        return max(16, many)
+    share = done if not above else done // 2 if evaluated == 2 else done // GROWTH
+    most = max(32, many, done // GROWTH, min(share, CHUNK))
+    least = max(8, many // 4, done // (LEAST_OF_TWO if evaluated == 2 else LEAST_OF_MORE))
+    ahead = to_go if WORTH * to_go <= done else AHEAD * to_go
+    return _whole_shares(max(least, math.ceil(min(most, ahead))))
+
+
+def _whole_shares(rounds: int) -> int:
+    """Return the rounds of a batch: long ones are whole multiples of four chunks, so that workers have equal shares."""
     return rounds - rounds % SHARE if rounds > SHARE else rounds
 
 

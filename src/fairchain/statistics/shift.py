@@ -87,7 +87,9 @@ def factor_of_rounds(
     trials = np.broadcast_to(tally.joint, compared.shape)[compared]
     # Of a FAIR verdict only the pair that tips first can make the factor too large; of UNFAIR any pair can.
     alpha = delta / len(cells) / (1 if fair else pairs)
-    return _factor_of_cells([probability_any_time(count, trials, alpha) for count in cells], measure, limit, fair=fair)
+    counts = np.stack(cells)
+    ends = probability_any_time(counts, np.broadcast_to(trials, counts.shape), alpha)
+    return _factor_of_cells(list(zip(*ends, strict=True)), measure, limit, fair=fair)
 
 
 @dataclass(frozen=True, eq=False)

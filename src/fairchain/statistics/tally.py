@@ -18,6 +18,8 @@ Counts = NDArray[np.int64]
 PAIRS_IN_PART = 2**18
 # Up to so many words of 64 rounds are counted one after another; three of them fit into one byte.
 FEW_WORDS = 3
+# Up to so many labels looking for rounds to leave out takes longer than counting them.
+FEW_HITS = 2**14
 
 
 class Tally(Struct, frozen=True, eq=False, dict=True):
@@ -141,10 +143,11 @@ def write_together(counts: NDArray[np.integer], labels: NDArray[np.integer], out
     groups = len(labels)
     for place, outcome in enumerate(outcomes):
         hits = labels == outcome
-        # Groups of a round mostly agree, so that of many labels each occurs in few rounds.
-        occurs = hits.any(axis=0)
-        if 2 * np.count_nonzero(occurs) < len(occurs):
-            hits = hits[:, occurs]
+        if hits.size > FEW_HITS:
+            # Groups of a round mostly agree, so that of many labels each occurs in few rounds.
+            occurs = hits.any(axis=0)
+            if 2 * np.count_nonzero(occurs) < len(occurs):
+                hits = hits[:, occurs]
         if not hits.size:
             continue
         bits = np.packbits(hits, axis=1)

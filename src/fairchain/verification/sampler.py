@@ -111,7 +111,7 @@ class Sampler:
         self._workers = workers or Workers()
         self._own = threading.local()
         self._kept = 0
-        # What the last chunk took; the next one is at most twice as long, and mostly as long.
+        # What the last chunk took.
         self.seconds = 0.0
         # Rounds that probably follow the next batch, and for each chunk what follows it: a service is asked ahead.
         self.after = 0
@@ -177,6 +177,11 @@ class Sampler:
         return self._population.rounds(self._seed, chunk, rounds, scratch=Scratch(), subgroups=subgroups).inputs(
             subgroups
         )
+
+    def seconds_for(self, rounds: int, groups: Sequence[int]) -> float:
+        """Return what the first chunk of a batch is expected to take: as much as the last one, or more if longer."""
+        size = min(rounds, chunk_rounds(rounds)) * len(self._comparison.evaluated(groups))
+        return max(self.seconds, self._workers.mean * size)
 
     def run(self, first: int, rounds: int, groups: Sequence[int], halted: Halted) -> Batch:
         """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if it is `halted` meanwhile."""

@@ -214,16 +214,14 @@ def _sample(
         each_round = len(case.comparison.evaluated(plan.groups))
         if allowed - evaluations < each_round:
             return entries, "evaluations"
-        if halted(sampler.seconds):
+        left = most - rounds
+        if budget.evaluations is not None:
+            left = min(left, int(allowed - evaluations) // each_round)
+        wanted = min(plan.rounds, left)
+        if halted(sampler.seconds_for(wanted, plan.groups)):
             return entries, "seconds"
         if leave is not None and entries and leave(rule, evaluations, time.perf_counter() - start):
             return entries, "left"
-        left = (
-            most - rounds
-            if budget.evaluations is None
-            else min(most - rounds, int(allowed - evaluations) // each_round)
-        )
-        wanted = min(plan.rounds, left)
         if costly:
             sampler.after = min(rule.rounds_after(wanted), left - wanted)
         try:
@@ -232,11 +230,11 @@ def _sample(
             return entries, "interrupted"
         before = time.perf_counter()
         rule.observe(plan, Tally.of_batch(batch.rounds, batch.together, plan.groups, groups))
-        after.measured(time.perf_counter() - before, rounds + batch.rounds)
+        now = time.perf_counter()
+        after.measured(now - before, rounds + batch.rounds)
         entries.append((plan, batch))
         rounds, chunk = rounds + batch.rounds, chunk + batch.chunks
-        evaluations += batch.rounds * len(case.comparison.evaluated(plan.groups))
-        now = time.perf_counter()
+        evaluations += batch.rounds * each_round
         if progress is not None and now - reported > REPORT_EVERY:
             reported = now
             progress(Progress(rounds, evaluations, now - start, Interval(*in_own_unit(spec, rule.gap()))))

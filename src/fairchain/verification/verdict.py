@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from fairchain.executors import Workers
 from fairchain.messages import needs
 from fairchain.number_format import bounded, close_to
 from fairchain.prepare import Case
-from fairchain.spec import Spec, Table, Texts
+from fairchain.spec import Comparison, Spec, Table, Texts
 from fairchain.spec.properties import kind_of, limit_of, outcome_names, shows_same_individual
 from fairchain.spec.seeds import Seed
 from fairchain.statements import (
@@ -138,6 +139,10 @@ class BoundsRecord:
 Evidence = RunRecord | RowEvidence | EnumerationEvidence | BoundsRecord
 
 
+def _no_factor() -> None:
+    """Return that there is no tipping factor."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The result of `verify`. `bool(verdict)` raises an error, because UNDECIDED is neither true nor false.
@@ -176,7 +181,6 @@ class Verdict:
     unseen: int = 0
     certifiable: bool = True
     constant: str | None = None
-    tipping: Tipping | None = None
     pairs: int = 0
     decision_rounds: int = 0
     decision_evaluations: int = 0
@@ -185,6 +189,11 @@ class Verdict:
     exact: bool
     spec: Spec = field(repr=False)
     evidence: Evidence = field(repr=False)
+    tipping_of: Callable[[], Tipping | None] = field(default=_no_factor, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy the tipping factor, and not what it is computed from."""
+        return {**self.__dict__, "tipping": self.tipping, "tipping_of": _no_factor}
 
     def __repr__(self) -> str:
         return f"<Verdict {self.record.sentence}>"
@@ -230,6 +239,14 @@ class Verdict:
         if _whole(self.spec):
             return "exact" if not self.unseen else "worst case" if interrupted else "random part"
         return "any time" if interrupted else "fixed sample"
+
+    @cached_property
+    def tipping(self) -> Tipping | None:
+        """How far the population may change before the verdict could; None without a sound verdict.
+
+        It is computed when it is first read: many callers read the answer only.
+        """
+        return self.tipping_of()
 
     @cached_property
     def record(self) -> VerdictRecord:
@@ -363,7 +380,7 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
         and not isinstance(answer.record, BoundsRecord)
         and (not isinstance(answer.record, RunRecord) or answer.record.whole),
         constant=constant,
-        tipping=_tipping(case, answer) if constant is None else None,
+        tipping_of=partial(_tipping, spec, comparison, answer) if constant is None else _no_factor,
         pairs=int(comparison.compared.sum()),
         decision_rounds=rounds,
         decision_evaluations=evaluations,
@@ -377,15 +394,14 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
     return replace(verdict, seconds=time.perf_counter() - started)
 
 
-def _tipping(case: Case, answer: Answer) -> Tipping | None:
+def _tipping(spec: Spec, comparison: Comparison, answer: Answer) -> Tipping | None:
     """Return how far the population may change before the verdict could; None without a sound verdict.
 
     A verdict about all populations within a factor says it by itself.
     """
-    comparison = case.comparison
-    if answer.decision is Decision.UNDECIDED or not answer.sound or case.spec.property.shift is not None:
+    if answer.decision is Decision.UNDECIDED or not answer.sound or spec.property.shift is not None:
         return None
-    fair, limit = answer.decision is Decision.FAIR, float(limit_of(case.spec))
+    fair, limit = answer.decision is Decision.FAIR, float(limit_of(spec))
     about: dict[str, Any] = {
         "compared": comparison.compared,
         "measure": comparison.measure,
@@ -399,8 +415,8 @@ def _tipping(case: Case, answer: Answer) -> Tipping | None:
     each_group, alike = factor_of_rates(answer.low, answer.high, **about), None
     if answer.shared is not None:
         alike = answer.shared.factor(**about)
-    elif answer.tally is not None and shows_same_individual(case.spec):
-        alike = factor_of_rounds(answer.tally, delta=case.spec.guarantee.delta, **about)
+    elif answer.tally is not None and shows_same_individual(spec):
+        alike = factor_of_rounds(answer.tally, delta=spec.guarantee.delta, **about)
     # A change of all groups alike is one of each group: without joint counts its factor is at least that one.
     if alike is None or (answer.delta == 0 and each_group * (1 - ROUNDING) < alike < each_group):
         alike = each_group

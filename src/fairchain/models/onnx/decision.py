@@ -105,14 +105,11 @@ class DecisionRule(Struct, frozen=True):
         answer = answer.reshape(rows, -1)
         if self.kind == "label":
             return self._from_labels(answer[:, 0])
+        self._must_be_finite(answer)
         if self.kind == "argmax" and self.classes == 2:
-            # Of equal scores the first label wins, as argmax has it; the difference is finite only if both are.
-            with np.errstate(invalid="ignore", over="ignore"):
-                lead = answer[:, 1] - answer[:, 0]
-            self._must_be_finite(lead, answer)
-            second: NDArray[np.bool_] = lead > 0
+            # Of equal scores the first label wins, as argmax has it.
+            second: NDArray[np.bool_] = answer[:, 1] > answer[:, 0]
             return second.view(np.uint8)
-        self._must_be_finite(answer, answer)
         if self.kind == "threshold":
             above: NDArray[np.bool_] = answer[:, -1] > self.cut
             return above.view(np.uint8)
@@ -140,17 +137,11 @@ class DecisionRule(Struct, frozen=True):
         ends: Ends = np.rint(sums / sums[:, -1:] * WORDS).astype(np.int64)
         return ends
 
-    def _must_be_finite(self, tested: NDArray[Any], answer: NDArray[Any]) -> None:
-        if np.isfinite(tested).all():
-            return
-        wrong = ~np.isfinite(answer).all(axis=1)
-        # The difference of two huge scores may overflow although both are finite.
-        if wrong.any():
-            row = int(wrong.argmax())
-            raise NoDecisionError(
-                row,
-                OUTPUT_NOT_DECISION.format(output=self.output, answer=_shown(answer[row])),
-            )
+    def _must_be_finite(self, answer: NDArray[Any]) -> None:
+        finite = np.isfinite(answer)
+        if not finite.all():
+            row = int((~finite.all(axis=1)).argmax())
+            raise NoDecisionError(row, OUTPUT_NOT_DECISION.format(output=self.output, answer=_shown(answer[row])))
 
     def _from_labels(self, answer: NDArray[Any]) -> Labels:
         if answer.dtype.kind not in TEXTS:
