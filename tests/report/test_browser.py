@@ -132,7 +132,7 @@ def test_the_page_of_a_real_audit_is_quiet_fits_and_has_its_sections_in_order(br
         assert seen.page.evaluate(CONTRAST) == []
         assert seen.page.locator("h2").all_inner_texts() == [
             "Selection rates of the groups", "The gap of each pair", "Why: the features behind it",
-            "One individual, two decisions", "The repair", "What exactly was tested", "About this audit",
+            "One profile, two decisions", "The repair", "What exactly was tested", "About this audit",
             "Check it yourself", "Technical annex",
         ]  # fmt: skip
         seen.page.context.close()
