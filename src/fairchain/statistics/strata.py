@@ -44,15 +44,27 @@ class Stratum:
         How far rounding may have moved a payoff's mean.
     tally
         Counts of the rounds so far.
-    leads
-        For each pair that bet on being unfair, its cells: only the first, both, only the second, none got it.
+    led
+        Counts that pairs bet on as the leader, which are not among the leads yet.
     """
 
     settled: Floats
     mass: float
     slack: float
     tally: Tally
-    leads: dict[Leader, Counts] = field(default_factory=dict)
+    led: list[tuple[Leader, Tally]] = field(default_factory=list)
+    _leads: dict[Leader, Counts] = field(default_factory=dict)
+
+    @property
+    def leads(self) -> dict[Leader, Counts]:
+        """For each pair that bet on being unfair, its cells: only the first, both, only the second, none got it.
+
+        They are added up when they are needed: a plain run does not.
+        """
+        for leader, tally in self.led:
+            self._leads[leader] = self._leads.get(leader, 0) + four_cells(tally, *leader)
+        self.led.clear()
+        return self._leads
 
     @property
     def weight(self) -> Floats:
@@ -252,8 +264,7 @@ class StrataRule:
         stratum = self.strata[-1]
         self._estimates = None
         if plan.leader is not None:
-            before = stratum.leads.get(plan.leader, np.zeros(4, np.int64))
-            stratum.leads[plan.leader] = before + four_cells(tally, *plan.leader)
+            stratum.led.append((plan.leader, tally))
         if self.everywhere:
             self._plain.observe(plan, tally)
             stratum.tally = self._plain.tally

@@ -120,7 +120,7 @@ class BoundingRun:
         self.rule = StrataRule(groups, outcomes, limit, delta, compared, payoff=payoff)
         # An accuracy is reached by certain bounds or not at all.
         self._sampling = sampling and spec.guarantee.epsilon is None
-        self.evaluations = 0
+        self.rounds = self.evaluations = 0
         self.witnesses: list[Any] = []
         self._labels: set[int] = set()
         self._chunk = 0
@@ -179,7 +179,7 @@ class BoundingRun:
                 return "interrupted"
             if now >= deadline:
                 return "seconds"
-            left = most - self.rule.rounds
+            left = most - self.rounds
             if left <= 0 and self._sampling and not self._proof_is_near():
                 return "rounds"
             if not self.explore(left, now - start) and not self.sample(left):
@@ -324,6 +324,7 @@ class BoundingRun:
                 together += count_together(comparison.fold(labels), comparison.rows)
                 rounds += labels.shape[1]
             cost = len(subgroups) + PER_DRAW
+        self.rounds += rounds
         self.evaluations += rounds * len(subgroups)
         self._sampling_cost += rounds * cost
         self.worth += rounds * len(subgroups) / self.rule.strata[-1].mass
