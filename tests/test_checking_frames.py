@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import fairchain
+from fairchain.drafting.draft import LABELS_NEEDED
 from fairchain.errors import DataError, FairchainError, SpecError
 from fairchain.models.file_frames import READ_OTHERWISE
 from fairchain.models.frames import CELLS_ALIKE, as_frames
@@ -389,3 +390,19 @@ def test_a_file_that_the_package_reads_in_another_way_is_refused(row: str, tmp_p
         return
     with pytest.raises(DataError, match=says(READ_OTHERWISE, source=str(path), package="pandas")):
         gap(model, path)
+
+
+def test_a_column_that_may_have_the_true_labels_does_not_name_the_answers_of_a_model_that_disagrees() -> None:
+    """The status of an earlier application: by its favourable value the ratio was 0.89, and is 0.33 by hand."""
+    pytest.importorskip("sklearn")
+    from sklearn.linear_model import LogisticRegression
+
+    hired = np.where(ROW % 2 == 0, ROW % 20 == 0, ROW % 20 < 6).astype(int)
+    frame = pd.DataFrame({"x": hired.astype(float)})
+    status = np.where(ROW // 20 % 2, "approved", "rejected")
+    table = frame.assign(sex=SEX, status=status)
+    model, asked = LogisticRegression().fit(frame, hired), {"protected": "sex", "kind": "ratio", "rows": "population"}
+    with pytest.raises(SpecError, match=says(LABELS_NEEDED, name='"status"')):
+        fairchain.check(model, table, **asked)
+    for stated in ({"ignore": ["status"]}, {"labels": ("no", "yes"), "outcome": "yes"}):
+        assert fairchain.check(model, table, **asked, **stated).decision is fairchain.Decision.UNFAIR

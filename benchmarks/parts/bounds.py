@@ -64,7 +64,8 @@ those of the last seed.
 
 **In turns.** As a control both engines are also run against each other for the same seconds of processor time, 5 ms by
 5 ms, each first every other time. That includes whatever else differs between them, and the noise of the processor's
-time: sampling against itself differed by up to six hundredths, so only the mean over all runs is judged."""
+time: sampling against itself differed with a standard deviation of six hundredths, so only the mean over all runs is
+judged."""
 
 
 class Turn(Event):

@@ -28,7 +28,7 @@ from fairchain.drafting.groups import candidates, with_groups
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess, RowsAre, in_order
 from fairchain.drafting.labels import find_label, find_outcome, output_readings
 from fairchain.drafting.signature import Signature, model_path_of, read_signature
-from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement, reloaded, with_question
+from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement, order_unclear, reloaded, with_question
 from fairchain.errors import SpecError
 from fairchain.messages import listed, many, shown
 from fairchain.models import Limits
@@ -47,6 +47,11 @@ NO_GAP = (
 )
 BLANKS_LEFT_OUT = "Blanks before a cell of the file are left out."
 CELLS_SENT = "The file does not say what its cells are, and the service gets them as {told}. " + BLANKS_LEFT_OUT
+LABELS_NEEDED = (
+    "{source}: column {name} may have the true labels, but the model's answers do not agree with it, so it does not "
+    "show which label each answer means; state the labels in the model's order: labels=[...] (--labels), name the "
+    "column of the true labels: label=... (--label), or leave the column out: ignore=[...] (--ignore)"
+)
 MODEL_AND_PREDICTION = "prediction: recorded decisions take the model's place; give one of the two"
 
 
@@ -139,6 +144,8 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     budget = options.guarantee.get("budget", {}).get("evaluations")
     most = None if budget is None else max(1, int(budget) // 10)
     trial = Trials(raw, taken, rows, options.protected, most).best(possible, readings)
+    if not options.every_group and options.label is None and order_unclear(trial):
+        raise SpecError(LABELS_NEEDED.format(source=raw.source, name=shown(str(label))))
     protected, features, min_size, found, about_groups = _protected(raw, columns, typed, trial, options)
     outcome, about_outcome = find_outcome(trial.spec.model.labels, options.outcome)
     model_path, about_path = model_path_of(model, options)
@@ -233,7 +240,7 @@ def _label_and_layouts(
         features = tuple(frame_feature(columns[name]) for name in used if name != options.label)
         if features:
             return options.label, (), [InputLayout(features)]
-    label, guess = (options.label, None) if options.label is not None else find_label(columns, taken)
+    label, guess = (options.label, None) if options.label is not None else find_label(columns, taken, options.labels)
     for each in (label,) if guess is None else (label, None):
         inputs = {name: profile for name, profile in columns.items() if name != each}
         found = layouts(inputs, taken, options.protected) if inputs else []

@@ -52,21 +52,24 @@ class OutputReading:
         return OutputReading(replace(self.model, decision=decision), guesses, self.free, given=True)
 
 
-def find_label(columns: Columns, taken: Signature) -> tuple[str | None, Guess | None]:
-    """Return the column that seems to hold the true labels, and the reason; None if there is none."""
+def find_label(columns: Columns, taken: Signature, labels: Sequence[str] = ()) -> tuple[str | None, Guess | None]:
+    """Return the column that seems to hold the true labels, and the reason; None if there is none.
+
+    `labels` are those that the caller stated, if any.
+    """
     inputs = (match_inputs(columns, taken) if taken.inputs else None) or dict.fromkeys(taken.columns)
     rest = [name for name in columns if name not in inputs and not like_protected([name])]
     able: dict[str, set[str]] = {}
     for name in rest:
         with suppress(DataError):  # a column that cannot be read, and may not be needed
             able[name] = {*columns[name].counts} - {*NA_VALUES}
-    able = {name: labels for name, labels in able.items() if 2 <= len(labels) <= FEW_LABELS}
-    if any(isinstance(each, str) for each in taken.classes):
-        # The labels of a model that states texts are these texts; numbers may stand for others.
-        able = {name: labels for name, labels in able.items() if labels <= {str(each) for each in taken.classes}}
+    able = {name: texts for name, texts in able.items() if 2 <= len(texts) <= FEW_LABELS}
+    if labels or any(isinstance(each, str) for each in taken.classes):
+        # Labels that are stated, and those of a model that states texts, are these texts; numbers may stand for others.
+        able = {name: texts for name, texts in able.items() if texts <= {*labels, *map(str, taken.classes)}}
     # The name that is most like that of a label, the last of equals.
     ranked = [(LABEL_NAMES.index(plain(name)), -place) for place, name in enumerate(able) if plain(name) in LABEL_NAMES]
-    same = [name for name, labels in able.items() if labels == {str(each) for each in taken.classes}]
+    same = [name for name, texts in able.items() if texts == {str(each) for each in taken.classes}]
     width = taken.inputs[0].width if len(taken.inputs) == 1 else None
     over = rest if inputs else list(columns)[-1:] if width == len(columns) - 1 else []
     if ranked:

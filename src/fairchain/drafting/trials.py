@@ -239,6 +239,12 @@ def _with_ordered_labels(trial: EncodingTrial) -> EncodingTrial:
     return replace(trial, spec=spec, reading=ordered, confusion=confusion[order])
 
 
+def order_unclear(trial: EncodingTrial) -> bool:
+    """Return whether the true labels of the rows leave it open which label each answer of the model means."""
+    confusion = trial.confusion
+    return trial.reading.free and confusion is not None and trial.agreement <= 1 / len(confusion) + CLEARLY_BETTER
+
+
 def about_agreement(trial: EncodingTrial, label: str | None) -> tuple[Guess, ...]:
     """Return the model's accuracy on the rows; a warning if it is too low, or does not show the order of the labels."""
     confusion = trial.confusion
@@ -252,7 +258,7 @@ def about_agreement(trial: EncodingTrial, label: str | None) -> tuple[Guess, ...
         f"{shown(trial.reading.model.labels[commonest])} would agree in {constant:.1%}"
     )
     if right >= constant:
-        unclear = trial.reading.free and trial.agreement <= 1 / len(confusion) + CLEARLY_BETTER
+        unclear = order_unclear(trial)
         return (Guess("", f"{text}.{ORDER_NOT_SHOWN if unclear else ''}", loud=unclear),)
     checks = ["the order of labels in [model]"] if trial.reading.free else []
     if any(guess.key == "feature" and not guess.loud for guess in trial.layout.guesses):
