@@ -532,7 +532,7 @@ def switching_modes() -> list[Mode]:
     population = {"kind": "network", "nodes": nodes}
     spec = spec_of([category("g", 2), category("z", 2)], {"threshold": 0.1}, population)
     known = Truth(0.1, {("g=g0", "yes"): 0.2, ("g=g1", "yes"): 0.3})
-    return [mode_of("Bayesian network", "difference, switching node", Drawing(spec, _second_column, known), AGAIN)]
+    return [mode_of("Bayesian network", "difference, switching node", Drawing(spec, _second_column, known), PEEKING)]
 
 
 def drawn_modes() -> list[Mode]:
