@@ -35,6 +35,7 @@ from benchmarks.calibration.unsound import (
     Breaking,
     Hindsight,
     Peeking,
+    Rash,
     deciding_by,
     exchanged,
     same_rounds_again,
@@ -54,6 +55,7 @@ AT_THRESHOLD = "gap equal to the threshold"
 PEEKING = "normal interval looked at after every batch", partial(deciding_by, Peeking)
 HINDSIGHT = "betting pair chosen after its batch", partial(deciding_by, Hindsight)
 AGAIN = "every batch counts the first rounds again", same_rounds_again
+RASH = "one standard error looked at after every batch", partial(deciding_by, Rash)
 STAKES = "stakes of a share, as if X were never -1", stakes_of_a_share
 # How often each input comes in a function that does not draw independent ones.
 REPEATED = 8
@@ -219,9 +221,9 @@ def dependent_modes() -> list[Mode]:
     return [
         mode_of("marginals", "difference, 2 groups", Drawing(marginals, _second_of_one_group, known), AGAIN),
         make("difference, 2 groups", _network((0.3, 0.7), (0.05, 0.15), {"threshold": 0.1}), PEEKING),
-        make("difference, min_size", _network((0.05, 0.45, 0.5), (0.9, 0.4, 0.5), large), share=1.7),
+        make("difference, min_size", _network((0.05, 0.45, 0.5), (0.9, 0.4, 0.5), large), PEEKING, share=1.7),
         make("average", _network((0.1, 0.9), (0.0, 0.25), {"threshold": 0.1, "compare": "average"}), PEEKING),
-        make("difference, given (rejection)", _network_given(), AGAIN),
+        make("difference, given (rejection)", _network_given(), RASH),
     ]
 
 

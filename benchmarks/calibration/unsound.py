@@ -65,6 +65,10 @@ class _Exchanged(BettingRule):
 class Peeking(_Exchanged):
     """Not sound: a normal interval of the widest pair, for a sample of fixed size, is looked at after every batch."""
 
+    def errors(self) -> float:
+        """Return how many standard errors the interval has on each side."""
+        return -NormalDist().inv_cdf(self._delta / 2)
+
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Decide as soon as the interval excludes the threshold."""
         super().observe(plan, tally)
@@ -72,8 +76,16 @@ class Peeking(_Exchanged):
         distance = self._bet.gaps(self.tally)[outcome, i, j] - self._limit
         error = self._bet.errors(self.tally)[outcome, i, j]
         self.decision = Decision.UNDECIDED
-        if abs(distance) > -NormalDist().inv_cdf(self._delta / 2) * error:
+        if abs(distance) > self.errors() * error:
             self.decision = Decision.UNFAIR if distance > 0 else Decision.FAIR
+
+
+class Rash(Peeking):
+    """Not sound either: the interval has one standard error on each side."""
+
+    def errors(self) -> float:
+        """Return one, whatever delta is."""
+        return 1.0
 
 
 class Hindsight(_Exchanged):
