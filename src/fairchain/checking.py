@@ -142,7 +142,8 @@ def check(
         those that are not evaluated.
     depth
         Ask one question for each combination of at most this many protected columns, with one delta for all questions;
-        the result is a `FamilyVerdict`. Without it, there is one question about the combinations of all.
+        the result is a `FamilyVerdict`. Without it, there is one question about the combinations of all protected
+        columns.
     seed, allow_constant, workers, executor, limits, progress
         As for `verify`.
     certify

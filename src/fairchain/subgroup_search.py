@@ -143,9 +143,9 @@ def find_subgroups(
     delta
         The largest probability that some interval, or the verdict, is wrong.
     top
-        Subgroups that are listed.
+        Number of subgroups to list.
     inputs
-        Inputs that are drawn, unless the spec is about the rows of a table.
+        Number of inputs to draw, unless the spec is about the rows of a table.
     progress
         Called with the number of inputs done and requested.
 

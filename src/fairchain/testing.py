@@ -32,7 +32,7 @@ def assert_fair(
     model, spec
         As for `verify`.
     undecided
-        Result of UNDECIDED: "fail", or "pass" if a gate should stop only networks that are known to be unfair.
+        Whether an UNDECIDED model fails ("fail") or passes ("pass": only models that are known to be unfair fail).
     allow_constant
         Whether a model that gives the same decision to every tested input passes; by default as the spec states.
     options

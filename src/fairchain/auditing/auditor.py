@@ -228,8 +228,8 @@ def audit(
     model, data
         A model and rows instead of the spec's, as for `verify`: files, objects, `python:` names, frames.
     labelled, label
-        Labelled rows, a file or a frame, for the accuracy of a repaired model and for witnesses near real rows; and the
-        column with their true labels.
+        A file or a frame with labelled rows, and the name of the column with the true labels. The rows are used for the
+        accuracy of a repaired model, and for witnesses (counterfactual pairs) near real rows.
     repair
         Whether to repair an unfair model.
     seed, allow_constant, workers, executor

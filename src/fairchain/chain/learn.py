@@ -57,7 +57,8 @@ def learn_chain(
     Parameters
     ----------
     model, spec
-        As for `verify`; the network must be one that onnxruntime runs. A `Case` instead of the spec contains both.
+        As for `verify`; the network must be one that onnxruntime runs. A `Case` contains both, and can be given instead
+        of the spec.
     units
         Units of the states, in the order of the network: a feature, `capital-gain`; a neuron, `layer3[2]`; or all
         neurons of a layer as one unit whose states are clusters, `layer3`, `layer3:kmeans=3`, `lstm1:kmeans=4`.
@@ -67,7 +68,7 @@ def learn_chain(
     estimator
         Estimator of transition probabilities: "frequency", "laplace" or "good-turing".
     rounds
-        Inputs shown to the network as each group; with epsilon the largest number of them.
+        Number of inputs, each of which is shown to the network as each group; with epsilon, the largest number.
     epsilon
         Draw inputs until every transition probability is known within epsilon, simultaneously with probability 1 -
         delta.
@@ -126,8 +127,9 @@ def learn_family(
     """Learn one chain Start -> group -> unit -> label for every unit, all from the same inputs in one pass.
 
     `units` and `chain` are as for `learn_chain`; by default all unprotected features and all hidden neurons are units.
-    Each chain has the whole delta; it is not divided among the chains. A unit of a recurrent layer has the state after
-    the last step; with `view` "folded", if all units are of recurrent layers, the chain runs through all steps.
+    Each chain has the whole delta; it is not divided among the chains. The state of a unit of a recurrent layer is its
+    state after the last step. If all units are of recurrent layers, `view="folded"` gives chains that run through all
+    steps.
     """
     _check(chain, estimator)
     LearningEffort(rounds)

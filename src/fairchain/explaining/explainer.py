@@ -79,8 +79,8 @@ def explain(
     rows
         Real rows among which witnesses (counterfactual pairs) are searched, for drawn inputs; a table as for `data`.
     delta
-        Instead of the spec's delta: the largest probability that some interval of effects is wrong, and the same for
-        sensitivities.
+        The largest probability that some interval of an effect is wrong, and also that some interval of a sensitivity
+        is wrong; by default the spec's delta.
     progress
         Called with the number of rounds done and requested.
 

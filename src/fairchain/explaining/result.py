@@ -111,10 +111,10 @@ class Flips(Record, frozen=True):
 class Explanation(Record, frozen=True, kw_only=True):
     """The result of `explain`: units in the order of their effect on the gap between two groups.
 
-    `gap` is that of `pair`, which was selected on a pilot sample (for individual discrimination the share of `inputs`,
-    individuals or texts, whose decision differs between the two); `largest` is over all pairs and outcomes. All
-    intervals of effects hold jointly with probability 1 - delta; so do those of sensitivities, those of words, and the
-    two of the gap.
+    `pair` was selected on a pilot sample, and `gap` is its gap. For individual discrimination, `gap` is the share of
+    individuals or texts whose decision differs between the two groups; `inputs` says which of the two they are.
+    `largest` is the largest gap over all pairs and outcomes. There are four families of intervals: effects,
+    sensitivities, words, and the two gaps. The intervals of each family hold together with probability 1 - delta.
     """
 
     pair: Pair

@@ -58,11 +58,11 @@ def as_frames(function: Callable[[Any], Any]) -> FrameModel:
     Parameters
     ----------
     function
-        Called with a frame that has one column for each feature of the spec, in its order, named by the feature's
-        `column`, or else its name. A category is given by its name (or its `aliases`), or its code if the spec has
-        `codes`; True and False with the codes 1 and 0 are booleans. A number is in the user's own units, unless the
-        spec says what the network gets in its place, and has the type that it has in the table. The function returns
-        for each row a label, a score, or a score for each label.
+        A function that gets a frame with one column for each feature, in the order of the spec. The name of a column is
+        the feature's `column`, or else the feature's name. A category is given by its name (or its `aliases`), or by
+        its code if the spec has `codes`; True and False with the codes 1 and 0 are booleans. A number has the unit and
+        the type that it has in the table, unless the spec states another encoding. The function returns for each row a
+        label, a score, or a score for each label.
 
     Examples
     --------

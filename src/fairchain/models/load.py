@@ -90,7 +90,8 @@ def load_model(
         Whether `python:` names are imported, which runs code, and services are called. Never true for a name in a
         spec file.
     weights
-        A torch state dict for the module that `source` is or names, or that it creates when called without arguments.
+        A torch state dict for the module `source`. `source` may also name the module, or name a function that returns
+        it when called without arguments.
     rows
         The rows of the table that the model will evaluate, if there is one. Python code is tried on some of them, is
         called once for each distinct row, and gets the cells of the original frame. A model of another package is then
@@ -103,11 +104,9 @@ def load_model(
     ModelError
         With one message that states what was found and what to pass instead.
 
-    Notes
-    -----
-    A function of an array gets a new array of doubles, (rows, network inputs): a column for each feature, holding
-    what the spec says that the network gets (a category's index unless it has codes, one-hot spans, scaled numbers).
-    It returns an answer for each row: labels, a column of scores, or a score for each label.
+    Notes ----- A function of an array gets a new array of doubles, (rows, network inputs). Its columns contain the
+    features as the spec encodes them for a network: codes or indices of categories, one-hot spans, scaled numbers. It
+    returns an answer for each row: labels, a column of scores, or a score for each label.
     """
     direct = rows is not None and not network
     path = Path(os.fspath(source)) if is_path(source) else None

@@ -72,9 +72,8 @@ def recheck(
     Parameters
     ----------
     certificate, model
-        The certificate and the network file; no model for recorded decisions, or if the spec names it. For a
-        certificate about a service, the address or a `Service`; about non-deterministic code, the function or
-        `"python:module:name"`.
+        The certificate, and the network file. The model is left out for recorded decisions, or if `spec` names it. For
+        a service, it is the address or a `Service`; for non-deterministic code, the function or `"python:module:name"`.
     data
         The rows that the certificate is about, if it is about rows: a file or a frame.
     spec

@@ -24,13 +24,12 @@ NO_HASH_REMARK = (
 class Recheck(Record, frozen=True, kw_only=True):
     """The result of `recheck`: all claims of a certificate, and how they were checked.
 
-    `holds` only if every claim does; `fraction` of its evaluations were run again. `seed_origin` is "derived",
-    "chosen", or "spec" where it is derived from spec and data only, since the model has no hash; None for rows, which
-    are not drawn. `sample` says what a sample of chunks is worth, if only a sample was
-    run; `fresh` is the checker's own run, if one was requested or the model is `random` by itself, so that nothing can
-    be run again bit by bit; `files` are those that were opened. `constant` is the one decision that the model is
-    claimed to give, if the certificate is about a constant model. A certificate of several questions has a result for
-    each of them in `members`.
+    `fraction` is the share of the evaluations that were run again, and `files` are the files that were opened.
+    `seed_origin` is "derived", "chosen", or "spec" if the model has no hash and the seed is derived from spec and data
+    only; it is None for rows, which are not drawn. If only a sample of chunks was run again, `sample` has the
+    probabilities that a forgery escapes detection. `fresh` is the checker's own run, if one was requested, or if the
+    model is `random` and its answers cannot be repeated exactly. If the certificate is about a constant model,
+    `constant` is its claimed decision. For a certificate of several questions, `members` has a result for each of them.
     """
 
     verdict: str

@@ -28,10 +28,11 @@ REPAIR_NOT_ACCEPTED = "the repair was not accepted; nothing is written"
 
 
 def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None = None, data: Any = None) -> list[Path]:
-    """Write an accepted network to `path`, its certificate and the changes beside it; return the files.
+    """Write an accepted network to `path`, with its certificate and its changes beside it; return the paths.
 
-    For a transformer's folder, a new folder is written if `path` has no suffix, and verified again from its files. For
-    a model that is evaluated in Python there is no network: its thresholds are written to a .json file of that name.
+    If the model is a transformer's folder and `path` has no suffix, a new folder is written, and verified again from
+    its files. A model that is evaluated in Python has no network: its thresholds are written to `path` with the suffix
+    .json.
 
     Parameters
     ----------

@@ -118,18 +118,19 @@ def repair(
         of them are held out for the price. Without them, the labels of the spec's own table are used; without these,
         agreement with the original model is kept instead.
     held_out
-        Labelled rows for the price; then the search uses all of `labelled`. For a sample of rows (`as = "sample"`):
-        other rows of the same population for the final verification; by default a random half of the sample.
+        Labelled rows on which the price is measured; then the search uses all of `labelled`. If the spec reads its rows
+        as a sample (`as = "sample"`), the final verification also uses these rows, which must be other rows of the same
+        population; by default it uses a random half of the sample.
     label
         The column with the true labels; by default the spec's, or `label`.
     optimizer
         "evolution" (covariance matrix adaptation), or "pso" (the paper's particle swarm, with the paper's fitness).
     change
-        What may change: "scales", "biases", "last-layer" or "low-rank" for weights; "threshold" for one decision
-        threshold, "group-thresholds" for one in each group: then the decision uses the group, which may be unlawful.
-        "auto" is the last layer of a linear model, low-rank where a network reads the protected features and their
-        weights may change, the last layer of a network that reads texts, scales for other networks, and one threshold
-        for models without weights.
+        What may change. Of the weights: "scales", "biases", "last-layer" or "low-rank". Of the decision: "threshold"
+        for one threshold, or "group-thresholds" for one in each group; then the decision uses the group, which may be
+        unlawful. "auto" chooses "last-layer" for linear models and for networks that read texts, "low-rank" for
+        networks that read the protected features and whose weights for these may change, "scales" for other networks,
+        and "threshold" for models without weights.
     max_units
         Number of features and neurons (those that `explain` ranks first) that may change besides the protected
         features.

@@ -196,8 +196,8 @@ RepairRecord = RepairOf[VerdictRecord]
 class Repair(RepairOf[Verdict], frozen=True, kw_only=True):
     """The result of `repair`.
 
-    `content` are the bytes of the network that `after` is about, None if it is evaluated in Python. `model` is the
-    accepted model, which `verify` takes with the spec `after.spec`.
+    `content` has the bytes of the network that the verdict `after` is about; it is None for a model that is evaluated
+    in Python. `model` is the accepted model; verify it with the spec `after.spec`.
     """
 
     content: bytes | None = None

@@ -587,8 +587,8 @@ class About(_Strict, frozen=True, kw_only=True):
 class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
     """A whole question: the network, its inputs, the groups, the threshold and the error probability.
 
-    `described` is every [[feature]]: `features` are those that have values of their own, one column each of what is
-    drawn, and `text` is the text, if the network reads one.
+    `described` has every [[feature]]. `features` are those with values, one column each in the drawn inputs; `text` is
+    the text, if the network reads one.
     """
 
     model: ModelSpec

@@ -140,21 +140,22 @@ Evidence = RunRecord | RowEvidence | EnumerationEvidence | BoundsRecord
 
 
 def _no_factor() -> None:
-    """Return that there is no tipping factor."""
+    """Return None: the verdict has no tipping factor."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The result of `verify`. `bool(verdict)` raises an error, because UNDECIDED is neither true nor false.
 
-    `gap` is in the property's own unit: the largest difference, the smallest ratio, or the share of individuals or
-    texts whose decision changes. `left_out` names groups below the smallest size, with their rows or share. `constant`
-    is the decision of every input, if all are the same; then groups cannot differ. `assumptions` are what was assumed
-    about model and data without being stated, and `notes` what a reader should know. `workers` are the other processes
-    that computed, with versions and processors, if an executor was used. `unseen` rows of a table were not evaluated,
-    since the run was stopped or its budget was spent. `pairs` are compared, in all outcomes. `engine` says how it was
-    found, `delta` the probability that it is wrong, at most, and `exact` whether the whole population was counted: then
-    every number is what it is, and nothing is random.
+    `gap` is the largest difference, the smallest ratio, or the share of individuals or texts whose decision changes, as
+    the property states. `left_out` names groups below the smallest size, with their number or share of rows. `constant`
+    is the decision of every input, if all inputs get the same one; then groups cannot differ. `assumptions` are what
+    was assumed about model and data because it was not stated, and `notes` what a reader should know. `workers`
+    describes the other processes that an executor used, with versions and processors. `unseen` is the number of rows of
+    a table that were not evaluated because the run was stopped or its budget was spent. `pairs` is the number of
+    compared pairs over all outcomes. `engine` names the method, and `delta` is the largest probability that the verdict
+    is wrong. `exact` is True if the whole population was counted; then no number is an estimate. `tipping` has the
+    tipping factors, which `tipping_of` computes when they are first read.
     """
 
     decision: Decision

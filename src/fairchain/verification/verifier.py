@@ -90,7 +90,7 @@ def verify(
     spec
         A `Spec`, or the path of a spec file.
     weights
-        A torch state dict for the module that `model` is, names or creates.
+        A torch state dict for the module that `model` is or names, or that the named function returns.
     data
         Rows instead of the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or a mapping from
         column names to cells. For texts, the file of a corpus.
@@ -116,19 +116,19 @@ def verify(
         Verify a network for which a certificate can be written: a model is converted to ONNX, and its labels are
         compared. A model for which no certificate could be written is refused before the work starts.
     checkpoint
-        A file to which every finished part of an enumeration or of sampling is added, and from which a run that was
-        stopped or killed continues; the spec's `engine` says which. It is bound to the question, the network, the
-        versions of the software and the user.
+        A file for an enumeration or a sampling run (as the spec's `engine` states). Every finished part is added to it,
+        and a run that was stopped or killed continues from it. It is valid only for the same question, network,
+        software versions and user.
     isolate
         Work in a new Python process, so that a network that crashes the runtime raises a `ModelError` instead of
         ending the caller (see `isolated`). For models that are files.
     overrides
         Values in place of keys of the spec: `protected`, `kind`, `outcome`, `given`, `criterion`, `compare`,
-        `min_size`, `threshold`, `shift` and `shift_of` of the property; `delta`, `epsilon`, `rule`, `refine`,
-        `rounds`, `seconds` and `max_evaluations` of the guarantee; `decision`, `decision_threshold`, `labels` and
-        `deterministic` of the model; `label`, `prediction` and `rows` of a table; `show_texts` of texts, to quote them
-        in full. Commands go on for intervals within `refine=0.01`; this function ends at the decision unless `refine`
-        is given, since narrow intervals take two to three times as long as a verdict of a network in memory.
+        `min_size`, `threshold`, `shift` and `shift_of` of the property; `delta`, `epsilon`, `rule`, `refine`, `rounds`,
+        `seconds` and `max_evaluations` of the guarantee; `decision`, `decision_threshold`, `labels` and `deterministic`
+        of the model; `label`, `prediction` and `rows` of a table; `show_texts` of texts, to quote them in full. This
+        function ends at the decision unless `refine` is given, since narrow intervals take two to three times as long
+        as a verdict of a network in memory. The commands use `refine=0.01`.
 
     Returns
     -------

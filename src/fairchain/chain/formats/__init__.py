@@ -59,7 +59,7 @@ def write_chain(
     chain
         The chain.
     path
-        Where to; for "explicit" the stem that the three files share, or the name of one of them.
+        The file to write; for "explicit" the common stem of the three files, or the name of one of them.
     format
         One of `FORMATS`; by default the one of the path's suffix.
     intervals

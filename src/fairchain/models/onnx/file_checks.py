@@ -83,9 +83,9 @@ class Limits:
     nodes
         Operators in the graph, its functions included.
     memory_bytes
-        That onnxruntime may allocate in this process (one pool for all networks; the first limit stays).
+        Memory that onnxruntime may allocate in this process. All networks share one pool, and its first limit stays.
     seconds
-        One call of the network may take. The call is broken off after the operator that is running then.
+        Time that one call of the network may take. After this time the call ends with the operator that is running.
     batch
         Rows that a network with a fixed batch dimension may take in one call.
     """
