@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +96,11 @@ def _fields(each: Any) -> list[str]:
 
 
 def _is_member(value: Any) -> bool:
-    return inspect.isfunction(value) or isinstance(value, property | classmethod | staticmethod)
+    return inspect.isfunction(value) or isinstance(value, property | cached_property | classmethod | staticmethod)
 
 
 def _brackets(value: Any) -> str:
-    return "" if isinstance(value, property) else "()"
+    return "" if isinstance(value, property | cached_property) else "()"
 
 
 def _signature(name: str, function: Any) -> str:
