@@ -178,7 +178,7 @@ def inside_modes() -> list[Mode]:
             "gap of every candidate equal to the threshold",
             DELTA,
             _judged,
-            "normal interval looked at after every batch",
+            "one standard error looked at after every batch",
             partial(_judged, breaking=partial(deciding_by, Peeking)),
             share=1 / 3,
         ),

@@ -35,7 +35,6 @@ from benchmarks.calibration.unsound import (
     Breaking,
     Hindsight,
     Peeking,
-    Rash,
     deciding_by,
     exchanged,
     same_rounds_again,
@@ -52,10 +51,9 @@ from fairchain.verification import all_pairs
 from fairchain.verification.verifier import verify_case
 
 AT_THRESHOLD = "gap equal to the threshold"
-PEEKING = "normal interval looked at after every batch", partial(deciding_by, Peeking)
+PEEKING = "one standard error looked at after every batch", partial(deciding_by, Peeking)
 HINDSIGHT = "betting pair chosen after its batch", partial(deciding_by, Hindsight)
-AGAIN = "every batch counts the first rounds again", same_rounds_again
-RASH = "one standard error looked at after every batch", partial(deciding_by, Rash)
+AGAIN = "the first rounds are counted again and again", same_rounds_again
 STAKES = "stakes of a share, as if X were never -1", stakes_of_a_share
 # How often each input comes in a function that does not draw independent ones.
 REPEATED = 8
@@ -223,7 +221,7 @@ def dependent_modes() -> list[Mode]:
         make("difference, 2 groups", _network((0.3, 0.7), (0.05, 0.15), {"threshold": 0.1}), PEEKING),
         make("difference, min_size", _network((0.05, 0.45, 0.5), (0.9, 0.4, 0.5), large), PEEKING, share=1.7),
         make("average", _network((0.1, 0.9), (0.0, 0.25), {"threshold": 0.1, "compare": "average"}), PEEKING),
-        make("difference, given (rejection)", _network_given(), RASH),
+        make("difference, given (rejection)", _network_given(), PEEKING),
     ]
 
 

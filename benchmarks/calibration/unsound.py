@@ -1,13 +1,12 @@
 """What unsound variants do differently: rules that peek or choose with hindsight, and rounds that are counted again.
 
-Nothing of this is in the package. Each context manager exchanges exactly one function of it.
+Nothing of this is in the package. A context manager exchanges a function of it for a while.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,15 @@ from fairchain.statistics import SHARE, BettingRule, Decision, Tally
 from fairchain.statistics.e_values import log_wealth
 from fairchain.statistics.payoff import Payoff, payoff_of
 from fairchain.statistics.rules import BatchPlan
+from fairchain.verification import sampler
 from fairchain.verification import sampling as rounds
 from fairchain.verification.sampler import Sampler
 
 # Makes the context in which the program is broken.
 Breaking = Callable[[], AbstractContextManager[Any]]
+
+# The rounds that are counted again and again.
+FEW = 32
 
 
 @contextmanager
@@ -63,11 +66,7 @@ class _Exchanged(BettingRule):
 
 
 class Peeking(_Exchanged):
-    """Not sound: a normal interval of the widest pair, for a sample of fixed size, is looked at after every batch."""
-
-    def errors(self) -> float:
-        """Return how many standard errors the interval has on each side."""
-        return -NormalDist().inv_cdf(self._delta / 2)
+    """Not sound: an interval of one standard error around the widest pair's gap is looked at after every batch."""
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Decide as soon as the interval excludes the threshold."""
@@ -76,16 +75,8 @@ class Peeking(_Exchanged):
         distance = self._bet.gaps(self.tally)[outcome, i, j] - self._limit
         error = self._bet.errors(self.tally)[outcome, i, j]
         self.decision = Decision.UNDECIDED
-        if abs(distance) > self.errors() * error:
+        if abs(distance) > error:
             self.decision = Decision.UNFAIR if distance > 0 else Decision.FAIR
-
-
-class Rash(Peeking):
-    """Not sound either: the interval has one standard error on each side."""
-
-    def errors(self) -> float:
-        """Return one, whatever delta is."""
-        return 1.0
 
 
 class Hindsight(_Exchanged):
@@ -118,11 +109,13 @@ def deciding_by(rule: Callable[[Spec, Comparison], Any]) -> Any:
     return exchanged(rounds, "rule_for", rule)
 
 
-def same_rounds_again() -> Any:
-    """Return a context in which every batch begins with the rounds of the first one."""
-    run = Sampler.run
+@contextmanager
+def same_rounds_again() -> Iterator[None]:
+    """Count the first few rounds again in place of all later ones."""
+    count = Sampler.count
 
-    def again(sampler: Sampler, _first: int, *arguments: Any) -> Any:
-        return run(sampler, 0, *arguments)
+    def again(self: Sampler, unit: Any) -> Any:
+        return count(self, (0, *unit[1:]))
 
-    return exchanged(Sampler, "run", again)
+    with exchanged(sampler, "chunk_rounds", lambda _: FEW), exchanged(Sampler, "count", again):
+        yield

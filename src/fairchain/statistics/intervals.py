@@ -191,9 +191,11 @@ def largest_below(
             cells = cells[reaches(cells, growths, log_bar)]
             if len(cells):
                 place = int(log_wealth(cells[:PAIRS_AT_ONCE], growths).argmax())
-                bound = float(lower_bounds(cells[place], log_bar, payoff))
+                found = float(lower_bounds(cells[place], log_bar, payoff))
+                bound = max(bound, found)
                 # Pairs that are alike refute the bound itself, and nothing beyond the last step of the bisection.
-                test = max(test, bound) + 2.0 ** (2 - STEPS)
+                test = max(test, found) + 2.0 ** (2 - STEPS)
+                cells = np.delete(cells, place, axis=0)
     return bound
 
 
