@@ -57,7 +57,7 @@ def test_fair(fairchain_verdict):
 def test_a_marked_test_fails_for_an_unfair_network_without_a_traceback(project: pytest.Pytester) -> None:
     found = outcomes(project, '@pytest.mark.fairchain("credit.toml")\ndef test_unfair(): pass')
     found.assert_outcomes(failed=1)
-    found.stdout.fnmatch_lines(["*UNFAIR: the largest gap is 0.1530 [[]0.1012, 0.4264[]], above the threshold 0.1*"])
+    found.stdout.fnmatch_lines(["*UNFAIR: the largest gap is 0.1586 [[]0.1000, 0.3424[]], above the threshold 0.1*"])
     found.stdout.fnmatch_lines(["Widest pair seen: age=80-89 gets good more often than age=10-19."])
     found.stdout.no_fnmatch_line("*pytest_plugin.py*")
 

@@ -27,7 +27,6 @@ from fairchain.spec.validate import MOST_EXACT
 from fairchain.tables import RawTable, TableRows, read_table
 from fairchain.tables.cell_values import feature_values
 from fairchain.tables.columns import parse_number
-from fairchain.tables.delimited import CSV_SEPARATORS
 
 NEEDS_A_PACKAGE = "{source}: " + needs("a model that takes frames", "{package}")
 READ_OTHERWISE = (
@@ -120,6 +119,8 @@ def _read_csv(pandas: Any, path: Path, table: RawTable, fitted: Mapping[str, tup
 
     Raises a ValueError if pandas finds other cells than are in the table, as of a quote behind a blank.
     """
+    from fairchain.tables.delimited import CSV_SEPARATORS
+
     fits = (each for each in CSV_SEPARATORS if _names(pandas.read_csv(path, sep=each, nrows=0)) == table.names)
     # A type is that of all rows, not of those that were read together.
     options = {"sep": next(fits, CSV_SEPARATORS[0]), "low_memory": False, "index_col": False}

@@ -154,7 +154,7 @@ def forecast_run(
     >>> from fairchain.statistics import BettingRule
     >>> forecast = forecast_run(lambda: BettingRule(2, 1, 0.1, 1e-6), RoundAnswers.assumed([0.3, 0.27], 0.05))
     >>> forecast.decision, round(forecast.evaluations.mean, -2)
-    ('FAIR', 1200.0)
+    ('FAIR', 1100.0)
     """
     rng = np.random.default_rng(seed)
     hits = (answers.labels == np.asarray(outcomes)[:, None, None]).astype(float)
