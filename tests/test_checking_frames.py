@@ -6,6 +6,7 @@ Every verdict on all rows is compared with a count of the model's own prediction
 from __future__ import annotations
 
 import datetime
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
@@ -390,6 +391,20 @@ def test_a_file_that_the_package_reads_in_another_way_is_refused(row: str, tmp_p
         return
     with pytest.raises(DataError, match=says(READ_OTHERWISE, source=str(path), package="pandas")):
         gap(model, path)
+
+
+def test_a_warning_that_is_not_about_the_file_does_not_refuse_it(tmp_path: Any, monkeypatch: Any) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("sex,c\n" + "F,x\nM,z\n" * 20)
+    read = pd.read_csv
+
+    def read_with_warning(*given: Any, **options: Any) -> Any:
+        warnings.warn("a default will change", FutureWarning, stacklevel=2)
+        return read(*given, **options)
+
+    monkeypatch.setattr(pd, "read_csv", read_with_warning)
+    with pytest.warns(FutureWarning, match="a default will change"):
+        assert gap(as_frames(lambda rows: np.where(rows["c"] == "x", "yes", "no")), path) == 1
 
 
 def test_a_column_that_may_have_the_true_labels_does_not_name_the_answers_of_a_model_that_disagrees() -> None:

@@ -127,7 +127,8 @@ def _read_csv(pandas: Any, path: Path, table: RawTable, fitted: Mapping[str, tup
     # Since version 3 this is how all numbers are read.
     exact = {"float_precision": "round_trip"} if pandas.__version__ < "3" else {}
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        # Others, of something that pandas is going to change, say nothing about the file.
+        warnings.simplefilter("error", pandas.errors.ParserWarning)
         frame = pandas.read_csv(path, **exact, **options)
         cells = pandas.read_csv(path, dtype=str, na_filter=False, **options)
     for column, name in zip(cells.columns, table.names, strict=True):

@@ -104,9 +104,11 @@ def load_model(
     ModelError
         With one message that states what was found and what to pass instead.
 
-    Notes ----- A function of an array gets a new array of doubles, (rows, network inputs). Its columns contain the
-    features as the spec encodes them for a network: codes or indices of categories, one-hot spans, scaled numbers. It
-    returns an answer for each row: labels, a column of scores, or a score for each label.
+    Notes
+    -----
+    A function of an array gets a new array of doubles, (rows, network inputs). Its columns contain the features as the
+    spec encodes them for a network: codes or indices of categories, one-hot spans, scaled numbers. It returns an answer
+    for each row: labels, a column of scores, or a score for each label.
     """
     direct = rows is not None and not network
     path = Path(os.fspath(source)) if is_path(source) else None

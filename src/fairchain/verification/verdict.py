@@ -139,8 +139,12 @@ class BoundsRecord:
 Evidence = RunRecord | RowEvidence | EnumerationEvidence | BoundsRecord
 
 
-def _no_factor() -> None:
-    """Return None: the verdict has no tipping factor."""
+def _known(tipping: Tipping | None) -> Tipping | None:
+    """Return a tipping factor that is known already; None if the verdict has none."""
+    return tipping
+
+
+_no_factor = partial(_known, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +198,7 @@ class Verdict:
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy the tipping factor, and not what it is computed from."""
-        return {**self.__dict__, "tipping": self.tipping, "tipping_of": _no_factor}
+        return {**self.__dict__, "tipping_of": partial(_known, self.tipping)}
 
     def __repr__(self) -> str:
         return f"<Verdict {self.record.sentence}>"

@@ -336,7 +336,7 @@ class FunctionModel:
 
     @property
     def drawn(self) -> bool:
-        """Whether labels are drawn with the probabilities that the network gives."""
+        """Whether labels are drawn with the probabilities that the function gives."""
         return self.decision.drawn
 
     def ends(self, values: Values) -> Ends:
