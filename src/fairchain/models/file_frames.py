@@ -133,7 +133,7 @@ def _read_csv(pandas: Any, path: Path, table: RawTable, fitted: Mapping[str, tup
         cells = pandas.read_csv(path, dtype=str, na_filter=False, **options)
     for column, name in zip(cells.columns, table.names, strict=True):
         here = [cell or "" for cell in table.texts(name)]
-        if [cell.strip() for cell in cells[column]] != here:
+        if [cell.strip() for cell in cells[column].tolist()] != here:
             raise ValueError(OTHER_CELLS.format(name=shown(name)))
         known = fitted.get(name) or ()
         if _are_texts(known):

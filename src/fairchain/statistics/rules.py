@@ -133,7 +133,7 @@ class TallyCounts:
         return self.tally.trials
 
     def rounds_after(self, rounds: int) -> int:
-        """Return how many rounds will be planned after a batch of so many, unless the end comes near."""
+        """Return how many rounds will be planned at least after a batch of so many, unless the end comes near."""
         outcomes, groups, _ = self.tally.both.shape
         return next_batch(int(self.tally.joint.max()) + rounds, groups, outcomes)
 
