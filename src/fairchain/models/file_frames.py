@@ -30,7 +30,8 @@ from fairchain.tables.columns import parse_number
 
 NEEDS_A_PACKAGE = "{source}: " + needs("a model that takes frames", "{package}")
 READ_OTHERWISE = (
-    "{source}: {package} reads it in another way ({reason}); read it yourself, and give the frame in place of the file"
+    "{source}: {package} reads it in another way ({reason}); write the file again without such cells, or read it in "
+    "Python and give the frame in place of the file"
 )
 READ_BY = (
     "A model that takes frames gets this file as {function} reads it: {types}.{known} To show it other cells, {remedy}."
