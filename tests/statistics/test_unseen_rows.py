@@ -12,6 +12,7 @@ from scipy.stats import hypergeom
 
 from fairchain.statistics import Decision
 from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts
+from fairchain.statistics.shifted import ShiftedRows, ShiftQuestion
 from fairchain.statistics.unseen_rows import UnseenRowsAnswer, share_bounds
 
 PAIR = ~np.eye(2, dtype=bool)[None]
@@ -47,6 +48,18 @@ def test_a_part_that_is_the_whole_is_exact() -> None:
     low, high = share_bounds([0, 17, 40], 40, 40, 1e-6)
     assert np.array_equal(low, high)
     assert low.tolist() == [0, 17 / 40, 1]
+
+
+@pytest.mark.parametrize(("totals", "delta"), [(None, 0.01), (np.array([40, 50]), 0.01), (np.array([40, 50]), 0.0)])
+def test_a_shift_starts_from_the_bounds_of_the_rows_that_were_not_seen(
+    totals: NDArray[np.int64] | None, delta: float
+) -> None:
+    """Clopper and Pearson's bounds, or the rates as counted, would be too narrow."""
+    counts = SubgroupCounts(np.array([10, 20]), np.array([[3, 11]]))
+    rows = UnseenRowsAnswer(counts, PAIR, "difference", Fraction(1, 10), delta, totals=totals)
+    shifted = ShiftedRows(rows, ShiftQuestion(1.0, False, PAIR, "difference", 0.1))
+    assert np.array_equal(shifted.probabilities(), rows.probabilities())
+    assert shifted.gap() == pytest.approx(rows.gap())
 
 
 def worst(successes: tuple[int, int], seen: tuple[int, int], totals: tuple[int, int]) -> tuple[float, float]:

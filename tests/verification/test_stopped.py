@@ -146,6 +146,14 @@ def test_a_stopped_run_says_how_many_rows_it_saw_and_bounds_the_rest(reading: st
         assert (verdict.rule, verdict.delta) == ("any time", 1e-6)
 
 
+def test_a_stopped_run_about_shifts_bounds_the_rest_too() -> None:
+    whole = fairchain.verify(Service(), spec("population"), data=table(), shift=1.2).gap.estimate
+    verdict = interrupted("population", 40, property__shift=1.2)
+    assert (verdict.rule, verdict.delta, verdict.unseen > 0) == ("worst case", 0.0, True)
+    assert verdict.gap.low <= whole <= verdict.gap.high
+    assert verdict.decision is Decision.UNDECIDED
+
+
 def test_chunks_follow_the_time_of_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A function that takes a tenth of a second for each row gets few rows at a time, a fast one many."""
     from fairchain.models.adapters import answer_memo

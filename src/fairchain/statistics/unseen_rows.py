@@ -72,12 +72,16 @@ class UnseenRowsAnswer(RowsAnswer):
         return bounds
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """Bounds of the rates, (outcomes, subgroups), all together with probability 1 - delta."""
+        """Return bounds of the rates, (outcomes, subgroups), all together with probability 1 - delta."""
+        return self.all_rates(self.delta)
+
+    def all_rates(self, spend: float) -> tuple[Floats, Floats]:
+        """Return bounds of the rates that together fail with probability at most `spend`; certain ones without one."""
         if self._single:
-            low, high = self._method()(self.counts.successes, self.counts.trials[None], self.delta / 2)
+            low, high = self._method()(self.counts.successes, self.counts.trials[None], spend / 2)
             # The second subgroup of a share of changed decisions is there to compare with: its rate is 0.
             return low * [1.0, 0.0], high * [1.0, 0.0]
-        return simultaneous(self.counts, self._compared, self.delta, self._method(), self._overall)
+        return simultaneous(self.counts, self._compared, spend, self._method(), self._overall)
 
     def _bounds(self) -> tuple[float, float, float]:
         low, high = self.probabilities()
