@@ -79,3 +79,13 @@ def test_a_round_left_out_or_added_after_it_was_seen_is_noticed(
     assert len(content["evidence"]["batches"]) > number + 1
     failing = [claim.name for claim in checked(network, tmp_path, content).claims if not claim.holds]
     assert failing == ["choices"]
+
+
+@pytest.mark.parametrize("size", [2048, 4096, 8192])
+def test_chunks_of_another_size_hold_other_rounds_and_are_noticed(network: Path, tmp_path: Path, size: int) -> None:
+    """In the last batch too: whoever may choose among four sizes sees four batches, and shows one of them."""
+    content = issued(network, lambda _, planned: planned)
+    content["evidence"]["batches"][-1]["chunk_rounds"] = size
+    content["digest"] = digest(content)
+    failing = [claim.name for claim in checked(network, tmp_path, content).claims if not claim.holds]
+    assert failing == ["choices"]

@@ -245,8 +245,7 @@ class Replay:
         # Any other size could have been chosen after its rounds were seen; only the last batch may be cut short.
         if batch.rounds not in sizes and not (last and batch.rounds < rounds):
             self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {rounds}")
-        if not last and batch.chunk_rounds != chunk_rounds(batch.rounds):
-            self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")
+        self._check_chunks(number, batch, rounds)
 
     def _check_refinement(self, number: int, batch: BatchEvidence, last: bool) -> None:
         """Check a batch after the decision: all groups, as many rounds as forecast, the widest pair as the leader."""
@@ -259,7 +258,14 @@ class Replay:
             self.faults.append(f"batch {number}: after the decision all groups are drawn, and the widest pair leads")
         if batch.rounds not in sizes and not (last and batch.rounds < max(sizes)):
             self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {max(sizes)}")
-        if not last and batch.chunk_rounds != chunk_rounds(batch.rounds):
+        self._check_chunks(number, batch, max(sizes))
+
+    def _check_chunks(self, number: int, batch: BatchEvidence, planned: int) -> None:
+        """Check the chunks of a batch: other chunks hold other rounds, which could have been seen before the choice.
+
+        One that was cut short has the chunks of what was planned, or of what a budget left of it.
+        """
+        if not chunk_rounds(batch.rounds) <= batch.chunk_rounds <= chunk_rounds(max(planned, batch.rounds)):
             self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")
 
     def _refining_sizes(self) -> set[int]:
