@@ -62,7 +62,7 @@ class Pairing:
         with self._changed:
             self._here += 1
             self._changed.notify_all()
-            self.alone += not self._changed.wait_for(lambda: self._here % 2 == 0, 1.0)
+            self.alone += not self._changed.wait_for(lambda: self._here % 2 == 0, 5.0)
             self._here += self._here % 2
         return older(rows)
 
