@@ -342,10 +342,12 @@ class Replay:
     def _size(self, left: float, many: int, evaluated: int, above: bool) -> int:
         """Return the rounds of a batch of which so many are forecast."""
         done, two = self.rounds, evaluated == 2
-        longest = min(1024, done // (1 if not above else 2 if two else 8))
+        share = self.question.share
+        longest = min(1024, done // (1 if not above else 2 if two and not share else 8))
         aim = left if 20 * left <= done else 0.7 * left
-        rounds = min(max(32, many, done // 8, longest), aim)
-        return _whole_shares(max(8, many // 4, done // (32 if two else 12), math.ceil(rounds)))
+        short = share and above
+        rounds = min(max(8 if short else 32, many, done // 8, longest), aim)
+        return _whole_shares(max(4 if short else 8, many // 4, done // (32 if two else 12), math.ceil(rounds)))
 
     def _eighth(self, left: float, many: int, evaluated: int, above: bool) -> int:  # noqa: ARG002
         """Return the same for an older certificate."""

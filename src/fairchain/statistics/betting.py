@@ -135,7 +135,10 @@ class BettingRule(RefiningRule):
                     if rounds > slowest.get(group, 0.0):
                         slowest[group] = rounds
             to_go = max(1.0, min(slowest.values(), default=1.0))
-        return betting_batch(self._rounds, self._groups, self._outcomes, to_go, evaluated=evaluated, above=above)
+        share = self._payoff.share
+        return betting_batch(
+            self._rounds, self._groups, self._outcomes, to_go, evaluated=evaluated, above=above, share=share
+        )
 
     def _active(self, leader: Leader, above: float) -> tuple[int, ...]:
         """Return the leader's groups and those that promise a faster end, if its gap is above the threshold.

@@ -216,20 +216,29 @@ def next_batch(done: int, groups: int, outcomes: int, to_go: float = math.inf, *
 
 
 def betting_batch(
-    done: int, groups: int, outcomes: int, to_go: float = math.inf, *, evaluated: int = 2, above: bool = False
+    done: int,
+    groups: int,
+    outcomes: int,
+    to_go: float = math.inf,
+    *,
+    evaluated: int = 2,
+    above: bool = False,
+    share: bool = False,
 ) -> int:
     """Return rounds until the next look of the betting rule, which is `to_go` rounds away if the forecast is right.
 
     A batch is as long as all before it, up to one chunk, and then an eighth of them; while the largest gap is `above`
     the threshold it is half as long where two groups are `evaluated`, so that another leader can take over, and an
-    eighth where more are, since most of them will be left out soon. Looks cost time: many pairs have longer batches.
+    eighth where more are, since most of them will be left out soon. A `share` has no other leader, and few rounds show
+    that it is above: its batches are short then. Looks cost time: many pairs have longer batches.
     """
     many = min(groups * groups * outcomes // 64, LEAST_ROUNDS)
     if not done:
         return max(16, many)
-    share = done if not above else done // 2 if evaluated == 2 else done // GROWTH
-    most = max(32, many, done // GROWTH, min(share, CHUNK))
-    least = max(8, many // 4, done // (LEAST_OF_TWO if evaluated == 2 else LEAST_OF_MORE))
+    short = share and above
+    longest = done if not above else done // 2 if evaluated == 2 and not share else done // GROWTH
+    most = max(8 if short else 32, many, done // GROWTH, min(longest, CHUNK))
+    least = max(4 if short else 8, many // 4, done // (LEAST_OF_TWO if evaluated == 2 else LEAST_OF_MORE))
     ahead = to_go if WORTH * to_go <= done else AHEAD * to_go
     return _whole_shares(max(least, math.ceil(min(most, ahead))))
 
