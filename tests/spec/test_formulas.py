@@ -119,7 +119,7 @@ def test_a_canonical_form_means_what_was_written(
         ("P(hired | sex=F)", "found one probability"),
         ("P(hired | sex=F) - P(hired) + P(hired | sex=M) <= 0.1", "found 3 probabilities"),
         ("P(hired | sex=F", '"P(" is not closed'),
-        ("P(hired | ) >= P(hired)", 'found nothing behind "|"'),
+        ("P(hired | ) >= P(hired)", 'found nothing after "|"'),
         ("P(hired | sex=F) ** 2 >= P(hired)", "by their difference or their ratio"),
         ("P(hired | sex=F) - P(hired) <= 2", "for every model, or for none"),
         ("P(hired | sex=F) / P(hired) >= 1.2", 'with a number above 0 and up to 1, or by "<="'),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fairchain.errors import SpecError
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
 from fairchain.spec.condition_text import MOST_CHARACTERS, NO_ARITHMETIC
-from fairchain.spec.conditions import MOST_DEPTH, parse_predicate
+from fairchain.spec.conditions import MOST_CONDITION_DEPTH, parse_predicate
 
 RACES = ("White", "Black", 'it\'s "other"', "`", "")[:4]
 FEATURES: tuple[Feature, ...] = (
@@ -196,9 +196,9 @@ def test_any_text_is_a_predicate_or_a_spec_error(text: str) -> None:
         ("age > --3", ["column 7:", NO_ARITHMETIC]),
         ("f'{age}' == sex", ["column 2:", "where a comparison"]),
         ("age[0] > 1", ["column 1:", "expected a feature"]),
-        ("sex == 'Male", ["column 8:", "without its end"]),
+        ("sex == 'Male", ["column 8:", "without a closing quote"]),
         ("age > 1; import os", ["column 8:", 'found ";"']),
-        ("not " * (MOST_DEPTH + 1) + "age > 1", ["nested deeper than 100"]),
+        ("not " * (MOST_CONDITION_DEPTH + 1) + "age > 1", ["nested deeper than 100"]),
         ("(" * 5000, ["cannot be read"]),
         (" " * (MOST_CHARACTERS + 1), ["10001 characters", "10000"]),
         ("x" * MOST_CHARACTERS, ["column 1:", "unknown feature", "..."]),
@@ -267,7 +267,7 @@ def test_the_longest_condition_is_read_and_holds_quickly() -> None:
     """No recursion over `and`: as many parts as fit."""
     text = " and ".join(["age!=1"] * (MOST_CHARACTERS // 11))
     assert parse_predicate(text, FEATURES).holds(people()).all()
-    nested = "(" * MOST_DEPTH + "age > 1" + ")" * MOST_DEPTH
+    nested = "(" * MOST_CONDITION_DEPTH + "age > 1" + ")" * MOST_CONDITION_DEPTH
     assert str(parse_predicate(nested, FEATURES)) == "age > 1"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from fairchain.errors import SpecError
 from fairchain.spec import TextFeature, Texts, groups_of, json_schema, parse_spec, revise
-from fairchain.spec.validate import NO_TEXT_FEATURE, TERMS_WITHOUT_TEXT
+from fairchain.spec.validate import NO_TEXT_FEATURE, TERMS_NEED_TEXT
 from tests.messages import says
 from tests.questions import category, changed, integer, question
 
@@ -52,10 +52,10 @@ MISTAKES: dict[str, tuple[str, Any, list[str]]] = {
     "length without end": ("feature.0.length", 10**9, ["length", "from 1 to 10000"]),
     "padding in the middle": ("feature.0.pad", "middle", ["pad", '"right" or "left"']),
     "values of a text": ("feature.0.values", ["a"], ['feature "comment".values', "unknown key"]),
-    "no terms": ("feature.1.terms", ..., ['feature "religion"', "gets the text alone", "terms ="]),
+    "no terms": ("feature.1.terms", ..., ['feature "religion"', "gets only the text", "terms ="]),
     "terms of an unknown value": ("feature.1.terms", {"hindu": ["hindu"]}, ['"hindu" is not one of its values']),
-    "codes of a term": ("feature.1.codes", [1, 2, 3], ["codes: who is mentioned is read off the text"]),
-    "one-hot terms": ("feature.1.one_hot", True, ["one_hot", "the text alone"]),
+    "codes of a term": ("feature.1.codes", [1, 2, 3], ["codes: the text determines which groups it mentions"]),
+    "one-hot terms": ("feature.1.one_hot", True, ["one_hot", "only the text"]),
     "a text without a corpus": ("population", {"kind": "uniform"}, ["population.kind", 'write kind = "text"']),
     "two corpora": ("population.path", "a.csv", ["population", "both path and dataset"]),
     "an unknown data set": ("population.dataset", "news", ["population.dataset", '"toxicity"']),
@@ -66,7 +66,7 @@ MISTAKES: dict[str, tuple[str, Any, list[str]]] = {
     "other synonyms": ("population.synonyms", "thesaurus", ["population.synonyms", '"wordnet"']),
     "wordnet without a folder": ("population.synonyms", "wordnet", ["population.wordnet", "name its folder"]),
     "a folder without wordnet": ("population.wordnet", "wn", ["population.wordnet", "remove one"]),
-    "a condition": ("property.given", "religion == 'muslim'", ["property.given", "is read off the text"]),
+    "a condition": ("property.given", "religion == 'muslim'", ["property.given", "the text determines"]),
     "true labels": (
         "property.criterion",
         "equal_opportunity",
@@ -107,7 +107,7 @@ def test_beside_a_text_stands_only_who_is_mentioned(features: list[dict[str, Any
 
 
 def test_terms_and_corpora_need_a_text() -> None:
-    with pytest.raises(SpecError, match=says(TERMS_WITHOUT_TEXT)):
+    with pytest.raises(SpecError, match=says(TERMS_NEED_TEXT)):
         parse_spec(question(integer("age"), copy.deepcopy(WHO)))
     with pytest.raises(SpecError, match=says(NO_TEXT_FEATURE)):
         parse_spec({**question(), "population": about_texts()["population"]})

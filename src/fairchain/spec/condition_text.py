@@ -1,7 +1,8 @@
-"""The text of a condition or expression: its words, and the Python text that takes their place.
+"""The text of a condition or expression: its tokens, and the Python text that is parsed instead.
 
-Names and quoted values become plain Python words, so that `ast.parse` can read the rest; signs of other languages are
-refused with the sign to write. What a syntax tree means for the features of a spec is in `conditions`.
+Names and quoted values become Python identifiers, so that `ast.parse` can read the text. Operators of other languages
+are refused, and the message names the operator to write. `conditions` interprets the syntax tree for the features of a
+spec.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from fairchain.messages import in_a_line
 Language = Literal["given", "formula", "expression"]
 MOST_CHARACTERS = 10_000
 KEYWORDS = ("and", "or", "not", "in")
-# What other languages write, and what it is here.
+# Operators of other languages, and their replacements.
 FOREIGN = {
     "=": "==", "===": "==", "<>": "!=", "=<": "<=", "=>": ">=", "≤": "<=", "≥": ">=", "≠": "!=",
     "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "~": "not",
 }  # fmt: skip
-NO_ARITHMETIC = "there is no arithmetic here: compare features with numbers or with each other"
-# Quotations, numbers, names, signs; whatever else is a character of its own.
+NO_ARITHMETIC = "arithmetic is not supported here: compare features with numbers or with each other"
+# Quoted values, numbers, names, operators; any other character is a separate token.
 _WORDS = re.compile(
     r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`)|(?P<open>['"`])"""
     r"|(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?P<after>[^\W\d][\w.-]*|_[\w.-]*)?"
-    # Vowel signs of many scripts are marks, which \w leaves out.
+    # Vowel signs of many scripts are marks, which \w does not match.
     r"|(?P<name>[^\W\d](?:[\w.-]|[^\x00-\x7f])*)"
     r"|(?P<sign>===|==|!=|<>|<=|>=|=<|=>|&&|\|\||[<>=≤≥≠&|!~])|(?P<other>\S)"
 )
 
 
 class ConditionError(Exception):
-    """What is wrong at a column of the text."""
+    """A problem at a column of the text."""
 
     def __init__(self, column: int, message: str) -> None:
         super().__init__(message)
@@ -45,7 +46,7 @@ class ConditionError(Exception):
 
 @contextmanager
 def messages_at(where: str, text: str, offset: int = 0) -> Iterator[None]:
-    """Turn a problem at a column into a message that says where the text is."""
+    """Turn a problem at a column into an error that names the key and the column."""
     if len(text) > MOST_CHARACTERS:
         raise SpecError(f"{where}: {len(text)} characters are more than {MOST_CHARACTERS}; write it shorter")
     try:
@@ -56,7 +57,7 @@ def messages_at(where: str, text: str, offset: int = 0) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Word:
-    """A name, number or quoted value of the text: `code` takes its place in what Python parses."""
+    """A name, number or quoted value of the text; `code` replaces it in the Python text."""
 
     kind: str
     text: str
@@ -66,12 +67,12 @@ class Word:
 
 
 class ConditionText:
-    """Text that was split into words, and read as a Python expression.
+    """A text that was split into tokens and parsed as a Python expression.
 
     Parameters
     ----------
     text, language
-        The text, and which signs and words it may have.
+        The text, and the operators and words that it may have.
     features
         Names that may look like keywords.
     """
@@ -82,7 +83,7 @@ class ConditionText:
         self.words = {word.code: word for word in self._read()}
 
     def _read(self) -> Iterator[Word]:
-        """Yield the words, and build the Python text with the column of each of its characters."""
+        """Yield the tokens, and build the Python text with the column of each of its characters."""
         code, end, after_operand = "", 0, False
         for found in _WORDS.finditer(self._text):
             column = found.start() + 1
@@ -93,7 +94,7 @@ class ConditionText:
                 if word.kind == "keyword":
                     code += word.text
                 elif after_operand:
-                    fail(column, f'found "{short(word.shown)}" where a comparison, "and" or "or" was expected')
+                    fail_at(column, f'found "{short(word.shown)}" where a comparison, "and" or "or" was expected')
                 else:
                     code += f" {word.code} "
                     yield word
@@ -113,13 +114,13 @@ class ConditionText:
             return Word("name" if quoted[0] == "`" else "text", inner, code, column, shown)
         if found["number"]:
             if found["after"]:
-                fail(column, f'"{short(shown)}" is not a number; put a name that begins like one in backticks')
+                fail_at(column, f'"{short(shown)}" is not a number; put a name that begins like one in backticks')
             return Word("number", shown, code, column, shown)
         name = shown
         if name in KEYWORDS or (self._language == "expression" and name in ("if", "else")):
             return Word("keyword", name, name, column, name)
         if name.lower() in KEYWORDS and name not in self._features:
-            fail(column, f'found "{name}", write "{name.lower()}"')
+            fail_at(column, f'found "{name}", write "{name.lower()}"')
         return Word("name", name, code, column, name)
 
     def tree(self) -> ast.expr:
@@ -133,10 +134,12 @@ class ConditionText:
             at = self._text[column - 1 :].split()
             found_here = f'cannot be read from "{short(at[0])}" on' if at else "ends where more was expected"
             if self._language == "expression":
-                fail(column, f"the expression {found_here}; write for example max(age, years + 16)")
-            fail(column, f"the condition {found_here}; write comparisons such as age >= 18, joined with and, or, not")
+                fail_at(column, f"the expression {found_here}; write for example max(age, years + 16)")
+            fail_at(
+                column, f"the condition {found_here}; write comparisons such as age >= 18, joined with and, or, not"
+            )
         except (RecursionError, MemoryError, ValueError):
-            fail(1, "the condition is nested too deeply; write it flatter")
+            fail_at(1, "the condition is nested too deeply; use fewer parentheses")
 
     def column(self, node: ast.AST) -> int:
         """Return the column of the text at which a node begins."""
@@ -144,27 +147,25 @@ class ConditionText:
         return self._columns[min(getattr(node, "col_offset", 0) + start, len(self._columns) - 1)]
 
     def _sign(self, found: re.Match[str], column: int) -> str:
-        """Return a sign as Python has it; refuse those of other languages and characters without a meaning."""
+        """Return an operator in Python's notation; refuse those of other languages and characters without a meaning."""
         text = found[0]
         if found["open"]:
-            fail(column, f"found {text} without its end; close the quotes")
+            fail_at(column, f"found {text} without a closing quote; close the quotes")
         if text == "=" and self._language == "formula":
             return "=="
         if text in FOREIGN:
-            fail(column, f'found "{text}", write "{FOREIGN[text]}"' + (" to compare" if text == "=" else ""))
+            fail_at(column, f'found "{text}", write "{FOREIGN[text]}"' + (" to compare" if text == "=" else ""))
         if text == "*" and self._language == "expression":
             return text
         if text in "*/%^":
-            fail(column, f'found "{text}", but {self._no_arithmetic()}')
+            reason = "the operators are +, - and *" if self._language == "expression" else NO_ARITHMETIC
+            fail_at(column, f'found "{text}", but {reason}')
         if not found["sign"] and text not in "()[],+-":
-            fail(column, f'found "{text}", which has no meaning here; put a name with such characters in backticks')
+            fail_at(column, f'found "{text}", which has no meaning here; put a name with such characters in backticks')
         return text
 
-    def _no_arithmetic(self) -> str:
-        return "the signs are +, - and *" if self._language == "expression" else NO_ARITHMETIC
 
-
-def fail(column: int, message: str) -> NoReturn:
+def fail_at(column: int, message: str) -> NoReturn:
     """Raise the error of a column."""
     raise ConditionError(column, message)
 
@@ -185,5 +186,5 @@ def _quoted(text: str, quote: str) -> str:
 
 
 def short(text: str, most: int = 60) -> str:
-    """Return a text for a message, with its end left out if it is long."""
+    """Return a text for a message, truncated if it is long."""
     return text if len(text) <= most else text[: most - 3] + "..."

@@ -35,14 +35,15 @@ from fairchain.spec.condition_text import (
     ConditionText,
     Language,
     Word,
-    fail,
+    fail_at,
     messages_at,
     short,
     written_name,
     written_value,
 )
+from fairchain.spec.feature_keys import CategoryFeature, Feature
 from fairchain.spec.groups import group_domain
-from fairchain.spec.schema import CategoryFeature, Feature, Spec
+from fairchain.spec.schema import Spec
 
 Values = NDArray[np.floating]
 Mask = NDArray[np.bool_]
@@ -50,8 +51,8 @@ Holds = Callable[[Values], Mask]
 Computes = Callable[[Values], NDArray[np.float64]]
 # From how far each feature can be from 0 to how far an expression can be.
 Reach = Callable[[Sequence[float]], float]
-MOST_DEPTH = 100
-SIGNS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Mask]]] = {
+MOST_CONDITION_DEPTH = 100
+COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Mask]]] = {
     ast.Eq: ("==", operator.eq),
     ast.NotEq: ("!=", operator.ne),
     ast.Lt: ("<", operator.lt),
@@ -247,8 +248,8 @@ class _Meaning:
 
     def condition(self, node: ast.expr, depth: int = 0) -> tuple[str, Holds]:
         """Return a node's canonical text, and the function from values to the rows for which it holds."""
-        if depth > MOST_DEPTH:
-            fail(self._source.column(node), f"nested deeper than {MOST_DEPTH}; write it flatter")
+        if depth > MOST_CONDITION_DEPTH:
+            fail_at(self._source.column(node), f"nested deeper than {MOST_CONDITION_DEPTH}; write it flatter")
         if isinstance(node, ast.BoolOp):
             joint, join = ("and", operator.iand) if isinstance(node.op, ast.And) else ("or", operator.ior)
             parts = [self.condition(value, depth + 1) for value in node.values]
@@ -267,15 +268,18 @@ class _Meaning:
             if self._language == "formula" and (yes := self._yes_of(word)) is not None:
                 index, value, text = yes
                 return text, lambda values: values[:, index] == _rounded(value, values)
-            fail(
-                word.column, f'{short(word.shown)} alone is not a condition; compare it by "==", "<", "in" or the like'
+            fail_at(
+                word.column,
+                f'{short(word.shown)} alone is not a condition; compare it by "==", "<", "in" or the like',
             )
         self._refuse(node)
 
     def _comparison(self, node: ast.Compare) -> tuple[str, Holds]:
         if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
             if len(node.ops) > 1:
-                fail(self._source.column(node.comparators[0]), 'found "in" after a comparison; join the two with "and"')
+                fail_at(
+                    self._source.column(node.comparators[0]), 'found "in" after a comparison; join the two with "and"'
+                )
             return self._membership(node.left, node.comparators[0], negated=isinstance(node.ops[0], ast.NotIn))
         if self._language == "expression" and any(
             isinstance(each, ast.BinOp | ast.Call | ast.IfExp) for each in (node.left, *node.comparators)
@@ -287,9 +291,9 @@ class _Meaning:
         parts: list[Holds] = []
         text = ""
         for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
-            if type(op) not in SIGNS:
+            if type(op) not in COMPARISONS:
                 self._refuse(node)
-            sign, compare = SIGNS[type(op)]
+            sign, compare = COMPARISONS[type(op)]
             self._check_pair(left, sign, right)
             (one, first), (other, second) = self._side(left, right), self._side(right, left)
             parts.append(lambda v, c=compare, a=first, b=second: c(a(v), b(v)))  # type: ignore[misc]
@@ -302,7 +306,7 @@ class _Meaning:
         parts: list[Holds] = []
         text = sides[0][0]
         for (_, first), op, (other, second) in zip(sides, node.ops, sides[1:], strict=False):
-            sign, compare = SIGNS[type(op)]
+            sign, compare = COMPARISONS[type(op)]
             parts.append(lambda v, c=compare, a=first, b=second: np.broadcast_to(c(a(v), b(v)), len(v)))  # type: ignore[misc]
             text += f" {sign} {other}"
         return text, lambda values: reduce(operator.and_, (part(values) for part in parts))
@@ -311,8 +315,8 @@ class _Meaning:
         self, node: ast.expr, category: CategoryFeature | None, depth: int = 0
     ) -> tuple[str, Computes, Reach]:
         """Return a node's canonical text, the function from values to its value, and its bound."""
-        if depth > MOST_DEPTH:
-            fail(self._source.column(node), f"nested deeper than {MOST_DEPTH}; write it flatter")
+        if depth > MOST_CONDITION_DEPTH:
+            fail_at(self._source.column(node), f"nested deeper than {MOST_CONDITION_DEPTH}; write it flatter")
         if isinstance(node, ast.IfExp):
             test, holds = self.condition(node.test, depth + 1)
             (yes, one, far), (no, other, away) = (
@@ -328,7 +332,7 @@ class _Meaning:
             word = self._operand(node)
             if word.kind == "name":
                 example = f"for example {written_value(category.values[0])}"
-                fail(word.column, f'write a value of "{category.name}" in quotes here, {example}')
+                fail_at(word.column, f'write a value of "{category.name}" in quotes here, {example}')
             index, text = _constant(word, category)
             return text, lambda v: np.full(len(v), index), lambda _: 0.0
         if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
@@ -342,14 +346,14 @@ class _Meaning:
         word = self._operand(node)
         if word.kind != "name":
             if word.kind == "text":
-                fail(word.column, f"found the text {short(word.shown)}; write a number or a parent's name")
+                fail_at(word.column, f"found the text {short(word.shown)}; write a number or a parent's name")
             value = float(word.text)
             if not math.isfinite(value):
-                fail(word.column, f"{short(word.text)} is too large; write a finite number")
+                fail_at(word.column, f"{short(word.text)} is too large; write a finite number")
             return _written_number(value), lambda v: np.full(len(v), value), lambda _: abs(value)
         place, feature = self._feature(word)
         if isinstance(feature, CategoryFeature):
-            fail(word.column, f'"{feature.name}" is a category; compare it with its values, {_example(feature)}')
+            fail_at(word.column, f'"{feature.name}" is a category; compare it with its values, {_example(feature)}')
         return written_name(word.text), lambda v: v[:, place], lambda r: r[place]
 
     def _arithmetic(self, node: ast.BinOp, depth: int) -> tuple[str, Computes, Reach]:
@@ -370,10 +374,10 @@ class _Meaning:
     def _call(self, node: ast.Call, depth: int) -> tuple[str, Computes, Reach]:
         name = self._words[node.func.id].text if isinstance(node.func, ast.Name) and node.func.id in self._words else ""
         if name not in FUNCTIONS or node.keywords:
-            fail(self._source.column(node), f"the functions are {', '.join(FUNCTIONS)}; use one of these")
+            fail_at(self._source.column(node), f"the functions are {', '.join(FUNCTIONS)}; use one of these")
         least, function = FUNCTIONS[name]
         if len(node.args) < least or (least == 1 and len(node.args) > 1):
-            fail(self._source.column(node), f"{name} takes {'one number' if least == 1 else 'two numbers or more'}")
+            fail_at(self._source.column(node), f"{name} takes {'one number' if least == 1 else 'two numbers or more'}")
         parts = [self.expression(each, None, depth + 1) for each in node.args]
         return (
             f"{name}({', '.join(text for text, _, _ in parts)})",
@@ -401,16 +405,18 @@ class _Meaning:
         own = isinstance(feature, CategoryFeature) and other.text in map(str, feature.values)
         if own or other.text not in feature.groups or not isinstance(op, ast.Eq | ast.NotEq):
             return None
-        domain, sign = group_domain(feature, other.text), SIGNS[type(op)][0]
+        domain, sign = group_domain(feature, other.text), COMPARISONS[type(op)][0]
         text = f"{written_name(one.text)} {sign} {written_value(other.text)}"
         return text, lambda values: domain.holds(values[:, index]) ^ (sign == "!=")
 
     def _membership(self, left: ast.expr, listed: ast.expr, *, negated: bool) -> tuple[str, Holds]:
         word = self._operand(left)
         if word.kind != "name":
-            fail(word.column, f'{short(word.shown)} is not a feature; write a feature before "in"')
+            fail_at(word.column, f'{short(word.shown)} is not a feature; write a feature before "in"')
         if not isinstance(listed, ast.List) or not listed.elts:
-            fail(self._source.column(listed), 'after "in", write a list in brackets with a number or a value in quotes')
+            fail_at(
+                self._source.column(listed), 'after "in", write a list in brackets with a number or a value in quotes'
+            )
         index, feature = self._feature(word)
         members = [_constant(self._operand(each), feature) for each in listed.elts]
         sign = "not in" if negated else "in"
@@ -458,15 +464,15 @@ class _Meaning:
             if unknown := next((word for word in (one, other) if word.kind == "value"), None):
                 self._unknown_name(unknown)
             pair = f"{short(one.shown)} {sign} {short(other.shown)}"
-            fail(one.column, f"{pair} compares two constants; name a feature in it")
+            fail_at(one.column, f"{pair} compares two constants; name a feature in it")
         category = next((feature for feature in features if isinstance(feature, CategoryFeature)), None)
         if category is None:
             return
         example = _example(category)
         if len(features) == 2:
-            fail(one.column, f'"{category.name}" is a category, compared with its own values only, {example}')
+            fail_at(one.column, f'"{category.name}" is a category, compared with its own values only, {example}')
         if sign not in ("==", "!="):
-            fail(
+            fail_at(
                 one.column,
                 f'found "{sign}", but "{category.name}" is a category, whose values have no order; '
                 f"use ==, != or in, {example}",
@@ -480,32 +486,32 @@ class _Meaning:
         name, missing = word.text, f'unknown feature "{short(word.text)}"'
         for _, feature in self._features.values():
             if isinstance(feature, CategoryFeature) and name in feature.values:
-                fail(word.column, f'{missing}; put a value of "{feature.name}" in quotes: {written_value(name)}')
+                fail_at(word.column, f'{missing}; put a value of "{feature.name}" in quotes: {written_value(name)}')
         before = re.split(r"[-.]", name)[0]
         if before != name and before in self._features:
-            fail(word.column, f'{missing}; {NO_ARITHMETIC}, and "-" and "." belong to a name')
-        fail(word.column, f"{missing}; {near(name, list(self._features))}")
+            fail_at(word.column, f'{missing}; {NO_ARITHMETIC}, and "-" and "." belong to a name')
+        fail_at(word.column, f"{missing}; {near(name, list(self._features))}")
 
     def _refuse(self, node: ast.expr) -> NoReturn:
         if isinstance(node, ast.BinOp | ast.UnaryOp):
-            fail(self._source.column(node), NO_ARITHMETIC)
-        fail(self._source.column(node), "expected a feature, a number or a value in quotes")
+            fail_at(self._source.column(node), NO_ARITHMETIC)
+        fail_at(self._source.column(node), "expected a feature, a number or a value in quotes")
 
 
 def _constant(word: Word, feature: Feature) -> tuple[float, str]:
     """Return what a number or a quoted value is in the feature's column, and its canonical text."""
     if word.kind == "name":
-        fail(word.column, f"found {short(word.shown)}; expected a number or a value in quotes")
+        fail_at(word.column, f"found {short(word.shown)}; expected a number or a value in quotes")
     if isinstance(feature, CategoryFeature):
         return _category_value(word, feature)
     if word.kind == "text":
-        fail(word.column, f'"{feature.name}" is a number, found the text {short(word.shown)}; write a number')
+        fail_at(word.column, f'"{feature.name}" is a number, found the text {short(word.shown)}; write a number')
     if word.kind == "value":
         groups = f"; its groups are {', '.join(feature.groups)}" if feature.groups else ""
-        fail(word.column, f'"{feature.name}" is a number, found {short(word.shown)}; write a number{groups}')
+        fail_at(word.column, f'"{feature.name}" is a number, found {short(word.shown)}; write a number{groups}')
     value = float(word.text)
     if not math.isfinite(value):
-        fail(word.column, f"{short(word.text)} is too large; write a finite number")
+        fail_at(word.column, f"{short(word.text)} is too large; write a finite number")
     # Adding 0.0 makes -0.0 an ordinary zero.
     return value + 0.0, _written_number(value + 0.0)
 
@@ -516,13 +522,13 @@ def _category_value(word: Word, feature: CategoryFeature) -> tuple[float, str]:
         if value == float(word.text) if is_number else word.kind in ("text", "value") and str(value) == word.text:
             return float(index), written_value(value)
     if word.kind == "number" and not any(isinstance(value, int) for value in feature.values):
-        fail(
+        fail_at(
             word.column,
             f'found the number {short(word.text)}, but the values of "{feature.name}" are texts; write one of them '
             f"in quotes, for example {written_value(feature.values[0])}",
         )
     names = [str(value) for value in feature.values]
-    fail(
+    fail_at(
         word.column,
         f'"{short(word.text)}" is not a value of "{feature.name}"; {near(word.text, names)}',
     )

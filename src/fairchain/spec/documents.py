@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from fairchain.errors import SpecError
-from fairchain.spec.schema import Texts
+from fairchain.spec.population_keys import Texts
 from fairchain.system.untrusted_files import UnreadableError, object_once, read_plain
 
 

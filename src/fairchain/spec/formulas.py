@@ -2,12 +2,12 @@
 
     P(hired | sex=Female and qualified) / P(hired | sex=Male and qualified) >= 0.8
 
-A formula is a difference or a ratio of two probabilities against a number, written in any way that means one of
-three canonical forms: X - Y <= c, |X - Y| <= c, or X / Y >= c with c up to 1, which means X >= c Y also where Y is 0.
-Each probability is about one label, given a condition in the language of `given` (see `conditions`), or overall.
+A formula compares the difference or the ratio of two probabilities with a number. Every spelling is converted to one of
+three canonical forms: X - Y <= c, |X - Y| <= c, or X / Y >= c with c up to 1, which means X >= c Y even if Y is 0. Each
+probability is about one label, given a condition in the language of `given` (see `conditions`), or overall.
 
-A condition becomes a `Group`: the values of single features that it demands are its domains, which populations draw
-from directly and with common random numbers; what else it demands is the group's own condition.
+A condition becomes a `Group`. The required values of single features are its domains, from which populations draw
+directly and with common random numbers. The other requirements are the group's own condition.
 """
 
 from __future__ import annotations
@@ -27,15 +27,19 @@ from fairchain.errors import SpecError
 from fairchain.messages import in_a_line, near
 from fairchain.spec.condition_text import MOST_CHARACTERS
 from fairchain.spec.conditions import Predicate, parse_predicate
+from fairchain.spec.feature_keys import Feature, RealFeature
 from fairchain.spec.groups import Domain, Group, domain_of, points_domain
-from fairchain.spec.schema import Feature, ProbabilityFormula, RealFeature
+from fairchain.spec.property_keys import ProbabilityFormula
 
 WHERE = "property.formula"
-EXAMPLE = "P(hired | sex=Female) / P(hired | sex=Male) >= 0.8"
+FORMULA_EXAMPLE = "P(hired | sex=Female) / P(hired | sex=Male) >= 0.8"
+COMPARE_TWO = (
+    f"compare two probabilities by their difference or their ratio with a number, for example {FORMULA_EXAMPLE}"
+)
 OVERALL = "overall"
-# A condition on a feature with more values is decided on each input that is drawn.
+# Conditions on a feature with more values than this are evaluated on each drawn input.
 MOST_POINTS = 100_000
-# Quotations are passed over; P with a parenthesis begins a probability.
+# Quoted values are skipped; "P(" begins a probability.
 _MARKS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|(?P<start>\bP\s*\()|(?P<sign>[()|])""")
 _EVENT = re.compile(r"\s*(?:Y\s*(?P<sign>==?))?\s*(?P<label>.*?)\s*", re.DOTALL)
 _SIGNS = {"≤": "<=", "≥": ">=", "=<": "<=", "=>": ">=", "−": "-", "·": "*", "×": "*"}
@@ -45,7 +49,7 @@ Measure = Literal["difference", "ratio"]
 
 @dataclass(frozen=True)
 class Term:
-    """One probability of a formula as it is written: its label, its condition, and the condition's column."""
+    """One probability of a formula as written: its label, its condition, and the column of the condition."""
 
     label: str
     condition: str
@@ -54,7 +58,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Shape:
-    """A formula without the meaning of its conditions.
+    """A formula whose conditions are not interpreted yet.
 
     Parameters
     ----------
@@ -86,7 +90,7 @@ class Shape:
 
 
 def shape_of(formula: str) -> Shape:
-    """Read what a formula compares, and by which measure; conditions are not looked into.
+    """Read the two probabilities of a formula and their measure; conditions are not interpreted.
 
     >>> shape = shape_of("P(hired | sex=Male) <= P(hired | sex=Female) + 0.1")
     >>> shape.measure, shape.first.condition, shape.second.condition, shape.threshold
@@ -100,13 +104,13 @@ def shape_of(formula: str) -> Shape:
     try:
         tree = ast.parse(_bars(rest).strip(), mode="eval").body
     except (SyntaxError, RecursionError, MemoryError, ValueError):
-        _fail(f"cannot be read; write it like {EXAMPLE}")
+        _fail(f"cannot be read; write it like {FORMULA_EXAMPLE}")
     if not isinstance(tree, ast.Compare) or len(tree.ops) != 1:
-        _fail(f'compares nothing, or too much; write one "<=" or ">=", for example {EXAMPLE}')
+        _fail(f'found no comparison, or several; write one "<=" or ">=", for example {FORMULA_EXAMPLE}')
     op = tree.ops[0]
     if isinstance(op, ast.Lt | ast.Gt):
         sign = "<" if isinstance(op, ast.Lt) else ">"
-        _fail(f'found "{sign}", write "{sign}=": no finite number of inputs tells the two apart')
+        _fail(f'found "{sign}", write "{sign}=": no finite number of inputs distinguishes the two')
     if not isinstance(op, ast.LtE | ast.GtE):
         _fail(
             'two probabilities are compared by "<=" or ">="; for equality within 0.05 write |P(...) - P(...)| <= 0.05'
@@ -128,7 +132,7 @@ def _split(formula: str) -> tuple[list[Term], str]:
         elif not depth:
             continue
         elif found["start"]:
-            _fail("a probability inside a condition; write conditions on features")
+            _fail("found a probability inside a condition; write conditions on features")
         elif found["sign"] == "|" and depth == 1 and bar is None:
             bar = found.start()
         elif found["sign"] in ("(", ")"):
@@ -146,7 +150,7 @@ def _split(formula: str) -> tuple[list[Term], str]:
         _fail('"P(" is not closed; write the ")" that ends the probability')
     if len(terms) != 2:
         number = {0: "no probability", 1: "one probability"}.get(len(terms), f"{len(terms)} probabilities")
-        _fail(f"found {number}; compare two different ones, for example {EXAMPLE}")
+        _fail(f"found {number}; compare two different ones, for example {FORMULA_EXAMPLE}")
     return terms, rest + formula[end:]
 
 
@@ -154,11 +158,11 @@ def _term(event: str, condition: str | None, column: int) -> Term:
     found = _EVENT.fullmatch(event)
     label = found["label"] if found else ""
     if not label:
-        _fail(f"P( ) has no label; write P(Y=label | condition), for example {EXAMPLE}")
+        _fail(f"P( ) has no label; write P(Y=label | condition), for example {FORMULA_EXAMPLE}")
     if label[0] in "'\"" and label[-1] == label[0] and len(label) > 1:
         label = label[1:-1].replace(2 * label[0], label[0])
     if condition is not None and not condition.strip():
-        _fail('found nothing behind "|"; write a condition, or leave "|" out for all inputs')
+        _fail('found nothing after "|"; write a condition, or leave out "|" for all inputs')
     return Term(label, (condition or "").strip(), column + 1 + len(condition or "") - len((condition or "").lstrip()))
 
 
@@ -194,7 +198,7 @@ class _Value:
                     return cls(value.weights, Fraction(0), "absolute")
             case ast.BinOp(left=left, op=op, right=right):
                 return cls._joined(cls.of(left), op, cls.of(right))
-        _fail(f"compare two probabilities by their difference or their ratio with a number, for example {EXAMPLE}")
+        _fail(COMPARE_TWO)
 
     @classmethod
     def _joined(cls, one: _Value, op: ast.operator, other: _Value) -> _Value:
@@ -213,7 +217,7 @@ class _Value:
             if top != bottom:
                 weights = (above / below, Fraction(0)) if top == 0 else (Fraction(0), above / below)
                 return cls(weights, Fraction(0), "quotient")
-        _fail(f"compare two probabilities by their difference or their ratio with a number, for example {EXAMPLE}")
+        _fail(COMPARE_TWO)
 
     @property
     def is_number(self) -> bool:
@@ -221,7 +225,7 @@ class _Value:
 
     @property
     def single(self) -> tuple[int, Fraction] | None:
-        """Which probability it is a multiple of, and the factor; None for anything else."""
+        """The probability of which this side is a multiple, and the factor; None for any other side."""
         used = [place for place, weight in enumerate(self.weights) if weight]
         return (
             (used[0], self.weights[used[0]]) if self.form == "linear" and len(used) == 1 and not self.constant else None
@@ -256,17 +260,17 @@ def _canonical(small: _Value, large: _Value, terms: list[Term]) -> Shape:
                 return _checked(Shape(first, second, "difference", False, -c / a))
             if not c:
                 return _checked(Shape(second, first, "ratio", False, a / -b))
-    _fail(f"compare two probabilities by their difference or their ratio with a number, for example {EXAMPLE}")
+    _fail(COMPARE_TWO)
 
 
 def _quotient(small: _Value, large: _Value, terms: list[Term]) -> Shape:
     ratio, number = (small, large) if small.form == "quotient" else (large, small)
     if not number.is_number:
-        _fail(f"compare a ratio of two probabilities with a number, for example {EXAMPLE}")
+        _fail(f"compare a ratio of two probabilities with a number, for example {FORMULA_EXAMPLE}")
     top = 0 if ratio.weights[0] else 1
     over, under, c = terms[top], terms[1 - top], number.constant / ratio.weights[top]
     if ratio.weights[top] < 0 or c <= 0:
-        _fail(f"a ratio of probabilities is compared with a number above 0, for example {EXAMPLE}")
+        _fail(f"a ratio of probabilities is compared with a number above 0, for example {FORMULA_EXAMPLE}")
     if ratio is small:
         # X / Y <= c is Y / X >= 1 / c.
         over, under, c = under, over, 1 / c
@@ -274,7 +278,7 @@ def _quotient(small: _Value, large: _Value, terms: list[Term]) -> Shape:
 
 
 def _checked(shape: Shape) -> Shape:
-    """Raise unless the threshold can decide something."""
+    """Raise a SpecError unless some models satisfy the formula and others violate it."""
     if shape.first.label != shape.second.label:
         _fail(
             f'the probabilities are of two labels, "{shape.first.label}" and "{shape.second.label}"; compare the same '
@@ -313,7 +317,7 @@ class FormulaGroups:
     Parameters
     ----------
     shape
-        What is compared, and by which measure.
+        The probabilities that are compared, and the measure.
     protected
         The features with a single value in the formula, in the order of the spec.
     groups
@@ -329,7 +333,7 @@ class FormulaGroups:
 
     @property
     def disjoint(self) -> bool:
-        """Whether no individual can belong to both groups, as far as single features say."""
+        """Whether the conditions on single features show that no individual belongs to both groups."""
         one, other = self.groups
         return any(not first.overlaps(second) for first, second in zip(one.domains, other.domains, strict=True))
 
@@ -340,13 +344,13 @@ def formula_groups(prop: ProbabilityFormula, features: Sequence[Feature], labels
     Raises
     ------
     SpecError
-        If it is not a comparison of two probabilities, or names a label, feature or value that there is not.
+        If it is not a comparison of two probabilities, or names an unknown label, feature or value.
     """
     return _read_formula(prop.formula, _Same(features), tuple(labels))
 
 
 class _Same(tuple[Feature, ...]):
-    """Features that are equal where they are the same objects; their groups have no hash."""
+    """Features that are compared by identity, because their groups have no hash."""
 
     __slots__ = ()
 
@@ -357,7 +361,7 @@ class _Same(tuple[Feature, ...]):
         return isinstance(other, _Same) and len(self) == len(other) and all(map(operator.is_, self, other))
 
 
-# A run asks for the meaning of its spec again and again.
+# Cached, because a run interprets its spec many times.
 @lru_cache(maxsize=32)
 def _read_formula(formula: str, features: _Same, labels: tuple[str, ...]) -> FormulaGroups:
     shape = shape_of(formula)
@@ -391,7 +395,7 @@ def _written_label(label: str) -> str:
 
 
 def _domains(predicate: Predicate | None, features: Sequence[Feature]) -> tuple[dict[str, Domain], Predicate | None]:
-    """Return the values that a condition demands of single features, and the rest of the condition."""
+    """Return the values of single features that a condition requires, and the rest of the condition."""
     if predicate is None:
         return {}, None
     allowed: dict[str, np.ndarray] = {}

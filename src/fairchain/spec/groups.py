@@ -19,21 +19,15 @@ from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.messages import near
-from fairchain.spec.schema import (
-    CategoryFeature,
-    Feature,
-    GroupExpr,
-    Members,
-    ProbabilityFormula,
-    RealFeature,
-    Spec,
-)
+from fairchain.spec.feature_keys import CategoryFeature, Feature, GroupExpr, Members, RealFeature
+from fairchain.spec.property_keys import ProbabilityFormula
+from fairchain.spec.schema import Spec
 
 if TYPE_CHECKING:
     from fairchain.spec.conditions import Predicate
 
 MOST_GROUPS = 500
-EXAMPLE = "groups = {young = [17, 25], older = [26, 90]}"
+GROUPS_EXAMPLE = "groups = {young = [17, 25], older = [26, 90]}"
 TOO_MANY_VALUES = (
     'property.protected: "{name}" has {size} values, more than {most_groups} groups; join them into ranges in its '
     "[[feature]]: {example}"
@@ -129,7 +123,7 @@ def groups_of(spec: Spec) -> tuple[Group, ...]:
             "state at least two groups, or protect a feature with at least two values"
         )
     if count > MOST_GROUPS:
-        raise SpecError(TOO_MANY_GROUPS.format(count=count, most_groups=MOST_GROUPS, example=EXAMPLE))
+        raise SpecError(TOO_MANY_GROUPS.format(count=count, most_groups=MOST_GROUPS, example=GROUPS_EXAMPLE))
     return tuple(
         Group(" & ".join(name for name, _ in choice), tuple(domain for _, domain in choice))
         for choice in product(*parts)
@@ -178,11 +172,14 @@ def check_groups(feature: Feature) -> None:
 
 def group_domain(feature: Feature, name: str) -> Domain:
     """Return the values of one of a feature's named groups."""
-    domains = {stated: domain for stated, (_, domain) in zip(feature.groups, _groups_of_feature(feature), strict=True)}
-    return domains[name]
+    return dict(_groups_of_feature(feature))[f"{feature.name}={name}"]
 
 
 def _groups_of_feature(feature: Feature) -> list[tuple[str, Domain]]:
+    """Return the groups of a feature with their names, in the order of its values.
+
+    The order in which a spec names them means nothing: it must not give an issuer another run with the same seed.
+    """
     whole = domain_of(feature)
     if not feature.groups:
         return _one_group_per_value(feature, whole)
@@ -193,6 +190,7 @@ def _groups_of_feature(feature: Feature) -> list[tuple[str, Domain]]:
                 f'feature "{feature.name}".groups: "{first}" and "{second}" share values; '
                 "give every value to one group at most"
             )
+    named.sort(key=lambda group: group[1].low)
     starts = {domain.low for _, domain in named if domain.real}
     return [
         (f"{feature.name}={name}", replace(domain, open_high=domain.real and domain.high in starts))
@@ -204,11 +202,11 @@ def _one_group_per_value(feature: Feature, whole: Domain) -> list[tuple[str, Dom
     if whole.real:
         raise SpecError(
             f'property.protected: "{feature.name}" is real and has no stated groups; '
-            f"divide it in its [[feature]]: {EXAMPLE}"
+            f"divide it in its [[feature]]: {GROUPS_EXAMPLE}"
         )
     if whole.size > MOST_GROUPS:
         raise SpecError(
-            TOO_MANY_VALUES.format(name=feature.name, size=whole.size, most_groups=MOST_GROUPS, example=EXAMPLE)
+            TOO_MANY_VALUES.format(name=feature.name, size=whole.size, most_groups=MOST_GROUPS, example=GROUPS_EXAMPLE)
         )
     points = [whole.low + i for i in range(whole.size)]
     names = feature.values if isinstance(feature, CategoryFeature) else points

@@ -9,30 +9,35 @@ import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from fairchain.errors import SpecError
 from fairchain.messages import near
-from fairchain.spec import schema
 from fairchain.spec.documents import files_of, parse_document, read_bytes
-from fairchain.spec.schema import Spec
-from fairchain.spec.validate import check
+from fairchain.spec.feature_keys import Feature, Members, Scale, TextFeature
+from fairchain.spec.population_keys import Node, PopulationSpec
+from fairchain.spec.property_keys import ProbabilityFormula, Property
+from fairchain.spec.schema import About, Budget, Guarantee, ModelSpec, Spec
+from fairchain.spec.validate import check_spec
 
-MOST_BYTES = 4_000_000
+MOST_SPEC_BYTES = 4_000_000
 # Questions that one spec file may state.
 MOST_QUESTIONS = 1000
 SEVERAL_QUESTIONS = (
     "{path}: property: found {count} questions where one is expected; leave one [[property]] without depth, or use "
     "what answers all of them: fairchain verify, verify_family in Python"
 )
-TABLES = (".csv", ".tsv", ".gz", ".parquet")
+SPEC_NOT_UNICODE = 'a spec contains "{}", which is not valid Unicode text; write it without lone surrogates'
+TABLE_SUFFIXES = (".csv", ".tsv", ".gz", ".parquet")
 ASK_WITHOUT_SPEC = "a table needs none: fairchain check {path} --protected COLUMN"
-MODELS = (
+MODEL_SUFFIXES = (
     *(".onnx", ".keras", ".h5", ".hdf5", ".nnet", ".skops", ".ubj", ".cbm"),
     *(".pt", ".pth", ".pkl", ".joblib"),
 )
@@ -75,7 +80,7 @@ ADVICE = {
 }
 
 # What to write in place of keys of earlier versions.
-RENAMED = {
+RENAMED_KEYS = {
     ("model", "cut"): "decision_threshold = ...",
     ("feature", "cells"): "aliases = [...]",
     ("feature", "unseen"): "model_input = false in place of unseen = true",
@@ -121,10 +126,10 @@ def load_specs(path: str | Path) -> tuple[Spec, ...]:
     path = Path(path)
     try:
         suffix = path.suffix.lower()
-        content = read_bytes(path, MOST_BYTES, "give the path of a spec (.toml or .json)")
+        content = read_bytes(path, MOST_SPEC_BYTES, "give the path of a spec (.toml or .json)")
         if suffix not in (".toml", ".json"):
-            hint = "write one with fairchain init MODEL TABLE" if suffix in MODELS else "rename it"
-            hint = ASK_WITHOUT_SPEC.format(path=path) if suffix in TABLES else hint
+            hint = "write one with fairchain init MODEL TABLE" if suffix in MODEL_SUFFIXES else "rename it"
+            hint = ASK_WITHOUT_SPEC.format(path=path) if suffix in TABLE_SUFFIXES else hint
             raise SpecError(f'a spec ends in .toml or .json, found "{suffix}"; {hint}')
         data = parse_document(content, suffix)
         if not isinstance(data, dict):
@@ -209,8 +214,35 @@ def parse_spec(data: Mapping[str, Any]) -> Spec:
         raise SpecError(
             "property.depth: states several questions, and one is expected; use parse_specs, or leave it out"
         )
-    check(spec)
+    if (content := content_of(spec)) is None:
+        check_spec(spec)
+    else:
+        _check_content(content)
     return _canonical(spec)
+
+
+def content_of(spec: Spec) -> bytes | None:
+    """Return the content of a spec without its seed, under which what follows from it alone can be kept.
+
+    It is None if a number of the spec is too long for it.
+    """
+    try:
+        return msgspec.msgpack.encode(replace(spec, guarantee=replace(spec.guarantee, seed=None)))
+    except OverflowError:
+        return None
+    except UnicodeEncodeError as error:
+        raise SpecError(SPEC_NOT_UNICODE.format(ascii(error.object)[1:-1][:80])) from None
+
+
+def spec_from(content: bytes) -> Spec:
+    """Return a spec with this content."""
+    return msgspec.msgpack.decode(content, type=Spec)
+
+
+@lru_cache(maxsize=32)
+def _check_content(content: bytes) -> None:
+    """Check a spec, once if it passes: the same question is often asked again, with another seed or another model."""
+    check_spec(spec_from(content))
 
 
 def _converted(data: Mapping[str, Any]) -> Spec:
@@ -237,12 +269,12 @@ def _plain(value: Any) -> Any:
 
 def _canonical(spec: Spec) -> Spec:
     """Return the spec with its formula in the canonical form, so that the way of writing it changes nothing."""
-    if not isinstance(spec.property, schema.ProbabilityFormula):
+    if not isinstance(spec.property, ProbabilityFormula):
         return spec
     from fairchain.spec.formulas import formula_groups
 
     text = formula_groups(spec.property, spec.features, spec.model.labels).text
-    return msgspec.structs.replace(spec, property=schema.ProbabilityFormula(formula=text))
+    return msgspec.structs.replace(spec, property=ProbabilityFormula(formula=text))
 
 
 def revise(spec: Spec, **changes: Any) -> Spec:
@@ -254,10 +286,10 @@ def revise(spec: Spec, **changes: Any) -> Spec:
     kind = changes.get("property__kind")
     if kind is not None:
         # What another kind of property does not have is dropped, if it says nothing.
-        known = {field.encode_name for field in msgspec.structs.fields(_by_kind(schema.Property, kind))}
+        known = {field.encode_name for field in msgspec.structs.fields(_by_kind(Property, kind))}
         plain = {"criterion": "demographic_parity", "compare": "groups", "shift_of": "each_group"}
         data["property"] = {k: v for k, v in data["property"].items() if k in known or v != plain.get(k)}
-        if kind == schema.ProbabilityFormula.__struct_config__.tag:
+        if kind == ProbabilityFormula.__struct_config__.tag:
             # A formula says everything by itself.
             data["property"] = {}
     for key, value in changes.items():
@@ -303,8 +335,8 @@ def _explain_unknown(path: str, key: str, name: str, table: object) -> str:
     if plain.endswith("groups") and isinstance(table, Mapping):
         # The validator does not say which group it means; the first that has the key is the one it stopped at.
         key += next((f".{group}" for group, value in table.items() if isinstance(value, Mapping) and name in value), "")
-    if (plain, name) in RENAMED:
-        return f"{_join(key, name)}: renamed; write {RENAMED[plain, name]}"
+    if (plain, name) in RENAMED_KEYS:
+        return f"{_join(key, name)}: renamed; write {RENAMED_KEYS[plain, name]}"
     if (plain, name) in ELSEWHERE:
         return f"{_join(key, name)}: unknown key; {ELSEWHERE[plain, name]}"
     return f"{_join(key, name)}: unknown key; {near(name, _known_keys(plain, table))}"
@@ -314,17 +346,17 @@ def _known_keys(table: str, found: object) -> list[str]:
     kind = found.get("kind") if isinstance(found, Mapping) else None
     structs: dict[str, type[msgspec.Struct]] = {
         "": Spec,
-        "model": schema.ModelSpec,
-        "population": _by_kind(schema.Population, kind),
-        "population.nodes": schema.Node,
-        "property": _by_kind(schema.Property, kind),
-        "guarantee": schema.Guarantee,
-        "guarantee.budget": schema.Budget,
-        "about": schema.About,
-        "feature": _by_kind(schema.Feature | schema.TextFeature, kind),
-        "feature.scale": schema.Scale,
+        "model": ModelSpec,
+        "population": _by_kind(PopulationSpec, kind),
+        "population.nodes": Node,
+        "property": _by_kind(Property, kind),
+        "guarantee": Guarantee,
+        "guarantee.budget": Budget,
+        "about": About,
+        "feature": _by_kind(Feature | TextFeature, kind),
+        "feature.scale": Scale,
     }
-    struct = structs.get(table, schema.Members)
+    struct = structs.get(table, Members)
     tag = [struct.__struct_config__.tag_field] if struct.__struct_config__.tag_field else []
     return tag + [field.encode_name for field in msgspec.structs.fields(struct)]
 

@@ -6,7 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from fairchain.spec.schema import Individual, Marginals, ProbabilityFormula, Ratio, Spec, Texts, Uniform
+from fairchain.spec.population_keys import Marginals, Texts, Uniform
+from fairchain.spec.property_keys import Individual, ProbabilityFormula, Ratio
+from fairchain.spec.schema import Spec
 from fairchain.spec.subgroups import Comparison
 from fairchain.statements import POPULATIONS, shifted_populations
 

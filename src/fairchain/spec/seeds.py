@@ -16,11 +16,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from fairchain.spec.schema import BayesNetwork, Spec
+from fairchain.spec.population_keys import BayesNetwork
+from fairchain.spec.schema import Spec
 
 Origin = Literal["derived", "chosen"]
 # Keys that name files: what is in these files is part of the hash of the data.
-FILES = ("path", "vectors", "vocabulary", "wordnet")
+FILE_KEYS = ("path", "vectors", "vocabulary", "wordnet")
 
 
 class Seed(msgspec.Struct, frozen=True):
@@ -44,7 +45,7 @@ def meaning_of(spec: Spec) -> dict[str, str]:
     data.pop("about", None)
     data["model"].pop("path", None)
     for part in (data.get("population", {}), *data["feature"]):
-        for key in FILES:
+        for key in FILE_KEYS:
             part.pop(key, None)
     for key in ("name", "show_texts", "mask_words"):  # what verdicts call it, and how texts are quoted
         data.get("population", {}).pop(key, None)

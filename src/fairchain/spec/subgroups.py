@@ -14,7 +14,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from fairchain.spec.groups import Group, groups_of, reference_group
-from fairchain.spec.schema import Individual, ProbabilityFormula, Ratio, Spec
+from fairchain.spec.property_keys import Individual, ProbabilityFormula, Ratio
+from fairchain.spec.schema import Spec
 
 Measure = Literal["difference", "ratio"]
 OVERALL = "overall"

@@ -1,4 +1,4 @@
-"""What several keys of a spec must agree on. Each check raises a SpecError that names the key and the remedy."""
+"""Consistency checks between keys of a spec. Each check raises a SpecError that names the key and the remedy."""
 
 from __future__ import annotations
 
@@ -8,26 +8,12 @@ from itertools import pairwise
 
 from fairchain.errors import SpecError
 from fairchain.messages import near, unknown
+from fairchain.spec.feature_keys import CategoryFeature, IntegerFeature, RealFeature, Scale, TextFeature
 from fairchain.spec.groups import check_groups, groups_of, reference_group
+from fairchain.spec.population_keys import BayesNetwork, Marginals, Table, Texts, Uniform
 from fairchain.spec.properties import shows_same_individual
-from fairchain.spec.schema import (
-    BayesNetwork,
-    CategoryFeature,
-    Difference,
-    Individual,
-    IntegerFeature,
-    Marginals,
-    ModelSpec,
-    ProbabilityFormula,
-    Ratio,
-    RealFeature,
-    Scale,
-    Spec,
-    Table,
-    TextFeature,
-    Texts,
-    Uniform,
-)
+from fairchain.spec.property_keys import Difference, Individual, ProbabilityFormula, Ratio
+from fairchain.spec.schema import ModelSpec, Spec
 
 DECLARED_RANDOM = "needs decisions that follow from the text, and the model is declared random (deterministic = false)"
 RANDOM_IS_NOT_EXACT = (
@@ -39,30 +25,26 @@ COLUMN_NOT_SWAPPED = (
     "or give the feature terms"
 )
 # One 32-bit word per integer draw: see populations.streams.
-MOST_VALUES = 2**32
-# The largest whole number up to which doubles hold every one.
+MOST_FEATURE_VALUES = 2**32
+# Doubles represent every whole number up to this one.
 MOST_EXACT = 2**53
 MOST_BINS = 10_000
 NUL_IN_LABEL = "model.{key}: contains a NUL character, which arrays of texts lose at the end of a text; remove it"
 TOO_WIDE = "the range is wider than any number; narrow it"
-# Names of the value that a text has which mentions none of the others.
+# Names of the value of a text that mentions none of the other values.
 NONE_VALUES = ("none", "others", "other", "nobody")
-TERMS_WITHOUT_TEXT = (
-    'feature "{name}".terms: there is no text to look for them in; add a [[feature]] with kind = "text"'
-)
+TERMS_NEED_TEXT = 'feature "{name}".terms: the spec has no text; add a [[feature]] with kind = "text"'
 NO_TEXT_FEATURE = 'population.kind: "text" needs a text for the network to read; add a [[feature]] of that kind'
 MIN_SIZE_OF_INDIVIDUAL = (
-    'property.min_size: kind = "individual" shows every row of a sample as each group, so sizes in these rows must not '
-    "choose the groups; remove min_size, and name the groups to compare in groups of the [[feature]]"
+    'property.min_size: kind = "individual" shows every row of a sample as each group, so the sizes of groups in '
+    "these rows must not select groups; remove min_size, and name the groups to compare in groups of the [[feature]]"
 )
-SHIFT_OF_WITHOUT_SHIFT = (
-    "property.shift_of: says what changes within the factor of shift; state the factor: shift = 2.0"
-)
+SHIFT_OF_WITHOUT_SHIFT = "property.shift_of: has no effect without shift; state the factor: shift = 2.0"
 SHIFT_REFUSED = "property.shift: {why}; leave shift out, and see the verdict's tipping factor"
 ONLY_ASSUMED = "property.shift: {what} is about the assumed population alone; leave shift out, or use verify or check"
 
 
-def check(spec: Spec) -> None:
+def check_spec(spec: Spec) -> None:
     """Raise a SpecError for the first invalid key of a spec."""
     _check_model(spec.model)
     _unique("feature.name", [feature.name for feature in spec.described])
@@ -104,7 +86,7 @@ def _either(where: str, part: object, one: str, other: str, remedy: str) -> None
 
 
 def refuse_nul(model: ModelSpec) -> None:
-    """Raise a SpecError if a label or a code contains a character that numpy loses: two of them could become one."""
+    """Raise a SpecError if a label or a code contains a character that numpy drops: two labels could become one."""
     for key, names in (("labels", model.labels), ("codes", model.codes or ())):
         if any("\0" in str(name) for name in names):
             raise SpecError(NUL_IN_LABEL.format(key=key))
@@ -116,7 +98,9 @@ def _check_model(model: ModelSpec) -> None:
     _unique("model.codes", model.codes or ())
     refuse_nul(model)
     if any(isinstance(code, int) and not -(2**63) <= code < 2**63 for code in model.codes or ()):
-        raise SpecError("model.codes: a label lies between -2**63 and 2**63 - 1; write what the network returns")
+        raise SpecError(
+            "model.codes: a label must be between -2**63 and 2**63 - 1; write the labels that the network returns"
+        )
     if model.decision == "random" and model.codes is not None:
         raise SpecError('model.codes: decision = "random" reads probabilities, not labels; remove one of the two')
     threshold = model.decision_threshold
@@ -126,7 +110,7 @@ def _check_model(model: ModelSpec) -> None:
         )
     if threshold is None and model.decision == "score":
         raise SpecError(
-            'model.decision: a "score" has no cut-off of its own; state the score above which the second label is '
+            'model.decision: a "score" has no natural cut-off; state the score above which the second label is '
             "decided: decision_threshold = ..."
         )
     if threshold is not None and not math.isfinite(threshold):
@@ -147,7 +131,7 @@ def _check_category(feature: CategoryFeature) -> None:
 
 def _check_number(feature: IntegerFeature | RealFeature) -> None:
     where, low, high = f'feature "{feature.name}"', feature.low, feature.high
-    if isinstance(feature, IntegerFeature) and high - low >= MOST_VALUES:
+    if isinstance(feature, IntegerFeature) and high - low >= MOST_FEATURE_VALUES:
         raise SpecError(f'{where}: more than 2**32 integers; narrow the range, or use kind = "real"')
     if isinstance(feature, IntegerFeature) and max(abs(low), abs(high)) > MOST_EXACT:
         raise SpecError(f"{where}: integers beyond 2**53 are not exact in any network's numbers; narrow the range")
@@ -163,7 +147,7 @@ def _check_number(feature: IntegerFeature | RealFeature) -> None:
 
 
 def _check_encoding(where: str, feature: IntegerFeature | RealFeature) -> None:
-    """Check what the network gets in place of a number."""
+    """Check the encoding of a number: step, bins, scale or one-hot."""
     if feature.one_hot and feature.bins is None:
         raise SpecError(
             f"{where}.one_hot: a number has no values to span inputs with; state its bins = [...] too, "
@@ -211,7 +195,10 @@ def _check_scale(where: str, scale: Scale) -> None:
             raise SpecError(f"{where}.{key}: found {value}; write a finite number")
     if scale.low is not None and scale.high is not None:
         if scale.high <= scale.low:
-            raise SpecError(f"{where}: high {scale.high:g} is not above low {scale.low:g}; what is low becomes 0")
+            raise SpecError(
+                f"{where}: high {scale.high:g} must be above low {scale.low:g}, because low becomes 0 and high "
+                "becomes 1"
+            )
         if not math.isfinite(scale.high - scale.low):
             raise SpecError(f"{where}: {TOO_WIDE}")
 
@@ -221,7 +208,7 @@ def _check_property(spec: Spec) -> None:
     if isinstance(spec.property, ProbabilityFormula):
         if spec.text is not None:
             raise SpecError(
-                'property.kind: "formula" puts conditions on features, and a text has none; use another kind'
+                'property.kind: "formula" needs conditions on features, and a text has none; use another kind'
             )
         return
     _unique("property.protected", spec.property.protected)
@@ -249,7 +236,7 @@ def _check_property(spec: Spec) -> None:
 
 
 def _check_shift(spec: Spec) -> None:
-    """Check whether the verdict may be about all populations within a factor."""
+    """Check that a question with `shift` is supported."""
     prop, guarantee = spec.property, spec.guarantee
     if not isinstance(prop, Difference | Ratio) or (prop.shift is None and prop.shift_of == "each_group"):
         return
@@ -257,7 +244,7 @@ def _check_shift(spec: Spec) -> None:
         raise SpecError(SHIFT_OF_WITHOUT_SHIFT)
     alike, why = prop.shift_of == "all_groups_alike", ""
     if prop.criterion != "demographic_parity":
-        why = f'criterion = "{prop.criterion}" compares parts of groups, which do not shift by themselves'
+        why = f'criterion = "{prop.criterion}" compares parts of groups, which cannot shift separately'
     elif prop.compare != "groups":
         why = f'compare = "{prop.compare}" compares groups with a population that they belong to'
     elif spec.model.decision == "random" or not spec.model.deterministic:
@@ -265,7 +252,7 @@ def _check_shift(spec: Spec) -> None:
     elif guarantee.epsilon is not None or guarantee.rule == "paper":
         why = "needs a verdict with a guarantee, neither estimate mode (epsilon) nor the rule of the paper"
     elif guarantee.engine == "bounds":
-        why = 'engine = "bounds" does not know it'
+        why = 'engine = "bounds" does not support it'
     elif alike and isinstance(prop, Ratio):
         why = 'shift_of = "all_groups_alike" is about differences'
     elif alike and not shows_same_individual(spec):
@@ -277,13 +264,13 @@ def _check_shift(spec: Spec) -> None:
 
 
 def refuse_shift(spec: Spec, what: str) -> None:
-    """Raise a SpecError if a question is about shifted populations, and its answer would not be."""
+    """Raise a SpecError if a question is about shifted populations, but the answer would ignore the shift."""
     if spec.property.shift is not None:
         raise SpecError(ONLY_ASSUMED.format(what=what))
 
 
 def _check_population(spec: Spec) -> None:
-    """Check where inputs and decisions come from, and whether that fits the property."""
+    """Check the sources of inputs and decisions, and whether they fit the property."""
     prop, population = spec.property, spec.population
     if isinstance(population, Marginals) and population.path is None and not population.frequencies:
         raise SpecError(
@@ -297,11 +284,12 @@ def _check_population(spec: Spec) -> None:
     if isinstance(prop, Individual):
         if table is not None and table.prediction is not None:
             raise SpecError(
-                'property.kind: "individual" needs decisions about the same individual as another group, and recorded '
-                "decisions cannot give them; remove population.prediction and give the network"
+                'property.kind: "individual" needs decisions about one individual as each group, which recorded '
+                "decisions do not contain; remove population.prediction and give the network"
             )
         if table is not None and table.reading == "sample" and prop.min_size is not None:
-            # Ignored, more groups would be compared than the user wants; used, the rows would choose their own groups.
+            # If it were ignored, more groups would be compared than the user wants; if it were used, the rows would
+            # select their own groups.
             raise SpecError(MIN_SIZE_OF_INDIVIDUAL)
     elif (
         isinstance(prop, Difference | Ratio)
@@ -316,7 +304,7 @@ def _check_population(spec: Spec) -> None:
     if not spec.model.deterministic:
         if isinstance(prop, Individual):
             raise SpecError(
-                'model.deterministic: kind = "individual" has no meaning if decisions change without any cause; use '
+                'model.deterministic: kind = "individual" is not defined if decisions change at random; use '
                 '"difference" or "ratio", or decision = "random" with the probabilities'
             )
         if table is not None and table.reading == "population":
@@ -332,27 +320,29 @@ def _check_population(spec: Spec) -> None:
 
 
 def no_bounds(spec: Spec) -> str:
-    """Return why branch and bound has no answer to a question about drawn inputs; empty if it has one."""
+    """Return the reason why branch and bound cannot answer a question about drawn inputs; empty if it can."""
     if not isinstance(spec.population, Uniform | Marginals):
         kind = spec.population.__struct_config__.tag
-        return f'needs independent features, and those of population.kind = "{kind}" are not known to be'
+        return f'needs independent features, and those of population.kind = "{kind}" may be dependent'
     if isinstance(spec.property, ProbabilityFormula):
         return "takes no formula"
     if spec.property.given is not None:
-        return "takes no condition (property.given)"
+        return "does not support conditions (property.given)"
     if getattr(spec.property, "reference", None) is not None:
-        return "takes no reference group"
+        return "does not support a reference group"
     if spec.model.decision == "random" or not spec.model.deterministic:
         return "needs decisions that follow from the input"
     if spec.guarantee.budget.evaluations is not None:
-        return "bounds boxes of inputs, so a budget of evaluations means nothing to it"
+        return "does not support a budget of evaluations"
     return ""
 
 
 def _check_guarantee(spec: Spec) -> None:
     guarantee, prop, is_table = spec.guarantee, spec.property, isinstance(spec.population, Table)
     if guarantee.epsilon is not None and is_table:
-        raise SpecError("guarantee.epsilon: the rows of a table decide how exact the answer can be; leave it out")
+        raise SpecError(
+            "guarantee.epsilon: the number of rows of a table determines the width of intervals; leave it out"
+        )
     if guarantee.epsilon is not None and isinstance(prop, Ratio) and guarantee.rule != "paper":
         raise SpecError(
             'guarantee.epsilon: estimate mode is about differences; leave it out for kind = "ratio", which comes '
@@ -371,10 +361,10 @@ def _check_guarantee(spec: Spec) -> None:
         )
     if guarantee.rule == "paper" and guarantee.engine == "enumeration":
         raise SpecError(
-            'guarantee.engine: "enumeration" has no stopping rule, so rule = "paper" means nothing; drop one'
+            'guarantee.engine: "enumeration" has no stopping rule, so rule = "paper" has no effect; remove one'
         )
     if guarantee.rule == "paper" and guarantee.engine == "bounds":
-        raise SpecError('guarantee.engine: "bounds" is sound, and rule = "paper" is not; drop one')
+        raise SpecError('guarantee.engine: "bounds" is sound, and rule = "paper" is not; remove one')
     kind = type(spec.population).__struct_config__.tag
     finite = isinstance(spec.population, Uniform | Marginals | BayesNetwork | Table)
     if guarantee.engine == "enumeration" and not finite:
@@ -393,7 +383,7 @@ def _check_guarantee(spec: Spec) -> None:
 
 
 def _not_counted(spec: Spec) -> str:
-    """Return why the inputs of a population that is not a table cannot be counted; empty if they can."""
+    """Return the reason why the inputs of a population that is not a table cannot be counted; empty if they can."""
     if not isinstance(spec.population, Texts):
         kind = type(spec.population).__struct_config__.tag
         return f'is for the rows of a table and the texts of a corpus, and population.kind = "{kind}" has none'
@@ -416,17 +406,19 @@ def _check_texts(spec: Spec) -> None:
         if isinstance(spec.population, Texts):
             raise SpecError(NO_TEXT_FEATURE)
         if mentioned:
-            raise SpecError(TERMS_WITHOUT_TEXT.format(name=mentioned[0].name))
+            raise SpecError(TERMS_NEED_TEXT.format(name=mentioned[0].name))
         return
     if len(texts) > 1:
-        raise SpecError(f'feature "{texts[1].name}": is a second text, and a network reads one; keep one')
+        raise SpecError(
+            f'feature "{texts[1].name}": is a second text, and a network reads only one; remove one of them'
+        )
     _check_text(texts[0])
     for feature in mentioned:
         _check_mentioned(feature)
     for other in spec.features:
         if other not in mentioned and other.model_input:
             raise SpecError(
-                f'feature "{other.name}": the model gets the text alone; add terms = "religion" (or race, gender, a '
+                f'feature "{other.name}": the model gets only the text; add terms = "religion" (or race, gender, a '
                 "file or a table of words) if texts mention its values, or model_input = false if it is a column "
                 "beside the texts"
             )
@@ -441,11 +433,11 @@ def _check_corpus(corpus: Texts, text: TextFeature) -> None:
         raise SpecError("population: has both path and dataset; keep one")
     if (corpus.synonyms == "wordnet") != (corpus.wordnet is not None):
         remedy = 'name its folder: wordnet = "/usr/share/wordnet"' if corpus.wordnet is None else "remove one"
-        raise SpecError(f'population.wordnet: goes together with synonyms = "wordnet"; {remedy}')
+        raise SpecError(f'population.wordnet: belongs to synonyms = "wordnet"; {remedy}')
     if corpus.replace and text.raw:
         raise SpecError(
-            "population.replace: synonyms replace words of a list, and the model gets texts as they are; leave it out, "
-            "or state vectors or vocabulary in the [[feature]]"
+            "population.replace: synonyms need a list of words, and this model gets whole texts; leave it out, or "
+            "state vectors or vocabulary in the [[feature]]"
         )
 
 
@@ -467,8 +459,8 @@ def _check_mentions(spec: Spec, corpus: Texts, mentioned: Sequence[CategoryFeatu
         for name in given_features(spec):
             if name in names:
                 raise SpecError(
-                    f'property.given: "{name}" is read off the text, which may mention several values; put '
-                    "conditions on columns beside the texts: a [[feature]] with model_input = false"
+                    f'property.given: the text determines "{name}", and may mention several values; use conditions '
+                    "on columns beside the texts: a [[feature]] with model_input = false"
                 )
 
 
@@ -496,9 +488,9 @@ def _check_mentioned(feature: CategoryFeature) -> None:
     where = f'feature "{feature.name}"'
     for key in ("codes", "aliases", "missing", "column", "input"):
         if getattr(feature, key) is not None:
-            raise SpecError(f"{where}.{key}: who is mentioned is read off the text; remove it")
+            raise SpecError(f"{where}.{key}: the text determines which groups it mentions; remove this key")
     if feature.one_hot:
-        raise SpecError(f"{where}.one_hot: the network gets the text alone; remove it")
+        raise SpecError(f"{where}.one_hot: the network gets only the text; remove it")
     for value in feature.terms if isinstance(feature.terms, dict) else ():
         if value != "neutral" and value not in map(str, feature.values):
             raise SpecError(f'{where}.terms: "{value}" is not one of its values; add it there, or remove its words')

@@ -1,0 +1,172 @@
+"""The property of a spec, [property]: one struct for each kind, printed as its formula.
+
+What a property means for counts and gaps is in `properties`.
+"""
+
+import builtins
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from fairchain.spec.keys import Positive, Strict, Text, doc
+from fairchain.statements import shifted_populations
+
+if TYPE_CHECKING:
+    from fairchain.spec.formulas import Shape
+
+Threshold = Annotated[float, Meta(gt=0, lt=1)]
+
+
+class _Property(Strict, frozen=True, kw_only=True):
+    protected: Annotated[
+        tuple[Text, ...],
+        doc("Features whose groups are compared; if there are several, their combinations.", min_length=1),
+    ]
+    outcome: Annotated[Text | None, doc("The label whose rates are compared; every label if absent.")] = None
+    given: Annotated[
+        Text | None, doc("Only individuals for whom this holds: given = \"hours >= 40 and education == 'Masters'\".")
+    ] = None
+    min_size: Annotated[
+        Positive | None, doc("Leave out smaller groups: a number of rows or, below 1, a share of the population.")
+    ] = None
+    depth: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        doc(
+            "With several protected features: ask one question for each combination of at most this many "
+            "features; without it, one question about the combinations of all."
+        ),
+    ] = None
+
+
+class _Rates(_Property, frozen=True, kw_only=True):
+    criterion: Annotated[
+        Literal["demographic_parity", "equal_opportunity", "equalized_odds"],
+        doc("Inputs whose rates are compared: all inputs, or those with the same true label."),
+    ] = "demographic_parity"
+    compare: Annotated[
+        Literal["groups", "overall", "average"],
+        doc(
+            "Compare groups with each other, each group with the overall population, or the mean of all groups with it."
+        ),
+    ] = "groups"
+    reference: Annotated[
+        Text | dict[str, Text | int] | None,
+        doc(
+            'The group with which every other group is compared, in one direction: no group may be worse off. "Male", '
+            '"sex=Male & race=White", or {sex = "Male", race = "White"}; needs outcome, the favourable label.'
+        ),
+    ] = None
+    shift: Annotated[
+        Annotated[float, Meta(gt=1, le=1000)] | None,
+        doc(
+            "Ask for a verdict over every population in which no input is more than this many times as frequent, "
+            "or as rare, as assumed: shift = 2.0. Without it, the verdict is about the assumed population alone."
+        ),
+    ] = None
+    shift_of: Annotated[
+        Literal["each_group", "all_groups_alike"],
+        doc(
+            "What shift changes: the inputs of each group separately, or the individuals that are shown as every group."
+        ),
+    ] = "each_group"
+
+    def _formula(self, relation: str) -> str:
+        group, label = " & ".join(self.protected), self.outcome or "l"
+        given = f", {self.given}" if self.given else ""
+        truth = {"equal_opportunity": f", truth={label}", "equalized_odds": ", truth=t"}.get(self.criterion, "")
+        overall = f"P(Y={label}{f' | {(truth + given)[2:]}' if truth or given else ''})"
+        one, other = (f"P(Y={label} | {group}={each}{truth}{given})" for each in "ij")
+        quantified = ["i", "j"]
+        if self.reference is not None:
+            # A one-sided ratio has the reference below, a difference has it first.
+            named = self.reference
+            if not isinstance(named, str):
+                named = " & ".join(f"{name}={value}" for name, value in named.items())
+            one = f"P(Y={label} | {named if '=' in named else f'{group}={named}'}{truth}{given})"
+            other, quantified = f"P(Y={label} | {group}=i{truth}{given})", ["i"]
+        elif self.compare == "overall":
+            other, quantified = overall, ["i"]
+        elif self.compare == "average":
+            one, other, quantified = f"mean over i of {one}", overall, []
+        quantified = ["l"] * (self.outcome is None) + ["t"] * (self.criterion == "equalized_odds") + quantified
+        scope = f"for all {', '.join(quantified)}: " if quantified else ""
+        formula = scope + relation.format(one=one, other=other)
+        if self.shift is None:
+            return formula
+        return f"{formula}, for {shifted_populations('every population', self.shift, self.shift_of)}"
+
+
+class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_only=True):
+    """The largest difference of P(outcome) between two groups is at most the threshold."""
+
+    threshold: Annotated[Threshold, doc("The largest difference that still counts as fair.")]
+
+    def __str__(self) -> str:
+        """Return the property as a formula."""
+        difference = "|{one} - {other}|" if self.reference is None else "{one} - {other}"
+        return self._formula(f"{difference} <= {self.threshold:g}")
+
+
+class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
+    """The smallest ratio of P(outcome) between two groups is at least the threshold: 0.8 for the four-fifths rule."""
+
+    threshold: Annotated[Threshold, doc("The smallest ratio that still counts as fair.")]
+
+    def __str__(self) -> str:
+        """Return the property as a formula."""
+        if self.reference is not None:
+            return self._formula(f"{{other}} / {{one}} >= {self.threshold:g}")
+        form = self._formula(f"{{one}} / {{other}} >= {self.threshold:g}")
+        return form if self.compare == "groups" else f"{form}, and the inverse"
+
+
+class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_only=True):
+    """The share of individuals whose decision changes with the protected features alone is at most the threshold."""
+
+    threshold: Annotated[Threshold, doc("The largest share of individuals that still counts as fair.")]
+    shift = None  # what other properties state in a key of their own
+
+    def __str__(self) -> str:
+        """Return the property as a formula."""
+        label = f"[Y={self.outcome}]" if self.outcome else "Y"
+        given = f" | {self.given}" if self.given else ""
+        return f"P({label} changes with {' & '.join(self.protected)} alone{given}) <= {self.threshold:g}"
+
+
+class ProbabilityFormula(Strict, tag_field="kind", tag="formula", frozen=True, kw_only=True):
+    """A comparison of two conditional probabilities, written as a formula (see `formulas`)."""
+
+    formula: Annotated[
+        Text,
+        doc('The comparison: formula = "P(hired | sex=F and qualified) / P(hired | sex=M and qualified) >= 0.8".'),
+    ]
+    # What other properties state in keys of their own.
+    given = min_size = depth = shift = None
+
+    @builtins.property
+    def outcome(self) -> str:
+        """The label whose probabilities are compared."""
+        return self._shape.first.label
+
+    @builtins.property
+    def threshold(self) -> float:
+        """The number of the canonical form: the largest fair difference, or the smallest fair ratio."""
+        return float(self._shape.threshold)
+
+    @builtins.property
+    def measure(self) -> Literal["difference", "ratio"]:
+        """Whether the two probabilities are compared by their difference or by their ratio."""
+        return self._shape.measure
+
+    @builtins.property
+    def _shape(self) -> "Shape":
+        from fairchain.spec.formulas import shape_of
+
+        return shape_of(self.formula)
+
+    def __str__(self) -> str:
+        """Return the property as a formula."""
+        return self.formula
+
+
+Property = Difference | Ratio | Individual | ProbabilityFormula
