@@ -20,10 +20,10 @@ from fairchain.records import Record
 FORMAT = "fairchain-certificate"
 # Certificates of several questions about one model, which share an error probability.
 FAMILY_FORMAT = "fairchain-family-certificate"
-VERSION = 7
-# Certificates of this version can still be checked: their intervals of rates and gap have a delta each, and batches
-# grew by an eighth.
-APART = 6
+VERSION = 8
+# Certificates of these versions can still be checked. Up to version 7 a batch that a budget cut short had chunks of its
+# own; in version 6 the intervals of rates and gap also have a delta each, and batches grew by an eighth.
+CUT_CHUNKS, APART = 7, 6
 # What the words of a round are, so that a reader can draw them without our code.
 STREAM = "philox4x64-10, key=seed, counter=[0, substream, chunk, copy], 32-bit words low half first"
 
@@ -49,11 +49,12 @@ class Look(Record, frozen=True, forbid_unknown_fields=True):
     labels: list[Count]
 
 
-class BatchEvidence(Record, frozen=True, forbid_unknown_fields=True):
+class BatchEvidence(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A batch of rounds: its plan, made from earlier batches, and its counts.
 
     `together` has the rounds in which two groups both got the outcome: for every chunk and every outcome the upper
-    triangle of a symmetric table. `labels` are all labels that the network gave in the batch, counted or not.
+    triangle of a symmetric table. `labels` are all labels that the network gave in the batch, counted or not. Of a
+    batch that was cut short, `planned` is how many rounds it should have had: its chunks are drawn as planned.
     """
 
     chunk: Count
@@ -64,6 +65,12 @@ class BatchEvidence(Record, frozen=True, forbid_unknown_fields=True):
     phase: Count
     labels: list[Count]
     together: list[list[list[list[Count]]]]
+    planned: Count | None = None
+
+    @property
+    def length(self) -> int:
+        """How many rounds it was planned to have."""
+        return self.rounds if self.planned is None else self.planned
 
     @property
     def chunks(self) -> int:
@@ -71,8 +78,12 @@ class BatchEvidence(Record, frozen=True, forbid_unknown_fields=True):
         return -(-self.rounds // self.chunk_rounds)
 
     def size(self, place: int) -> int:
-        """Return the rounds in one of its chunks."""
+        """Return the rounds that are counted in one of its chunks."""
         return min(self.chunk_rounds, self.rounds - place * self.chunk_rounds)
+
+    def drawn(self, place: int) -> int:
+        """Return the rounds that are drawn in one of its chunks."""
+        return min(self.chunk_rounds, self.length - place * self.chunk_rounds)
 
     def tables(self, place: int) -> Table:
         """Return the counts of a chunk as full symmetric tables, (outcomes, groups, groups)."""

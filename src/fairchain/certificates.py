@@ -117,6 +117,7 @@ def _run_evidence(record: RunRecord) -> RunEvidence:
             phase=plan.phase,
             labels=list(batch.labels),
             together=[[upper_triangle(table) for table in part] for part in batch.parts],
+            planned=plan.rounds if plan.rounds > batch.rounds else None,
         )
         for plan, batch in record.entries
     ]
@@ -127,7 +128,7 @@ def make_family_certificate(family: FamilyVerdict, *, timed: bool = True) -> dic
     """Return everything needed to check the verdicts on several questions again, as plain JSON values."""
     if family.unanswered:
         raise CertificateError(
-            f"no certificate: {len(family.unanswered)} of the questions were not answered; run it again to the end"
+            f"no certificate: {len(family.unanswered)} of the questions were not answered; run again until the end"
         )
     certificate = FamilyCertificate(
         format=FAMILY_FORMAT,

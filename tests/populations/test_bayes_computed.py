@@ -21,7 +21,7 @@ from fairchain.errors import SpecError
 from fairchain.populations.bayes.graph import build_graph
 from fairchain.populations.bayes.nodes import Choice, Computed
 from fairchain.prepare import prepare
-from fairchain.spec.schema import Node
+from fairchain.spec import Node
 from tests.networks import linear, save
 from tests.questions import category, changed, integer, question, real
 
@@ -244,7 +244,7 @@ NODES = {
     ("node", "expected"),
     [
         ({"parents": ["sex"], "value": "max(sex, 1)"}, '"sex" is a category; compare it with its values'),
-        ({"parents": ["age"], "value": "age / 2"}, 'found "/", but the signs are +, - and *'),
+        ({"parents": ["age"], "value": "age / 2"}, 'found "/", but the operators are +, - and *'),
         ({"parents": ["age"], "value": "__import__('os')"}, "the functions are min, max, abs"),
         ({"parents": ["age"], "value": "max(age)"}, "max takes two numbers or more"),
         ({"parents": ["age"], "value": "age +"}, "ends where more was expected"),

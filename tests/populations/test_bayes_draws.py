@@ -98,7 +98,7 @@ def test_a_network_from_a_file_is_drawn_as_the_same_network_stated(tmp_path: Pat
     assert str(drawn) == "the Bayesian network people.json (5 nodes) over the 4 declared features"
     assert np.array_equal(drawn.rounds(1, 1, 99).inputs(range(3)), town().rounds(1, 1, 99).inputs(range(3)))
     path.write_bytes(msgspec.json.encode({"nodes": TOWN[1:]}))
-    with pytest.raises(SpecError, match=re.escape(f'{path}: no node is called "job", and every feature must be one')):
+    with pytest.raises(SpecError, match=re.escape(f'{path}: node "job" is missing, and every feature must be a node')):
         BayesPopulation(spec, town().subgroups)
     path.write_text(path.read_text().replace('{"name"', '{"name":"other","name"', 1))
     with pytest.raises(SpecError, match=re.escape(f'{path}: not valid JSON: the key "name" occurs twice')):

@@ -23,8 +23,7 @@ from fairchain.populations.bayes.nodes import (
     Choice,
     Normal,
 )
-from fairchain.spec import parse_spec
-from fairchain.spec.schema import Node
+from fairchain.spec import Node, parse_spec
 from tests.messages import says
 from tests.questions import category, changed, integer, question, real
 
@@ -130,7 +129,7 @@ def test_a_number_may_be_the_same_for_all_combinations() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("0.name", "sxe", 'people.json: no node is called "sex", and every feature must be one; did you mean "sxe"?'),
+        ("0.name", "sxe", 'people.json: node "sex" is missing, and every feature must be a node; did you mean "sxe"?'),
         ("1.name", "sex", 'node "sex": occurs twice; rename or remove one'),
         (
             "0.probabilities",
@@ -148,7 +147,7 @@ def test_a_number_may_be_the_same_for_all_combinations() -> None:
             'node "sex": has neither probabilities nor mean; give the probabilities of its values',
         ),
         ("0.mean", 1.0, 'node "sex": has both probabilities and mean'),
-        ("0.std", 1.0, 'node "sex": has probabilities, so std and slopes mean nothing; remove them'),
+        ("0.std", 1.0, 'node "sex": has probabilities, so std and slopes have no effect; remove them'),
         (
             "0.values",
             ["Female", "male"],

@@ -14,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairchain.errors import SpecError
-from fairchain.populations.bayes.reading import CHECK_PATH, MOST_BYTES, parse_bif, read_nodes
-from fairchain.spec.schema import BayesNetwork, Node
+from fairchain.populations.bayes.reading import CHECK_PATH, MOST_NETWORK_BYTES, parse_bif, read_nodes
+from fairchain.spec import BayesNetwork, Node
 from fairchain.system.untrusted_files import NOT_PLAIN_FILE, TOO_LARGE
 from tests.messages import says
 
@@ -220,7 +220,7 @@ def test_files_that_are_missing_or_no_files_are_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_too_large_is_refused_before_it_is_parsed(tmp_path: Path) -> None:
     path = tmp_path / "large.bif"
     with path.open("wb") as file:
-        file.truncate(10 * MOST_BYTES[".bif"])
+        file.truncate(10 * MOST_NETWORK_BYTES[".bif"])
     started = time.perf_counter()
     with pytest.raises(SpecError, match=says(TOO_LARGE, most="50,000,000")):
         read_nodes(BayesNetwork(path=str(path)))
@@ -280,6 +280,6 @@ def test_any_text_ends_in_nodes_or_in_one_message(text: str) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_end_in_one_message(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     folder = tmp_path_factory.getbasetemp()
-    for suffix in MOST_BYTES:
+    for suffix in MOST_NETWORK_BYTES:
         with pytest.raises(SpecError):
             read_nodes(write(folder, f"noise{suffix}", content))

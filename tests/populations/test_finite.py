@@ -127,7 +127,7 @@ def test_a_normal_node_cannot_be_listed_unless_nothing_looks_at_it() -> None:
 
 
 def test_a_product_with_too_many_cells_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finite, "MOST_CELLS", 10)
+    monkeypatch.setattr(finite, "MOST_FACTOR_CELLS", 10)
     space = random_space(np.random.default_rng(3))
     wide = FiniteSpace(
         tuple(np.arange(4.0) for _ in space.values),

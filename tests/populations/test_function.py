@@ -150,10 +150,10 @@ def failing(_rng: np.random.Generator, _count: int) -> Any:
         (mapped(sex="Divers"), ['"sex" has "Divers"', 'expected one of "Female", "Male"']),
         (mapped(sex="Femal"), ['did you mean "Female"']),
         (mapped(sex=np.nan), ['"sex" has "nan"']),
-        (mapped(income="much"), ['"income" must hold numbers']),
+        (mapped(income="much"), ['"income" must contain only numbers']),
         (mapped(age=None), ['unknown column "age"; expected one of "income", "sex"']),
         (lambda rng, count: by_group(rng, count, None) | {"age": np.zeros(3)}, ['"age" has shape (3,)', "8 rows"]),
-        (another_group, ['not of group "sex=Female"', "rows of that group"]),
+        (another_group, ['do not belong to the requested group "sex=Female"', "rows of that group"]),
         (lambda _rng, count: everybody(np.random.default_rng(), count), ["same state", "from rng"]),
     ],
 )

@@ -18,7 +18,7 @@ from fairchain.errors import DataError, SpecError
 from fairchain.populations import Rounds, Scratch, UniformPopulation
 from fairchain.populations.base import DerivedPopulation
 from fairchain.populations.functions import FunctionPopulation
-from fairchain.populations.rejection import CONDITION_TOO_RARE, GROUP_TOO_RARE, RejectionPopulation
+from fairchain.populations.rejection import CONDITION_TOO_RARE, GROUP_TOO_RARE, SUBGROUP_NOT_DRAWN, RejectionPopulation
 from fairchain.populations.streams import Address
 from fairchain.spec.conditions import Predicate, parse_predicate
 from fairchain.spec.subgroups import Subgroup
@@ -233,7 +233,7 @@ def test_an_subgroup_that_is_not_drawn_costs_nothing_and_ends_nothing() -> None:
     rounds = drawn.rounds(1, 1, 1000, subgroups=[0])
     assert (rounds.show(0)[:, 2] == 0).all()
     assert sum(calls) < 1100
-    with pytest.raises(ValueError, match="subgroups"):
+    with pytest.raises(ValueError, match=says(SUBGROUP_NOT_DRAWN, subgroup="1")):
         rounds.show(1)
     with pytest.raises(DataError, match=says(GROUP_TOO_RARE, name="sex=Male")):
         drawn.rounds(1, 1, 1000)

@@ -5,6 +5,7 @@ Each statistical test would fail for one seed in a million if what it promises h
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ from scipy.stats import chisquare
 from fairchain.errors import DataError, SpecError
 from fairchain.populations import Scratch, build_population
 from fairchain.populations.build import SHARES_UNKNOWN, large_enough
+from fairchain.populations.streams import Address
 from fairchain.populations.texts import (
+    AGAIN,
     GROUP_OF_SEVERAL_TERMS,
+    MOST_KEPT,
     NO_TEXT_MENTIONS,
     TERM_TWICE,
     TextPopulation,
@@ -30,7 +34,7 @@ from fairchain.text.substitution import SYNONYMS_NEED_VECTORS
 from fairchain.text.terms import kept_words
 from tests.messages import says
 from tests.questions import changed
-from tests.text.builders import TERMS, TEXTS, WORDS, population_of, question, spec_of
+from tests.text.builders import TERMS, TEXTS, WORDS, corpus_file, population_of, question, spec_of
 
 RARE = 1e-6
 SUN, MOON, NONE = range(3)
@@ -162,8 +166,8 @@ def test_terms_are_never_replaced_and_never_offered(seed: int, chunk: int, subgr
 
 def test_a_corpus_is_looked_through_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = population_of(spec_of(tmp_path, replace=2)).rounds(1, 2, 300).inputs([0, 1, 2])
-    monkeypatch.setattr("fairchain.text.terms.BLOCK", 2)
-    monkeypatch.setattr("fairchain.text.substitution.BLOCK", 2)
+    monkeypatch.setattr("fairchain.text.terms.TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr("fairchain.text.substitution.REPLACED_AT_ONCE", 2)
     assert np.array_equal(population_of(spec_of(tmp_path, replace=2)).rounds(1, 2, 300).inputs([0, 1, 2]), whole)
 
 
@@ -178,6 +182,18 @@ def test_draws_follow_from_their_address_alone(tmp_path: Path) -> None:
     assert np.array_equal(again.show(2), whole[200:])
     for other in (population.rounds(3, 4, 100, copy=1), population.rounds(4, 4, 100), population.rounds(3, 6, 100)):
         assert not np.array_equal(other.inputs([0, 1, 2]), whole)
+
+
+def test_a_rejected_word_is_drawn_again_by_each_subgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pools are small, so that a word is rejected once in a billion: here every one is looked at again."""
+    population = population_of(spec_of(tmp_path, replace=1))
+    plain = population.rounds(3, 4, 100).inputs([2, 0])
+    monkeypatch.setattr(population, "_most_surplus", 2**32)
+    assert np.array_equal(population.rounds(3, 4, 100).inputs([2, 0]), plain)
+    monkeypatch.setattr(Address, "below", lambda _, words, size, substream: words * 0 + substream % size)
+    again = population.rounds(3, 4, 1).inputs([2, 0])
+    own = [population.pools[2][(AGAIN + 2) % 2], population.pools[0][AGAIN % 3]]
+    assert (again != population.corpus.ids[own]).sum(axis=1).max() <= 1
 
 
 def test_the_first_draws_are_pinned(tmp_path: Path) -> None:
@@ -269,11 +285,51 @@ def test_the_hash_is_of_corpus_words_terms_and_synonyms(tmp_path: Path) -> None:
     assert labelled(tmp_path).sha256 == labelled(tmp_path, pair_by="label").sha256
 
 
+def test_what_was_found_in_a_corpus_is_kept_for_questions_like_the_last(tmp_path: Path) -> None:
+    data = question(tmp_path, replace=1)
+    rows = read_texts(parse_spec(data))
+    subgroups = comparison_of(rows.spec).subgroups
+    for key, value in (("guarantee.seed", 7), ("property.threshold", 0.2), ("guarantee.delta", 1e-4)):
+        again = read_texts(parse_spec(changed(data, key, value)))
+        assert again is rows
+        assert again.population_of(subgroups) is rows.population_of(subgroups)
+    assert rows.population_of(subgroups[:2]).pools[1] is not rows.population_of(subgroups).pools[0]
+    for number in range(20):
+        read_texts(parse_spec(changed(data, "feature.1.terms.sun", ["sunny", f"sun{number}"])))
+    assert len(rows.corpus.asked) <= MOST_KEPT
+    copied = pickle.loads(pickle.dumps(rows.population_of(subgroups)))
+    assert not copied.corpus.asked
+    assert np.array_equal(
+        copied.rounds(1, 2, 50).inputs([0, 1, 2]), population_of(rows.spec).rounds(1, 2, 50).inputs([0, 1, 2])
+    )
+
+
+def test_a_changed_file_or_question_is_always_seen(tmp_path: Path) -> None:
+    (tmp_path / "terms.toml").write_text('sun = ["sunny"]\nmoon = ["moony"]\n')
+    data = changed(question(tmp_path), "feature.1.terms", str(tmp_path / "terms.toml"))
+
+    def pools(**changes: Any) -> list[list[int]]:
+        asked = data
+        for key, value in changes.items():
+            asked = changed(asked, key.replace("__", "."), value)
+        spec = parse_spec(asked)
+        return [sorted(pool.tolist()) for pool in build_population(spec, comparison_of(spec).subgroups).pools]
+
+    assert pools() == pools() == [[0, 3], [2], [1, 4, 5]]
+    assert pools(feature__1__terms=TERMS) == [[0, 1, 3], [2, 3], [4, 5]]
+    assert pools(feature__1__values=["moon", "sun", "none"]) == [[2], [0, 3], [1, 4, 5]]
+    assert pools(population__as="swapped", feature__1__terms=TERMS) == [[0, 1, 2, 3]] * 3
+    (tmp_path / "terms.toml").write_text('sun = ["sunny", "sunnies"]\nmoon = ["moony"]\n')
+    assert pools() == [[0, 1, 3], [2], [4, 5]]
+    corpus_file(tmp_path, TEXTS[:-1])
+    assert pools() == [[0, 1, 3], [2], [4]]
+
+
 BAD: dict[str, tuple[tuple[str, ...], dict[str, Any], type[Exception], str]] = {
     "a group without texts": (TEXTS[4:], {}, DataError, 'none of its 2 texts mentions "faith=sun"'),
     "nobody mentioned": (TEXTS[4:], {"population.as": "swapped"}, DataError, "mentions a term of any value of faith"),
-    "an empty corpus": ((), {}, DataError, "holds no texts"),
-    "no known word": (("quite", "unknown"), {}, DataError, "none of its 2 texts holds a word"),
+    "an empty corpus": ((), {}, DataError, "contains no texts"),
+    "no known word": (("quite", "unknown"), {}, DataError, "none of its 2 texts contains a word"),
     "overlapping lists": (
         TEXTS,
         {"feature.1.terms.moon": ["sunny", "moony"]},
@@ -318,6 +374,10 @@ def test_synonyms_of_a_vocabulary_come_from_wordnet_only(tmp_path: Path) -> None
         (tmp_path / f"index.{part}").write_text("cat n 1 0 1 0 00000010\n" if part == "noun" else "")
         (tmp_path / f"data.{part}").write_text("00000010 03 n 02 cat 0 dog 0 000 | x\n" if part == "noun" else "")
     data["population"] |= {"synonyms": "wordnet", "wordnet": str(tmp_path)}
-    population = population_of(parse_spec(data))
+    spec = parse_spec(data)
+    population = build_population(spec, comparison_of(spec).subgroups)
     assert set(texts(population, NONE)) == {"the red sea and the green lake", "dog and dog tell"}
     assert str(population).endswith("replaced by synonyms (WordNet)")
+    (tmp_path / "data.noun").write_text("00000010 03 n 02 cat 0 house 0 000 | x\n")
+    population = build_population(spec, comparison_of(spec).subgroups)
+    assert set(texts(population, NONE)) == {"the red sea and the green lake", "dog and house tell"}

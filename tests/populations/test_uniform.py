@@ -147,7 +147,7 @@ def test_an_integer_group_is_uniform_on_its_own_values(
     low: int, high: int, expression: Any, expected: list[float]
 ) -> None:
     groups = {"all the others": high, "these": expression}
-    assert even(column("k", integer("k", low, high, groups=groups), SEX, group=1, protected=["k"]), expected)
+    assert even(column("k", integer("k", low, high, groups=groups), SEX, group=0, protected=["k"]), expected)
 
 
 def test_a_group_of_categories_is_uniform_on_them() -> None:

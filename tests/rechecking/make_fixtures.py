@@ -52,6 +52,11 @@ ASKED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "marginals-ratio-7": ("marginals", "ratio", {}),
     "network-overall-7": ("network", "overall", {}),
     "table-sample-7": ("sample", "difference", {}),
+    "network-cut-7": ("network", "difference", {"delta": 1e-6, "budget": {"rounds": 30}}),
+    # Of version 8, in which a batch that is cut short has the first rounds of what was planned.
+    "network-cut-8": ("network", "difference", {"delta": 1e-6, "budget": {"rounds": 30}}),
+    "uniform-difference-8": ("uniform", "difference", {"delta": 0.05, "budget": {"rounds": 40_000}}),
+    "marginals-refined-8": ("marginals", "difference", {"refine": 0.02, "budget": {"rounds": 20_000}}),
 }
 TEXT: dict[str, dict[str, Any]] = {"text-observed": {}, "text-swapped": {"as": "swapped"}}
 

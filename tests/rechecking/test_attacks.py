@@ -18,8 +18,8 @@ from fairchain.certificates import dump, write_certificate
 from fairchain.cli.exit_codes import RECHECKED
 from fairchain.populations.rejection import RejectionPopulation
 from fairchain.rechecking import Recheck
-from fairchain.rechecking.contents import MOST_VALUES, NOT_FAIRCHAIN_CERTIFICATE
-from fairchain.rechecking.files import FILE_MISSING_BESIDE
+from fairchain.rechecking.checker_files import FILE_MISSING_BESIDE
+from fairchain.rechecking.contents import MOST_VALUES, NOT_FAIRCHAIN_CERTIFICATE, TOO_MANY_CERTIFICATE_VALUES
 from fairchain.rechecking.rechecker import BAD_SECONDS_OR_SEED
 from fairchain.spec import load_spec, revise
 from fairchain.spec.seeds import derive_seed, meaning_of
@@ -311,7 +311,7 @@ def edited(*steps: str | int, to: Any) -> Callable[[str], str]:
 
 HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "two verdicts": (with_key('"verdict": "FAIR"', '"verdict": "UNFAIR", "verdict": "FAIR"'), "verdict.* occurs twice"),
-    "a key twice at the top": (with_key('"version": 7', '"version": 3, "version": 7'), "version.* occurs twice"),
+    "a key twice at the top": (with_key('"version": 8', '"version": 3, "version": 8'), "version.* occurs twice"),
     "a key twice in a batch": (with_key('"phase":0', '"phase":1,"phase":0'), "phase.* occurs twice"),
     "an escaped key twice": (with_key('"seed": ', '"\\u0073eed": 1, "seed": '), "seed.* occurs twice"),
     "400 digits in a claim": (with_key('"evaluations": ', '"evaluations": ' + "9" * 400), "does not fit"),
@@ -329,7 +329,7 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "2**60 rounds": (edited("evidence", "batches", 0, "rounds", to=2**60), "not a fairchain certificate"),
     "a negative seed": (edited("evidence", "seed", to=-1), "not a fairchain certificate"),
     "more after the end": (lambda content: content + "{}", "not a fairchain certificate"),
-    "an older version": (edited("version", to=3), "version 3, and this program reads versions 6 and 7"),
+    "an older version": (edited("version", to=3), "version 3, and this program reads versions 6, 7 and 8"),
 }
 
 
@@ -369,7 +369,7 @@ def test_more_rounds_than_counts_are_refused_at_once(honest: tuple[Path, str], t
 def test_a_file_of_too_many_values_is_not_parsed(honest: tuple[Path, str], tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_bytes(b"[" * (MOST_VALUES + 1))
-    with pytest.raises(CertificateError, match="values"):
+    with pytest.raises(CertificateError, match=says(TOO_MANY_CERTIFICATE_VALUES)):
         recheck(path, honest[0])
 
 
@@ -635,7 +635,7 @@ def test_counts_that_the_holder_of_the_key_writes_into_a_checkpoint_are_rejected
     honest = verify(None, spec, checkpoint=tmp_path / "run", workers=1)
     assert honest.decision.name == "UNFAIR"
 
-    def labels(_: Any, __: int, count: int, groups: Any) -> Any:
+    def labels(_: Any, __: int, count: int, groups: Any, **___: Any) -> Any:
         return np.tile(np.arange(count) % 2, (len(groups), 1)).astype(np.uint16)
 
     (tmp_path / "run").unlink()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
-from fairchain.statistics import Decision, Rule, Tally, count_together
+from fairchain.statistics import BatchPlan, Decision, Rule, Tally, count_together
 
 
 def simulate(
@@ -36,3 +37,8 @@ def at_the_boundary(groups: int, threshold: float, low: float, run: int) -> list
     if shape == 1:
         return [high if i % 2 else low for i in range(groups)]
     return [float(p) for p in np.linspace(low, high, groups)]
+
+
+def cut(plan: BatchPlan | None, most: int) -> BatchPlan | None:
+    """A plan with at most so many rounds."""
+    return plan and msgspec.structs.replace(plan, rounds=min(plan.rounds, most))

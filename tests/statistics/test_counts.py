@@ -17,8 +17,8 @@ from scipy.stats import binom
 
 from fairchain.statistics.intervals import Floats
 from fairchain.statistics.rate_counts import (
-    Bounds,
     Level,
+    RateBounds,
     RowsAnswer,
     SubgroupCounts,
     any_time,
@@ -96,7 +96,7 @@ def _estimates(successes: np.ndarray, trials: np.ndarray, _level: Level) -> tupl
 
 @MEASURES
 @pytest.mark.parametrize("unsound", [_wald, _estimates])
-def test_approximate_bounds_fail_this_very_test(measure: str, unsound: Bounds) -> None:
+def test_approximate_bounds_fail_this_very_test(measure: str, unsound: RateBounds) -> None:
     assert (
         max(worst(*every_table(lambda counts: gap_bounds(counts, TWO, measure, DELTA, unsound)), measure)) > DELTA / 2
     )
@@ -128,7 +128,7 @@ def test_at_a_gap_of_exactly_the_limit_any_verdict_has_a_chance_below_delta(
 LOOKS = (10, 20, 40, 80, 160, 320, 640)
 
 
-def ever_missed(method: Bounds, measure: str, runs: int = 300) -> int:
+def ever_missed(method: RateBounds, measure: str, runs: int = 300) -> int:
     """Runs of two groups in which, at some look, the bounds of the gap did not contain it."""
     rng = np.random.default_rng(7)
     rates = np.array([(0.5, 0.3), (0.05, 0.02), (0.98, 0.9), (0.3, 0.3)])[np.arange(runs) % 4]

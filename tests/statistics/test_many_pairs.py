@@ -72,7 +72,10 @@ def test_the_largest_bounds_of_rows_are_those_of_all_pairs(measure: str, rows: i
         trials = np.full(9, rows) if alike else rng.integers(1, rows, 9)
         successes = np.full((4, 9), rows // 3) if alike else rng.binomial(trials, rng.random((4, 9)))
         compared = every_pair(9, 4)
-        below, above = two_sample_bounds(trials, successes, np.argwhere(compared), measure, 0.01)
+        pairs = np.argwhere(compared)
+        below, above = (
+            two_sample_bounds(trials, successes, pairs, measure, 0.01, upper=upper) for upper in (False, True)
+        )
         assert largest_bound(trials, successes, compared, measure, 0.01, upper=True) == pytest.approx(
             above.max(), abs=1e-9
         )
@@ -190,11 +193,11 @@ def test_weighted_p_values_exceed_their_level_as_often_as_stated(weight: float) 
 
 def test_beside_a_huge_group_a_small_one_has_its_own_bound() -> None:
     trials, successes = np.array([100, 10**7]), np.array([[30, 3 * 10**6]])
-    _, above = two_sample_bounds(trials, successes, np.array([[0, 0, 1]]), "difference", 0.05)
+    above = two_sample_bounds(trials, successes, np.array([[0, 0, 1]]), "difference", 0.05, upper=True)
     alone = float(clopper_pearson(30, 100, 0.1)[1]) - 0.3
     assert alone < above[0] < 1.05 * alone
     turned = trials[::-1].copy(), successes[:, ::-1].copy()
-    _, above = two_sample_bounds(*turned, np.array([[0, 1, 0]]), "difference", 0.05)
+    above = two_sample_bounds(*turned, np.array([[0, 1, 0]]), "difference", 0.05, upper=True)
     assert alone < above[0] < 1.05 * alone
 
 

@@ -21,6 +21,7 @@ from fairchain import Decision, make_certificate, parse_spec, recheck, verify, w
 from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.executors import Workers
 from fairchain.models import load_model
+from fairchain.models.inspect.relu_layers import FEATURE_NETWORKS_ONLY
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.prepare import Case, case_of, prepare
 from fairchain.statements import NO_BOUNDS_CERTIFICATE
@@ -65,7 +66,7 @@ def holds(asked: Answers, answer: Answer) -> bool:
         outcomes = [1] if asked.labels == 2 and asked.outcome is None and asked.kind == "difference" else asked.outcomes
         for row, outcome in enumerate(outcomes):
             for column, name in enumerate(asked.subgroups(outcome)):
-                found.append(inside(truth.rates[name, outcome], answer.low[row, column], answer.high[row, column]))
+                found.append(inside(truth.rates[name, outcome], *(side[row, column] for side in answer.bounds)))
     return all(found)
 
 
@@ -196,7 +197,8 @@ def test_a_network_of_two_real_inputs_is_bounded_within_a_thousandth() -> None:
         inputs[:, 2] = column
         assert case.model is not None
         rate = case.model.predict(inputs).mean()
-        assert answer.low[0, column] - 0.003 <= rate <= answer.high[0, column] + 0.003
+        low, high = (side[0, column] for side in answer.bounds)
+        assert low - 0.003 <= rate <= high + 0.003
     assert started.partition.open_mass < 0.001
 
 
@@ -251,7 +253,8 @@ def test_ranges_of_a_real_protected_feature_are_compared() -> None:
         inputs = np.stack([rng.uniform(-1, 1, 200_000), rng.uniform(low, high, 200_000)], axis=1)
         rate = case.model.predict(inputs.astype(case.model.dtype)).mean()
         # Off by more than 0.007 with probability below 1e-8 (Hoeffding).
-        assert answer.low[0, column] - 0.007 <= rate <= answer.high[0, column] + 0.007
+        least, most = (side[0, column] for side in answer.bounds)
+        assert least - 0.007 <= rate <= most + 0.007
 
 
 def test_pieces_of_a_stated_frequency_have_their_probability() -> None:
@@ -282,8 +285,9 @@ def test_what_the_first_step_shows_is_part_of_the_answer_if_nothing_can_be_halve
     started, answer = run(case_of(spec, OnnxModel.from_bytes(proto.SerializeToString(), "net.onnx", spec), None))
     assert (answer.stopped, len(started.partition.open)) == ("boxes", 1)
     # Every F gets "yes", whatever a is; M are open.
-    assert answer.low.tolist() == [[pytest.approx(1.0), 0.0]]
-    assert answer.high.tolist() == [[1.0, 1.0]]
+    low, high = answer.bounds
+    assert low.tolist() == [[pytest.approx(1.0), 0.0]]
+    assert high.tolist() == [[1.0, 1.0]]
 
 
 def test_open_boxes_are_drawn_by_their_probability() -> None:
@@ -301,7 +305,13 @@ def test_rounds_fall_into_open_boxes_as_often_as_their_probability_says() -> Non
         started.partition.refine(8)
     started._sampled = boxes = started.partition.open
     heavy = boxes.take(np.argsort(-boxes.mass, kind="stable")[: len(boxes) // 3])
-    _, places = started._labels_of(4000, [0, 1])
+    first = started._chunk
+    labels, places = started._labels_of(4000, 4000, [0, 1])
+    # A batch that a budget cuts has the first rounds of the whole.
+    started._chunk = first
+    some, few = started._labels_of(100, 4000, [0, 1])
+    assert np.array_equal(few, places[:100])
+    assert np.array_equal(some, labels[:, :100])
     within = ((places[:, None] >= heavy.low) & (places[:, None] <= heavy.high)).all(axis=2).any(axis=1).mean()
     share = heavy.mass.sum() / boxes.mass.sum()
     # Boxes that were drawn alike would have a third. Five standard deviations.
@@ -325,7 +335,7 @@ def test_the_number_of_threads_does_not_change_the_answer() -> None:
 def test_the_clock_does_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The order of the work is counted, not timed: a clock that jumps ahead changes nothing until the budget ends."""
     cheap_boxes(monkeypatch)
-    monkeypatch.setattr(bounding, "PATIENCE", 2**9)
+    monkeypatch.setattr(bounding, "MOST_PROOF_BOXES", 2**9)
     monkeypatch.setattr(bounding, "EXPLORED", 0.5)
     asked = {"property__threshold": 0.316, "guarantee__delta": 1e-30}
     case = drawn_case(5, TWO_REALS, [3, 16, 16, 2], **asked, guarantee__budget={"rounds": 30_000})
@@ -404,18 +414,18 @@ def test_a_verdict_by_bounds_states_its_proof_and_refuses_a_certificate(tmp_path
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("property.given", "a > 0", "takes no condition"),
+        ("property.given", "a > 0", "does not support conditions"),
         ("guarantee.rule", "paper", "is sound, and rule"),
         ("population", {"kind": "network", "nodes": [{"name": "sex", "probabilities": [0.5, 0.5]}]}, "independent"),
         (
             "property",
             {"kind": "difference", "protected": ["sex"], "outcome": "yes", "reference": "M", "threshold": 0.1},
-            "takes no reference group",
+            "does not support a reference group",
         ),
         ("property", {"kind": "formula", "formula": "P(yes | sex=F) - P(yes | sex=M) <= 0.1"}, "takes no formula"),
         ("model.decision", "random", "decisions that follow from the input"),
         ("model.deterministic", False, "decisions that follow from the input"),
-        ("guarantee.budget", {"evaluations": 1000}, "a budget of evaluations means nothing"),
+        ("guarantee.budget", {"evaluations": 1000}, "does not support a budget of evaluations"),
     ],
 )
 def test_a_question_that_bounds_cannot_answer_is_refused(key: str, value: Any, message: str) -> None:
@@ -438,7 +448,7 @@ def test_individuals_as_groups_of_several_values_are_refused(after: float, monke
 
 def test_a_model_that_is_no_network_is_refused_before_rounds_are_drawn() -> None:
     case = drawn_case(0, TWO_REALS, [3, 4, 2])
-    with pytest.raises(ModelError, match="ONNX networks of features only"):
+    with pytest.raises(ModelError, match=says(FEATURE_NETWORKS_ONLY)):
         BoundingRun(case_of(case.spec, load_model(lambda rows: np.zeros(len(rows), int), case.spec), None))
 
 

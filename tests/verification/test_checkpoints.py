@@ -32,7 +32,7 @@ from fairchain.system.work_record import (
     ANOTHER_QUESTION,
     ANOTHER_WRITER,
     CANNOT_BE_USED,
-    IN_USE,
+    FILE_IN_USE,
     NOT_A_RECORD,
     WorkRecord,
 )
@@ -231,7 +231,7 @@ def test_a_key_that_others_can_read_is_refused(data: dict[str, Any], tmp_path: P
 
 
 def test_a_file_in_use_or_in_no_folder_is_one_message(data: dict[str, Any], tmp_path: Path) -> None:
-    with locked(tmp_path / "points"), pytest.raises(CheckpointError, match=says(IN_USE)):
+    with locked(tmp_path / "points"), pytest.raises(CheckpointError, match=says(FILE_IN_USE)):
         run(data, tmp_path / "points")
     for file in (tmp_path / "nowhere" / "points", tmp_path / "bad\0name"):
         with pytest.raises(CheckpointError, match=says(CANNOT_BE_USED)):

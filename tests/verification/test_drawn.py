@@ -21,9 +21,9 @@ from fairchain import Decision, ModelError, SpecError, Verdict, explain, parse_s
 from fairchain.certificates import make_certificate
 from fairchain.models.base import NON_DETERMINISTIC
 from fairchain.models.onnx.decision import (
+    DECISION_WORDS,
     NOT_PROBABILITIES,
     RANDOM_DECISIONS,
-    WORDS,
     DecisionRule,
     NoDecisionError,
     labels_drawn,
@@ -69,7 +69,7 @@ def shares_of(data: dict[str, Any]) -> dict[Person, list[Fraction]]:
     people = list(product(range(AGES), range(JOBS), range(SEXES)))
     ends = model.ends(np.array(people, np.float32))
     return {
-        person: [Fraction(int(b - a), WORDS) for a, b in zip([0, *row], row, strict=False)]
+        person: [Fraction(int(b - a), DECISION_WORDS) for a, b in zip([0, *row], row, strict=False)]
         for person, row in zip(people, ends.tolist(), strict=True)
     }
 
@@ -166,7 +166,7 @@ def test_drawn_decisions_of_every_population_and_comparison_agree_with_brute_for
         model = prepare(None, parse_spec(replace(asked, chances={}).spec(path, 0.5)), data=asked.world.table).model
         assert model is not None
         ends = model.ends(np.array(everybody, np.float32)).tolist()
-        chances = [[Fraction(b - a, WORDS) for a, b in zip([0, *row], row, strict=False)] for row in ends]
+        chances = [[Fraction(b - a, DECISION_WORDS) for a, b in zip([0, *row], row, strict=False)] for row in ends]
         asked = replace(asked, chances=dict(zip(everybody, chances, strict=True)))
         exact = asked.measured()
         threshold = float(exact) if number % 3 == 0 and 0 < exact < 1 else round(float(rng.uniform(0.05, 0.6)), 3)
@@ -204,8 +204,11 @@ def test_groups_of_a_round_share_the_word_that_decides(tmp_path: Path) -> None:
 def test_a_word_belongs_to_the_label_whose_interval_holds_it() -> None:
     rule = DecisionRule("y", "random", 3, width=3)
     ends = rule.ends(np.array([[0.25, 0.0, 0.75], [1.0, 0.0, 0.0]]), 2)
-    assert ends.tolist() == [[2**30, 2**30, WORDS], [WORDS, WORDS, WORDS]]
-    words = np.array([2**30 - 1, WORDS - 1], np.uint32)
+    assert ends.tolist() == [
+        [2**30, 2**30, DECISION_WORDS],
+        [DECISION_WORDS, DECISION_WORDS, DECISION_WORDS],
+    ]
+    words = np.array([2**30 - 1, DECISION_WORDS - 1], np.uint32)
     assert labels_drawn(ends, words).tolist() == [0, 0]
     assert labels_drawn(ends, words + np.uint32(1)).tolist() == [2, 0]
     for wrong in ([0.5, 0.6, 0.5], [np.nan, 0.5, 0.5], [-0.5, 0.5, 1.0]):
@@ -216,14 +219,14 @@ def test_a_word_belongs_to_the_label_whose_interval_holds_it() -> None:
 def test_changing_words_are_those_that_give_two_groups_different_labels() -> None:
     """Against trying many words one by one."""
     rng = np.random.default_rng(0)
-    ends = np.sort(rng.integers(0, 64, (3, 50, 4)), axis=2) * (WORDS // 64)
-    ends[..., -1] = WORDS
-    tried = (np.arange(64) * (WORDS // 64)).astype(np.uint32)
+    ends = np.sort(rng.integers(0, 64, (3, 50, 4)), axis=2) * (DECISION_WORDS // 64)
+    ends[..., -1] = DECISION_WORDS
+    tried = (np.arange(64) * (DECISION_WORDS // 64)).astype(np.uint32)
     for outcome in (None, 0, 2):
         for row, found in enumerate(words_that_change(ends, outcome).tolist()):
             labels = np.stack([labels_drawn(np.repeat(ends[group, row][None], 64, 0), tried) for group in range(3)])
             seen = labels if outcome is None else labels == outcome
-            assert found == int((seen != seen[0]).any(axis=0).sum()) * (WORDS // 64)
+            assert found == int((seen != seen[0]).any(axis=0).sum()) * (DECISION_WORDS // 64)
 
 
 def test_what_needs_decisions_that_follow_from_the_input_refuses_drawn_ones(tmp_path: Path) -> None:
@@ -241,7 +244,7 @@ def test_scores_that_are_not_probabilities_are_refused_with_the_input(tmp_path: 
 
 
 class Coin:
-    """A model that is random by itself: yes with probability 0.3 for F and 0.6 for M."""
+    """A model that is the model is random: yes with probability 0.3 for F and 0.6 for M."""
 
     def __init__(self) -> None:
         self.random = np.random.default_rng(7)
@@ -273,9 +276,9 @@ def test_a_model_that_is_declared_random_gets_a_valid_verdict_and_a_certificate_
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("property.kind", "individual", 'kind = "individual" has no meaning'),
+        ("property.kind", "individual", 'kind = "individual" is not defined'),
         ("population", {"kind": "table", "as": "population"}, "not known exactly from one decision"),
-        ("guarantee.engine", "enumeration", "random by itself"),
+        ("guarantee.engine", "enumeration", "the model is random"),
     ],
 )
 def test_questions_that_have_no_answer_for_a_random_model_are_refused(key: str, value: Any, expected: str) -> None:

@@ -26,7 +26,7 @@ from fairchain.input_space import (
     Shown,
     input_space,
 )
-from fairchain.models.onnx.decision import OUTPUT_NOT_DECISION, WORDS
+from fairchain.models.onnx.decision import DECISION_WORDS, OUTPUT_NOT_DECISION
 from fairchain.prepare import prepare
 from fairchain.spec import load_spec, revise
 from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
@@ -493,7 +493,7 @@ def test_a_witness_is_an_input_that_the_condition_allows(tmp_path: Path) -> None
         assert not [witness for witness in verdict.witnesses if witness.input["job"] == "a"]
 
 
-@pytest.mark.parametrize("words", [1, WORDS])
+@pytest.mark.parametrize("words", [1, DECISION_WORDS])
 @pytest.mark.parametrize("portions", [[1, 1, 1, 1, 1], [1, 2, 2, 1, 3], [1, 2, 4, 8, 2**40 + 1]])
 @pytest.mark.parametrize("largest", [1, 30, 10**30])
 @pytest.mark.parametrize("sparse", [False, True])

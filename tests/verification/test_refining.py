@@ -17,6 +17,7 @@ from fairchain.spec import Spec, load_spec, revise
 from fairchain.statistics import BettingRule, Decision, Tally, count_together
 from fairchain.statistics.intervals import probability_any_time, trials_within
 from fairchain.verification.verdict import RunRecord
+from tests.statistics.simulation import cut
 
 
 def spec_of(name: str = "census", **changes: Any) -> Spec:
@@ -150,7 +151,7 @@ def test_estimates_lie_in_their_intervals_whatever_comes_after_the_decision(seed
     rule, before = BettingRule(groups, 1, 0.1, 0.3), rng.random((groups, 1)) * (0.1 if seed % 2 else 1.0)
     after = np.clip(before + sign * np.linspace(0, 0.5, groups)[:, None], 0, 1)
     for batch in range(40):
-        plan = rule.plan() or rule.refine(0.001, 500)
+        plan = rule.plan() or cut(rule.refine(0.001), 500)
         assert plan is not None
         chances = before if rule.decision is Decision.UNDECIDED else after
         got = (rng.random((len(plan.groups), plan.rounds)) < chances[list(plan.groups)]).astype(np.uint8)
@@ -166,7 +167,7 @@ def test_bounds_after_the_decision_hold() -> None:
     for seed in range(40):
         rng, chances = np.random.default_rng(seed), np.array([[0.30], [0.35]])
         rule = BettingRule(2, 1, 0.1, 0.2)
-        while (plan := rule.plan() or rule.refine(0.02, 4000)) is not None:
+        while (plan := rule.plan() or cut(rule.refine(0.02), 4000)) is not None:
             got = (rng.random((1, plan.rounds)) < chances[list(plan.groups)]).astype(np.uint8)
             rule.observe(plan, Tally.of_batch(plan.rounds, count_together(got, [1]), plan.groups, 2))
             if int(rule.tally.joint.max()) > 20_000:
@@ -197,7 +198,7 @@ def test_rounds_that_contradict_a_verdict_leave_an_interval_that_is_not_empty(fi
     while int(rule.tally.joint.max()) < 60_000:
         plan = rule.plan()
         if plan is None:
-            gap, plan = then, rule.refine(1e-3, 20_000)
+            gap, plan = then, cut(rule.refine(1e-3), 20_000)
         assert plan is not None
         got = (rng.random((1, plan.rounds)) < np.array([[0.5], [0.5 - gap]])).astype(np.uint8)
         rule.observe(plan, Tally.of_batch(plan.rounds, count_together(got, [1]), plan.groups, 2))

@@ -23,10 +23,14 @@ from fairchain.planning import plan
 from fairchain.report.first_screen import verdict_panel
 from fairchain.report.markdown import summary
 from fairchain.spec import parse_spec
+from fairchain.spec.load import ADVICE
 from fairchain.spec.seeds import meaning_of
 from fairchain.spec.validate import ONLY_ASSUMED, SHIFT_OF_WITHOUT_SHIFT, SHIFT_REFUSED
 from fairchain.statistics import Tally, count_together
 from fairchain.statistics.shifted import ShiftQuestion, ShiftRule
+from fairchain.verification.verdict import _Later
+from tests.messages import says
+from tests.statistics.simulation import cut
 from tests.statistics.test_shift import extremes, network, random_shift
 from tests.text.builders import raw_question
 
@@ -202,7 +206,7 @@ def test_rounds_that_contradict_a_decision_over_shifts_do_not_undo_it(seed: int)
     rng, fair = np.random.default_rng(seed), seed % 2 == 0
     rule = ShiftRule(ShiftQuestion(1.5, seed % 3 == 0, ~np.eye(2, dtype=bool)[None], "difference", 0.3), 0.1)
     for _ in range(30):
-        plan = rule.plan() or rule.refine(0.001, 400)
+        plan = rule.plan() or cut(rule.refine(0.001), 400)
         assert plan is not None
         apart = 0.9 if fair == (rule.decision is not Decision.UNDECIDED) else 0.0
         got = (rng.random(plan.rounds) < np.array([[0.05], [0.05 + apart]])).astype(np.uint8)
@@ -232,13 +236,13 @@ def test_questions_without_a_right_answer_are_refused(why: str) -> None:
 
 @pytest.mark.parametrize("engine", ["enumeration", "bounds"])
 def test_engines_that_cannot_answer_are_refused(engine: str) -> None:
-    with pytest.raises(SpecError, match=r"property\.shift: .*engine"):
+    with pytest.raises(SpecError, match=says(SHIFT_REFUSED)):
         parse_spec(spec_of({"shift": 2.0, "shift_of": "all_groups_alike"}, guarantee={"engine": engine}))
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.5, 1001.0, float("nan")])
 def test_a_factor_is_above_1_and_at_most_1000(factor: float) -> None:
-    with pytest.raises(SpecError, match=r"property\.shift"):
+    with pytest.raises(SpecError, match=says(ADVICE["property.shift"])):
         parse_spec(spec_of({"shift": factor}))
 
 
@@ -246,7 +250,7 @@ def test_what_shifts_needs_a_factor_and_other_kinds_have_none() -> None:
     with pytest.raises(SpecError) as error:
         parse_spec(spec_of({"shift_of": "all_groups_alike"}))
     assert SHIFT_OF_WITHOUT_SHIFT in str(error.value)
-    with pytest.raises(SpecError, match="shift"):
+    with pytest.raises(SpecError, match=r"property\.shift: unknown key"):
         parse_spec(spec_of({"kind": "individual", "shift": 2.0}))
 
 
@@ -455,9 +459,8 @@ def test_rates_of_each_group_are_no_evidence_about_a_shift_of_all_alike(tmp_path
 def test_a_copy_of_a_verdict_has_its_tipping_factor_and_not_the_counts_behind_it() -> None:
     verdict = verify(None, example("census"))
     copied = pickle.loads(pickle.dumps(verdict))
-    assert "tipping" not in vars(verify(None, example("census")))
     assert copied.tipping == verdict.tipping
     assert copied.tipping is not None
     # The copy of a copy, and one with another field, too; none of them has the counts.
     assert dataclasses.replace(copied, seconds=0.0).tipping == verdict.tipping
-    assert len(pickle.dumps(copied.tipping_of)) < 500
+    assert not any(isinstance(value, _Later) for value in vars(copied).values())

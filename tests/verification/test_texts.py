@@ -19,14 +19,14 @@ from fairchain.certificates import make_certificate, write_certificate
 from fairchain.errors import CertificateError, DataError
 from fairchain.models import load_model
 from fairchain.prepare import prepare
-from fairchain.rechecking.expected_rows import count_rows
-from fairchain.rechecking.files import (
+from fairchain.rechecking.checker_files import (
     FILE_MISSING_BESIDE,
     TEXTS_OF_A_DATA_SET,
     TEXTS_OF_A_FILE,
     TEXTS_OF_ANOTHER_FILE,
     locate_files,
 )
+from fairchain.rechecking.expected_rows import count_rows
 from fairchain.rechecking.question_check import _impossible_rows
 from fairchain.report.comparison import compare
 from fairchain.spec import parse_spec

@@ -165,14 +165,15 @@ def test_before_the_first_look_its_time_follows_from_the_number_of_pairs(
 
 
 def test_the_search_for_witnesses_ends_with_the_budget(clock: SimulatedClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    late: list[bool] = []
+    left: list[float] = []
+    original = sampling.find_witnesses
 
-    def search(*_: Any, late: Callable[[], bool], into: list[bool] = late) -> tuple[()]:
-        into.append(late())
-        clock.now += SECONDS
-        into.append(late())
-        return ()
+    def search(*given: Any, seconds: float) -> tuple[Any, ...]:
+        left.append(seconds)
+        assert seconds == pytest.approx(SECONDS - clock.now)
+        assert original(*given, seconds=-1.0) == ()
+        return original(*given, seconds=seconds)
 
     monkeypatch.setattr(sampling, "find_witnesses", search)
     spent(clock, monkeypatch, 1e-5, 1e-8, 1e-8)
-    assert late == [False, True]
+    assert len(left) == 1

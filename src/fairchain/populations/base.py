@@ -64,6 +64,12 @@ class Rounds(Struct, frozen=True, eq=False):
     show: Callable[[int], Inputs]
     together: Callable[[Sequence[int]], Inputs] | None = None
 
+    def first(self, count: int) -> Rounds:
+        """Return the first rounds alone."""
+        together = self.together
+        blocks = None if together is None else lambda subgroups: together(subgroups)[:, :count]
+        return Rounds(lambda subgroup: self.show(subgroup)[:count], blocks)
+
     def inputs(self, subgroups: Sequence[int], /) -> Inputs:
         """Return the inputs of these subgroups, one block of rows after another: (subgroups * rounds, features)."""
         if self.together is not None:
@@ -107,14 +113,19 @@ class Population(ABC):
         copy: int = 0,
         scratch: Scratch | None = None,
         subgroups: Sequence[int] | None = None,
+        drawn: int | None = None,
     ) -> Rounds:
         """Draw `count` rounds of a chunk: the same bytes for the same arguments, always and everywhere.
 
         `copy` addresses independent draws of the same chunk. With `scratch` the rounds are drawn into its memory and
         are valid until the next draw there. They are shown as `subgroups` only, by default as all of them.
+
+        The rounds of a chunk may depend on its length, so that a shorter chunk is not the beginning of a longer one.
+        `drawn` is the length of the chunk where only its first `count` rounds are wanted.
         """
         shown = range(len(self.subgroups)) if subgroups is None else subgroups
-        return self.draw(Address(seed, chunk, copy), count, scratch or Scratch(), shown)
+        rounds = self.draw(Address(seed, chunk, copy), drawn or count, scratch or Scratch(), shown)
+        return rounds if drawn in (None, count) else rounds.first(count)
 
     @property
     def exact(self) -> bool:

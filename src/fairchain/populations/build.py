@@ -16,8 +16,9 @@ from numpy.typing import DTypeLike
 from fairchain.errors import SpecError
 from fairchain.populations.base import Population
 from fairchain.populations.uniform import UniformPopulation
-from fairchain.spec import BayesNetwork, CategoryFeature, Group, Marginals, Spec, Texts, Uniform, groups_of, schema
+from fairchain.spec import BayesNetwork, CategoryFeature, Group, Individual, Marginals, Spec, Texts, Uniform, groups_of
 from fairchain.spec.documents import is_file
+from fairchain.spec.population_keys import UserFunction
 from fairchain.spec.subgroups import OVERALL, Subgroup, subgroups_of_groups, unmixed
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def build_population(
     predicate
         Restricts the population to inputs for which it holds.
     """
-    if function is not None and not isinstance(spec.population, schema.Callable):
+    if function is not None and not isinstance(spec.population, UserFunction):
         raise SpecError(FUNCTION_NOT_EXPECTED)
 
     def drawn(subgroups: Sequence[Subgroup], predicate: Predicate | None) -> Population:
@@ -90,7 +91,7 @@ def build_population(
     same = isinstance(spec.population, Texts) or (
         predicate is None and isinstance(spec.population, Uniform | Marginals)
     )
-    if not isinstance(spec.property, schema.Individual) or same:
+    if not isinstance(spec.property, Individual) or same:
         return drawn(subgroups, predicate)
     from fairchain.populations.intervention import IntervenedPopulation
 
@@ -118,10 +119,11 @@ def _by_kind(
 
             return BayesPopulation(spec, subgroups, dtype)
         case Texts():
-            from fairchain.populations.texts import TextPopulation, TextRows
+            from fairchain.populations.texts import TextRows, read_texts
 
-            return TextPopulation(spec, subgroups, rows if isinstance(rows, TextRows) else None)
-        case schema.Callable():
+            texts = rows if isinstance(rows, TextRows) else read_texts(spec)
+            return texts.population_of(subgroups)
+        case UserFunction():
             if function is None:
                 raise SpecError(FUNCTION_NEEDED)
             from fairchain.populations.functions import FunctionPopulation
@@ -178,7 +180,7 @@ def large_enough(spec: Spec, rows: TableRows | None = None) -> tuple[tuple[Group
             from fairchain.populations.texts import TextRows, text_sizes
 
             assert isinstance(rows, TextRows)
-            shares = text_sizes(rows, groups)
+            shares = text_sizes(spec, rows, groups)
             least = least if least >= 1 else least * len(rows.values)
         case BayesNetwork():
             from fairchain.populations.bayes.population import network_shares

@@ -26,7 +26,7 @@ from fairchain.messages import near
 from fairchain.populations.base import Inputs
 from fairchain.populations.streams import Address, HalfWords, unit_reals
 from fairchain.spec import CategoryFeature, Domain, Feature, domain_of
-from fairchain.spec.schema import Piece
+from fairchain.spec.population_keys import Piece
 
 if TYPE_CHECKING:
     from fairchain.populations.finite import FiniteSpace, Weights
@@ -186,8 +186,8 @@ def independent_space(distributions: Sequence[Distribution], cuts: Mapping[int, 
 
 
 # Shares are read in millionths, and must sum to 1 within one of them (with room for the rounding of a float sum).
-UNIT = 10**6
-SLACK = 1.000001e-6
+SHARE_UNITS = 10**6
+SHARE_SLACK = 1.000001e-6
 
 Stated = Mapping[str, float] | Sequence[Piece]
 
@@ -257,12 +257,12 @@ def _counts(shares: Sequence[tuple[str, float]], where: str) -> list[int]:
     for key, share in shares:
         if not 0 <= share <= 1:
             raise SpecError(f"{key}: a share lies between 0 and 1, found {share:g}")
-        if 0 < share < 0.5 / UNIT:
+        if 0 < share < 0.5 / SHARE_UNITS:
             raise SpecError(f"{key}: shares are read to six decimals, and {share:g} would be 0; write 0 or 0.000001")
     total = math.fsum(share for _, share in shares)
-    if not abs(total - 1) <= SLACK:
+    if not abs(total - 1) <= SHARE_SLACK:
         raise SpecError(f"{where}: the shares sum to {total:.7g}; they must sum to 1 to six decimals")
-    return [round(share * UNIT) for _, share in shares]
+    return [round(share * SHARE_UNITS) for _, share in shares]
 
 
 def _shown(piece: Piece) -> str:

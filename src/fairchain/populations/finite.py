@@ -1,8 +1,8 @@
-"""Finite input spaces: every input with its exact weight, as a product of integer factors over few features each.
+"""Finite input spaces: every input with its exact weight, a product of integer factors of few features each.
 
 A `FiniteSpace` lists the values of each column and the factors whose product is the weight of an input: one factor for
 each feature of independent features, one for each node of a Bayesian network. Weights are whole numbers, and
-probabilities are quotients of their sums, so nothing is rounded. Where a weight is not a rational number, two spaces
+probabilities are quotients of their sums, so nothing is rounded. If a weight is not a rational number, two spaces
 enclose it. Columns are summed out by variable elimination (docs/mathematics.md, "Finite input spaces").
 """
 
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Cells of one factor: more are not multiplied out.
-MOST_CELLS = 2**22
+# Largest number of cells of one factor.
+MOST_FACTOR_CELLS = 2**22
 
 # Whole numbers of any size: an array of Python integers.
 Weights = NDArray[Any]
@@ -35,7 +35,7 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class FiniteSpace:
-    """All inputs of a population that has finitely many, with their weights.
+    """All inputs of a finite population, with their weights.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class FiniteSpace:
     factors
         Their product at an input is its weight: a whole number, in a unit that the whole space shares.
     upper
-        Where the weights are not rational, factors whose product is at least the true weight, in the same unit; then
-        the product of `factors` is at most the true weight. None where the weights are exact.
+        If the weights are not rational: factors whose product is at least the true weight, in the same unit; the
+        product of `factors` is then at most the true weight. None if the weights are exact.
     """
 
     values: tuple[NDArray[np.float64], ...]
@@ -54,12 +54,12 @@ class FiniteSpace:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each column has."""
+        """The number of values of each column."""
         return tuple(map(len, self.values))
 
     @property
     def points(self) -> int:
-        """How many inputs there are, with those of weight 0."""
+        """The number of inputs, including those of weight 0."""
         return prod(self.sizes)
 
     @property
@@ -72,7 +72,7 @@ class FiniteSpace:
         return tuple(int(self.marginal(factors, ()).item()) for factors in self.measures)
 
     def possible(self) -> int:
-        """Return how many inputs have a weight that is not 0."""
+        """Return the number of inputs whose weight is not 0."""
         ones = [Factor(each.columns, _ones(each.weights > 0)) for each in self.measures[-1]]
         return int(self.marginal(ones, ()).item())
 
@@ -90,19 +90,19 @@ class FiniteSpace:
             column = min(sorted(todo), key=partial(_joint_cells, left, self.sizes))
             todo.discard(column)
             left = list(_merged(left, column, None, 1))
-        joint = product_of(left)
+        joint = factor_product(left)
         found: Weights = joint.weights.transpose([joint.columns.index(column) for column in columns]) * unheld
         return found
 
     def where(self, columns: Sequence[int], holds: Callable[[NDArray[np.float64]], NDArray[np.bool_]]) -> FiniteSpace:
-        """Return the space in which all inputs have weight 0 for which a condition on these columns does not hold.
+        """Return the space in which inputs that violate a condition on these columns have weight 0.
 
         Parameters
         ----------
         columns
-            All that the condition depends on.
+            All columns that the condition depends on.
         holds
-            From rows of all columns, (rows, columns), to whether it holds.
+            A function from rows of all columns, (rows, columns), to whether the condition holds.
         """
         sizes = [len(self.values[column]) for column in columns]
         _check_cells(prod(sizes))
@@ -114,7 +114,7 @@ class FiniteSpace:
         return replace(self, factors=(*self.factors, factor), upper=upper)
 
     def at(self, chosen: Mapping[int, int]) -> FiniteSpace:
-        """Return the inputs in which these columns have their value with this number."""
+        """Return the inputs in which these columns have the values with these numbers."""
         values = list(self.values)
         for column, index in chosen.items():
             values[column] = values[column][index : index + 1]
@@ -136,7 +136,7 @@ class FiniteSpace:
         Parameters
         ----------
         column
-            Whose values are merged.
+            The column whose values are merged.
         numbers
             For each value the number of its class, 0, 1, ...; by default all are one class.
         """
@@ -156,11 +156,11 @@ class FiniteSpace:
 
 
 class TooManyCellsError(Exception):
-    """A factor would have more cells than `MOST_CELLS`."""
+    """A factor would have more cells than `MOST_FACTOR_CELLS`."""
 
 
 def _check_cells(cells: int) -> None:
-    if cells > MOST_CELLS:
+    if cells > MOST_FACTOR_CELLS:
         raise TooManyCellsError
 
 
@@ -169,7 +169,7 @@ def _ones(mask: NDArray[np.bool_]) -> Weights:
 
 
 def whole_weights(shares: Iterable[Fraction]) -> Weights:
-    """Return whole numbers that are to each other as these shares are."""
+    """Return whole numbers in the same proportions as these shares."""
     shares = list(shares)
     unit = lcm(*(share.denominator for share in shares))
     numbers = [int(share * unit) for share in shares]
@@ -192,7 +192,7 @@ def without(factor: Factor, columns: Collection[int]) -> Factor:
     return Factor(kept, factor.weights.squeeze(axis=gone) if gone else factor.weights)
 
 
-def product_of(factors: Sequence[Factor]) -> Factor:
+def factor_product(factors: Sequence[Factor]) -> Factor:
     """Return one factor that is the product of several."""
     columns = tuple(dict.fromkeys(column for factor in factors for column in factor.columns))
     sizes = {c: size for factor in factors for c, size in zip(factor.columns, factor.weights.shape, strict=True)}
@@ -217,7 +217,7 @@ def _joint_cells(factors: Sequence[Factor], sizes: Sequence[int], column: int) -
 def _merged(factors: Sequence[Factor], column: int, classes: NDArray[np.intp] | None, count: int) -> tuple[Factor, ...]:
     """Return factors in which classes of a column's values are summed up; without classes the column is gone."""
     touched = [factor for factor in factors if column in factor.columns]
-    joint = product_of(touched)
+    joint = factor_product(touched)
     axis = joint.columns.index(column)
     if classes is None:
         summed = Factor(joint.columns[:axis] + joint.columns[axis + 1 :], np.asarray(joint.weights.sum(axis=axis)))

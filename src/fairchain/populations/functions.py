@@ -36,9 +36,9 @@ TRIAL, TRIAL_COUPLED = 8, 64
 # on average, and at least so many. And the stream of these choices.
 WHOLE_CHUNKS, EACH, LEAST, CHECK_SUBSTREAM = 16, 8, 8, 2**61
 # Rows of the trial that it computes again with them: what a function gives for them may not change during a run.
-KEPT = 4
+RECOMPUTED_ROWS = 4
 # Rounding of sums in another order, relative to a feature's range: no dependence on other rows.
-ROUNDING = 1e-9
+FUNCTION_ROUNDING = 1e-9
 # Uniform numbers for each round: 8192 rounds of them take 256 MiB.
 MOST_UNIFORMS = 4096
 FORMS = (
@@ -63,8 +63,8 @@ class Coupled:
         `f(u, group)` gets an array (rounds, uniforms) of independent uniform numbers in [0, 1), read-only, and the name
         of a group (None for all). It returns the inputs of that group, one row for each row of `u`, in the formats of
         `f(rng, count, group)`. A row must depend only on its own row of `u`. This is checked for every row of the first
-        16 chunks, and for an eighth of the rows of later chunks: if one row of each of n later chunks violates it, this
-        is not detected with probability at most exp(-n/8). `f(u)` without `group` draws from the overall population,
+        16 chunks, and for an eighth of the rows of later chunks: a violation in one row of each of n later chunks
+        escapes detection with probability at most exp(-n/8). `f(u)` without `group` draws from the overall population,
         and the members of each group are selected among them.
     uniforms
         Number of uniform numbers in a row of `u`: as many as one input needs, from 1 to 4096.
@@ -133,12 +133,12 @@ class FunctionPopulation(FeaturePopulation):
         self._features = spec.features
         # What rounding may change in each column: nothing where values are whole numbers.
         domains = [domain_of(feature) for feature in spec.features]
-        self._rounding = np.array([ROUNDING * (d.high - d.low) if d.real else 0.0 for d in domains])
+        self._rounding = np.array([FUNCTION_ROUNDING * (d.high - d.low) if d.real else 0.0 for d in domains])
         self._by_group = _takes_group(self.name, self._function, coupled=self._uniforms is not None)
         if self._by_group and isinstance(spec.property, ProbabilityFormula):
             raise SpecError(
-                f"{self.name}: takes a group, and the conditions of a formula are not groups of a feature; write it as "
-                "f(rng, count) for the overall population, from which they select"
+                f"{self.name}: takes a group, and the conditions of a formula are not groups of a feature; write it "
+                "as f(rng, count) for the overall population, to which the conditions are applied"
             )
         # The caller's function need not be ready for several threads at once.
         self._one_at_a_time = threading.Lock()
@@ -155,8 +155,8 @@ class FunctionPopulation(FeaturePopulation):
         if self._uniforms is not None:
             return ()
         return (
-            f"{self.name}: the rows of one call are assumed to be independent draws of one distribution; a function "
-            "passed as fairchain.Coupled is checked for that",
+            f"{self.name}: the rows of one call are assumed to be independent draws of one distribution; only a "
+            "function passed as fairchain.Coupled is checked",
         )
 
     @property
@@ -208,8 +208,8 @@ class FunctionPopulation(FeaturePopulation):
         values = self._checked(answer, count)
         if self._by_group and group is not None and not (belong := self.belong(subgroup, values)).all():
             raise DataError(
-                f'{self.name}: {int((~belong).sum())} of {count} rows are not of group "{group.name}", which was '
-                "requested; return rows of that group only, or leave the parameter group out"
+                f"{self.name}: {int((~belong).sum())} of {count} rows do not belong to the requested group "
+                f'"{group.name}"; return only rows of that group, or leave the parameter group out'
             )
         return values
 
@@ -238,7 +238,7 @@ class FunctionPopulation(FeaturePopulation):
             order = np.random.Generator(np.random.Philox(0)).permutation(TRIAL_COUPLED)
             for rows in (order, order[:1], order[:5], order[5:], np.repeat(order[:7], 3), np.full(3, order[-1])):
                 self._check_rows(subgroup, u[rows], values[rows])
-            self._kept[self.shows(subgroup)] = u[:KEPT], values[:KEPT]
+            self._kept[self.shows(subgroup)] = u[:RECOMPUTED_ROWS], values[:RECOMPUTED_ROWS]
 
     def _checked(self, answer: Any, count: int) -> NDArray[np.float64]:
         """Return what the function returned, as a matrix of valid values."""
@@ -294,7 +294,7 @@ class FunctionPopulation(FeaturePopulation):
         try:
             values = column.astype(np.float64)
         except (TypeError, ValueError):
-            raise DataError(f'{self.name}: column "{feature.name}" must hold numbers only') from None
+            raise DataError(f'{self.name}: column "{feature.name}" must contain only numbers') from None
         wrong = ~domain.holds(values)
         if not domain.real:
             wrong |= values != np.floor(values)

@@ -29,8 +29,7 @@ from fairchain.populations.distributions import (
 )
 from fairchain.populations.streams import Address, HalfWords
 from fairchain.populations.uniform import Draws, IndependentPopulation
-from fairchain.spec import Domain, Group, Spec, domain_of
-from fairchain.spec.schema import Marginals
+from fairchain.spec import Domain, Group, Marginals, Spec, domain_of
 from fairchain.spec.subgroups import Subgroup
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from fairchain.tables import TableRows
 
 # Features that a phrase names before it only counts them.
-MOST_NAMED = 4
+MOST_NAMED_FEATURES = 4
 
 
 class MarginalPopulation(IndependentPopulation):
@@ -147,7 +146,7 @@ def distributions_of(spec: Spec, rows: TableRows | None) -> tuple[Distribution, 
             "or state them: frequencies = {sex = {Female = 0.5, Male = 0.5}}"
         )
     if rows is not None and not len(rows.values):
-        raise DataError(f"{rows.source}: has no rows to take frequencies from")
+        raise DataError(f"{rows.source}: has no rows, so it has no frequencies")
     distributions: list[Distribution] = []
     for column, feature in enumerate(spec.features):
         if feature.name in stated:
@@ -158,8 +157,8 @@ def distributions_of(spec: Spec, rows: TableRows | None) -> tuple[Distribution, 
             missing = int(np.isnan(rows.values[:, column]).sum())
             if missing:
                 raise DataError(
-                    f'{rows.source}: {missing:,} of {len(rows.values):,} rows have no value of "{feature.name}"; say '
-                    "what a missing one counts as with missing = ... in its [[feature]], or state its "
+                    f'{rows.source}: {missing:,} of {len(rows.values):,} rows have no value of "{feature.name}"; '
+                    "state the value of a missing cell with missing = ... in its [[feature]], or state its "
                     "population.frequencies"
                 )
             distributions.append(Counted.of(rows.values[:, column]))
@@ -211,6 +210,6 @@ def _phrase(spec: Spec, rows: TableRows | None) -> str:
         return f"independent features with {table.replace('those', 'the frequencies')}"
     if len(stated) == len(spec.features):
         return "independent features with the stated frequencies"
-    named = ", ".join(stated) if len(stated) <= MOST_NAMED else f"{len(stated)} features"
+    named = ", ".join(stated) if len(stated) <= MOST_NAMED_FEATURES else f"{len(stated)} features"
     others = f"with {table}" if table else "uniform over their ranges"
     return f"independent features with the stated frequencies of {named}, the others {others}"

@@ -21,9 +21,10 @@ from fairchain.spec.subgroups import Subgroup
 
 # Candidates without an accepted one after which a subgroup is given up. If one in 100,000 is accepted, a chunk is
 # given up by mistake with probability exp(-10), 5 in 100,000.
-MOST_CANDIDATES = 1_000_000
+MOST_REJECTED = 1_000_000
+SUBGROUP_NOT_DRAWN = "subgroups {drawn} were drawn, and {subgroup} is to be shown"
 # Rows below which a draw hardly gets cheaper: when fewer rounds wait, each gets several candidates at once.
-ROWS_AT_ONCE = 1024
+CHEAP_ROWS = 1024
 # Attempts of one copy of a chunk; more than any run can make.
 COPY_STRIDE = 2**40
 GROUP_TOO_RARE = (
@@ -59,7 +60,7 @@ class RejectionPopulation(DerivedPopulation):
         source: Population,
         predicate: Predicate | None,
         subgroups: Sequence[Subgroup],
-        most: int = MOST_CANDIDATES,
+        most: int = MOST_REJECTED,
         dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(source, subgroups, dtype)
@@ -94,7 +95,7 @@ class RejectionPopulation(DerivedPopulation):
         attempt = 0
         while (rounds := np.flatnonzero(search.waiting.any(axis=0))).size:
             # Doubled from one attempt to the next, since most rounds may end with the next candidate.
-            each = max(1, min(2 ** min(attempt, 10), ROWS_AT_ONCE // rounds.size))
+            each = max(1, min(2 ** min(attempt, 10), CHEAP_ROWS // rounds.size))
             candidates = Address(address.seed, address.chunk, address.copy * COPY_STRIDE + attempt)
             drawn = self.source.draw(candidates, rounds.size * each, scratch.part("source"), subgroups)
             search.go_on(rounds, each, drawn)
@@ -102,7 +103,7 @@ class RejectionPopulation(DerivedPopulation):
 
         def show(subgroup: int) -> Inputs:
             if subgroup not in values:
-                raise ValueError(f"subgroups {sorted(values)} were drawn, and {subgroup} is to be shown")
+                raise ValueError(SUBGROUP_NOT_DRAWN.format(drawn=sorted(values), subgroup=subgroup))
             return values[subgroup]
 
         return Rounds(show)

@@ -17,11 +17,23 @@ from numpy.typing import NDArray
 
 HalfWords = NDArray[np.uint32]
 # The substream of the words that decide, where labels are drawn; no population takes words from it.
-DECISIONS = 2**63
+DECISION_SUBSTREAM = 2**63
 
 
 class _ThreadGenerator(threading.local):
     """A random generator for each thread."""
+
+    def __init__(self) -> None:
+        self.counter, self.key = np.zeros(4, np.uint64), np.zeros(2, np.uint64)
+        # The state of a generator that has not drawn anything yet.
+        self.state: Any = {
+            "bit_generator": "Philox",
+            "state": {"counter": self.counter, "key": self.key},
+            "buffer": np.zeros(4, np.uint64),
+            "buffer_pos": 4,
+            "has_uint32": 0,
+            "uinteger": 0,
+        }
 
     @cached_property
     def generator(self) -> np.random.Philox:
@@ -30,14 +42,6 @@ class _ThreadGenerator(threading.local):
 
 
 _thread = _ThreadGenerator()
-# What the state of a generator contains beside its counter and key, before it has drawn anything.
-_FRESH = {
-    "bit_generator": "Philox",
-    "buffer": np.zeros(4, np.uint64),
-    "buffer_pos": 4,
-    "has_uint32": 0,
-    "uinteger": 0,
-}
 
 
 class Address(Struct, frozen=True):
@@ -49,12 +53,11 @@ class Address(Struct, frozen=True):
 
     def halfwords(self, count: int, substream: int = 0) -> HalfWords:
         """Return `count` 32-bit words, the low half of each raw word first. Substreams are independent streams."""
-        counter = np.array([0, substream, self.chunk, self.copy], np.uint64)
-        key = np.array([self.seed % 2**64, self.seed >> 64], np.uint64)
-        state: Any = {**_FRESH, "state": {"counter": counter, "key": key}}
-        generator = _thread.generator
-        generator.state = state
-        raw = generator.random_raw((count + 1) // 2)
+        own = _thread
+        own.counter[1], own.counter[2], own.counter[3] = substream, self.chunk, self.copy
+        own.key[0], own.key[1] = self.seed % 2**64, self.seed >> 64
+        own.generator.state = own.state
+        raw = own.generator.random_raw((count + 1) // 2)
         return raw.astype("<u8", copy=False).view("<u4")[:count]
 
     def integers(self, size: int, count: int, substream: int) -> NDArray[np.uint32]:
@@ -84,7 +87,7 @@ class Address(Struct, frozen=True):
 
 def decision_words(seed: int, chunk: int, count: int, copy: int = 0) -> HalfWords:
     """Return the word of each round of a chunk from which all its drawn decisions follow, (count,)."""
-    return Address(seed, chunk, copy).halfwords(count, DECISIONS)
+    return Address(seed, chunk, copy).halfwords(count, DECISION_SUBSTREAM)
 
 
 def surplus(size: int) -> int:
@@ -100,7 +103,7 @@ def scaled(
     Words whose low half is below `surplus(size)` are those to reject. `out` takes the products.
     """
     parts = np.multiply(halfwords, size, dtype=np.uint64, out=out).astype("<u8", copy=False).view("<u4")
-    return parts[1::2], parts[::2]
+    return parts[..., 1::2], parts[..., ::2]
 
 
 def unit_reals(high: HalfWords, low: HalfWords) -> NDArray[np.float64]:

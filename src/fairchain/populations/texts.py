@@ -16,28 +16,32 @@ corpus without such replacements is also a finite table, `TextRows`, which can b
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import many
 from fairchain.populations.base import Inputs, Population, Rounds, Scratch
-from fairchain.populations.streams import Address
-from fairchain.spec import CategoryFeature, Feature, Group, Spec
-from fairchain.spec.schema import Texts
+from fairchain.populations.streams import Address, scaled, surplus
+from fairchain.spec import CategoryFeature, Feature, Group, Spec, Texts
+from fairchain.spec.documents import is_file
+from fairchain.spec.groups import Domain
 from fairchain.spec.subgroups import Subgroup, comparison_of
 from fairchain.tables import TableRows, read_table
 from fairchain.tables.cell_values import feature_values, label_values, missing_cells
 from fairchain.text.corpus import Beside, Corpus, read_corpus
+from fairchain.text.files import stamps_of
 from fairchain.text.lexicon import Ids, Lexicon, lexicon_of
 from fairchain.text.spans import Span, swapped
 from fairchain.text.substitution import Replacing, replacing_of
+from fairchain.text.synonyms import wordnet_files
 from fairchain.text.terms import Mentions, Terms, spans_in, terms_of
 
 Mask = NDArray[np.bool_]
@@ -46,6 +50,8 @@ Mask = NDArray[np.bool_]
 TEXT, SYNONYMS, AGAIN = range(3)
 # Groups whose number of texts is told.
 MOST_NAMED = 8
+# Questions about a corpus for which texts are kept, and groups or subgroups of each.
+MOST_KEPT = 4
 GROUP_OF_SEVERAL_TERMS = (
     'feature "{feature}".groups: "{name}" has several values, and a text is shown with the terms of one; with as = '
     '"swapped" give every group a single value'
@@ -65,21 +71,22 @@ class TextPopulation(Population):
 
     Parameters
     ----------
-    spec
-        Must have a text, groups, and a corpus.
+    rows
+        The texts of the corpus, with the question about them.
     subgroups
         Groups, or the overall population.
-    rows
-        The texts of the corpus; read if they are not given.
     """
 
-    def __init__(self, spec: Spec, subgroups: Sequence[Subgroup], rows: TextRows | None = None) -> None:
-        rows = read_texts(spec) if rows is None else rows
+    def __init__(self, rows: TextRows, subgroups: Sequence[Subgroup]) -> None:
         super().__init__(subgroups, int(rows.values.shape[1]), rows.values.dtype)
         self.rows, self.corpus, self.lexicon = rows, rows.corpus, rows.lexicon
         self.texts = rows.population
         self.swapped = rows.population.reading == "swapped"
         self.pools: tuple[NDArray[np.intp], ...] = tuple(rows.pool(subgroup) for subgroup in self.subgroups)
+        # All pools in one array; for subgroups that were drawn together, their sizes and starts in it.
+        self._pooled = np.concatenate(self.pools)
+        self._known_ranges: dict[tuple[int, ...], tuple[NDArray[np.uint64], NDArray[np.intp]]] = {}
+        self._most_surplus = max(surplus(len(pool)) for pool in self.pools)
         self.exchanges: tuple[Exchange | None, ...] = (None,) * len(self.subgroups)
         if self.swapped:
             self.exchanges = tuple(
@@ -87,10 +94,7 @@ class TextPopulation(Population):
             )
         self.replacing: Replacing | None = None
         if self.lexicon is not None:
-            inside = np.zeros(len(self.corpus), bool)
-            inside[np.concatenate(self.pools)] = True
-            drawn = np.flatnonzero(inside)
-            self.replacing = replacing_of(self.texts, self.lexicon, self.corpus, rows.terms, drawn)
+            self.replacing = replacing_of(self.texts, self.lexicon, self.corpus, rows.terms, self.pools)
 
     def __str__(self) -> str:
         population, rows = self.texts, self.rows
@@ -152,30 +156,59 @@ class TextPopulation(Population):
         """Draw `count` rounds at an address; the texts of a subgroup, (rounds, words), are drawn when it is shown."""
         if self.lexicon is None:
             return Rounds(lambda subgroup: self._shown(address, subgroup, count))
-        drawn, exchanged = (
-            scratch.rows(name, count, lambda rows: np.empty((rows, self.width), np.int32))
-            for name in ("drawn", "exchanged")
-        )
-        current: int | None = None
-        lexicon = self.lexicon
+        return (self._exchanged if self.swapped else self._observed)(address, count, scratch)
+
+    def _observed(self, address: Address, count: int, scratch: Scratch) -> Rounds:
+        """Draw the texts of each subgroup, of several ones at once."""
 
         def show(subgroup: int) -> Inputs:
-            nonlocal current
-            # Exchanged texts are the same in all subgroups, unless these have a true label each.
+            drawn = self._rows(scratch, "drawn", count)
+            self._draw_texts(address, [subgroup], drawn[None])
+            return drawn
+
+        def together(subgroups: Sequence[int]) -> Inputs:
+            blocks = np.empty((len(subgroups), count, self.width), np.int32)
+            self._draw_texts(address, subgroups, blocks)
+            return blocks
+
+        return Rounds(show, together)
+
+    def _exchanged(self, address: Address, count: int, scratch: Scratch) -> Rounds:
+        """Draw texts once, and exchange their terms for those of each subgroup; by true label where these differ."""
+        drawn, exchanged = self._rows(scratch, "drawn", count), self._rows(scratch, "exchanged", count)
+        current: int | None = None
+        # Where the terms are among all words that were drawn, and which ones.
+        places, terms = np.empty(0, np.intp), np.empty(0, np.int32)
+
+        def show(subgroup: int) -> Inputs:
+            nonlocal current, places, terms
             source = self._source(subgroup)
             if current != source:
-                self._draw_texts(address, source, drawn)
-                current = source
+                self._draw_texts(address, [source], drawn[None])
+                numbers = self._term_numbers.take(drawn.reshape(-1))
+                places = np.flatnonzero(numbers)
+                current, terms = source, numbers[places] - 1
             exchange = self.exchanges[subgroup]
             if exchange is None:
                 return drawn
-            # Every word is looked up, which is quicker than to look for the terms; almost all map to themselves.
-            # Every exchange has the same terms, so the table can be used again.
-            words = scratch.rows("words", len(lexicon) + 1, lambda rows: np.arange(rows, dtype=np.int32))
-            words[exchange.terms] = exchange.instead
-            return np.take(words, drawn, out=exchanged, mode="clip")
+            exchanged[:] = drawn
+            exchanged.reshape(-1)[places] = exchange.instead[terms]
+            return exchanged
 
         return Rounds(show)
+
+    def _rows(self, scratch: Scratch, name: str, count: int) -> Ids:
+        return scratch.rows(name, count, lambda rows: np.empty((rows, self.width), np.int32))
+
+    @cached_property
+    def _term_numbers(self) -> Ids:
+        """(words + 1,): the place of each term in an exchange, the same in all of them, from 1; 0 for other words."""
+        assert self.lexicon is not None
+        numbers = np.zeros(len(self.lexicon) + 1, np.int32)
+        for exchange in self.exchanges:
+            if exchange is not None:
+                numbers[exchange.terms] = np.arange(1, len(exchange.terms) + 1)
+        return numbers
 
     def _source(self, subgroup: int) -> int:
         """Return the first subgroup that draws from the same texts."""
@@ -184,24 +217,37 @@ class TextPopulation(Population):
         truth = self.subgroups[subgroup].truth
         return next(place for place, other in enumerate(self.subgroups) if other.truth == truth)
 
-    def _numbers(self, address: Address, source: int, count: int) -> NDArray[np.intp]:
-        pool = self.pools[source]
-        return pool[address.below(address.halfwords(count, TEXT), len(pool), AGAIN + source)]
+    def _numbers(self, address: Address, sources: Sequence[int], count: int) -> NDArray[np.intp]:
+        """Draw the numbers of texts, (sources, rounds): all sources at the same place of their texts in order."""
+        words, (sizes, starts) = address.halfwords(count, TEXT), self._ranges(tuple(sources))
+        index, low = scaled(words, sizes)
+        if low.min() < self._most_surplus:
+            for place, source in enumerate(sources):
+                index[place] = address.below(words, len(self.pools[source]), AGAIN + source)
+        found: NDArray[np.intp] = self._pooled.take(starts + index)
+        return found
+
+    def _ranges(self, sources: tuple[int, ...]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+        """Return the sizes of these subgroups' pools, and where they begin among all of them, (sources, 1) each."""
+        if sources not in self._known_ranges:
+            sizes = np.array([len(pool) for pool in self.pools], np.uint64)
+            starts = (np.cumsum(sizes) - sizes).astype(np.intp)
+            self._known_ranges[sources] = sizes[list(sources), None], starts[list(sources), None]
+        return self._known_ranges[sources]
 
     def _shown(self, address: Address, subgroup: int, count: int) -> Inputs:
         """Draw texts of a subgroup as they are."""
-        texts = self._numbers(address, self._source(subgroup), count)
+        texts = self._numbers(address, [self._source(subgroup)], count)[0]
         group = self.subgroups[subgroup].group
         return self.rows.values[texts] if not self.swapped or group is None else self.rows.shown_as(texts, group)
 
-    def _draw_texts(self, address: Address, subgroup: int, drawn: Ids) -> None:
-        """Draw texts of a subgroup into `drawn`, and replace some of their words."""
-        count = len(drawn)
-        texts = self._numbers(address, subgroup, count)
-        np.take(self.corpus.ids, texts, axis=0, out=drawn, mode="clip")
+    def _draw_texts(self, address: Address, sources: Sequence[int], drawn: Ids) -> None:
+        """Draw texts of subgroups into `drawn`, (sources, rounds, words), and replace some of their words."""
+        count = drawn.shape[1]
+        self.corpus.ids.take(self._numbers(address, sources, count), axis=0, out=drawn, mode="clip")
         if self.replacing is not None:
             random = address.halfwords(2 * count * self.replacing.most, SYNONYMS)
-            self.replacing.apply(texts, drawn, random.reshape(self.replacing.most, 2, count))
+            self.replacing.apply(drawn, random.reshape(self.replacing.most, 2, count))
 
 
 class Exchange(NamedTuple):
@@ -222,7 +268,7 @@ class TextRows(TableRows):
     Parameters
     ----------
     spec, population
-        The question.
+        The question, or one like it (see `for_spec`).
     corpus, lexicon
         The texts, and the words that a network reads; None for texts as they are.
     terms
@@ -356,9 +402,9 @@ class TextRows(TableRows):
 
     def shown_as(self, texts: NDArray[np.integer], group: Group) -> NDArray[Any]:
         """Return these texts with every term exchanged for that of a group."""
-        exchange = self._exchanges.get(group.name)
+        exchange = self._exchanges.get(group.domains)
         if exchange is None:
-            exchange = self._exchanges[group.name] = self.exchange(group)
+            exchange = self._exchanges[group.domains] = self.exchange(group)
         values: NDArray[Any] = self.values[texts]
         if self.lexicon is not None:
             words = np.arange(len(self.lexicon) + 1, dtype=np.int32)
@@ -372,15 +418,39 @@ class TextRows(TableRows):
         return values
 
     @cached_property
-    def _exchanges(self) -> dict[str, Exchange]:
+    def _exchanges(self) -> dict[tuple[Domain, ...], Exchange]:
         return {}
 
+    @cached_property
+    def _known(self) -> dict[Any, Any]:
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy the rows into another process without the populations that draw from them."""
+        return {name: value for name, value in self.__dict__.items() if name != "_known"}
+
+    def members_of(self, groups: Sequence[Group]) -> Mask:
+        """Return (groups, texts): which of the texts that the question is about belong to each group."""
+        key = ("members", *(group.domains for group in groups))
+        found: Mask = _kept(
+            self._known, key, lambda: np.array([self.members(group) & self.concerned for group in groups])
+        )
+        found.flags.writeable = False
+        return found
+
+    def population_of(self, subgroups: Sequence[Subgroup]) -> TextPopulation:
+        """Return the distribution of the texts of these subgroups."""
+        key = tuple((each.name, each.group and each.group.domains, each.truth) for each in subgroups)
+        found: TextPopulation = _kept(self._known, key, lambda: TextPopulation(self, subgroups))
+        return found
+
     def for_spec(self, spec: Spec) -> TextRows:
-        """Return the same texts for another question about them: other groups, another condition or other labels."""
-        keys = ("protected", "given")
-        same = all(getattr(spec.property, key, None) == getattr(self.spec.property, key, None) for key in keys)
-        if same and spec.described == self.spec.described and spec.population == self.spec.population:
-            return self if spec is self.spec else replace(self, spec=spec)
+        """Return the same texts for another question about them: other groups, another condition or other labels.
+
+        Themselves for a question like theirs, in which only the guarantee, or what is compared, may be another.
+        """
+        if spec is self.spec or _content(spec) == _content(self.spec):
+            return self
         return _rows_of(spec, self.corpus, self.lexicon, self.columns, self.truth, self.dropped)
 
     def _values(self, group: Group, place: int) -> list[str]:
@@ -407,7 +477,35 @@ def read_texts(spec: Spec, frame: Any = None) -> TextRows:
         beside[feature.column or feature.name] = f'the [[feature]] "{feature.name}", or state its column'
     lexicon = None if text.raw else lexicon_of(text)
     corpus = read_corpus(population, lexicon, text.length or 0, beside=beside, frame=frame)
-    return _rows_of(spec, *_beside(spec, population, corpus, columns, lexicon))
+    asked = _content(spec), stamps_of(*_further_files(spec, population))
+    rows: TextRows = _kept(
+        corpus.asked, asked, lambda: _rows_of(spec, *_beside(spec, population, corpus, columns, lexicon))
+    )
+    return rows
+
+
+def _kept(known: dict[Any, Any], key: Any, compute: Callable[[], Any]) -> Any:
+    """Return what is known under a key, computed if it is not; a few such answers are kept."""
+    found = known.get(key)
+    if found is None:
+        if len(known) >= MOST_KEPT:
+            known.clear()
+        found = known[key] = compute()
+    return found
+
+
+def _content(spec: Spec) -> bytes:
+    """Return everything in a question that the rows of its corpus depend on."""
+    return msgspec.json.encode((spec.model, spec.described, spec.population, spec.protected, spec.property.given))
+
+
+def _further_files(spec: Spec, population: Texts) -> list[Path]:
+    """Return the files that rows are made from beside the corpus and the lexicon: of terms and of synonyms."""
+    stated = [str(getattr(each, "terms", None)) for each in spec.features]
+    files = [Path(terms) for terms in stated if is_file(terms)]
+    if population.synonyms == "wordnet" and population.wordnet is not None:
+        files += wordnet_files(population.wordnet)
+    return files
 
 
 def _terms(spec: Spec) -> tuple[Terms, ...]:
@@ -452,6 +550,7 @@ def _rows_of(
         concerned = predicate.holds(values)
         if not concerned.any():
             raise DataError(GIVEN_OF_NO_TEXT.format(name=corpus.name, given=spec.property.given, count=len(corpus)))
+    concerned.flags.writeable = False
     return TextRows(
         values=corpus.values,
         truth=truth,
@@ -506,14 +605,13 @@ def _beside(
     return smaller, lexicon, values[kept], None if truth is None else truth[kept], int(gone.sum())
 
 
-def text_sizes(rows: TextRows, groups: Sequence[Group]) -> list[int] | None:
+def text_sizes(spec: Spec, rows: TextRows, groups: Sequence[Group]) -> list[int] | None:
     """Return how many texts belong to each group, also to one that none belongs to; None for an exchange.
 
     Where true labels are compared, a group has as many texts as it has of the rarest label.
     """
     if rows.population.reading == "swapped":
         return None
-    truths = {subgroup.truth for subgroup in comparison_of(rows.spec, groups).subgroups if subgroup.truth is not None}
+    truths = {subgroup.truth for subgroup in comparison_of(spec, groups).subgroups if subgroup.truth is not None}
     labelled = [rows.truth == truth for truth in truths] if rows.truth is not None and truths else [rows.concerned]
-    members = [rows.members(group) & rows.concerned for group in groups]
-    return [min(int((each & truth).sum()) for truth in labelled) for each in members]
+    return [min(int((each & truth).sum()) for truth in labelled) for each in rows.members_of(groups)]

@@ -1,8 +1,8 @@
 """Independent uniform features, shown in coupled rounds (docs/mathematics.md, "The coupled round").
 
-A round draws one input and shows it once for each subgroup with only the protected features changed. All subgroups
-read the same random words: one that spans several protected values draws among them from those words. Every subgroup's
-own distribution is exactly uniform on its values.
+A round draws one input and shows it once for each subgroup with only the protected features changed. All subgroups read
+the same random words; a subgroup of several protected values draws one of them from these words. The distribution of
+every subgroup is exactly uniform on its values.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from fairchain.populations.finite import FiniteSpace
 
 
+# Chunks with at most so many values share one allocation: the first chunks of a run are short, and each one is longer.
+LEAST_CELLS = 2**12
+
+
 class Scaled(NamedTuple):
     """Scaled words, flat: products, their high halves, the shifts to add, and which (rounds, columns) to redraw."""
 
@@ -37,8 +41,8 @@ class Scaled(NamedTuple):
 class Draws(NamedTuple):
     """The draws of one chunk.
 
-    `words` are the random words of all columns, `fine` the further ones of the columns that need more than one:
-    subgroups that span several values draw theirs from the words of the protected columns.
+    `words` are the random words of all columns, and `fine` the further words of columns that need more than one.
+    Subgroups of several values draw theirs from the words of the protected columns.
     """
 
     address: Address
@@ -74,12 +78,12 @@ class IndependentPopulation(FeaturePopulation):
         shifts are repeated for each row.
         """
         width, cells = self.width, count * self.width
-        values, product, sizes, shifts = scratch.keep("columns", count, self._allocate)
+        values, product, sizes, shifts = scratch.keep("columns", max(count, LEAST_CELLS // width), self._allocate)
         values, product, sizes, shifts = values[:count], product[:cells], sizes[:cells], shifts[:cells]
         random = address.halfwords(count * (width + further))
         words, fine = random[: values.size].reshape(values.shape), random[values.size :].reshape(count, -1)
         index, low = scaled(words.reshape(-1), sizes, out=product)
-        # One pass that almost always says no, before the exact test for each column.
+        # One fast test that is almost always negative, before the exact test for each column.
         again = low.reshape(values.shape) < self.surplus if low.min() < self._most_surplus else None
         return Draws(address, values, words, fine), Scaled(product, index, shifts, again)
 
@@ -114,7 +118,7 @@ class IndependentPopulation(FeaturePopulation):
         return Rounds(show, together)
 
     def redraw(self, drawn: Draws, again: NDArray[np.bool_]) -> None:
-        """Replace the few values drawn from surplus words, each column from a substream of its own."""
+        """Draw the few values from surplus words again, each column from a separate substream."""
         for column in np.flatnonzero(again.any(axis=0)).tolist():
             rows = np.flatnonzero(again[:, column])
             fresh = drawn.address.integers(int(self.sizes[column]), len(rows), 1 + column)
@@ -132,7 +136,7 @@ class UniformPopulation(IndependentPopulation):
         drawn = [not domain.real and i not in self.protected_columns for i, domain in enumerate(domains)]
         sizes = [domain.size if use else 1 for domain, use in zip(domains, drawn, strict=True)]
         self._lows = [domain.low if use else 0 for domain, use in zip(domains, drawn, strict=True)]
-        # An index is as large as the range is wide, so that too must be exact.
+        # An index can be as large as the width of the range, so the width must be exact too.
         exact = max(max(abs(d.low), abs(d.high), d.high - d.low) for d in domains) <= 2**24
         self.arithmetic = np.float32 if exact and self.dtype == np.float32 else np.float64
         self.set_columns(sizes, np.array(self._lows, self.arithmetic))
@@ -151,7 +155,7 @@ class UniformPopulation(IndependentPopulation):
         )
 
     def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:
-        """Return every input with its weight; None if a range is too large, or real and not cut."""
+        """Return every input with its weight; None if a range is too large, or real without bins or steps."""
         from fairchain.populations.distributions import independent_space, uniform_over
 
         return independent_space([uniform_over(domain) for domain in self._domains], cuts)
@@ -177,7 +181,7 @@ class UniformPopulation(IndependentPopulation):
             return _stretch(domain, drawn.words[:, column], drawn.fine[:, self._real.index(column)])
         if domain.size == 1:
             return domain.low
-        # Substream 0 is shared, then comes one for each column, then one for each subgroup and protected feature.
+        # Substream 0 is shared; the next ones belong to the columns, the last ones to subgroups and protected features.
         substream = 1 + self.width + subgroup * len(self.protected_columns) + place
         index = drawn.address.below(drawn.words[:, column], domain.size, substream)
         return np.asarray(domain.points)[index] if domain.points else np.float64(domain.low) + index

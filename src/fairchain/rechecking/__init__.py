@@ -1,7 +1,7 @@
 """Rechecking of certificates without trust in their issuer or in the code that made them: statistics/ is not used."""
 
+from fairchain.rechecking.checker_files import UsedFile
 from fairchain.rechecking.contents import Claim
-from fairchain.rechecking.files import UsedFile
 from fairchain.rechecking.fresh import Fresh
 from fairchain.rechecking.rechecker import recheck
 from fairchain.rechecking.rerun import Cost, Sample

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+Floats = NDArray[np.float64]
 Triple = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 Side = Literal["above", "below"]
@@ -33,7 +33,7 @@ SHARES = [1 / (g + 2) for g in range(18)]
 TOTAL_SHARE = sum(SHARES)
 
 
-def log_evidence(cells: Triple, c: float, side: Side, relative: bool = False, share: bool = False) -> Array:
+def log_evidence(cells: Triple, c: float, side: Side, relative: bool = False, share: bool = False) -> Floats:
     """Return the log e-value against "gap >= c" (side "above") or "gap <= c" (side "below")."""
     plus, zero, minus = cells
     result = np.full(np.shape(plus), -np.inf)
@@ -70,7 +70,7 @@ def most_lost(c: float, relative: bool, share: bool) -> float:
 
 
 def rounds_left(
-    evidence: Array,
+    evidence: Floats,
     cells: Triple,
     rounds: NDArray[Any],
     c: float,
@@ -79,13 +79,13 @@ def rounds_left(
     bar: float,
     relative: bool,
     share: bool,
-) -> Array:
+) -> Floats:
     """Return the forecast that ends a batch: rounds until each of these pairs reaches the bar."""
     plus, zero, minus = cells
     best = np.full(np.shape(plus), -np.inf)
     for factors, _ in log_factors(c, side, relative, share):
         best = np.maximum(best, (plus * factors[0] + zero * factors[1] + minus * factors[2]) / np.maximum(rounds, 1))
-    found: Array = np.where(best > 0, np.maximum(bar - evidence, 0) / np.where(best > 0, best, 1.0), np.inf)
+    found: Floats = np.where(best > 0, np.maximum(bar - evidence, 0) / np.where(best > 0, best, 1.0), np.inf)
     return found
 
 
@@ -100,7 +100,7 @@ def crossing(refuted: Callable[[float], bool], kept: float, gone: float) -> floa
     return gone
 
 
-def largest_bound(cells: Triple, bar: float, caps: Array, relative: bool = False, least: float = -1.0) -> float:
+def largest_bound(cells: Triple, bar: float, caps: Floats, relative: bool = False, least: float = -1.0) -> float:
     """Return the largest upper bound of a gap over pairs, each of which is known not to exceed its cap."""
     low, high = least + 1e-12, 1.0 - 1e-12
     for _ in range(60):
@@ -123,11 +123,6 @@ def least_gap(compared: NDArray[np.bool_], relative: bool) -> float | None:
     if all(bool(compared[o, j, i]) for o, i, j in np.argwhere(compared)):
         return None
     return 1 - LARGEST_RATIO if relative else -1.0
-
-
-def ratio_gap(more: Any, less: Any) -> Any:
-    """Return 1 - less/more; a rate above 0 over one of 0 counts as the largest ratio, 0 over 0 as 1."""
-    return 1 - ratio_of(more, less, cap=False)
 
 
 def ratio_of(more: Any, less: Any, *, cap: bool = True) -> Any:
@@ -190,7 +185,7 @@ def shifted_gap(more: Any, less: Any, factor: Any, relative: bool = False) -> An
     """Return the largest gap that two rates, or two shares of rounds, can have within a factor; exact for fractions."""
     if factor != 1:
         more, less = min(factor * more, 1 - (1 - more) / factor), max(less / factor, 1 - factor * (1 - less))
-    return ratio_gap(more, less) if relative else more - less
+    return 1 - ratio_of(more, less, cap=False) if relative else more - less
 
 
 def largest_mean(shares: Mapping[float, float], factor: float) -> float:
@@ -221,11 +216,11 @@ def exact_bounds(successes: int, trials: int, alpha: float) -> tuple[float, floa
     return float(low[0]), float(high[0])
 
 
-def bounds_at(successes: int, trials: int, levels: Array) -> tuple[Array, Array]:
+def bounds_at(successes: int, trials: int, levels: Floats) -> tuple[Floats, Floats]:
     """Return for each level the rates at which the upper and the lower tail of the binomial weigh just that much."""
     from scipy.special import bdtr, bdtrc
 
-    def search(tail: Callable[[Array], Array], rising: bool) -> Array:
+    def search(tail: Callable[[Floats], Floats], rising: bool) -> Floats:
         kept, gone = np.zeros_like(levels), np.ones_like(levels)
         for _ in range(60):
             middle = (kept + gone) / 2

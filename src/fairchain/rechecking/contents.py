@@ -15,6 +15,7 @@ import msgspec
 
 from fairchain.certificate_format import (
     APART,
+    CUT_CHUNKS,
     FAMILY_FORMAT,
     FORMAT,
     MOST_VALUES,
@@ -28,10 +29,11 @@ from fairchain.errors import CertificateError
 from fairchain.records import Record
 from fairchain.system.untrusted_files import UnreadableError, object_once, read_plain
 
-MOST_BYTES = 200_000_000
+MOST_CERTIFICATE_BYTES = 200_000_000
+TOO_MANY_CERTIFICATE_VALUES = f"{{path}}: more than {MOST_VALUES:,} values"
 # The versions of the format that can be checked.
-READ = (APART, VERSION)
-Kind = TypeVar("Kind")
+READ_VERSIONS = (APART, CUT_CHUNKS, VERSION)
+EvidenceKind = TypeVar("EvidenceKind")
 # The evidence before it is known whether it is that of a run or of rows.
 Raw = dict[str, Any]
 NOT_FAIRCHAIN_CERTIFICATE = "{path}: not a fairchain certificate: evidence: {error}"
@@ -64,7 +66,7 @@ def read_certificate(path: Path) -> tuple[Raw, Certificate[Raw] | FamilyCertific
         raw = json.loads(
             _read(path), object_pairs_hook=object_once, parse_int=_integer, parse_float=_real, parse_constant=_refused
         )
-        if isinstance(raw, dict) and raw.get("format") == FAMILY_FORMAT and raw.get("version") in READ:
+        if isinstance(raw, dict) and raw.get("format") == FAMILY_FORMAT and raw.get("version") in READ_VERSIONS:
             family = msgspec.convert(raw, FamilyCertificate)
             return raw, family, family_digest(raw) == family.digest
         return certificate_of(path, raw)
@@ -77,15 +79,13 @@ def certificate_of(path: Path, raw: Any) -> tuple[Raw, Certificate[Raw], bool]:
     """Return the certificate of one question, from plain values, and whether its digest matches."""
     try:
         kind, version = (raw.get("format"), raw.get("version")) if isinstance(raw, dict) else (None, None)
-        if kind == FORMAT and isinstance(version, int) and version not in READ:
-            raise CertificateError(
-                ANOTHER_VERSION.format(path=path, version=version, versions=" and ".join(map(str, READ)))
-            )
+        if kind == FORMAT and isinstance(version, int) and version not in READ_VERSIONS:
+            raise CertificateError(ANOTHER_VERSION.format(path=path, version=version, versions=_listed()))
         file = msgspec.convert(raw, Certificate[Raw])
-        if file.format != FORMAT or file.version not in READ:
+        if file.format != FORMAT or file.version not in READ_VERSIONS:
             raise CertificateError(
                 f"{path}: format {file.format[:40]} version {file.version}; this program reads {FORMAT} versions "
-                f"{' and '.join(map(str, READ))}"
+                f"{_listed()}"
             )
         return raw, file, digest(raw) == file.digest
     except (ValueError, msgspec.MsgspecError, RecursionError) as error:
@@ -93,7 +93,12 @@ def certificate_of(path: Path, raw: Any) -> tuple[Raw, Certificate[Raw], bool]:
         raise CertificateError(BAD_EVIDENCE.format(path=path, why=why)) from None
 
 
-def evidence_of(path: Path, file: Certificate[Raw], kind: type[Kind]) -> Kind:
+def _listed() -> str:
+    *others, last = map(str, READ_VERSIONS)
+    return f"{', '.join(others)} and {last}"
+
+
+def evidence_of(path: Path, file: Certificate[Raw], kind: type[EvidenceKind]) -> EvidenceKind:
     """Return the evidence as a record of this kind, or raise a CertificateError."""
     try:
         return msgspec.convert(file.evidence, kind)
@@ -103,12 +108,12 @@ def evidence_of(path: Path, file: Certificate[Raw], kind: type[Kind]) -> Kind:
 
 def _read(path: Path) -> str:
     try:
-        content = read_plain(path, MOST_BYTES)
+        content = read_plain(path, MOST_CERTIFICATE_BYTES)
     except UnreadableError as error:
         advice = "; write one with fairchain verify SPEC --certificate FILE" if error.missing else ""
         raise CertificateError(f"{path}: {error}{advice}") from None
     if sum(content.count(mark) for mark in b",[{") > MOST_VALUES:
-        raise CertificateError(f"{path}: more than {MOST_VALUES:,} values")
+        raise CertificateError(TOO_MANY_CERTIFICATE_VALUES.format(path=path))
     return content.decode()
 
 

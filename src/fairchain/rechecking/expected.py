@@ -23,9 +23,9 @@ from fairchain.statements import conclusion, scope, statement
 CLOSE = 1e-8
 EDGE = 1.0 - 1e-12
 # Numbers that the spec states: nothing about them was computed, so nothing about them is rounded.
-STATED = ("threshold", "delta", "epsilon")
+STATED_NUMBERS = ("threshold", "delta", "epsilon")
 # An estimate with its lower and upper bound.
-Numbers = tuple[float, float, float]
+BoundedEstimate = tuple[float, float, float]
 
 
 def expected_claims(
@@ -39,7 +39,7 @@ def expected_claims(
     if rule.epsilon is not None or (rule.one_event and decision == "UNDECIDED"):
         # Bets and intervals hold in one event: what an interval leaves out at the end is decided.
         decision = "FAIR" if high <= rule.threshold else "UNFAIR" if low > rule.threshold else "UNDECIDED"
-    known = rule.epsilon is not None and reached(replay, rule.epsilon)
+    known = rule.epsilon is not None and within_epsilon(replay, rule.epsilon)
     gap = (1 - estimate, 1 - high, 1 - low) if rule.relative else (estimate, low, high)
     if rule.shift > 1:
         shifted = replay.shifted_gaps()
@@ -97,7 +97,11 @@ def expected_claims(
 
 
 def tipping_of_rates(
-    spec: Spec, comparison: Comparison, decision: str, numbers: Mapping[tuple[int, int], Numbers], gap: Numbers
+    spec: Spec,
+    comparison: Comparison,
+    decision: str,
+    numbers: Mapping[tuple[int, int], BoundedEstimate],
+    gap: BoundedEstimate,
 ) -> float | None:
     """Return up to which factor the decision survives if each group shifts by itself; None without a decision.
 
@@ -206,7 +210,7 @@ def pair_claim(spec: Spec, comparison: Comparison, pair: Sequence[int]) -> dict[
     return {"more": names[i], "less": names[j], "outcome": outcome_names(spec, comparison)[outcome]}
 
 
-def gap_claim(spec: Spec, comparison: Comparison, gap: Numbers, pair: Sequence[int]) -> dict[str, Any]:
+def gap_claim(spec: Spec, comparison: Comparison, gap: BoundedEstimate, pair: Sequence[int]) -> dict[str, Any]:
     """Return the claim about the largest gap and its pair."""
     estimate, low, high = gap
     return {"estimate": estimate, "low": low, "high": high, **pair_claim(spec, comparison, pair)}
@@ -215,9 +219,9 @@ def gap_claim(spec: Spec, comparison: Comparison, gap: Numbers, pair: Sequence[i
 def group_claims(
     spec: Spec,
     comparison: Comparison,
-    numbers: Mapping[tuple[int, int], Numbers],
+    numbers: Mapping[tuple[int, int], BoundedEstimate],
     trials: Sequence[int],
-    gap: Numbers,
+    gap: BoundedEstimate,
 ) -> list[dict[str, Any]]:
     """Return the claims about the rates, `numbers` by (outcome, subgroup), from so many `trials` of each subgroup.
 
@@ -267,7 +271,7 @@ def differences(found: Any, expected: Any, where: str = "") -> list[str]:
             for number, (one, other) in enumerate(zip(found, expected, strict=True))
             for place in differences(one, other, f"{where}[{number}]")
         ]
-    if isinstance(expected, float) and where not in STATED and isinstance(found, int | float):
+    if isinstance(expected, float) and where not in STATED_NUMBERS and isinstance(found, int | float):
         same = not isinstance(found, bool) and math.isclose(found, expected, rel_tol=0.0, abs_tol=CLOSE)
     else:
         # 1, 1.0 and true are equal in Python, and three things in a certificate.
@@ -286,12 +290,13 @@ def _why_it_ended(replay: Replay, case: Case, decision: str, reached: bool, said
         return "rounds"
     if budget.evaluations is not None:
         spent = evaluations(case, replay.rounds, np.diag(replay.joint))
-        if budget.evaluations - spent < len(case.comparison.evaluated(replay.next_batch().groups)):
+        groups = replay.next_batch().groups if replay.cut is None else replay.cut
+        if budget.evaluations - spent < len(case.comparison.evaluated(groups)):
             return "evaluations"
     return said if said in ("seconds", "interrupted", "boxes") else "seconds"
 
 
-def reached(replay: Replay, epsilon: float) -> bool:
+def within_epsilon(replay: Replay, epsilon: float) -> bool:
     """Estimate mode: every probability and every gap is known within epsilon."""
     if not replay.known:
         return False
@@ -357,7 +362,7 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     return min(max(observed, low), high), low, high
 
 
-def _gaps_of_rates(replay: Replay) -> tuple[arithmetic.Array, arithmetic.Array]:
+def _gaps_of_rates(replay: Replay) -> tuple[arithmetic.Floats, arithmetic.Floats]:
     """Return the bounds of the gaps of compared pairs that follow from those of the rates."""
     numbers, relative = _group_numbers(replay), replay.question.relative
     pairs = [(numbers[o, i], numbers[o, j]) for o, i, j in np.argwhere(replay.question.compared).tolist()]
@@ -367,7 +372,7 @@ def _gaps_of_rates(replay: Replay) -> tuple[arithmetic.Array, arithmetic.Array]:
     return np.array(sides[0], float), np.array(sides[1], float)
 
 
-def _group_numbers(replay: Replay) -> dict[tuple[int, int], Numbers]:
+def _group_numbers(replay: Replay) -> dict[tuple[int, int], BoundedEstimate]:
     """Return the rate of every outcome and group with its bounds: exact ones where a try of estimate mode succeeded."""
     rule = replay.question
     cells = list(np.ndindex(rule.outcomes, rule.groups))

@@ -23,15 +23,7 @@ from fairchain.models.base import decide
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations.streams import decision_words
 from fairchain.populations.texts import TextRows
-from fairchain.rechecking.arithmetic import (
-    Array,
-    bounds_at,
-    crossing,
-    exact_bounds,
-    least_gap,
-    ratio_of,
-    shifted_gap,
-)
+from fairchain.rechecking.arithmetic import Floats, bounds_at, crossing, exact_bounds, least_gap, ratio_of, shifted_gap
 from fairchain.rechecking.expected import (
     common_claims,
     gap_claim,
@@ -47,8 +39,8 @@ from fairchain.spec.seeds import derive_seed
 from fairchain.statements import exact_statement, rows_phrase, rows_scope, statement
 from fairchain.tables import TableRows
 
-Bounds = dict[tuple[int, int], tuple[float, float]]
-ROWS = 4096
+PairBounds = dict[tuple[int, int], tuple[float, float]]
+ROWS_PER_EVALUATION = 4096
 
 
 @dataclass(frozen=True)
@@ -88,7 +80,7 @@ class RowCount:
 
     def bounds(
         self, level: float, shared_level: float = 0.0, shared: frozenset[tuple[int, int]] = frozenset()
-    ) -> Bounds:
+    ) -> PairBounds:
         """Return bounds of every rate: each fails with at most `level`, those of `shared` with `shared_level`."""
         found = {}
         for outcome in range(len(self.successes)):
@@ -331,12 +323,12 @@ def changing_words(ends: NDArray[np.int64], outcomes: Sequence[int]) -> int:
 
 def _ends(model: Model, values: NDArray[np.float64], progress: Callable[[int, int], None] | None) -> NDArray[np.int64]:
     found = [np.empty((0, 0), np.int64)]
-    for start in range(0, len(values), ROWS):
-        part = values[start : start + ROWS].astype(model.dtype)
+    for start in range(0, len(values), ROWS_PER_EVALUATION):
+        part = values[start : start + ROWS_PER_EVALUATION].astype(model.dtype)
         found.append(model.ends(part))
-        check_alone(model, part, found[-1], start // ROWS)
+        check_alone(model, part, found[-1], start // ROWS_PER_EVALUATION)
         if progress is not None:
-            progress(min(start + ROWS, len(values)), len(values))
+            progress(min(start + ROWS_PER_EVALUATION, len(values)), len(values))
     return np.concatenate(found[1:]) if len(values) else found[0]
 
 
@@ -352,13 +344,13 @@ def _evaluate(
     words = None
     if model.drawn:
         words = decision_words(derive_seed(spec, model.sha256, rows.sha256), 0, len(rows.values))[which]
-    for start in range(0, len(values), ROWS):
-        part = values[start : start + ROWS].astype(model.dtype)
-        own = None if words is None else words[start : start + ROWS]
+    for start in range(0, len(values), ROWS_PER_EVALUATION):
+        part = values[start : start + ROWS_PER_EVALUATION].astype(model.dtype)
+        own = None if words is None else words[start : start + ROWS_PER_EVALUATION]
         answers.append(decide(model, part, own).astype(np.int64))
-        check_alone(model, part, answers[-1], start // ROWS, words=own)
+        check_alone(model, part, answers[-1], start // ROWS_PER_EVALUATION, words=own)
         if progress is not None:
-            progress(min(start + ROWS, len(values)), len(values))
+            progress(min(start + ROWS_PER_EVALUATION, len(values)), len(values))
     return np.concatenate(answers) if answers else np.empty(0, np.int64)
 
 
@@ -492,7 +484,7 @@ class _Gaps:
             one, other = together.of(o, i, j), together.of(o, j, i)
             self.below[o, i, j] = float(self._gaps(one[0][:-1], other[1][-2::-1], -np.inf).min())
 
-    def _gaps(self, more: Array, less: Array, at_zero: float) -> Array:
+    def _gaps(self, more: Floats, less: Floats, at_zero: float) -> Floats:
         if not self._relative:
             return more - less
         return np.array([1 - b / a if a > 0 else at_zero for a, b in zip(more, less, strict=True)])
@@ -509,7 +501,7 @@ class _Gaps:
         low = max(self._floor, min(max(self.below.values()), estimate))
         return estimate, low, min(max(estimate, *self.above.values()), self._most)
 
-    def narrow(self, rates: Bounds) -> None:
+    def narrow(self, rates: PairBounds) -> None:
         """Take in bounds of the rates that hold in the same event."""
         for o, i, j in self._pairs:
             self.below[o, i, j] = max(self.below[o, i, j], float(self._gap(rates[o, i][0], rates[o, j][1])))
@@ -543,7 +535,7 @@ class _Levels:
     def __init__(self, count: RowCount, alpha: float) -> None:
         self._count, self._alpha = count, alpha
         self._reach = {weight: self._beyond(weight) for weight in (0.5**n for n in range(7))}
-        self._found: dict[tuple[int, int, float], tuple[Array, Array]] = {}
+        self._found: dict[tuple[int, int, float], tuple[Floats, Floats]] = {}
 
     def _beyond(self, weight: float) -> float:
         def log_tail(c: float) -> float:
@@ -553,7 +545,7 @@ class _Levels:
 
         return crossing(lambda c: log_tail(c) <= math.log(self._alpha), 1e-9, 100 - 2 * math.log(self._alpha))
 
-    def of(self, outcome: int, group: int, other: int) -> tuple[Array, Array]:
+    def of(self, outcome: int, group: int, other: int) -> tuple[Floats, Floats]:
         """Return the bounds of a group's rate where it is compared with another group."""
         count = self._count
         column, rows = count.parts[group][0], count.trials[count.parts[group][0]]
@@ -583,7 +575,7 @@ def _overall_rates(count: RowCount) -> frozenset[tuple[int, int]]:
     )
 
 
-def _together(count: RowCount, spend: float) -> Bounds:
+def _together(count: RowCount, spend: float) -> PairBounds:
     """Return bounds of all compared rates that together fail with probability at most `spend`.
 
     Half of it is for the rates of all rows together, if there are any, and half for the others: the level of neither

@@ -15,7 +15,7 @@ import numpy as np
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, BatchEvidence, upper_triangle
 from fairchain.prepare import Case
 from fairchain.rechecking.contents import Claim
-from fairchain.rechecking.expected import evaluations, expected_claims, reached
+from fairchain.rechecking.expected import evaluations, expected_claims, within_epsilon
 from fairchain.rechecking.replay import Replay, ReplayedRule, chunk_rounds
 from fairchain.rechecking.rerun import Counter
 from fairchain.records import Record
@@ -49,7 +49,7 @@ class Fresh(Record, frozen=True):
 
     def claim(self, claimed: str) -> Claim:
         """Return the claim that this run does not contradict the certificate's decision."""
-        relation = {True: "agrees with", False: "contradicts", None: "neither supports nor contradicts"}[self.agrees]
+        relation = {True: "agrees with", False: "contradicts", None: "neither confirms nor contradicts"}[self.agrees]
         how = f"with seed {self.seed}" if self.rounds else "with new answers about the same rows"
         found = f"{self.verdict}, {self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}], {how}"
         if self.constant is not None:
@@ -88,7 +88,9 @@ def fresh_run(
     chunk = number = 0
     given: set[int] = set()
     deadline = time.perf_counter() + seconds
-    while replay.decision == "UNDECIDED" and not (question.epsilon is not None and reached(replay, question.epsilon)):
+    while replay.decision == "UNDECIDED" and not (
+        question.epsilon is not None and within_epsilon(replay, question.epsilon)
+    ):
         if number and time.perf_counter() > deadline:
             break
         leader, groups, rounds, _ = replay.next_batch()
@@ -102,7 +104,8 @@ def fresh_run(
             tables = counter.tables(seen)
             together.append([upper_triangle(table) for table in tables])
             done += count
-        batch = BatchEvidence(chunk, size, done, groups, leader, replay.phase, [], together)
+        cut = rounds if done < rounds else None
+        batch = BatchEvidence(chunk, size, done, groups, leader, replay.phase, [], together, cut)
         replay.take(number, batch, last=False)
         chunk, number = chunk + batch.chunks, number + 1
         if progress is not None:

@@ -15,13 +15,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from fairchain.certificate_format import (
-    STREAM,
-    Certificate,
-    EnumerationEvidence,
-    RowEvidence,
-    RunEvidence,
-)
+from fairchain.certificate_format import STREAM, Certificate, EnumerationEvidence, RowEvidence, RunEvidence
 from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.input_space import input_space
 from fairchain.models import Model
@@ -113,11 +107,12 @@ class QuestionCheck:
             )
         )
         hashed = bool(said.get("model_sha256"))
-        result = replace(result, seed_origin=seed.origin if hashed or seed.origin == "chosen" else "spec")
+        origin = seed.origin if hashed or seed.origin == "chosen" else "spec"
+        result = replace(result, seed_origin=origin, cut=rule.cut_chunks and replay.cut is not None)
         if layout:
             return result
         if rule.paper:
-            problem = "rule = paper carries no valid guarantee, so there is nothing that could hold"
+            problem = "rule = paper has no valid guarantee, so no claim can hold"
             claims.append(Claim("verdict", False, problem))
             claims.append(Claim("intervals", False, "rule = paper gives no valid intervals"))
         else:
@@ -171,7 +166,7 @@ class QuestionCheck:
         claim, cost = rerun.check(self.report, self.progress)
         claims.append(claim)
         if evidence.look is not None:
-            claims.append(rerun.look(evidence.look))
+            claims.append(rerun.look(evidence.look, cut_chunks=rule.cut_chunks))
         sample = None
         if claim.holds and not cost.whole:
             # What was drawn after the decision only makes intervals narrower.
@@ -229,7 +224,7 @@ class QuestionCheck:
         # Certificates of before there were counts of pairs say nothing about them.
         only = list(count.only) if evidence.only else []
         again = RowEvidence(len(rows.values), outcomes, count.trials, count.successes, count.labels, only)
-        problem = "" if evidence == again else "the rows give other counts than the certificate says"
+        problem = "" if evidence == again else "the rows give other counts than the certificate states"
         detail = f"everything: {count.evaluations:,} evaluations, every count the same"
         claims.append(Claim.check("re-run", problem, detail))
         phrase = None
@@ -285,9 +280,9 @@ class QuestionCheck:
         of_verdict = [place for place in wrong if place.startswith(VERDICT)]
         others = [place for place in wrong if place not in of_question + of_verdict]
         origin = ", as in the given spec" if self.compared else " (the certificate's own; compare with yours by --spec)"
-        question = f"the claims speak of another {', '.join(of_question)} than the spec inside" if of_question else ""
-        verdict = f"not what the counts give, which is {expected['verdict']}: {', '.join(of_verdict)}"
-        intervals = f"not what the counts give: {', '.join(others[:5])}" if others else ""
+        question = f"the claims are about another {', '.join(of_question)} than the spec inside" if of_question else ""
+        verdict = f"differs from the value that the counts give, {expected['verdict']}: {', '.join(of_verdict)}"
+        intervals = f"differs from the counts: {', '.join(others[:5])}" if others else ""
         return [
             Claim.check("question", question, f"{self.spec.property}{origin}"),
             Claim.check("verdict", verdict if of_verdict else "", f"{said.get('verdict')}: {how} the same answer"),
@@ -314,7 +309,7 @@ def _impossible_rows(rows: TableRows, again: RowCount, evidence: RowEvidence, sp
         first, second = (evidence.successes[outcome][again.parts[each][0]] for each in (i, j))
         # The texts that only one of the two groups gets are the difference of their counts, one way less the other.
         if not 0 <= count <= first or count - alone[outcome, j, i] != first - second:
-            return "counts of texts that one group alone gets, which contradict the counts of the groups"
+            return "counts of texts with the outcome in only one group contradict the counts of the groups"
     counts = np.array(evidence.successes, np.int64)
     return labels_problem(evidence.labels, counts, np.array(evidence.trials), outcomes, len(spec.model.labels))
 
@@ -344,11 +339,11 @@ def _seed_claim(seed: Seed, evidence: RunEvidence, *, hashed: bool) -> Claim:
     """Return the claim that the rounds were drawn with the seed that the spec states, or that is derived from it."""
     problem = ""
     if evidence.seed != seed.value and seed.origin == "chosen":
-        problem = f"{evidence.seed} was drawn with, the spec inside says {seed.value}"
+        problem = f"the run used seed {evidence.seed}, but the spec inside states {seed.value}"
     elif evidence.seed != seed.value:
         problem = (
-            f"{evidence.seed} was drawn with, and network, spec and data give {seed.value}; a seed that was chosen "
-            "must be stated in the spec inside"
+            f"the run used seed {evidence.seed}, but network, spec and data give {seed.value}; a chosen seed must "
+            "be stated in the spec inside"
         )
     phrase = seed_phrase(seed.value, seed.origin, hashed=hashed)
     return Claim.check("seed", problem, phrase.removeprefix("seed "))

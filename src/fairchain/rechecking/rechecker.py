@@ -20,36 +20,37 @@ from fairchain.models import Limits, Model, load_model
 from fairchain.models.journal import Journaled
 from fairchain.models.load import PYTHON, is_url
 from fairchain.prepare import case_of, read_question, read_rows
+from fairchain.rechecking.checker_files import locate_files, used_files
 from fairchain.rechecking.contents import Claim, Raw, certificate_of, read_certificate
-from fairchain.rechecking.files import locate_files, used_files
 from fairchain.rechecking.question_check import QuestionCheck
 from fairchain.rechecking.rerun import Cost
 from fairchain.rechecking.result import Recheck
 from fairchain.spec import BayesNetwork, Marginals, Spec, Table, Texts, load_specs, parse_spec
+from fairchain.spec.population_keys import UserFunction
 from fairchain.spec.properties import shifts_alike
-from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import derive_seed, family_seed, meaning_of
 from fairchain.statements import family_conclusion
 from fairchain.tables import TableRows
 
 NO_MEMBERS = "{path}: not a fairchain certificate: it has no members"
 # A re-run whose forecast is longer is replaced by a sample, unless a full one is requested.
-SECONDS = 60.0
+SAMPLED_BEYOND_SECONDS = 60.0
+DIGEST_DIFFERS = "the digest does not match: the file was changed"
 BAD_SECONDS_OR_SEED = "seconds must be a number from 0 on, and seed a whole number from 0 to 2**63 - 1"
 MODEL_NEEDED = "{path}: is about a model; give its file with --model"
 NOT_FRESH = (
-    "{path}: is about a random model, which must give new answers, and the journal may hold those of the certificate; "
-    "leave --journal (journal=...) out"
+    "{path}: is about a random model, which must give new answers, and the journal may contain those of the "
+    "certificate; leave --journal (journal=...) out"
 )
 KEPT_ANSWERS = (
-    "{path}: its model is evaluated again, and this model holds answers from before; name a new journal, or "
-    "give a new object without one"
+    "{path}: its model is evaluated again, and this model has earlier answers; name a new journal, or give a new "
+    "object without one"
 )
-NO_HASH = "a model without a hash, a service or code: the one that was given is evaluated again"
-ABOUT_NO_HASH = (
-    "{model} has sha256 {found}..., and the certificate is about a service, or about code that is random by itself"
+NO_HASH = "a service or code without a hash: the given model is evaluated again"
+ABOUT_NO_HASH = "{model} has sha256 {found}..., and the certificate is about a service, or about random code"
+NOT_ALIKE = (
+    "the rates of single groups do not determine the effect of a shift of all groups alike: such a verdict is sampled"
 )
-NOT_ALIKE = "rates of each group alone do not say what a shift of all groups alike does: such a verdict is sampled"
 NOTHING_DRAWN = "{path}: all inputs were enumerated, so nothing is drawn; leave --fresh out"
 
 
@@ -61,7 +62,7 @@ def recheck(
     spec: Spec | str | Path | None = None,
     full: bool = False,
     fresh: bool = False,
-    seconds: float = SECONDS,
+    seconds: float = SAMPLED_BEYOND_SECONDS,
     seed: int | None = None,
     limits: Limits | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -124,7 +125,7 @@ def _recheck_family(
     inside = [_spec_inside(path, member) for _, member, _ in members]
     _must_ask_anew(path, model, inside)
     own: Sequence[Spec | None] = [None] * len(members)
-    claims = [Claim("file", intact, "digest matches" if intact else "the digest does not match: the file was changed")]
+    claims = [Claim("file", intact, "digest matches" if intact else DIGEST_DIFFERS)]
     if spec is not None:
         specs = [spec] if isinstance(spec, Spec) else load_specs(spec)
         if len(specs) != len(members):
@@ -194,7 +195,7 @@ def _recheck_one(
 ) -> Recheck:
     """Check the certificate of one question; `joint` is the seed of the family that it belongs to."""
     inside = _spec_inside(path, file)
-    claims = [Claim("file", intact, "digest matches" if intact else "the digest does not match: the file was changed")]
+    claims = [Claim("file", intact, "digest matches" if intact else DIGEST_DIFFERS)]
     verdict = str(file.claims.get("verdict"))
     if own is not None and (differs := _differing_keys(own, inside, data)):
         claims.append(Claim("question", False, f"the given spec differs in {', '.join(differs)}"))
@@ -264,7 +265,7 @@ def _spec_inside(path: Path, file: Certificate[Raw]) -> Spec:
         spec = parse_spec(file.spec)
     except SpecError as error:
         raise CertificateError(f"{path}: the spec inside is not valid: {error}") from None
-    if isinstance(spec.population, CallablePopulation):
+    if isinstance(spec.population, UserFunction):
         raise CertificateError(f"{path}: its inputs were drawn by a Python function, which others cannot check")
     if isinstance(spec.population, BayesNetwork) and spec.population.path is not None:
         raise CertificateError(f"{path}: the nodes of its Bayesian network are missing")

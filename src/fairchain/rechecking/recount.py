@@ -39,11 +39,11 @@ from fairchain.spec.seeds import meaning_of
 from fairchain.statements import enumeration_scope, enumeration_statement
 
 # Points that are decoded and weighed at once, and evaluations of one segment at most.
-ROWS = 8192
+POINTS_AT_ONCE = 8192
 LONGEST = 2**30
 
 # Estimate, lower and upper bound.
-Bounds = tuple[Fraction, Fraction, Fraction]
+ExactBounds = tuple[Fraction, Fraction, Fraction]
 
 
 def in_stated_order(evidence: EnumerationEvidence, inputs: InputSpace, case: Case) -> InputSpace:
@@ -66,9 +66,9 @@ def layout_problem(evidence: EnumerationEvidence, inputs: InputSpace, case: Case
     )
     for name, one, other in zip(("points", "order", "sizes", "summed", "outcomes"), stated, found, strict=True):
         if one != other:
-            return f"{name}: {_short(one)} is stated, and the spec and the network give {_short(other)}"
+            return f"{name}: the certificate states {_short(one)}, but the spec and the network give {_short(other)}"
     if not evidence.segments or evidence.done > inputs.points:
-        return f"{evidence.done:,} points are listed, and there are {inputs.points:,}"
+        return f"the segments have {evidence.done:,} points, but the input space has {inputs.points:,}"
     shape = len(inputs.space.measures), len(inputs.parts), 1 + len(case.comparison.rows)
     # Certificates of before there were any have none.
     without_pairs = not any(segment.only for segment in evidence.segments)
@@ -76,14 +76,14 @@ def layout_problem(evidence: EnumerationEvidence, inputs: InputSpace, case: Case
         widths = {len(own) for parts in segment.weights for own in parts}
         lengths = {len(parts) for parts in segment.weights} | {len(segment.inputs)}
         if not segment.points or len(segment.weights) != shape[0] or lengths != {shape[1]} or widths != {shape[2]}:
-            return f"segment {number} has no points, or not a weight for every part and outcome"
+            return f"segment {number} has no points, or lacks a weight for some part and outcome"
         if segment.points * len(inputs.shown) > LONGEST:
             return f"segment {number} has more than {LONGEST:,} evaluations, too many to be run alone"
         if any(int(own[0]) < max(map(int, own[1:])) for parts in segment.weights for own in parts):
             return f"segment {number} has an outcome with more weight than all inputs together"
         pairs = [] if without_pairs else [len(inputs.pairs)] * shape[0]
         if [len(own) for own in segment.only] != pairs or (segment.only and not inputs.pairs):
-            return f"segment {number} has not a weight for every pair of groups"
+            return f"segment {number} lacks a weight for some pair of groups"
     return ""
 
 
@@ -98,7 +98,7 @@ def _contradiction(segment: SegmentEvidence, inputs: InputSpace) -> str:
             (whole, got), (other_whole, other_got) = ((int(parts[k][0]), int(parts[k][1 + outcome])) for k in (i, j))
             alone, other_alone = int(own[slot]), int(own[places[outcome, j, i]])
             if not 0 <= alone <= got * portions[j]:
-                return f'"{inputs.parts[i]}" has an outcome more often alone than at all'
+                return f'"{inputs.parts[i]}" has more weight of an outcome in one group alone than in total'
             both = (got * portions[j] - alone) * other_whole * portions[i]
             if both != (other_got * portions[i] - other_alone) * whole * portions[j]:
                 return f'weights of the pair "{inputs.parts[i]}", "{inputs.parts[j]}" contradict those of its groups'
@@ -183,7 +183,7 @@ class Recount(Repetition[_Stretch]):
         for name in ("evaluations", "inputs", "labels", "weights", *(["only"] if chunk.claimed.only else [])):
             if getattr(again, name) != getattr(chunk.claimed, name):
                 return (
-                    f"segment {chunk.number} gives other {name} than the certificate says; if few of its inputs "
+                    f"segment {chunk.number} gives other {name} than the certificate states; if few of its inputs "
                     "differ, another processor may round the network's sums differently"
                 )
         return ""
@@ -196,9 +196,9 @@ class Recount(Repetition[_Stretch]):
         only = [[0] * len(inputs.pairs) for _ in measures]
         trials, labels, evaluations = [0] * len(inputs.parts), set[int](), 0
         last = run.first + run.claimed.points
-        for start in range(run.first, last, ROWS):
-            numbers = np.arange(start, min(start + ROWS, last))
-            decided = self._decided(numbers, start // ROWS)
+        for start in range(run.first, last, POINTS_AT_ONCE):
+            numbers = np.arange(start, min(start + POINTS_AT_ONCE, last))
+            decided = self._decided(numbers, start // POINTS_AT_ONCE)
             for sums, more in zip(only, self._more_often(decided) if decided else [], strict=False):
                 sums[:] = [one + other for one, other in zip(sums, more, strict=True)]
             for parts, times, given, successes, of_measures in decided:
@@ -276,7 +276,7 @@ class Recount(Repetition[_Stretch]):
 
 def _product(weights: NDArray[Any], numbers: NDArray[Any]) -> int:
     """Return the sum of the products of whole numbers, in 64 bits if they have room for it."""
-    if weights.dtype == object or int(weights.max()) * int(numbers.max()) * ROWS >= 2**62:
+    if weights.dtype == object or int(weights.max()) * int(numbers.max()) * POINTS_AT_ONCE >= 2**62:
         weights, numbers = weights.astype(object), numbers.astype(object)
     else:
         numbers = numbers.astype(np.int64)
@@ -295,7 +295,7 @@ def _sizes(inputs: InputSpace) -> tuple[int, ...]:
 def _weigh(factors: Sequence[Factor], index: dict[int, Any], rows: int) -> NDArray[Any]:
     """Return the weight of each point: the product of all factors at the numbers of its values."""
     largest = math.prod(int(factor.weights.max()) for factor in factors)
-    dtype: Any = np.int64 if largest * ROWS < 2**62 else object
+    dtype: Any = np.int64 if largest * POINTS_AT_ONCE < 2**62 else object
     weights = np.ones(rows, np.int64).astype(dtype)
     for factor in factors:
         place = tuple(index.get(column, 0) for column in factor.columns)
@@ -330,7 +330,7 @@ class _Rates:
                 return f'"{self._inputs.parts[place]}" has more weight than all of its inputs together'
         return next(filter(None, (_contradiction(segment, self._inputs) for segment in self._segments)), "")
 
-    def _rate(self, outcome: int, subgroup: int) -> Bounds:
+    def _rate(self, outcome: int, subgroup: int) -> ExactBounds:
         """Return the rate of a subgroup, the mean of its parts; one without parts has rate 0."""
         found = [self._part(outcome, part) for part in self._inputs.means[subgroup]]
         estimate, low, high = (
@@ -339,7 +339,7 @@ class _Rates:
         )
         return estimate, low, high
 
-    def _part(self, outcome: int, part: int) -> Bounds:
+    def _part(self, outcome: int, part: int) -> ExactBounds:
         return self._share(part, [sums[part][1 + outcome] for sums in self._sums])
 
     def cells(self) -> list[list[tuple[float, float]]]:
@@ -360,7 +360,7 @@ class _Rates:
             found.append([_rounded(*each)[1:] for each in bounds])
         return found
 
-    def _share(self, part: int, weights: Sequence[int], times: int = 1) -> Bounds:
+    def _share(self, part: int, weights: Sequence[int], times: int = 1) -> ExactBounds:
         """Return the share of a part's inputs, each taken so many times, that have this weight, by each measure."""
         least, most = (sums[part][0] * times for sums in (self._sums[0], self._sums[-1]))
         unseen = self._totals[part] * times - most
@@ -375,7 +375,7 @@ class _Rates:
         """Return how far one rate is behind another, at most where they may shift."""
         return Fraction(shifted_gap(more, less, self._factor, self._comparison.measure == "ratio"))
 
-    def largest(self) -> tuple[Bounds, tuple[int, int, int]]:
+    def largest(self) -> tuple[ExactBounds, tuple[int, int, int]]:
         """Return estimate and bounds of the largest gap, and the pair with the largest estimate."""
         one_sided = least_gap(self._comparison.compared, self._comparison.measure == "ratio")
         rate, none = self.rates, Fraction(one_sided or 0)

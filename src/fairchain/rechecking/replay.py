@@ -8,14 +8,23 @@ really gives them is for the re-run to say.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.certificate_format import APART, LOOKED, VERSION, BatchEvidence, RunEvidence, Table, full_table
+from fairchain.certificate_format import (
+    APART,
+    CUT_CHUNKS,
+    LOOKED,
+    VERSION,
+    BatchEvidence,
+    RunEvidence,
+    Table,
+    full_table,
+)
 from fairchain.prepare import Case
 from fairchain.rechecking import arithmetic
 from fairchain.spec import Comparison
@@ -51,6 +60,8 @@ class ReplayedRule:
     one_event: bool = True
     # Whether batches grew by an eighth, as in older ones.
     eighths: bool = False
+    # Whether a batch that a budget cut has chunks of its own, as in older ones.
+    cut_chunks: bool = False
 
     @classmethod
     def of(cls, case: Case, version: int = VERSION) -> ReplayedRule:
@@ -72,6 +83,7 @@ class ReplayedRule:
             refine=guarantee.refine,
             one_event=version > APART,
             eighths=version == APART,
+            cut_chunks=version <= CUT_CHUNKS,
         )
 
     @property
@@ -123,6 +135,8 @@ class Replay:
     decided: int | None = None
     decision_rounds: int = 0
     decision_trials: Table | None = None
+    # The groups of the last batch if it was cut short.
+    cut: list[int] | None = None
 
     def __post_init__(self) -> None:
         k, m = self.question.groups, self.question.outcomes
@@ -242,10 +256,7 @@ class Replay:
             self.faults.append(f"batch {number}: groups {batch.groups} were drawn, the rule says {groups}")
         if batch.phase != self.phase:
             self.faults.append(f"batch {number}: belongs to try {batch.phase}, the rule says {self.phase}")
-        # Any other size could have been chosen after its rounds were seen; only the last batch may be cut short.
-        if batch.rounds not in sizes and not (last and batch.rounds < rounds):
-            self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {rounds}")
-        self._check_chunks(number, batch, rounds)
+        self._check_size(number, batch, last, sizes, rounds)
 
     def _check_refinement(self, number: int, batch: BatchEvidence, last: bool) -> None:
         """Check a batch after the decision: all groups, as many rounds as forecast, the widest pair as the leader."""
@@ -256,16 +267,24 @@ class Replay:
             self.faults.append(f"batch {number}: was sampled although the answer was there")
         if batch.leader != leader or batch.groups != list(range(self.question.groups)):
             self.faults.append(f"batch {number}: after the decision all groups are drawn, and the widest pair leads")
-        if batch.rounds not in sizes and not (last and batch.rounds < max(sizes)):
-            self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {max(sizes)}")
-        self._check_chunks(number, batch, max(sizes))
+        self._check_size(number, batch, last, sizes, max(sizes))
 
-    def _check_chunks(self, number: int, batch: BatchEvidence, planned: int) -> None:
-        """Check the chunks of a batch: other chunks hold other rounds, which could have been seen before the choice.
+    def _check_size(self, number: int, batch: BatchEvidence, last: bool, sizes: Collection[int], planned: int) -> None:
+        """Check the rounds and chunks of a batch that the rule plans with one of these sizes, by its numbers `planned`.
 
-        One that was cut short has the chunks of what was planned, or of what a budget left of it.
+        Any other size could have been chosen after its rounds were seen; only the last batch may be cut short. Other
+        chunks hold other rounds: they are those of the plan, so that a cut leaves the first rounds of the plan.
         """
-        if not chunk_rounds(batch.rounds) <= batch.chunk_rounds <= chunk_rounds(max(planned, batch.rounds)):
+        if self.question.cut_chunks:
+            whole, cut = batch.rounds in sizes, batch.rounds < planned
+            least, most = chunk_rounds(batch.rounds), chunk_rounds(max(planned, batch.rounds))
+        else:
+            whole, cut = batch.planned is None and batch.rounds in sizes, batch.length in sizes
+            least = most = chunk_rounds(batch.length)
+        self.cut = None if whole else batch.groups
+        if not whole and not (last and cut):
+            self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {planned}")
+        if not least <= batch.chunk_rounds <= most:
             self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")
 
     def _refining_sizes(self) -> set[int]:
@@ -329,11 +348,11 @@ class Replay:
 
     def _left(
         self,
-        evidence: arithmetic.Array,
+        evidence: arithmetic.Floats,
         cells: tuple[Table, Table, Table],
         rounds: Table,
         side: arithmetic.Side,
-    ) -> arithmetic.Array:
+    ) -> arithmetic.Floats:
         q = self.question
         return arithmetic.rounds_left(
             evidence, cells, rounds, q.threshold, side, bar=q.bar, relative=q.relative, share=q.share
@@ -427,6 +446,8 @@ def impossible(batch: BatchEvidence, question: ReplayedRule) -> str | None:
     size = len(batch.groups)
     if not batch.rounds or batch.chunk_rounds not in (1024, 2048, 4096, 8192):
         return "no rounds, or chunks of a size that does not exist"
+    if batch.planned is not None and (batch.planned <= batch.rounds or question.cut_chunks):
+        return "more or no fewer rounds than planned"
     if len(set(batch.groups)) != size or not size or max(batch.groups) >= question.groups:
         return "groups that do not exist"
     if batch.leader is not None:

@@ -83,17 +83,20 @@ class Counter:
     seed: int
     coupled: bool = True
 
-    def labels(self, chunk: int, count: int, subgroups: Sequence[int]) -> NDArray[np.int64]:
-        """Return the label that each of these subgroups gets in each round of a chunk, (subgroups, rounds).
+    def labels(
+        self, chunk: int, count: int, subgroups: Sequence[int], *, length: int | None = None
+    ) -> NDArray[np.int64]:
+        """Return the label that each of these subgroups gets in each of the first rounds of a chunk.
 
-        A round is drawn once for all subgroups.
+        The result is (subgroups, rounds). A round is drawn once for all subgroups. The chunk has `length` rounds, by
+        default as many as are returned.
         """
         population, shown = self.case.population, list(subgroups)
         found = []
         for copy, drawn in [(0, shown)] if self.coupled else [(1 + subgroup, [subgroup]) for subgroup in shown]:
-            rounds = population.rounds(self.seed, chunk, count, copy, subgroups=drawn)
+            rounds = population.rounds(self.seed, chunk, length or count, copy, subgroups=drawn)
             for subgroup in drawn:
-                values = rounds.inputs([subgroup])
+                values = rounds.inputs([subgroup])[:count]
                 words = decision_words(self.seed, chunk, count, copy) if self.model.drawn else None
                 found.append(decide(self.model, values, words))
                 check_alone(self.model, values, found[-1], chunk, words=words)
@@ -253,14 +256,14 @@ class Rerun(Repetition[_Chunk]):
         """Run one chunk again; return what is wrong with it, or nothing."""
         batch = self._batches[chunk.batch]
         subgroups = self._counter.case.comparison.evaluated(batch.groups)
-        seen = self._counter.labels(batch.chunk + chunk.place, batch.size(chunk.place), subgroups)
+        counted, drawn = batch.size(chunk.place), batch.drawn(chunk.place)
+        seen = self._counter.labels(batch.chunk + chunk.place, counted, subgroups, length=drawn)
         again = self._counter.tables(seen)
         off = max(int(np.abs(a - b).max()) for a, b in zip(again, batch.tables(chunk.place), strict=True))
         if off:
             return (
-                f"batch {chunk.batch}, chunk {chunk.place} gives other counts (up to {off} of "
-                f"{batch.size(chunk.place)} rounds); if they differ by one or two, another processor may round the "
-                "network's sums differently"
+                f"batch {chunk.batch}, chunk {chunk.place} gives other counts (up to {off} of {counted} rounds); if "
+                "they differ by one or two, another processor may round the network's sums differently"
             )
         self._given.setdefault(chunk.batch, set()).update(np.unique(seen).tolist())
         return ""
@@ -286,14 +289,16 @@ class Rerun(Repetition[_Chunk]):
                 return f"batch {number} gives the labels {sorted(given)}, the certificate says {sorted(claimed)}"
         return ""
 
-    def look(self, look: Look) -> Claim:
-        """Try the further inputs again, in which a second label was looked for."""
+    def look(self, look: Look, *, cut_chunks: bool) -> Claim:
+        """Try the further inputs again, in which a second label was looked for; older chunks are as long as tried."""
         given = {label for batch in self._batches for label in batch.labels}
         case = self._counter.case
         subgroups = range(len(case.comparison.subgroups))
         for start in range(0, look.rounds, LOOK_ROUNDS):
             count = min(LOOK_ROUNDS, look.rounds - start)
-            given |= set(np.unique(self._counter.labels(LOOK_CHUNK + start // LOOK_ROUNDS, count, subgroups)).tolist())
+            length = count if cut_chunks else LOOK_ROUNDS
+            seen = self._counter.labels(LOOK_CHUNK + start // LOOK_ROUNDS, count, subgroups, length=length)
+            given |= set(np.unique(seen).tolist())
         found = ", ".join(f'"{case.spec.model.labels[label]}"' for label in sorted(given))
         if sorted(given) != look.labels:
             return Claim("labels", False, f"the model gives {found}, the certificate says labels {look.labels}")

@@ -1,23 +1,27 @@
-"""Result of a recheck: every claim of a certificate, and what a certificate that is consistent leaves open."""
+"""Result of a recheck: every claim of a certificate, and the assumptions that remain."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
+from fairchain.rechecking.checker_files import UsedFile
 from fairchain.rechecking.contents import Claim
-from fairchain.rechecking.files import UsedFile
 from fairchain.rechecking.fresh import Fresh
 from fairchain.rechecking.rerun import Sample
 from fairchain.records import Record
 
 Conclusion = Literal["CONFIRMED", "CONSISTENT", "REJECTED"]
 RANDOM_REMARK = (
-    "The model is random by itself, so that its counts cannot be run again bit by bit: the question was repeated with "
-    "fresh draws, which gave no verdict, or a single label on one side only; --seconds allows more of them."
+    "The model is random, so its counts cannot be repeated exactly. The question was repeated with fresh draws, "
+    "which gave no verdict, or a single label in one of the two runs; --seconds allows more draws."
 )
 NO_HASH_REMARK = (
     "The model has no hash, so the seed follows from spec and data alone, and a model could have been built to pass "
-    "with it; --fresh repeats the run with a seed of your own."
+    "with this seed; --fresh repeats the run with a seed of your own."
+)
+CUT_REMARK = (
+    "The last batch was cut short, and in this version of certificates a cut batch has other inputs than a longer one, "
+    "so the budget could have been chosen to pass; --fresh repeats the run with a seed of your own."
 )
 
 
@@ -28,7 +32,8 @@ class Recheck(Record, frozen=True, kw_only=True):
     `seed_origin` is "derived", "chosen", or "spec" if the model has no hash and the seed is derived from spec and data
     only; it is None for rows, which are not drawn. If only a sample of chunks was run again, `sample` has the
     probabilities that a forgery escapes detection. `fresh` is the checker's own run, if one was requested, or if the
-    model is `random` and its answers cannot be repeated exactly. If the certificate is about a constant model,
+    model is `random` and its answers cannot be repeated exactly. `cut` says that a budget cut the last batch of a
+    certificate of an older version. If the certificate is about a constant model,
     `constant` is its claimed decision. For a certificate of several questions, `members` has a result for each of them.
     """
 
@@ -40,6 +45,7 @@ class Recheck(Record, frozen=True, kw_only=True):
     sample: Sample | None = None
     fresh: Fresh | None = None
     random: bool = False
+    cut: bool = False
     files: tuple[UsedFile, ...] = ()
     claims: tuple[Claim, ...] = ()
     members: tuple[Recheck, ...] = ()
@@ -53,8 +59,8 @@ class Recheck(Record, frozen=True, kw_only=True):
     def conclusion(self) -> Conclusion:
         """CONFIRMED if no assumption remains, REJECTED if a claim fails, else CONSISTENT.
 
-        Nothing is left to believe after a whole re-run with a seed that the issuer could not choose, or after a run of
-        the checker's own with the same verdict.
+        No assumption remains after a full re-run of inputs that the issuer could not choose, or after the checker's
+        own run with the same verdict.
         """
         if not self.holds:
             return "REJECTED"
@@ -62,7 +68,8 @@ class Recheck(Record, frozen=True, kw_only=True):
             confirmed = all(member.conclusion == "CONFIRMED" for member in self.members)
             return "CONFIRMED" if confirmed else "CONSISTENT"
         independent = self.fresh is not None and self.fresh.agrees is True
-        whole = self.sample is None and self.seed_origin not in ("chosen", "spec") and not self.random
+        chosen = self.seed_origin in ("chosen", "spec") or self.cut
+        whole = self.sample is None and not chosen and not self.random
         return "CONFIRMED" if independent or whole else "CONSISTENT"
 
     @property
@@ -75,17 +82,19 @@ class Recheck(Record, frozen=True, kw_only=True):
         remarks = [RANDOM_REMARK] if self.random else []
         if self.seed_origin == "chosen":
             remarks.append(
-                "The seed was chosen, so the network could have been built, or the seed searched, to pass with it; "
-                "--fresh repeats the run with a seed of your own."
+                "The seed was chosen: the issuer could have built the network for this seed, or searched for a "
+                "favourable seed; --fresh repeats the run with a seed of your own."
             )
         if self.seed_origin == "spec" and not self.random:
             remarks.append(NO_HASH_REMARK)
+        if self.cut:
+            remarks.append(CUT_REMARK)
         if self.sample is not None:
             sample, rests_on = self.sample, ""
             if sample.needed is not None and sample.needed_escape is not None:
                 rests_on = (
-                    f"; the verdict rests on at least {sample.needed:,} chunks, and forgeries in so many escape with "
-                    f"probability {sample.needed_escape:.2g}"
+                    f"; the verdict depends on at least {sample.needed:,} chunks, and if all of them are forged, "
+                    f"this escapes with probability {sample.needed_escape:.2g}"
                 )
             remarks.append(
                 f"{sample.sampled:,} of {sample.chunks:,} chunks were run again: one forged chunk escapes with "

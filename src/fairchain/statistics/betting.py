@@ -93,17 +93,16 @@ class BettingRule(RefiningRule):
         # Both ends of each pair that is compared, whichever way round.
         sides = int((self._compared | self._compared.swapaxes(1, 2)).sum()) * (2 if payoff.relative else 1)
         self.pairs_bar = self._bar if payoff.share else math.log(max(sides, 1) / (OF_PAIRS * delta))
-        self._fair_growth = payoff.against_at_least(threshold)
-        self._unfair_growth = payoff.against_at_most(threshold)
+        self._fair_growth, self._unfair_growth = payoff.growths_at(threshold)
+        self._unfair_values = payoff.values(threshold)
         self._rounds = 0
-        self._lead_wealth: Floats = np.zeros(1)
         # Of the present counts, once they were computed: with many pairs each takes a while.
+        self._lead_wealth: float | None = None
         self._widest: Leader | None = None
         self._bounds: tuple[float, float, float] | None = None
         self._rate_bounds: tuple[Floats, Floats] | None = None
-        # Of few pairs: where those are that were not cleared before, their log wealth, the growth of their best stakes
-        # and their rounds.
-        self._looked: tuple[tuple[NDArray[np.intp], ...], Floats, Floats, Counts] | None = None
+        # Of few pairs: log wealth of each, and the growth of its best stake.
+        self._looked: tuple[Floats, Floats] | None = None
 
     def plan(self) -> BatchPlan | None:
         """Return the groups that still matter, and the leader, from past counts."""
@@ -116,7 +115,8 @@ class BettingRule(RefiningRule):
             return BatchPlan(betting_batch(0, self._groups, self._outcomes), all_groups, leader)
         leader = self.widest()
         above = self._payoff.gap(self.tally, leader) - self._threshold
-        groups = self._active(leader, above) if self._narrow else all_groups
+        # Two groups are those of the leader, and of every pair.
+        groups = self._active(leader, above) if self._narrow and self._groups > 2 else all_groups
         return BatchPlan(self._next_rounds(len(groups), above=above > 0), groups, leader)
 
     def _next_rounds(self, evaluated: int, *, above: bool) -> int:
@@ -128,13 +128,9 @@ class BettingRule(RefiningRule):
         if above or self._looked is None:
             to_go = self._to_go(enough=max(self._rounds, CHUNK) / AHEAD)
         else:
-            (_, *pair), left = self._left(self._looked)
-            slowest: dict[int, float] = {}
-            for groups in pair:
-                for group, rounds in zip(groups.tolist(), left.tolist(), strict=True):
-                    if rounds > slowest.get(group, 0.0):
-                        slowest[group] = rounds
-            to_go = max(1.0, min(slowest.values(), default=1.0))
+            left = self._left(self._looked)
+            slowest = np.maximum.reduce(np.maximum(left, left.swapaxes(1, 2)), axis=(0, 1)).tolist()
+            to_go = max(1.0, min((rounds for rounds in slowest if rounds > 0), default=1.0))
         share = self._payoff.share
         return betting_batch(
             self._rounds, self._groups, self._outcomes, to_go, evaluated=evaluated, above=above, share=share
@@ -154,17 +150,19 @@ class BettingRule(RefiningRule):
                 waiting = ~self.cleared[part]
                 matter |= waiting.any(axis=(0, 1)) | waiting.any(axis=(0, 2))
             return tuple(np.flatnonzero(matter).tolist())
-        promise = np.full(self._groups, -np.inf)
-        for part, some in self.tally.parts():
-            raised = self._payoff.gaps(some) + FOCUS * self._payoff.errors(some)
-            promise = np.maximum(promise, promise_of(raised, self._compared[part]))
+        promises = [
+            promise_of(self._payoff.gaps(some) + FOCUS * self._payoff.errors(some), self._compared[part])
+            for part, some in self.tally.parts()
+        ]
+        promise = promises[0] if len(promises) == 1 else np.maximum.reduce(promises)
         return promising(promise, self._threshold, above, leader)
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
         self.tally += tally
-        self._widest = self._bounds = self._rate_bounds = None
-        self._rounds += int(tally.joint.max())
+        self._widest = self._bounds = self._rate_bounds = self._lead_wealth = None
+        # All groups of a batch are evaluated in each of its rounds.
+        self._rounds += int(tally.joint[plan.groups[0], plan.groups[0]])
         if plan.leader is not None:
             i, j, outcome = plan.leader
             self.lead = self.lead + self._payoff.cells_of(tally, (i, j, outcome))
@@ -174,26 +172,28 @@ class BettingRule(RefiningRule):
             self._clear_few()
         else:
             self._clear_many()
-        self._lead_wealth = wealth_and_best(self.lead[None], self._unfair_growth)[0]
-        if self._lead_wealth[0] >= self._bar:
+        # log(1 + x) <= x: leaders whose payoffs add up to no more than 0 have no wealth above 1.
+        if self.lead @ self._unfair_values > 0 and self._wealth_of_leaders() >= self._bar:
             self.decision = Decision.UNFAIR
         elif self.cleared.all():
             self.decision = Decision.FAIR
 
+    def _wealth_of_leaders(self) -> float:
+        """Return log wealth of the leaders against "every gap is at most the threshold"."""
+        if self._lead_wealth is None:
+            self._lead_wealth = float(wealth_and_best(self.lead[None], self._unfair_growth)[0][0])
+        return self._lead_wealth
+
     def _clear_few(self) -> None:
         """Clear pairs, and keep what the forecast of those that are left needs: most of the work is the same."""
-        places = (~self.cleared).nonzero()
-        wealth, best = wealth_and_best(self._payoff.cells(self.tally)[places], self._fair_growth)
-        self.cleared[places] = wealth >= self._bar
-        self._looked = places, wealth, best, self.tally.joint[places[1:]]
+        each = wealth_and_best(self._payoff.cells(self.tally).reshape(-1, 3), self._fair_growth)
+        wealth, _ = self._looked = each[0].reshape(self.cleared.shape), each[1].reshape(self.cleared.shape)
+        self.cleared |= wealth >= self._bar
 
-    def _left(
-        self, looked: tuple[tuple[NDArray[np.intp], ...], Floats, Floats, Counts]
-    ) -> tuple[tuple[NDArray[np.intp], ...], Floats]:
-        """Return those of few pairs that are not cleared, and the rounds until they are if their frequencies stay."""
-        places, wealth, best, joint = looked
-        left, cleared = rounds_at_rate(wealth, best, self._bar, joint), self.cleared[places]
-        return (tuple(place[~cleared] for place in places), left[~cleared]) if cleared.any() else (places, left)
+    def _left(self, looked: tuple[Floats, Floats]) -> Floats:
+        """Return the rounds until few pairs are cleared if their frequencies stay, 0 for those that are."""
+        left: Floats = np.where(self.cleared, 0.0, rounds_at_rate(*looked, self._bar, self.tally.joint))
+        return left
 
     def _clear_many(self) -> None:
         """Clear pairs; those that the rates of their groups already decide are passed over."""
@@ -300,12 +300,13 @@ class BettingRule(RefiningRule):
         i, j, _ = widest = self.widest()
         above = self._payoff.gap(self.tally, widest) > self._threshold
         if self._looked is not None and not (above or brief):
-            return max(1.0, float(self._left(self._looked)[1].max(initial=0.0)))
-        seen, rounds = self._payoff.cells_of(self.tally, widest), self.tally.joint[i, j]
-        if above:
-            return float(rounds_to_go(self._lead_wealth[0], seen, self._unfair_growth, self._bar, rounds))
-        if brief:
-            return float(rounds_to_go(log_wealth(seen, self._fair_growth), seen, self._fair_growth, self._bar, rounds))
+            return max(1.0, float(self._left(self._looked).max()))
+        if above or brief:
+            seen = self._payoff.cells_of(self.tally, widest)
+            growth = self._unfair_growth if above else self._fair_growth
+            reached = self._wealth_of_leaders() if above else float(log_wealth(seen, growth))
+            rate = float((seen @ growth).max()) / max(int(self.tally.joint[i, j]), 1)
+            return max(self._bar - reached, 0.0) / rate if rate > 0 else math.inf
         most = 1.0
         for part, some in self.tally.parts():
             waiting = ~self.cleared[part]
@@ -326,12 +327,14 @@ class BettingRule(RefiningRule):
 def promise_of(raised: Floats, compared: NDArray[np.bool_]) -> Floats:
     """Return (groups,): the largest raised gap of a group, of those in (outcomes, groups, groups) that are compared."""
     raised = np.where(compared, raised, -np.inf)
-    largest: Floats = np.maximum(raised.max(axis=(0, 1)), raised.max(axis=(0, 2)))
+    largest: Floats = np.maximum.reduce(np.maximum(raised, raised.swapaxes(1, 2)), axis=(0, 1))
     return largest
 
 
 def promising(promise: Floats, threshold: float, above: float, leader: Leader) -> tuple[int, ...]:
     """Return the leader's groups and those that promise a faster end; the leader is `above` the threshold."""
+    if promise.max() - threshold < PROMISE * above:
+        return tuple(sorted(leader[:2]))
     as_promising = (promise[:, None] <= promise).sum(axis=1)
     matter = promise - threshold >= np.maximum(PROMISE, (as_promising / 2) ** 0.2) * above
     matter[list(leader[:2])] = True

@@ -21,7 +21,7 @@ from fairchain.statistics.rules import BatchPlan, Decision, Leader, TallyCounts,
 from fairchain.statistics.tally import Tally
 
 PILOT = 1024
-AGAIN = 1.7
+WANTED_GROWTH = 1.7
 
 
 # What the intervals of a run that is cut short may spend. Tries and they can both fail, so that both are paid for.
@@ -101,7 +101,7 @@ class EstimateRule(TallyCounts):
             if np.maximum(centre - low, high - centre).max() <= self._epsilon:
                 self._known = low, high
                 return
-            self._wanted = math.ceil(self._wanted * AGAIN)
+            self._wanted = math.ceil(self._wanted * WANTED_GROWTH)
         else:
             self._wanted = self._planned()
         self._phase += 1

@@ -19,7 +19,7 @@ from fairchain.statistics.tally import Counts, Tally
 
 RUNS = 100
 # A run that needs more rounds has no verdict in sight.
-MOST_ROUNDS = 10**10
+HORIZON = 10**10
 # Up to so many groups all combinations of answers are listed; of more groups so many are drawn.
 LISTED_GROUPS, DRAWN_PATTERNS = 12, 2**13
 
@@ -130,7 +130,7 @@ def forecast_run(
     evaluations: Callable[[Sequence[int]], int] = len,
     runs: int = RUNS,
     seed: int = 0,
-    most_rounds: int = MOST_ROUNDS,
+    most_rounds: int = HORIZON,
 ) -> RunForecast:
     """Run a stopping rule on simulated rounds.
 

@@ -18,10 +18,10 @@ from fairchain.statistics.tally import Counts, Tally
 
 Floats = NDArray[np.float64]
 # Bisection of an interval of length 2 down to 2**-44, far below what counts can resolve.
-STEPS = 45
+BISECTIONS = 45
 FEW_BRACKETS = 32
 # Far more than a single bracket takes: the bound is valid wherever the search ends.
-MOST_STEPS = 200
+MOST_SEARCH_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def bisect(
     parts = 2**bits
     weights = (np.arange(parts + 1) / parts)[:, None]
     near, far = near.ravel(), far.ravel()
-    least = abs(far - near) * 2.0**-STEPS
-    for _ in range(STEPS // bits):
+    least = abs(far - near) * 2.0**-BISECTIONS
+    for _ in range(BISECTIONS // bits):
         points = near + (far - near) * weights
         points[-1] = far
         found = excess(points[1:-1].reshape(-1, *shape)).reshape(parts - 1, -1)
@@ -92,7 +92,7 @@ def _closed(
     """Return the refuted end of a bracket as short as `least`, by the Illinois method; an end is (value, excess)."""
     (near, below), (far, above) = inside, outside
     moved, before = 0, abs(far - near)
-    for step in range(MOST_STEPS):
+    for step in range(MOST_SEARCH_STEPS):
         if abs(far - near) <= least:
             break
         place = below / (below - above) if math.isfinite(below) and math.isfinite(above) else 0.5
@@ -114,7 +114,7 @@ def _closed(
 
 
 # How far above a payoff's least gap the search for the largest bound begins: at -1 itself a bet has nothing to lose.
-FIRST = 2.0**-40
+FIRST_STEP = 2.0**-40
 
 
 def largest_above(
@@ -133,9 +133,9 @@ def largest_above(
     gave the bound are passed over by comparing counts, so that wealth is computed for few, however many pairs there
     are.
     """
-    bound, worst = payoff.least + FIRST, None
+    bound, worst = payoff.least + FIRST_STEP, None
     # One step of the bisection.
-    step = 2.0 ** (1 - STEPS) * (1 - payoff.least)
+    step = 2.0 ** (1 - BISECTIONS) * (1 - payoff.least)
     if compared.any():
         i, j, outcome = pair = payoff.widest(tally, compared)
         widest = payoff.cells_of(tally, pair)
@@ -178,7 +178,7 @@ def largest_below(
 
     It is at least `known`, from where it is searched.
     """
-    bound, test = known, max(known, payoff.least + FIRST)
+    bound, test = known, max(known, payoff.least + FIRST_STEP)
     for part, some in tally.parts():
         # log(1 + x) <= x: a pair whose payoffs add up to no more than 0 has no wealth above 1.
         left = compared[part] & (payoff.gaps(some) > test)
@@ -194,7 +194,7 @@ def largest_below(
                 found = float(lower_bounds(cells[place], log_bar, payoff))
                 bound = max(bound, found)
                 # Pairs that are alike refute the bound itself, and nothing beyond the last step of the bisection.
-                test = max(test, found) + 2.0 ** (2 - STEPS)
+                test = max(test, found) + 2.0 ** (2 - BISECTIONS)
                 cells = np.delete(cells, place, axis=0)
     return bound
 

@@ -9,6 +9,8 @@ rate of one subgroup; the second never gets the outcome, so X is 0 or 1 (docs/ma
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from msgspec import Struct
 from numpy.typing import ArrayLike, NDArray
@@ -85,6 +87,13 @@ class Payoff(Struct, frozen=True):
         gap = np.asarray(gap, float)
         lost = np.ones_like(gap) if self.relative else np.maximum(gap, LEAST_LOSS) if self.share else 1 + gap
         return growth(self.values(gap), lost)
+
+    @lru_cache(maxsize=32)  # noqa: B019  # payoffs are few, and equal by content
+    def growths_at(self, gap: float) -> tuple[Floats, Floats]:
+        """Return growth of both bets against one gap, "at least" and "at most"; the arrays are shared."""
+        at_least, at_most = self.against_at_least(gap), self.against_at_most(gap)
+        at_least.flags.writeable = at_most.flags.writeable = False
+        return at_least, at_most
 
     def of_one(self, gap: float, *, at_least: bool) -> tuple[tuple[float, float, float], float]:
         """Return what a bet against "at least" (or "at most") one gap pays in each cell, and the most it can lose."""

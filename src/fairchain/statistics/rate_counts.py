@@ -31,7 +31,7 @@ MOST_TIMES = 2**19
 # Rounding of a floating gap is far below this: gaps that are nearer to each other are compared as fractions.
 NEAR = 1e-9
 # (successes, trials, level) -> lower and upper bounds, each of which fails with probability at most `level`.
-Bounds = Callable[[ArrayLike, ArrayLike, Level], tuple[Floats, Floats]]
+RateBounds = Callable[[ArrayLike, ArrayLike, Level], tuple[Floats, Floats]]
 
 
 def fixed_sample(successes: ArrayLike, trials: ArrayLike, level: Level) -> tuple[Floats, Floats]:
@@ -75,7 +75,7 @@ class SubgroupCounts:
         rates: Floats = self.successes / (np.maximum(self.trials, 1) * self.unit)
         return rates if self.weights is None else rates @ self.weights.T
 
-    def bounds(self, level: Level, method: Bounds) -> tuple[Floats, Floats]:
+    def bounds(self, level: Level, method: RateBounds) -> tuple[Floats, Floats]:
         """Return bounds of the rates, (outcomes, subgroups) each; each one fails with probability at most `level`."""
         if self.weights is None:
             return method(self.successes, np.broadcast_to(self.trials, self.successes.shape), level)
@@ -94,7 +94,7 @@ def gap_bounds(
     compared: NDArray[np.bool_],
     measure: str,
     delta: float,
-    method: Bounds,
+    method: RateBounds,
     overall: NDArray[np.bool_] | None = None,
     *,
     disjoint: bool = False,
@@ -122,7 +122,7 @@ def _gap_bound(
     compared: NDArray[np.bool_],
     measure: str,
     delta: float,
-    method: Bounds,
+    method: RateBounds,
     overall: NDArray[np.bool_] | None,
     *,
     disjoint: bool,
@@ -157,7 +157,7 @@ def simultaneous(
     counts: SubgroupCounts,
     compared: NDArray[np.bool_],
     spend: float,
-    method: Bounds,
+    method: RateBounds,
     overall: NDArray[np.bool_] | None = None,
 ) -> tuple[Floats, Floats]:
     """Return bounds of the rates of all compared subgroups that together fail with probability at most `spend`.
@@ -193,7 +193,7 @@ def pairs_beyond(
         found = bounds_beyond(counts.trials, counts.successes, compared, measure, level, limit, upper=False)
     else:
         low, high = simultaneous(counts, compared, delta / 2, fixed_sample, overall)
-        return pairs_above(gaps_of(low, high, measure), compared, limit)
+        return row_pairs_above(gaps_of(low, high, measure), compared, limit)
     return [(int(i), int(j), int(outcome)) for outcome, i, j in found]
 
 
@@ -226,7 +226,7 @@ def decided_samples(
     return np.asarray(~found | (ends < float(limit)) if fair else found | (ends > float(limit)))
 
 
-def pairs_above(gaps: Floats, compared: NDArray[np.bool_], limit: Fraction) -> list[tuple[int, int, int]]:
+def row_pairs_above(gaps: Floats, compared: NDArray[np.bool_], limit: Fraction) -> list[tuple[int, int, int]]:
     """Return the compared pairs (i, j, outcome) whose gap is above the limit."""
     gaps = np.where(compared, gaps, -np.inf)
     near = np.argwhere(gaps > float(limit) - NEAR)
@@ -489,7 +489,9 @@ class RowsAnswer:
                 counts, compared, measure, self._of_gap, self._limit, self._overall, disjoint=self._disjoint
             )
             below = bounds_of_gaps(*self.probabilities(), measure, upper=False)
-            return sorted({*found, *pairs_above(below, compared, self._limit)}, key=lambda pair: (pair[2], *pair[:2]))
+            return sorted(
+                {*found, *row_pairs_above(below, compared, self._limit)}, key=lambda pair: (pair[2], *pair[:2])
+            )
         gaps = np.where(compared, gaps_of(counts.rates, counts.rates, measure), -np.inf)
         above = [(int(i), int(j), int(o)) for o, i, j in np.argwhere(gaps > float(self._limit) - NEAR)]
         return [pair for pair in above if exact_pair(counts, measure, pair) > self._limit]

@@ -19,7 +19,7 @@ from fairchain.statistics.tally import Counts, Tally
 
 Leader = tuple[int, int, int]
 # Four chunks of the largest size: equal shares for one, two or four workers.
-SHARE = 4 * 8192
+WORKERS_SHARE = 4 * 8192
 # The smallest chunk.
 CHUNK = 1024
 # The smallest batch has no more rounds than these, however many pairs a look has to go through: a budget of seconds
@@ -172,8 +172,8 @@ class RefiningRule(TallyCounts):
         """Return the leader of a batch after the decision; None for rules without leaders."""
         return None
 
-    def refine(self, within: float, most: int) -> BatchPlan | None:
-        """Return a batch of all groups after the decision, at most so many rounds; None if every interval is narrow.
+    def refine(self, within: float) -> BatchPlan | None:
+        """Return a batch of all groups after the decision; None if every interval is narrow.
 
         Bounds are computed only once the rates are forecast to be within the half width.
         """
@@ -183,8 +183,8 @@ class RefiningRule(TallyCounts):
         lacking = float((trials_within(self.rates()[used], trials[used], alpha, within) - trials[used]).max())
         if lacking <= 0 and self._within(within, used):
             return None
-        rounds = min(further_rounds(self._rounds, lacking), most)
-        return BatchPlan(rounds, tuple(range(groups)), self.leader_after(), phase=1) if rounds >= 1 else None
+        rounds = further_rounds(self._rounds, lacking)
+        return BatchPlan(rounds, tuple(range(groups)), self.leader_after(), phase=1)
 
     def _within(self, half_width: float, used: NDArray[np.bool_]) -> bool:
         """Return whether every bound is within the half width of its estimate."""
@@ -245,7 +245,7 @@ def betting_batch(
 
 def _whole_shares(rounds: int) -> int:
     """Return the rounds of a batch: long ones are whole multiples of four chunks, so that workers have equal shares."""
-    return rounds - rounds % SHARE if rounds > SHARE else rounds
+    return rounds - rounds % WORKERS_SHARE if rounds > WORKERS_SHARE else rounds
 
 
 def further_rounds(done: int, lacking: float) -> int:

@@ -1,7 +1,7 @@
 """Distribution shift: how far a population may change before a verdict could change (docs/mathematics.md).
 
 A population is within the factor G if no input is more than G times as frequent, or as rare, as assumed. A rate p can
-then become anything between `least_rate` and `most_rate`. The tipping factor of a verdict is the largest G for which
+then become any number between `least_rate` and `most_rate`. The tipping factor of a verdict is the largest G for which
 the verdict is known to hold for every population within G.
 """
 
@@ -63,7 +63,7 @@ def factor_of_rates(
         first = pairs.any(axis=1)
         if not first.any():
             continue
-        # For a first group the second one matters that has the smallest bound.
+        # For each first group, only the second group with the smallest bound matters.
         second = np.where(pairs[first], lows if fair else highs, np.inf).min(axis=1)
         if fair:
             factors.append(_fair_factors(highs[first], second, scale, margin).min())
@@ -85,7 +85,7 @@ def factor_of_rounds(
     cells = [tally.only[compared], tally.only.swapaxes(1, 2)[compared], tally.both[compared]]
     cells = cells if measure == "ratio" else cells[:2]
     trials = np.broadcast_to(tally.joint, compared.shape)[compared]
-    # Of a FAIR verdict only the pair that tips first can make the factor too large; of UNFAIR any pair can.
+    # For FAIR, only the pair with the smallest true factor can make the factor too large; for UNFAIR, any pair can.
     alpha = delta / len(cells) / (1 if fair else pairs)
     counts = np.stack(cells)
     ends = probability_any_time(counts, np.broadcast_to(trials, counts.shape), alpha)
@@ -94,7 +94,7 @@ def factor_of_rounds(
 
 @dataclass(frozen=True, eq=False)
 class SharedRates:
-    """What individuals get that are shown as every group: certain bounds, (outcomes, subgroups, subgroups) each.
+    """Certain bounds for individuals that are shown as every group, (outcomes, subgroups, subgroups) each.
 
     `only` are lower and upper bounds of the probability that the first of two subgroups alone gets the outcome, `both`
     of the probability that both get it.
@@ -141,14 +141,14 @@ def _units(measure: str, limit: float) -> tuple[float, float]:
 
 
 def _reported(factor: float) -> float:
-    """Return the factor as it is reported: at least 1, the assumed population itself."""
+    """Return the reported factor: at least 1, which means the assumed population itself."""
     return float(min(max(factor, 1.0), MOST_FACTOR))
 
 
 def _fair_factors(high: Floats, low: Floats, scale: float, margin: float) -> Floats:
     """Return the largest G with scale * most_rate(high, G) - least_rate(low, G) <= margin.
 
-    The left side is the smallest of four functions, each of which rises with G: so G is the largest of their roots.
+    The left side is the smallest of four functions that all rise with G, so G is the largest of their roots.
     """
     factors: Floats = np.maximum.reduce(
         [
@@ -176,7 +176,7 @@ def _unfair_factors(low: Floats, high: Floats, scale: float, margin: float) -> F
 
 def _root(square: Floats, linear: Floats, constant: Floats, *, empty: float) -> Floats:
     """Return the positive root of square * G^2 - linear * G - constant; `empty` where all three are 0."""
-    # Of bounds that contradict each other a constant may be negative: then the other roots count.
+    # If bounds contradict each other, a constant may be negative; then the other roots count.
     spread = np.sqrt(np.maximum(linear**2 + 4 * square * constant, 0))
     with np.errstate(divide="ignore", invalid="ignore"):
         root = np.where(linear > 0, (linear + spread) / (2 * square), 2 * constant / (spread - linear))

@@ -19,7 +19,7 @@ from fairchain.statistics.rate_counts import RowsAnswer
 from fairchain.statistics.rules import OF_RATES, BatchPlan, Decision, Leader, RefiningRule, next_batch
 from fairchain.statistics.shift import least_rate, most_rate
 from fairchain.statistics.tally import Counts, Tally
-from fairchain.statistics.unseen_rows import ROUNDING
+from fairchain.statistics.unseen_rows import PROBABILITY_ROUNDING
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class ShiftedGaps:
         _, low, high = self.largest()
         if high < self.question.limit:
             return Decision.FAIR
-        return Decision.UNFAIR if low - ROUNDING > self.question.limit else Decision.UNDECIDED
+        return Decision.UNFAIR if low - PROBABILITY_ROUNDING > self.question.limit else Decision.UNDECIDED
 
     def widest(self) -> Leader:
         """Return the pair and outcome with the largest gap; the first of equals."""
@@ -104,7 +104,7 @@ class ShiftedGaps:
 
     def above(self) -> list[Leader]:
         """Return the compared pairs that are known to be above the limit, all together."""
-        found = np.argwhere(self.question.compared & (self.low - ROUNDING > self.question.limit))
+        found = np.argwhere(self.question.compared & (self.low - PROBABILITY_ROUNDING > self.question.limit))
         return [(int(i), int(j), int(outcome)) for outcome, i, j in found]
 
 

@@ -1,9 +1,10 @@
 """Betting where a part of the population is known: only the rest is sampled (docs/mathematics.md, "Strata").
 
-A *stratum* is a part of the run during which the open part of the population, with probability M, stays the same. Of
-the rest the rate of every subgroup is known. If x is what a round in the open part shows, S + M x has the subgroup's
-rate as its mean, so payoffs are as in a plain run with M x + S in place of x. Wealth is carried from one stratum to the
-next. The first stratum is all inputs, with nothing known (S = 0, M = 1): a plain run, by the rule of a plain run.
+A *stratum* is a part of the run during which the open part of the population, with probability M, stays the same. In
+the settled part, the probability S of the outcome is known for every subgroup. If x is 1 when a round in the open part
+has the outcome, and else 0, the mean of S + M x is the subgroup's rate. So payoffs are as in a plain run with S + M x
+in place of x. Wealth is carried from one stratum to the next. The first stratum is all inputs, with nothing known (S =
+0, M = 1): a plain run, by the rule of a plain run.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from fairchain.statistics.payoff import DIFFERENCE, SHARE, Payoff, bounds_of_gap
 from fairchain.statistics.rules import LEAST_ROUNDS, OF_GAP, OF_RATES, BatchPlan, Decision, Leader, next_batch
 from fairchain.statistics.tally import Counts, Tally
 
-# At the beginning of a stratum this part of the wealth is spread over all stakes anew: the best stake changes with M.
+# At the beginning of a stratum this part of the wealth is redistributed over all stakes: the best stake depends on M.
 SPREAD = 0.5
 TINY = 1e-12
 # The number of a group or an outcome, or those of many pairs.
-Places = int | NDArray[np.intp]
+IndexOrIndices = int | NDArray[np.intp]
 
 
 @dataclass(eq=False)
@@ -41,11 +42,11 @@ class Stratum:
     mass
         The probability of the open part.
     slack
-        How far rounding may have moved a payoff's mean.
+        The largest change of a payoff's mean by rounding.
     tally
         Counts of the rounds so far.
     led
-        Counts that pairs bet on as the leader, which are not among the leads yet.
+        Counts of rounds in which pairs were the leader, not yet added to the leads.
     """
 
     settled: Floats
@@ -57,9 +58,9 @@ class Stratum:
 
     @property
     def leads(self) -> dict[Leader, Counts]:
-        """For each pair that bet on being unfair, its cells: only the first, both, only the second, none got it.
+        """The cells of each pair that was the leader: only the first, both, only the second, neither got the outcome.
 
-        They are added up when they are needed: a plain run does not.
+        They are added up when they are first needed; a plain run does not need them.
         """
         for leader, tally in self.led:
             self._leads[leader] = self._leads.get(leader, 0) + four_cells(tally, *leader)
@@ -68,17 +69,18 @@ class Stratum:
 
     @property
     def weight(self) -> Floats:
-        """(groups, groups): how much its estimates count, the inverse of their variance up to a factor."""
+        """(groups, groups): the weight of its estimates, the inverse of their variance up to a factor."""
         return self.tally.joint / max(self.mass, TINY) ** 2
 
 
-def four_cells(tally: Tally, i: Places, j: Places, outcome: Places) -> Counts:
-    """Return (..., 4): rounds in which only i, both, only j and none got the outcome, for one pair or many."""
+def four_cells(tally: Tally, i: IndexOrIndices, j: IndexOrIndices, outcome: IndexOrIndices) -> Counts:
+    """Return (..., 4): rounds in which only i, both, only j and neither got the outcome, for one pair or many."""
     only, both, other = tally.only[outcome, i, j], tally.both[outcome, i, j], tally.only[outcome, j, i]
     return np.array([only, both, other, tally.joint[i, j] - only - both - other], np.int64).T
 
 
-# What (i, j) show in each of the four cells. The second of a share never gets the outcome: two cells are empty.
+# The outcomes of (i, j) in each of the four cells. For a share, the second never gets the outcome, so two cells are
+# empty.
 FIRST, SECOND = np.array([1.0, 1.0, 0.0, 0.0]), np.array([0.0, 1.0, 1.0, 0.0])
 OF_SHARE = [0, 3]
 
@@ -87,7 +89,7 @@ OF_SHARE = [0, 3]
 class _Bet:
     """The counts of some pairs in one stratum: settled rates (pairs,), the open mass, and cells (pairs, 4).
 
-    Of a share the second rate is 0, and no round is in the cells of the second.
+    For a share the second rate is 0, and the cells of the second are empty.
     """
 
     first: Floats
@@ -131,7 +133,7 @@ def _log_sum(each: Floats) -> Floats:
 
 
 class StrataRule:
-    """The rule of a verdict from certain bounds and from rounds in what they leave open.
+    """The rule of a verdict from certain bounds and from rounds in the open part.
 
     Parameters
     ----------
@@ -164,7 +166,7 @@ class StrataRule:
         self.low, self.high = np.zeros((outcomes, groups)), np.ones((outcomes, groups))
         self._plain = BettingRule(groups, outcomes, float(threshold), delta, compared=compared, payoff=payoff)
         self.strata = [Stratum(np.zeros((outcomes, groups)), 1.0, 0.0, self._plain.tally)]
-        # One array: a pair that is cleared for sure needs no rounds of the plain rule either.
+        # A shared array: the plain rule skips pairs that certain bounds have cleared.
         self.cleared = self._plain.cleared
         self._compared, self._payoff = compared, payoff
         self._pairs: list[Leader] = [(int(i), int(j), int(o)) for o, i, j in np.argwhere(compared)]
@@ -174,13 +176,13 @@ class StrataRule:
         # Half of delta for each answer, as in a plain run.
         self._bar = math.log(2 / delta)
         self._gap_bar = self._bar if payoff.share else -math.log(OF_GAP * delta)
-        # Of the present counts and bounds, once they were computed.
+        # Cached results for the present counts and bounds.
         self._estimates: tuple[Floats, Floats] | None = None
 
     # -- What is certain ---------------------------------------------------------------------------------------------
 
     def bound(self, low: Floats, high: Floats) -> None:
-        """Take in certain bounds of the rates, (outcomes, groups) each; they are intersected with earlier ones."""
+        """Add certain bounds of the rates, (outcomes, groups) each; they are intersected with earlier ones."""
         self.low, self.high = np.maximum(self.low, low), np.minimum(self.high, high)
         self._estimates = None
         fair, unfair = self._certain_pairs()
@@ -201,7 +203,7 @@ class StrataRule:
         shift = 0.0 if self._payoff.relative else limit
         most, least = scale * high_i - low_j - shift, scale * low_i - high_j - shift
         fair, unfair = most < -TINY, least > TINY
-        # What rounding could decide is decided by fractions.
+        # Cases in which rounding matters are decided by fractions.
         for place in np.flatnonzero((np.abs(most) <= TINY) | (np.abs(least) <= TINY)):
             first_low, first_high, second_low, second_high = (Fraction(float(rate[place])) for rate in rates)
             factor = 1 - self._threshold if self._payoff.relative else Fraction(1)
@@ -246,7 +248,8 @@ class StrataRule:
             return plan
         # A look at several strata costs as much as hundreds of rounds.
         rounds = next_batch(self.rounds, self._groups, self._outcomes, self._to_go(), few=LEAST_ROUNDS)
-        # Of groups without an open pair boxes may have been put aside, so that rounds say nothing about them.
+        # Boxes that are open only for groups without an open pair may have been left out, so rounds say nothing about
+        # these groups.
         waiting = ~self.cleared
         matter = np.asarray(waiting.any(axis=(0, 1)) | waiting.any(axis=(0, 2)))
         compared = self._compared & matter[:, None] & matter
@@ -260,7 +263,7 @@ class StrataRule:
         return BatchPlan(rounds, groups, leader if self.rounds or self._payoff.share else None)
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
-        """Let the pairs and the leader play this batch."""
+        """Update the bets of the pairs and of the leader with this batch."""
         stratum = self.strata[-1]
         self._estimates = None
         if plan.leader is not None:
@@ -322,7 +325,7 @@ class StrataRule:
         return min(max(estimate, low), high), low, high
 
     def settle(self) -> None:
-        """Take the answer from the interval where the bets have none and the interval leaves out the threshold."""
+        """Take the answer from the interval if the bets gave none and the interval excludes the threshold."""
         _, low, high = self.gap()
         if self.decision is Decision.UNDECIDED and self.rounds and not low <= self._threshold < high:
             self.decision = Decision.FAIR if high <= self._threshold else Decision.UNFAIR
@@ -334,7 +337,7 @@ class StrataRule:
     def _gap_above(self, of_rates: Floats) -> float:
         """Return the largest upper bound over pairs, (pairs,) of them from the rates.
 
-        A cleared pair is below the threshold in any case.
+        A cleared pair is always below the threshold.
         """
         wealth = self._wealth(self._pairs)
 
@@ -425,7 +428,7 @@ class StrataRule:
         return [pair for pair, found in zip(self._pairs, above, strict=True) if found]
 
     def forecast(self) -> int | None:
-        """Forecast how many more rounds are needed; None if that cannot be said."""
+        """Forecast the number of further rounds; None if there is no forecast."""
         if self.everywhere:
             return self._plain.forecast()
         rounds = self._to_go()

@@ -20,6 +20,8 @@ PAIRS_IN_PART = 2**18
 FEW_WORDS = 3
 # Up to so many labels looking for rounds to leave out takes longer than counting them.
 FEW_HITS = 2**14
+# Up to so many products of two labels a matrix product is quicker, and exact in single precision.
+FEW_PRODUCTS = 2**14
 
 
 class Tally(Struct, frozen=True, eq=False, dict=True):
@@ -57,11 +59,11 @@ class Tally(Struct, frozen=True, eq=False, dict=True):
         joint = np.zeros((groups, groups), np.int64)
         both = np.zeros((len(together), groups, groups), np.int64)
         only = np.zeros_like(both)
-        where = np.ix_(active, active)
-        joint[where] = rounds
-        for outcome, table in enumerate(together):
-            both[outcome][where] = table
-            only[outcome][where] = own[outcome][:, None] - table
+        columns = np.array(active)
+        rows = columns[:, None]
+        joint[rows, columns] = rounds
+        both[:, rows, columns] = together
+        only[:, rows, columns] = own[:, :, None] - together
         return cls(joint, both, only)
 
     def __add__(self, other: Tally) -> Tally:
@@ -138,11 +140,16 @@ def count_together(labels: NDArray[np.integer], outcomes: Sequence[int]) -> Coun
 def write_together(counts: NDArray[np.integer], labels: NDArray[np.integer], outcomes: Sequence[int]) -> None:
     """Write these counts into a table of zeros, of any type that holds the number of rounds.
 
-    One bit for each round: exact integers, and faster than a matrix product, which would also start threads of its own.
+    One bit for each round: exact integers, and faster than a matrix product of many rounds, which would also start
+    threads of its own.
     """
     groups = len(labels)
     for place, outcome in enumerate(outcomes):
         hits = labels == outcome
+        if groups * hits.size <= FEW_PRODUCTS:
+            some = hits.astype(np.float32)
+            counts[place] = some @ some.T
+            continue
         if hits.size > FEW_HITS:
             # Groups of a round mostly agree, so that of many labels each occurs in few rounds.
             occurs = hits.any(axis=0)

@@ -21,11 +21,11 @@ from fairchain.statistics.intervals import clopper_pearson_bound
 from fairchain.statistics.tally import Counts
 
 # Steps in which the product of the two p-values is divided between them.
-STEPS = 256
+PRODUCT_STEPS = 256
 # Weights of the larger group's p-value; the smaller group has weight 1.
 WEIGHTS = tuple(2.0**-n for n in range(7))
 # Pairs whose steps are held in memory at once.
-PAIRS_AT_ONCE = 4096
+PAIRS_IN_MEMORY = 4096
 
 
 def combined_level(alpha: float, weight: float = 1.0) -> float:
@@ -84,7 +84,9 @@ class Combination:
         return kinds
 
 
-def _rate_bounds(trials: Counts, successes: Counts, exponents: Floats, steps: int = STEPS, *, upper: bool) -> Floats:
+def _rate_bounds(
+    trials: Counts, successes: Counts, exponents: Floats, steps: int = PRODUCT_STEPS, *, upper: bool
+) -> Floats:
     """Return (rates, levels): upper (or lower) bounds of some rates at the levels of the steps.
 
     `exponents` are -ln of the first level of each rate. Each count is computed once, however many groups have it.
@@ -96,9 +98,9 @@ def _rate_bounds(trials: Counts, successes: Counts, exponents: Floats, steps: in
 
 
 def two_sample_bounds(
-    trials: Counts, successes: Counts, pairs: NDArray[np.intp], measure: str, alpha: float
-) -> tuple[Floats, Floats]:
-    """Return lower and upper bounds of the gaps of some pairs, each of which fails with probability at most alpha.
+    trials: Counts, successes: Counts, pairs: NDArray[np.intp], measure: str, alpha: float, *, upper: bool
+) -> Floats:
+    """Return upper (or lower) bounds of the gaps of some pairs, each of which fails with probability at most alpha.
 
     Parameters
     ----------
@@ -108,19 +110,13 @@ def two_sample_bounds(
         (pairs, 3): outcome, first and second group of each.
     measure, alpha
         "difference" for p_i - p_j, "ratio" for 1 - p_j / p_i; and how often a bound may fail.
+    upper
+        Whether upper bounds are wanted, or lower ones.
     """
-    below, above = (_gap_bounds(trials, successes, pairs, measure, alpha, upper=upper) for upper in (False, True))
-    return below, above
-
-
-def _gap_bounds(
-    trials: Counts, successes: Counts, pairs: NDArray[np.intp], measure: str, alpha: float, *, upper: bool
-) -> Floats:
-    """Return the upper (or lower) bounds alone."""
     found = np.empty(len(pairs))
     combination = Combination.at(alpha)
-    for start in range(0, len(pairs), PAIRS_AT_ONCE):
-        part = slice(start, start + PAIRS_AT_ONCE)
+    for start in range(0, len(pairs), PAIRS_IN_MEMORY):
+        part = slice(start, start + PAIRS_IN_MEMORY)
         outcome, i, j = pairs[part].T
         own, others = combination.exponents(trials[i], trials[j])
         one = _rate_bounds(trials[i], successes[outcome, i], own, upper=upper)
@@ -135,7 +131,7 @@ def _gap_bounds(
 # Steps of a first look, which divides pairs into those that can matter and those that cannot.
 COARSE = 8
 # More than rounding can do to a bound.
-SLACK = 1e-12
+BOUND_SLACK = 1e-12
 
 
 def largest_bound(
@@ -146,16 +142,18 @@ def largest_bound(
 
     def refine(pairs: NDArray[np.intp]) -> None:
         nonlocal best
-        best = max(best, float(_gap_bounds(trials, successes, pairs, measure, alpha, upper=upper).max(initial=-np.inf)))
+        best = max(
+            best, float(two_sample_bounds(trials, successes, pairs, measure, alpha, upper=upper).max(initial=-np.inf))
+        )
 
     distinct = _distinct(trials, successes, compared)
-    looks = _looks(trials, successes, distinct, measure, alpha, lambda: best - SLACK, upper=upper)
+    looks = _looks(trials, successes, distinct, measure, alpha, lambda: best - BOUND_SLACK, upper=upper)
     for pairs, at_least, at_most in looks:
         best = max(best, float(at_least.max()))
-        if at_most.max() < best - SLACK:
+        if at_most.max() < best - BOUND_SLACK:
             continue
         refine(pairs[np.argsort(-at_most)[:64]])
-        refine(pairs[at_most > best - SLACK])
+        refine(pairs[at_most > best - BOUND_SLACK])
     return best
 
 
@@ -185,12 +183,13 @@ def bounds_beyond(
 ) -> NDArray[np.intp]:
     """Return the compared pairs, (pairs, 3), whose upper (or lower) bound is above the limit."""
     found = [np.empty((0, 3), np.intp)]
-    looks = _looks(trials, successes, compared, measure, alpha, lambda: float(limit) - SLACK, upper=upper)
+    looks = _looks(trials, successes, compared, measure, alpha, lambda: float(limit) - BOUND_SLACK, upper=upper)
     for pairs, at_least, at_most in looks:
-        above = at_least > float(limit) + SLACK
-        unsure = np.flatnonzero(~above & (at_most > float(limit) - SLACK))
+        above = at_least > float(limit) + BOUND_SLACK
+        unsure = np.flatnonzero(~above & (at_most > float(limit) - BOUND_SLACK))
         above[unsure] = [
-            gap > limit for gap in _gap_bounds(trials, successes, pairs[unsure], measure, alpha, upper=upper).tolist()
+            gap > limit
+            for gap in two_sample_bounds(trials, successes, pairs[unsure], measure, alpha, upper=upper).tolist()
         ]
         found.append(pairs[above])
     every = np.concatenate(found)

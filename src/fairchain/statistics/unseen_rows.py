@@ -1,7 +1,7 @@
 """Answers about a table whose rows were evaluated only in part: the run was stopped, or its budget was spent.
 
-The rows that were seen are the first of all rows in a random order. What they say about the others depends on who
-decided when to stop (docs/mathematics.md, "Rows that were not evaluated").
+The evaluated rows are the first of all rows in a random order. The bounds for the others depend on the reason why the
+run ended (docs/mathematics.md, "Rows that were not evaluated").
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from numpy.typing import ArrayLike, NDArray
 from fairchain.statistics.intervals import Floats
 from fairchain.statistics.payoff import gaps_of, payoff_of
 from fairchain.statistics.rate_counts import (
-    Bounds,
     Level,
+    RateBounds,
     RowsAnswer,
     SubgroupCounts,
     any_time,
-    pairs_above,
+    row_pairs_above,
     simultaneous,
 )
 from fairchain.statistics.rules import Decision, Leader
 from fairchain.statistics.tally import Counts
 
-# Relative slack for the rounding of probabilities: bounds become wider by it, never narrower. And what the rounding of
-# a gap is far below: a gap that equals the limit is fair.
-SLACK, ROUNDING = 1e-6, 1e-12
+# Relative slack for the rounding of probabilities, which only makes bounds wider; and an upper bound of the rounding of
+# a gap: a gap that equals the limit is fair.
+SLACK, PROBABILITY_ROUNDING = 1e-6, 1e-12
 
 
 class UnseenRowsAnswer(RowsAnswer):
-    """The answer from the counts of the rows that were seen.
+    """The answer from the counts of the evaluated rows.
 
     Parameters
     ----------
     counts, compared, measure, limit, overall, single
-        As for `RowsAnswer`, of the rows that were seen.
+        As for `RowsAnswer`, for the evaluated rows.
     delta
         Probability of a wrong verdict. With 0 the rows are the whole population and nothing is assumed about those
         that were not seen: any decision about each is possible.
@@ -61,7 +61,7 @@ class UnseenRowsAnswer(RowsAnswer):
         self._totals = totals
         super().__init__(counts, compared, measure, limit, delta, overall, single=single)
 
-    def _method(self) -> Bounds:
+    def _method(self) -> RateBounds:
         totals = self._totals
         if totals is None:
             return any_time
@@ -76,10 +76,10 @@ class UnseenRowsAnswer(RowsAnswer):
         return self.all_rates(self.delta)
 
     def all_rates(self, spend: float) -> tuple[Floats, Floats]:
-        """Return bounds of the rates that together fail with probability at most `spend`; certain ones without one."""
+        """Return bounds of the rates, all together at error probability `spend`; certain bounds if it is 0."""
         if self._single:
             low, high = self._method()(self.counts.successes, self.counts.trials[None], spend / 2)
-            # The second subgroup of a share of changed decisions is there to compare with: its rate is 0.
+            # The second subgroup of a share of changed decisions is a placeholder with rate 0.
             return low * [1.0, 0.0], high * [1.0, 0.0]
         return simultaneous(self.counts, self._compared, spend, self._method(), self._overall)
 
@@ -94,19 +94,19 @@ class UnseenRowsAnswer(RowsAnswer):
 
     @property
     def decision(self) -> Decision:
-        """FAIR or UNFAIR where the whole interval lies on one side of the limit."""
+        """FAIR or UNFAIR if the whole interval lies on one side of the limit."""
         _, low, high = self._gap
         if high < self._limit:
             return Decision.FAIR
-        return Decision.UNFAIR if low - ROUNDING > self._limit else Decision.UNDECIDED
+        return Decision.UNFAIR if low - PROBABILITY_ROUNDING > self._limit else Decision.UNDECIDED
 
     def violators(self) -> list[Leader]:
-        """Return the pairs that are above the limit, all together at delta."""
+        """Return the pairs above the limit; all together are right with probability 1 - delta."""
         low, high = self.probabilities()
-        return pairs_above(gaps_of(low, high, self._measure) - ROUNDING, self._compared, self._limit)
+        return row_pairs_above(gaps_of(low, high, self._measure) - PROBABILITY_ROUNDING, self._compared, self._limit)
 
     def forecast(self) -> int | None:
-        """Return None: the remaining rows decide it, and nothing is forecast."""
+        """Return None: evaluating the remaining rows decides the question, so no number of rows is forecast."""
         return None
 
 
@@ -148,7 +148,7 @@ def _at_most(found: int, drawn: int, rows: int, successes: int) -> float:
     """Return P(S <= found) of a hypergeometric S: `drawn` of `rows`, among them `successes` successes."""
     counts = np.arange(max(0, drawn - (rows - successes)), min(found, drawn, successes) + 1)
 
-    # Takes longer to import than most tables to count, and few runs end before their last row.
+    # Imported here, because the import takes longer than counting most tables, and few runs end early.
     from scipy.special import gammaln
 
     def choose(n: int, k: NDArray[np.int64]) -> Floats:

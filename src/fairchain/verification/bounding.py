@@ -31,7 +31,7 @@ from fairchain.statistics import Decision, Interval, Tally
 from fairchain.statistics.rules import BatchPlan
 from fairchain.statistics.strata import StrataRule
 from fairchain.statistics.tally import count_together
-from fairchain.verification.answers import Answer, answer_from
+from fairchain.verification.answers import Answer
 from fairchain.verification.boxes import BoxSpace, Floats, box_space
 from fairchain.verification.partition import FEW_POINTS, LabelledBoxes, Partition, label_bounds
 from fairchain.verification.progress import Progress, Report
@@ -42,10 +42,10 @@ from fairchain.verification.verdict import BoundsRecord
 from fairchain.verification.witnesses import WITNESSES, changed_points
 
 # Boxes that are halved at a time, at least, and the part of all work so far that one step takes.
-LEAST_BOXES, STEP = 64, 0.1
+LEAST_BOXES, STEP_SHARE = 64, 0.1
 # An answer by sampling ends the run unless a proof is forecast to need at most so many boxes in all, one for each
 # member. Before so many boxes are bounded, a forecast means nothing.
-PATIENCE, FIRST_FORECAST = 2**16, 2**9
+MOST_PROOF_BOXES, FIRST_FORECAST_BOXES = 2**16, 2**9
 # A new stratum begins when the open probability, times the cost of a round, has fallen to this part of the last one's.
 NEW_STRATUM = 0.9
 # While nothing is decided, halving may set the run back by this part of what plain sampling would know for its cost.
@@ -58,7 +58,7 @@ OVERHEAD, PER_BOX, PER_STEP, SET_UP, PER_DRAW = 15, 220, 20_000, 20_000, 2
 REFUSED_AFTER = 2.0
 REPORT_EVERY = 0.2
 # Rounds of a chunk, and substreams of the choice of a box and of a member of a mean.
-CHUNK = 8192
+STRATA_CHUNK = 8192
 BOX_SUBSTREAM, MEMBER_SUBSTREAM = 2**61, 2**61 + 1
 
 
@@ -203,16 +203,16 @@ class BoundingRun:
         return self.rule.decision is not Decision.UNDECIDED and not self._proof_is_near()
 
     def _proof_is_near(self) -> bool:
-        """Return whether certain bounds are forecast to decide within `PATIENCE` boxes, at the present pace."""
+        """Return whether certain bounds are forecast to decide within `MOST_PROOF_BOXES` boxes, at the present pace."""
         boxes = self.partition.boxes
-        if self._gain <= 0 or boxes >= PATIENCE:
+        if self._gain <= 0 or boxes >= MOST_PROOF_BOXES:
             return False
-        if boxes < FIRST_FORECAST:
+        if boxes < FIRST_FORECAST_BOXES:
             return True
         wanted = max(abs(self.rule.gap_estimate() - float(limit_of(self.case.spec))), 1e-9)
         # The open probability falls about as a power of the work.
         power = self._gain * self._halving_cost
-        return math.log(max(self.partition.open_mass / wanted, 1.0)) <= power * math.log(PATIENCE / boxes)
+        return math.log(max(self.partition.open_mass / wanted, 1.0)) <= power * math.log(MOST_PROOF_BOXES / boxes)
 
     def explore(self, left: int, seconds: float) -> bool:
         """Halve boxes if that pays, with so many rounds left and after so many seconds; return whether it was done."""
@@ -252,7 +252,7 @@ class BoundingRun:
     @property
     def _step(self) -> int:
         """Boxes that the next step halves."""
-        return max(LEAST_BOXES, int(STEP * len(self.partition.open)))
+        return max(LEAST_BOXES, int(STEP_SHARE * len(self.partition.open)))
 
     @property
     def _step_cost(self) -> float:
@@ -303,22 +303,23 @@ class BoundingRun:
             slack = 8 * partition.error + len(partition.open) * 2.0**-50 + self.space.draw_error
             self.rule.begin(partition.settled(), partition.open_mass, slack)
         plan = self.rule.plan()
-        self.rule.observe(plan, self._batch(plan, min(plan.rounds, most)))
+        self.rule.observe(plan, self._batch(plan, most))
         return True
 
-    def _batch(self, plan: BatchPlan, rounds: int) -> Tally:
+    def _batch(self, plan: BatchPlan, most: int) -> Tally:
         comparison = self.case.comparison
         subgroups = comparison.evaluated(plan.groups)
         if self.rule.everywhere:
-            batch = self._sampler.run(self._chunk, rounds, plan.groups, self._halted)
+            batch = self._sampler.run(self._chunk, plan.rounds, plan.groups, self._halted, most)
             self._chunk += batch.chunks
             self._labels.update(batch.labels)
             rounds, together, cost = batch.rounds, batch.together, len(subgroups)
         else:
             together = np.zeros((len(comparison.rows), len(plan.groups), len(plan.groups)), np.int64)
-            planned, rounds = rounds, 0
-            while rounds < planned and not (rounds and self._halted(0.0)):
-                labels, places = self._labels_of(min(CHUNK, planned - rounds), subgroups)
+            wanted, rounds = min(plan.rounds, most), 0
+            while rounds < wanted and not (rounds and self._halted(0.0)):
+                drawn = min(STRATA_CHUNK, plan.rounds - rounds)
+                labels, places = self._labels_of(min(drawn, wanted - rounds), drawn, subgroups)
                 self._labels |= labels_in(labels)
                 self._keep_witnesses(labels, places, subgroups)
                 together += count_together(comparison.fold(labels), comparison.rows)
@@ -330,16 +331,16 @@ class BoundingRun:
         self.worth += rounds * len(subgroups) / self.rule.strata[-1].mass
         return Tally.of_batch(rounds, together, plan.groups, len(comparison.counted))
 
-    def _labels_of(self, rounds: int, subgroups: Sequence[int]) -> tuple[NDArray[np.integer], Floats]:
-        """Return the labels of a chunk of rounds as each subgroup, (subgroups, rounds), and the places drawn."""
+    def _labels_of(self, rounds: int, drawn: int, subgroups: Sequence[int]) -> tuple[NDArray[np.integer], Floats]:
+        """Return the labels of the first rounds of a chunk as each subgroup, (subgroups, rounds), and their places."""
         assert self._sampled is not None
         address = Address(self.case.seed.value, self._chunk)
         self._chunk += 1
         boxes, axes = self._sampled, len(self.space.axes)
-        chosen = choose(boxes.mass, _reals(address, rounds, BOX_SUBSTREAM))
-        units = _reals(address, rounds * axes, 0).reshape(rounds, axes)
+        chosen = choose(boxes.mass, _reals(address, drawn, BOX_SUBSTREAM)[:rounds])
+        units = _reals(address, drawn * axes, 0).reshape(drawn, axes)[:rounds]
         places = self.space.draw(boxes.low[chosen], boxes.high[chosen], units)
-        pick = _reals(address, rounds, MEMBER_SUBSTREAM)
+        pick = _reals(address, drawn, MEMBER_SUBSTREAM)[:rounds]
         model = self.case.model
         assert model is not None
         labels = [model.predict(self.space.inputs(places, self._member(group, pick))) for group in subgroups]
@@ -377,7 +378,7 @@ class BoundingRun:
             # with different decisions are there too.
             self._sampled = partition.open
             subgroups = range(len(self.case.comparison.subgroups))
-            labels, places = self._labels_of(1024, subgroups)
+            labels, places = self._labels_of(1024, 1024, subgroups)
             self._keep_witnesses(labels, places, subgroups)
             seen |= labels_in(labels)
             self.evaluations += labels.size
@@ -395,10 +396,10 @@ class BoundingRun:
             self.rule.settle()
             stopped = stopped if self.rule.decision is Decision.UNDECIDED else "decided"
         certain = self.rule.proved or not self.rule.rounds
-        return answer_from(
-            self.case,
-            self.rule,
-            record,
+        return Answer(
+            spec=self.case.spec,
+            found=self.rule,
+            record=record,
             engine="bounds",
             delta=0.0 if certain else self.case.spec.guarantee.delta,
             rounds=self.rule.rounds,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.models.inspect.linear_bounds import InputBoxes
-from fairchain.models.onnx.feature_encoding import encode, widths
+from fairchain.models.onnx.feature_encoding import encode_feature, widths
 from fairchain.models.onnx.inputs import Feed
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.populations.base import columns_of
@@ -181,7 +181,7 @@ class QuantileAxis:
         return low + (high - low) * unit
 
 
-def axis_of(distribution: Distribution) -> Axis:
+def feature_axis(distribution: Distribution) -> Axis:
     """Return the axis of a feature with this distribution."""
     if isinstance(distribution, Counted):
         kept = distribution.counts > 0
@@ -382,13 +382,13 @@ class BoxSpace:
                 ends = first[:, place], last[:, place]
                 if feature.one_hot:
                     blocks.append(span)
-                    firsts.append(encode(feature, ends[0]).argmax(axis=1))
-                    lasts.append(encode(feature, ends[1]).argmax(axis=1))
+                    firsts.append(encode_feature(feature, ends[0]).argmax(axis=1))
+                    lasts.append(encode_feature(feature, ends[1]).argmax(axis=1))
                 elif isinstance(feature, CategoryFeature) and feature.codes is not None:
                     low[:, start], high[:, start] = _code_range(feature, slot.dtype, *ends)
                 else:
                     low[:, start], high[:, start] = (
-                        encode(feature, each)[:, 0].astype(slot.dtype).astype(np.float64) for each in ends
+                        encode_feature(feature, each)[:, 0].astype(slot.dtype).astype(np.float64) for each in ends
                     )
                 start += spans[place]
         none = np.zeros((len(first), 0), np.int64)
@@ -467,7 +467,7 @@ def box_space(case: Case) -> BoxSpace:
             if any(single(member.distributions[place]) is None for member in members):
                 axes.append((column, QuantileAxis()))
         elif spec.features[column].model_input:
-            axes.append((column, axis_of(distribution)))
+            axes.append((column, feature_axis(distribution)))
     return BoxSpace(
         spec.features,
         tuple(axis for _, axis in axes),

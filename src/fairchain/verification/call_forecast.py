@@ -1,7 +1,7 @@
 """Forecast of the evaluations of a slow model: inputs, requests and seconds, before the run begins.
 
-Rows of a table and texts of a corpus that is counted are known exactly. How many rounds sampling takes depends on the
-gap: the least number is known, and the largest if there is a budget of evaluations.
+The numbers of rows of a table and of texts of a counted corpus are known exactly. The number of rounds of sampling
+depends on the gap: the smallest number is known, and the largest if there is a budget of evaluations.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from fairchain.verification.counting import counted_evaluations
 
 @dataclass(frozen=True)
 class ServiceForecast:
-    """Evaluations of a model, at least and at most; None where that depends on the gap alone.
+    """The smallest and the largest number of evaluations of a model; None if it depends on the gap.
 
-    `name` is the model's, `latency` the seconds of a request so far, and `kept` the answers in its journal.
+    `name` is the model's name, `latency` the measured seconds of a request, and `kept` the number of answers in its
+    journal.
     """
 
     name: str
@@ -40,7 +41,7 @@ class ServiceForecast:
         if self.latency:
             measured += f", {1000 * self.latency:,.0f} ms a request so far"
         if self.kept:
-            measured += f"; of {self.kept:,} answers in the journal none is requested again"
+            measured += f"; {self.kept:,} answers in the journal are not requested again"
         if self.least == self.most:
             return f"{self.name}: forecast {self.least} ({measured})"
         most = "more if the gap is near the threshold; --max-evaluations limits them"
@@ -78,12 +79,12 @@ def forecast_calls(case: Case) -> ServiceForecast | None:
 
 
 def _few(spec: Spec) -> bool:
-    """Return whether all inputs are so few that they are enumerated at once, or an enumeration is wanted."""
+    """Return whether the inputs are few enough to be enumerated at once, or the spec requires an enumeration."""
     return fewest_evaluations(spec) <= (FEW_EVALUATIONS if spec.guarantee.engine == "auto" else 1e12)
 
 
 def _rows(case: Case) -> int:
-    """Return how many different inputs the rows of a table are."""
+    """Return the number of distinct inputs among the rows of a table."""
     assert case.rows is not None
     assert case.concerned is not None
     assert case.members is not None

@@ -17,9 +17,19 @@ from typing import TYPE_CHECKING
 from fairchain.errors import ModelError, SpecError
 from fairchain.executors import Workers
 from fairchain.prepare import Case
-from fairchain.spec import CategoryFeature, Feature, ProbabilityFormula, Spec, Table, domain_of, groups_of
+from fairchain.spec import (
+    BayesNetwork,
+    CategoryFeature,
+    Feature,
+    Marginals,
+    ProbabilityFormula,
+    Spec,
+    Table,
+    Uniform,
+    domain_of,
+    groups_of,
+)
 from fairchain.spec.properties import limit_of, shifts_alike
-from fairchain.spec.schema import BayesNetwork, Marginals, Uniform
 from fairchain.spec.validate import may_count, no_bounds
 from fairchain.statistics import DIFFERENCE, Decision, Rule
 from fairchain.statistics.e_values import rounds_to_go
@@ -34,8 +44,8 @@ NOT_CONTINUED = (
     "checkpoint: only an enumeration or sampling can be continued; choose one by --engine (engine = ... in [guarantee])"
 )
 CHECKPOINT_NEEDS_FILE = (
-    "checkpoint: needs a model that is a file, since a function may have changed meanwhile; answers of a service or of "
-    "Python code are kept by --journal (journaled, or journal=... of a Service)"
+    "checkpoint: needs a model that is a file, because a function may have changed in the meantime; answers of a "
+    "service or of Python code are kept by --journal (journaled, or journal=... of a Service)"
 )
 # So many evaluations are made at once: they take a few milliseconds.
 FEW_EVALUATIONS = 2048
@@ -45,7 +55,7 @@ FEW_TEXTS = 2**15
 MOST_SPEED = 2e7
 # Branch and bound takes over from sampling for at most so many features beside the protected ones, and so many ReLUs;
 # after so many evaluations, if sampling is forecast to need this many times the seconds that are left.
-MOST_AXES, MOST_UNITS = 3, 128
+MOST_AXES, MOST_RELUS = 3, 128
 LEAST_SAMPLED, HOPELESS = 2**18, 2
 # Shares of an enumeration's cost at which it is forecast whether sampling will need more.
 FIRST_FORECAST = 1 / 16
@@ -253,7 +263,7 @@ class ProofEngine:
         from fairchain.models.inspect.relu_layers import relu_network
 
         try:
-            return relu_network(case.model).units <= MOST_UNITS
+            return relu_network(case.model).units <= MOST_RELUS
         except ModelError:
             return False
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fairchain.certificate_format import RowEvidence
 from fairchain.errors import DataError
 from fairchain.executors import Workers
-from fairchain.models.onnx.decision import WORDS, words_that_change
+from fairchain.models.onnx.decision import DECISION_WORDS, words_that_change
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Group, Subgroup, Texts
 from fairchain.spec.properties import factor_of, limit_of, shared_pairs
@@ -32,7 +32,7 @@ from fairchain.statistics.shift import SharedRates
 from fairchain.statistics.shifted import ShiftedRows
 from fairchain.statistics.unseen_rows import UnseenRowsAnswer
 from fairchain.tables import TableRows
-from fairchain.verification.answers import Answer, answer_from
+from fairchain.verification.answers import Answer
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import Witness
 from fairchain.verification.row_evaluation import RowEvaluation, counts_all
@@ -101,10 +101,10 @@ class CountingEngine:
             list(found.seen),
             list(found.only),
         )
-        return answer_from(
-            case,
-            inference,
-            record,
+        return Answer(
+            spec=case.spec,
+            found=inference,
+            record=record,
             engine="counting",
             delta=inference.delta,
             rounds=0,
@@ -260,7 +260,7 @@ def count_rows(
         shares = np.zeros((len(rows.values), classes), np.int64)
         shares[needed] = np.diff(ends[0], axis=1, prepend=0)
         successes = np.array([shares[mask].sum(axis=0) for _, mask in columns]).T[list(comparison.outcomes)]
-        counts = SubgroupCounts(totals, successes, weights, WORDS)
+        counts = SubgroupCounts(totals, successes, weights, DECISION_WORDS)
         return RowCounts(counts, totals, NO_LABELS, needed, len(needed), _possible(shares))
     labels = np.full(len(rows.values), -1, np.int64)
     if known is not None:
@@ -351,8 +351,8 @@ def _count_changes(case: Case, table: TableRows, concerned: Mask, evaluation: Ro
         for place, domain in zip(places, subgroup.group.domains, strict=True):
             if domain.size != 1:
                 raise DataError(
-                    f'{table.source}: group "{subgroup.name}" has several values, and a row of a table can '
-                    f'be shown with one; give "{names[place]}" groups of single values, for example groups = {{a = 25}}'
+                    f'{table.source}: group "{subgroup.name}" has several values, and a row of a table can be shown '
+                    f'with only one; give "{names[place]}" groups of single values, for example groups = {{a = 25}}'
                 )
     members = [[domain.low for domain in each.group.domains] for each in comparison.subgroups if each.group is not None]
 
@@ -379,7 +379,7 @@ def _changes(
     if evaluation.with_probabilities:
         outcome = comparison.outcomes[0] if comparison.outcomes else None
         changing = int(words_that_change(answers.astype(np.int64), outcome).sum())
-        counts = SubgroupCounts(trials, np.array([[changing, 0]]), unit=WORDS)
+        counts = SubgroupCounts(trials, np.array([[changing, 0]]), unit=DECISION_WORDS)
         possible = _possible(np.diff(answers, axis=2, prepend=0).reshape(-1, answers.shape[2]))
         return RowCounts(counts, totals, NO_LABELS, rows, groups * len(rows), possible)
     changes = comparison.fold(answers).sum(axis=1, dtype=np.int64)
@@ -442,7 +442,7 @@ def _count_swapped(case: Case, evaluation: RowEvaluation) -> RowCounts:
         successes = np.array(counted).T[list(comparison.outcomes)]
         possible = _possible(shares.reshape(-1, classes))
         return RowCounts(
-            SubgroupCounts(totals, successes, weights, WORDS),
+            SubgroupCounts(totals, successes, weights, DECISION_WORDS),
             totals,
             NO_LABELS,
             rows,

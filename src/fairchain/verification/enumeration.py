@@ -35,7 +35,7 @@ from fairchain.errors import CheckpointError, SpecError
 from fairchain.executors import Workers
 from fairchain.input_space import TILE, InputSpace, Shown, input_space
 from fairchain.models import Model
-from fairchain.models.onnx.decision import WORDS, words_that_change
+from fairchain.models.onnx.decision import DECISION_WORDS, words_that_change
 from fairchain.models.tiles import Tile
 from fairchain.prepare import Case
 from fairchain.spec.conditions import predicate_of
@@ -44,7 +44,7 @@ from fairchain.spec.seeds import meaning_of
 from fairchain.statistics import Decision, Interval
 from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
 from fairchain.system.work_record import ANOTHER_WRITER, WorkRecord, work_record
-from fairchain.verification.answers import Answer, answer_from
+from fairchain.verification.answers import Answer
 from fairchain.verification.pair_weights import BlockPairs, PairWeights, shared_rates
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import Witness
@@ -57,7 +57,7 @@ SEGMENT_EVALUATIONS, MOST_SEGMENTS = 2**18, 1024
 # A segment has at most so many evaluations, about ten seconds of a small network, if a run has more.
 LONGEST_SEGMENT = 2**26
 # Numbers that all segments of a certificate may have.
-MOST_WEIGHTS = 1_000_000
+MOST_SEGMENT_WEIGHTS = 1_000_000
 # Blocks among which witnesses are looked for.
 SEARCHED_BLOCKS = 8
 # Looks at whether the rest can still change the verdict: at most so many in a run, so many pairs in all of them, and
@@ -110,7 +110,7 @@ class Enumerator:
         self._weights = [TileWeights(each, self._inner, columns, space.sizes, TILE) for each in space.measures]
         self._own = threading.local()
         # Where labels are drawn every weight is counted in words: so many for a label as its probability has.
-        self.unit = WORDS if model.drawn else 1
+        self.unit = DECISION_WORDS if model.drawn else 1
         self._pairs = PairWeights(inputs, len(case.comparison.rows), self.unit) if inputs.pairs else None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -346,7 +346,7 @@ def _restore(run: _Run, record: WorkRecord, path: Path) -> None:
 def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
     """Return the blocks in a segment: few segments for a certificate to list, each short enough to be checked alone."""
     values = (len(inputs.parts) * (1 + outcomes) + len(inputs.pairs)) * len(inputs.space.measures)
-    few = -(-blocks // max(16, min(MOST_SEGMENTS, MOST_WEIGHTS // values)))
+    few = -(-blocks // max(16, min(MOST_SEGMENTS, MOST_SEGMENT_WEIGHTS // values)))
     each = min(TILE, inputs.tile_points) * len(inputs.shown)
     return max(SEGMENT_EVALUATIONS // each, min(few, LONGEST_SEGMENT // each), 1)
 
@@ -440,10 +440,10 @@ class _Run:
             stopped = "decided"
         elif whole:
             stopped = "weights"
-        return answer_from(
-            case,
-            found,
-            self._all_evidence(),
+        return Answer(
+            spec=case.spec,
+            found=found,
+            record=self._all_evidence(),
             engine="enumeration",
             delta=0.0,
             rounds=0,

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 FAMILY_HAS_NO_TRUTH = "a family is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare family.conclusion"
 QUESTIONS_DIFFER = "property: the questions of a family share model, features, population and guarantee; these differ"
 # Bytes of labels that are kept for other questions.
-MOST_KEPT = 2**26
-Labels = NDArray[np.integer]
+MOST_KEPT_BYTES = 2**26
+LabelArray = NDArray[np.integer]
 
 
 @dataclass(eq=False)
@@ -52,29 +52,37 @@ class SharedLabels:
     """
 
     saved: int = 0
-    _rounds: dict[tuple[Any, ...], dict[int, Labels]] = field(default_factory=dict)
-    _rows: dict[str, Labels] = field(default_factory=dict)
+    _rounds: dict[tuple[Any, ...], dict[int, LabelArray]] = field(default_factory=dict)
+    _rows: dict[str, LabelArray] = field(default_factory=dict)
     _kept: int = 0
     _lock: Lock = field(default_factory=Lock)
 
     def rounds(
-        self, case: Case, chunk: int, count: int, groups: Sequence[int], evaluate: Callable[[Sequence[int]], Labels]
-    ) -> Labels:
-        """Return (groups, rounds): the labels of a chunk; `evaluate` gives those that are not known."""
+        self,
+        case: Case,
+        place: tuple[int, int, int],
+        groups: Sequence[int],
+        evaluate: Callable[[Sequence[int]], LabelArray],
+    ) -> LabelArray:
+        """Return (groups, rounds): the labels of a chunk; `evaluate` gives those that are not known.
+
+        `place` is the number of the chunk, the rounds that are wanted, and those that are drawn.
+        """
         key = _inputs_of(case)
+        chunk, count, _ = place
+        independent = isinstance(case.population, IndependentPopulation)
         # Inputs that are only looked at, in search of a second label, are not counted as evaluations.
         if key is None or chunk >= LOOK_CHUNK:
             return evaluate(groups)
         with self._lock:
-            known = self._rounds.setdefault((*key, chunk, count), {})
-            missing = [group for group in groups if group not in known]
-        if missing and not isinstance(case.population, IndependentPopulation):
             # Which candidates are drawn may depend on the groups that are shown.
-            missing = list(groups)
+            together = () if independent else tuple(groups)
+            known = self._rounds.setdefault((*key, *place, together), {})
+            missing = [group for group in groups if group not in known]
         if missing:
             found = evaluate(missing)
             with self._lock:
-                if self._kept + found.nbytes > MOST_KEPT:
+                if self._kept + found.nbytes > MOST_KEPT_BYTES:
                     known = known | dict(zip(missing, found, strict=True))
                 else:
                     known.update(zip(missing, found, strict=True))
@@ -87,8 +95,8 @@ class SharedLabels:
         self,
         case: Case,
         needed: NDArray[np.int64],
-        evaluate: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], Labels]],
-    ) -> tuple[NDArray[np.int64], Labels]:
+        evaluate: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], LabelArray]],
+    ) -> tuple[NDArray[np.int64], LabelArray]:
         """Return the rows with a label and their labels, (rows,); `evaluate` gives those that are not known."""
         assert case.rows is not None
         labels = self._rows.setdefault(case.rows.sha256, np.full(len(case.rows.values), -1, np.int64))
@@ -165,7 +173,7 @@ class FamilyVerdict:
 
     @cached_property
     def record(self) -> FamilyRecord:
-        """The family as a typed record: what is written as JSON."""
+        """The family as a typed record, which is written as JSON."""
         return FamilyRecord(
             verdict=self.conclusion,  # type: ignore[arg-type]  # one of the four words
             delta=self.delta,

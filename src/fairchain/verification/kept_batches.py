@@ -1,7 +1,7 @@
 """Batches of a sampling run in a checkpoint, from which a run that was stopped or killed continues.
 
-Only whole batches are kept: the plan of the next one follows from the counts of all before it, so that a run that
-continues has the same batches, and the same certificate, as one that never stopped.
+Only batches that are as long as planned are kept: the plan of the next one follows from the counts of all before it,
+so that a run that continues has the same batches, and the same certificate, as one that never stopped.
 """
 
 from __future__ import annotations
@@ -37,19 +37,20 @@ class KeptBatches:
         except (msgspec.DecodeError, ValueError):
             raise CheckpointError(ANOTHER_WRITER.format(path)) from None
 
-    def run(self, first: int, rounds: int, groups: Sequence[int], halted: Halted) -> Batch:
+    def run(self, first: int, planned: int, groups: Sequence[int], halted: Halted, most: int | None = None) -> Batch:
         """Return a batch as `Sampler.run` does: the known one, or a new one."""
         if self._known:
             known = self._known.pop()
-            if (known.chunk, known.rounds, known.groups) == (first, rounds, list(groups)):
+            whole = most is None or planned <= most
+            if whole and (known.chunk, known.rounds, known.groups) == (first, planned, list(groups)):
                 parts = tuple(known.tables(place) for place in range(known.chunks))
                 counted = known.totals(), parts, tuple(known.labels)
-                return Batch(first, known.chunk_rounds, rounds, known.chunks, *counted)
-            # Under a smaller budget the last batch was shorter: what follows is sampled again, and not kept.
+                return Batch(first, known.chunk_rounds, planned, known.chunks, *counted)
+            # A smaller budget cuts this batch: it is sampled again, and not kept.
             self._known.clear()
             self._record = None
-        batch = self._sampler.run(first, rounds, groups, halted)
-        if self._record is not None and batch.rounds == rounds and batch.parts:
+        batch = self._sampler.run(first, planned, groups, halted, most)
+        if self._record is not None and batch.rounds == planned and batch.parts:
             self._record.add(msgspec.json.encode(_evidence(batch, groups)))
         return batch
 

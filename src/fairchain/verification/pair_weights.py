@@ -25,9 +25,9 @@ MOST_LEVELS = 16
 # They are compared so too where less than one in so many of all two parts is a pair, as with a reference group.
 SPARSE = 16
 # Pairs that are compared number by number at once: their numbers stay in the processor's cache.
-PAIRS_AT_ONCE = 16
+COMPARED_AT_ONCE = 16
 # Whole numbers below this have room in 64 bits, and so has the difference of two of them.
-MOST_WHOLE = 2**62
+MOST_DIFFERENCE = 2**62
 
 
 class PairWeights:
@@ -51,7 +51,7 @@ class PairWeights:
         slots = {pair: slot for slot, pair in enumerate(inputs.pairs)}
         self.reverse = np.array([slots[outcome, j, i] for outcome, i, j in inputs.pairs])
         most = max(self.parts) ** 2
-        self.exact: Any = np.int64 if most * words < MOST_WHOLE else object
+        self.exact: Any = np.int64 if most * words < MOST_DIFFERENCE else object
         # The smallest type that has room for what is added up.
         small: Any = bool if inputs.single else np.int8 if max(self.parts) < 2**7 else self.exact
         self.dtype = small if words == 1 else self.exact
@@ -124,7 +124,7 @@ class BlockPairs:
         """
         pairs, slots, levels = self._pairs, self._pairs.slots[outcome], self._pairs.levels or []
         i, j, whole = pairs.first[slots], pairs.second[slots], lcm(*(step.denominator for _, step in levels))
-        small = vector.total * whole * max(pairs.parts) ** 2 < MOST_WHOLE
+        small = vector.total * whole * max(pairs.parts) ** 2 < MOST_DIFFERENCE
         more = np.zeros(len(slots), np.int64 if small else object)
         for least, step in levels:
             both = vector.together(self._got[outcome] >= least)
@@ -134,14 +134,14 @@ class BlockPairs:
     def _number_by_number(self, vector: WeightVector, outcome: int) -> NDArray[Any]:
         """Return the same as `_by_level`, where numbers have too many levels, or few parts are pairs."""
         pairs, slots, got = self._pairs, self._pairs.slots[outcome], self._got[outcome]
-        starts = range(0, len(got), PAIRS_AT_ONCE)
-        weights = [vector.by_share(got[start : start + PAIRS_AT_ONCE].T) for start in starts]
+        starts = range(0, len(got), COMPARED_AT_ONCE)
+        weights = [vector.by_share(got[start : start + COMPARED_AT_ONCE].T) for start in starts]
         totals = np.array([weight for some in weights for weight in some], object)
         more = np.zeros(len(pairs.first), object)
         # Each two parts once: by how much the second gets more follows from what both get.
         once = slots[pairs.first[slots] < pairs.second[slots]]
-        for start in range(0, len(once), PAIRS_AT_ONCE):
-            some = once[start : start + PAIRS_AT_ONCE]
+        for start in range(0, len(once), COMPARED_AT_ONCE):
+            some = once[start : start + COMPARED_AT_ONCE]
             i, j, back = pairs.first[some], pairs.second[some], pairs.reverse[some]
             own, other = pairs.times[some], pairs.times[back]
             above = np.maximum(got[i] * own[:, None] - got[j] * other[:, None], 0)

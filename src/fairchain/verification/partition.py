@@ -23,9 +23,9 @@ from fairchain.verification.boxes import BoxSpace, Floats
 
 Masks = NDArray[np.uint32]
 # Labels that a network may have here: a bit for each fits into a mask, and each pair of labels is a function.
-MOST_LABELS = 16
+MOST_BOUNDED_LABELS = 16
 # Weights of a layer, at most: a box takes twice as many numbers.
-MOST_WEIGHTS = 2**22
+MOST_LAYER_WEIGHTS = 2**22
 # A finite box with at most so many inputs is evaluated point by point: that costs no more than its bounds.
 FEW_POINTS = 64
 # Open boxes that are kept; with more, memory rather than time would end the run.
@@ -109,13 +109,14 @@ def label_bounds(model: Any, *, rounding: bool = True) -> LabelBounds:
         raise ModelError(
             f'{model.name}: bounds need the scores behind a decision; choose them: output = "..." in [model]'
         )
-    if max(layer.weights.size for layer in network.layers) > MOST_WEIGHTS:
+    if max(layer.weights.size for layer in network.layers) > MOST_LAYER_WEIGHTS:
         raise ModelError(
-            f"{model.name}: has a layer of more than {MOST_WEIGHTS:,} weights, too large for bounds; use another engine"
+            f"{model.name}: has a layer of more than {MOST_LAYER_WEIGHTS:,} weights, too large for bounds; "
+            "use another engine"
         )
-    if decision.classes > MOST_LABELS:
+    if decision.classes > MOST_BOUNDED_LABELS:
         raise ModelError(
-            f"{model.name}: has {decision.classes} labels, and bounds are computed for {MOST_LABELS} at most"
+            f"{model.name}: has {decision.classes} labels, and bounds are computed for {MOST_BOUNDED_LABELS} at most"
         )
     return LabelBounds(network, decision, rounding=rounding)
 

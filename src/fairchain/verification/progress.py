@@ -12,7 +12,7 @@ from fairchain.errors import SpecError
 from fairchain.statistics import Interval
 
 # Seconds before the first line.
-PATIENCE = 1.0
+FIRST_LINE_AFTER = 1.0
 NOT_PROGRESS = "progress: found {found!r}; give True for a line on standard error, or a function of a Progress"
 
 
@@ -33,7 +33,7 @@ class Progress:
     @property
     def text(self) -> str:
         """The progress in a line; empty in the first second."""
-        if self.seconds <= PATIENCE:
+        if self.seconds <= FIRST_LINE_AFTER:
             return ""
         if self.gap is None and self.total is None:
             done = f"{self.evaluations:,} inputs answered by the model"
@@ -43,7 +43,7 @@ class Progress:
             done = f"{self.evaluations:,} of {self.total:,} inputs evaluated, {self.gap} so far"
         else:
             done = f"{self.rounds:,} rounds, {self.evaluations:,} evaluations, {self.gap} so far"
-        return f"{done}  (Ctrl-C: stop with what is known)"
+        return f"{done} (Ctrl-C: stop with the evidence so far)"
 
 
 Report = Callable[[Progress], None]

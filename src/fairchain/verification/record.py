@@ -21,7 +21,7 @@ from fairchain.statements import (
 )
 
 # Groups in a printed verdict.
-MOST_GROUPS = 40
+MOST_PRINTED_GROUPS = 40
 
 
 class Pair(Record, frozen=True):
@@ -230,7 +230,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
             return constant_headline(self.constant, told)
         return told
 
-    def text(self, *, most: int = MOST_GROUPS) -> str:
+    def text(self, *, most: int = MOST_PRINTED_GROUPS) -> str:
         """Return the verdict as plain text: groups, widest pair, witness, statement, notes and assumptions."""
         lines = [self.sentence]
         groups = self.shown_groups

@@ -27,7 +27,7 @@ from fairchain.spec import Table, Texts
 from fairchain.spec.seeds import derive_seed
 
 # Rows that go through the network in one call.
-ROWS_PER_CALL = 8192
+ROWS_AT_A_TIME = 8192
 # Rows of a call that are evaluated alone too, if the rounding of the network may depend on the batch.
 ALONE_PER_CALL = 256
 # Python code is called with as many rows as take about this long, so that progress and Ctrl-C need not wait for more.
@@ -74,8 +74,9 @@ class RowEvaluation:
             )
         if most < len(rows) and self.with_probabilities:
             raise DataError(
-                f"guarantee.budget.evaluations: {int(budget or 0):,} are not enough for {len(rows) * times:,} "
-                "evaluations, and a population whose decisions are drawn must be counted whole; allow more"
+                f"guarantee.budget.evaluations: {int(budget or 0):,} are fewer than the {len(rows) * times:,} "
+                "evaluations of a population whose decisions are drawn, which must be counted completely; allow "
+                "more"
             )
         at_once = isinstance(model, FunctionModel) and model.local and self._size(model, times, most) == len(rows)
         if not at_once or self.workers.remote:
@@ -90,7 +91,7 @@ class RowEvaluation:
         def part(start: int, size: int) -> RowPart:
             chosen = rows[start : min(start + size, most)]
             own = None if words is None else np.tile(words[chosen], times)
-            return RowPart(chosen, start // ROWS_PER_CALL, own, show)
+            return RowPart(chosen, start // ROWS_AT_A_TIME, own, show)
 
         def cancelled(_seconds: float = 0.0) -> bool:
             return self.cancel is not None and self.cancel.is_set()
@@ -102,7 +103,7 @@ class RowEvaluation:
                 # Where other processes answer, what a call takes here includes their start.
                 size = int(self.workers.batch((most - done) * times, 2 * SECONDS_PER_CALL) / times) or size
             else:
-                size, together = ROWS_PER_CALL, -(-most // ROWS_PER_CALL)
+                size, together = ROWS_AT_A_TIME, -(-most // ROWS_AT_A_TIME)
             parts = [part(start, size) for start in range(done, min(most, done + size * together), size)]
             if isinstance(model, FunctionModel) and together == 1:
                 following = rows[done + size : min(most, done + 2 * size)]

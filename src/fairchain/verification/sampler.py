@@ -1,8 +1,8 @@
 """Rounds through the network, counted. Chunks are the unit of work; their layout never depends on the workers.
 
-A batch is a run of chunks of one size (the last one may be shorter) that follows from its number of rounds. Workers
-may be threads: drawing and the network both run outside Python's lock for most of the time. A batch that is cut short
-keeps the chunks from its beginning that are done, so what is counted is always a prefix of what was planned.
+A batch is a run of chunks of one size (the last one may be shorter) that follows from its planned rounds. Workers may
+be threads: drawing and the network both run outside Python's lock for most of the time. A batch that is cut short, by a
+budget or while it runs, keeps its first rounds, so what is counted is always a prefix of what was planned.
 """
 
 from __future__ import annotations
@@ -31,16 +31,20 @@ from fairchain.statistics.tally import Counts, write_together
 ROWS_PER_CALL = 4096
 # What a worker returns for one chunk: its counts, and the labels that it saw.
 Done = tuple[NDArray[np.integer], set[int]]
-# A chunk as a unit of work: its number, its rounds, and the subgroups that are evaluated.
-ChunkUnit = tuple[int, int, tuple[int, ...]]
-# Returns the labels of a chunk; some may be known from other questions.
-Recall = Callable[[int, int, Sequence[int], Callable[[Sequence[int]], NDArray[np.integer]]], NDArray[np.integer]]
+# A chunk as a unit of work: its number, the rounds that are drawn and those of them that are counted, and the subgroups
+# that are evaluated.
+ChunkUnit = tuple[int, int, int, tuple[int, ...]]
+# Returns the labels of a chunk (its number, and its rounds counted and drawn); some may be known from other questions.
+Recall = Callable[
+    [tuple[int, int, int], Sequence[int], Callable[[Sequence[int]], NDArray[np.integer]]], NDArray[np.integer]
+]
 
 
 class Batch(Struct, frozen=True):
     """The counts of a batch of rounds.
 
-    `first` is its first chunk, `size` the rounds in a chunk (fewer in the last), and `chunks` how many there are.
+    `first` is its first chunk, `size` the rounds in a chunk (fewer in the last), `rounds` and `chunks` how many were
+    counted.
     `together` counts the rounds in which two groups both got the outcome, (outcomes, groups, groups), and `parts` does
     so for every chunk, since a chunk can be checked without the rest; `parts` is empty in a run with more counts than a
     certificate can hold. `labels` are all labels that the network gave in the batch, counted or not.
@@ -90,8 +94,8 @@ class Sampler:
     workers
         Who counts chunks: of a copy of this object where that is another process.
     recall
-        Called with chunk, rounds, groups and what evaluates groups: returns labels that are known without evaluating.
-        Another process evaluates all of them.
+        Called with the chunk and its rounds, the groups and what evaluates groups: returns labels that are known
+        without evaluating. Another process evaluates all of them.
     """
 
     def __init__(
@@ -113,22 +117,27 @@ class Sampler:
         self._kept = 0
         # What the last chunk took.
         self.seconds = 0.0
-        # Rounds that probably follow the next batch, and for each chunk what follows it: a service is asked ahead.
-        self.after = 0
+        # Rounds that are probably drawn and counted after the next batch, and for each chunk what follows it: requests
+        # to a service are sent ahead.
+        self.after: tuple[int, int] | None = None
         self._following: dict[int, ChunkUnit] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy what the counts depend on."""
         return partial(Sampler, coupled=self._coupled), (self._model, self._population, self._seed, self._comparison)
 
-    def labels(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
-        """Return (groups, rounds): the class each group gets in each round of a chunk."""
-        if self._recall is not None:
-            return self._recall(chunk, count, groups, partial(self._evaluate, chunk, count))
-        return self._evaluate(chunk, count, groups)
+    def labels(self, chunk: int, count: int, groups: Sequence[int], *, drawn: int | None = None) -> NDArray[np.integer]:
+        """Return (groups, rounds): the class each group gets in each of the first rounds of a chunk.
 
-    def _evaluate(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
-        draw = partial(self._population.rounds, self._seed, chunk, count, scratch=self._scratch())
+        The chunk has `drawn` rounds, by default as many as are returned.
+        """
+        place = chunk, count, drawn or count
+        if self._recall is not None:
+            return self._recall(place, groups, partial(self._evaluate, *place))
+        return self._evaluate(*place, groups)
+
+    def _evaluate(self, chunk: int, count: int, drawn: int, groups: Sequence[int]) -> NDArray[np.integer]:
+        draw = partial(self._population.rounds, self._seed, chunk, count, scratch=self._scratch(), drawn=drawn)
         words = decision_words(self._seed, chunk, count) if self._model.drawn else None
         if self._coupled and count * len(groups) <= ROWS_PER_CALL:
             # All groups of a round share its word.
@@ -158,10 +167,10 @@ class Sampler:
 
     def count(self, unit: ChunkUnit) -> Done:
         """Return the counts of one chunk, and the labels that were given in it."""
-        chunk, rounds, subgroups = unit
+        chunk, drawn, rounds, subgroups = unit
         if following := self._following.get(chunk):
             self._model.expect(partial(self._inputs, following))  # type: ignore[attr-defined]  # of a `FunctionModel`
-        labels = self.labels(chunk, rounds, subgroups)
+        labels = self.labels(chunk, rounds, subgroups, drawn=drawn)
         folded, rows = self._comparison.fold(labels), self._comparison.rows
         # The counts of many chunks are kept, and none is above the rounds of its chunk.
         counts = np.zeros((len(rows), len(folded), len(folded)), np.min_scalar_type(rounds))
@@ -170,28 +179,34 @@ class Sampler:
 
     def _inputs(self, unit: ChunkUnit) -> NDArray[Any] | None:
         """Return the inputs of a chunk; None where they would fill more than one call."""
-        chunk, rounds, subgroups = unit
+        chunk, drawn, rounds, subgroups = unit
         if not self._coupled or rounds * len(subgroups) > ROWS_PER_CALL:
             return None
         # Those of the chunk that is being evaluated stay where they are.
-        return self._population.rounds(self._seed, chunk, rounds, scratch=Scratch(), subgroups=subgroups).inputs(
-            subgroups
-        )
+        own = self._population.rounds(self._seed, chunk, rounds, scratch=Scratch(), subgroups=subgroups, drawn=drawn)
+        return own.inputs(subgroups)
 
-    def seconds_for(self, rounds: int, groups: Sequence[int]) -> float:
+    def seconds_for(self, planned: int, groups: Sequence[int], most: int) -> float:
         """Return what the first chunk of a batch is expected to take: as much as the last one, or more if longer."""
-        size = min(rounds, chunk_rounds(rounds)) * len(self._comparison.evaluated(groups))
+        size = min(planned, most, chunk_rounds(planned)) * len(self._comparison.evaluated(groups))
         return max(self.seconds, self._workers.mean * size)
 
-    def run(self, first: int, rounds: int, groups: Sequence[int], halted: Halted) -> Batch:
-        """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if it is `halted` meanwhile."""
-        size = chunk_rounds(rounds)
-        sizes = [min(size, rounds - start) for start in range(0, rounds, size)]
+    def run(self, first: int, planned: int, groups: Sequence[int], halted: Halted, most: int | None = None) -> Batch:
+        """Sample a batch of `planned` rounds from chunk `first` on.
+
+        A budget cuts it to its `most` first rounds, and to fewer whole chunks if it is `halted` meanwhile. What is
+        counted does not depend on the budget otherwise: chunks are drawn as planned.
+        """
+        size = chunk_rounds(planned)
+        rounds = planned if most is None else min(planned, most)
+        starts = range(0, rounds, size)
+        sizes = [min(size, rounds - start) for start in starts]
+        drawn = [min(size, planned - start) for start in starts]
         subgroups = tuple(self._comparison.evaluated(groups))
-        units = [(first + place, count, subgroups) for place, count in enumerate(sizes)]
+        units = [(first + place, *lengths, subgroups) for place, lengths in enumerate(zip(drawn, sizes, strict=True))]
         costs = [count * len(subgroups) for count in sizes]
         if getattr(self._model, "costly", False):
-            last = [(first + len(units), self.after, subgroups)] if self.after else []
+            last = [(first + len(units), *self.after, subgroups)] if self.after else []
             self._following = {unit[0] - 1: unit for unit in (*units[1:], *last)}
         together: Counts | None = None
         parts: list[NDArray[np.integer]] = []

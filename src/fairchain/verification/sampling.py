@@ -40,9 +40,10 @@ from fairchain.statistics import (
     Tally,
     payoff_of,
 )
+from fairchain.statistics.e_values import FEW_AT_ONCE
 from fairchain.statistics.paper import DEFAULT_EPSILON
 from fairchain.statistics.rules import RefiningRule
-from fairchain.verification.answers import Answer, answer_from
+from fairchain.verification.answers import Answer
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.sampler import Batch, Sampler, labels_in
 from fairchain.verification.verdict import RunRecord
@@ -120,23 +121,26 @@ class SamplingEngine(Struct, frozen=True):
                 entries += _refine(rule, sampler, case, entries, start, cancel)
         record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries), decided=decided)
         deadline = start + case.seconds
-        if len(record.labels) == 1 and stopped != "left":
+        if len(record.labels) == 1:
             costly = getattr(model, "costly", False)
             look = _second_look(sampler, spec, comparison, record, deadline, cancel, costly=costly)
             record = replace(record, look=look)
         evaluations = sum(batch.rounds * len(comparison.evaluated(plan.groups)) for plan, batch in entries)
         looked = record.look.rounds * len(comparison.subgroups) if record.look is not None else 0
-        return answer_from(
-            case,
-            rule,
-            record,
+        search = partial(find_witnesses, case, rule, record, seconds=deadline - time.perf_counter())
+        quick = isinstance(model, OnnxModel) and rule.tally.both.size <= FEW_AT_ONCE
+        return Answer(
+            spec=spec,
+            found=rule,
+            record=record,
             engine="sampling",
             delta=spec.guarantee.delta,
             rounds=sum(batch.rounds for _, batch in entries),
             evaluations=evaluations,
             tried=evaluations + looked,
             stopped=stopped,
-            witnesses=find_witnesses(case, rule, record, late=lambda: time.perf_counter() > deadline),
+            witnesses=() if quick else search(),
+            search=search if quick else None,
             tally=rule.tally,
         )
 
@@ -186,7 +190,7 @@ def bets_of(comparison: Comparison) -> tuple[Payoff, NDArray[np.bool_]]:
 def _sample(
     rule: Rule,
     sampler: Sampler,
-    run: Callable[[int, int, Sequence[int], Halted], Batch],
+    run: Callable[[int, int, Sequence[int], Halted, int], Batch],
     case: Case,
     start: float,
     cancel: Event,
@@ -199,7 +203,7 @@ def _sample(
     allowed = float("inf") if budget.evaluations is None else budget.evaluations
     entries: list[tuple[BatchPlan, Batch]] = []
     rounds = evaluations = chunk = 0
-    reported = start
+    reported, cut = start, ""
     groups, costly = rule.tally.both.shape[1], getattr(case.model, "costly", False)
     after = _AfterSampling(rule)
 
@@ -207,6 +211,9 @@ def _sample(
         return cancel.is_set() or deadline - time.perf_counter() < seconds + after.seconds
 
     while (plan := rule.plan()) is not None:
+        # A batch that is shorter than planned is the last: what follows is planned from whole batches.
+        if cut:
+            return entries, cut
         if cancel.is_set():
             return entries, "interrupted"
         if rounds >= most:
@@ -217,15 +224,16 @@ def _sample(
         left = most - rounds
         if budget.evaluations is not None:
             left = min(left, int(allowed - evaluations) // each_round)
-        wanted = min(plan.rounds, left)
-        if halted(sampler.seconds_for(wanted, plan.groups)):
+        if halted(sampler.seconds_for(plan.rounds, plan.groups, left)):
             return entries, "seconds"
         if leave is not None and entries and leave(rule, evaluations, time.perf_counter() - start):
             return entries, "left"
+        wanted = min(plan.rounds, left)
         if costly:
-            sampler.after = min(rule.rounds_after(wanted), left - wanted)
+            after_it = rule.rounds_after(wanted)
+            sampler.after = (after_it, min(after_it, left - wanted)) if left > wanted else None
         try:
-            batch = run(chunk, wanted, plan.groups, halted)
+            batch = run(chunk, plan.rounds, plan.groups, halted, left)
         except StoppedError:
             return entries, "interrupted"
         before = time.perf_counter()
@@ -235,6 +243,9 @@ def _sample(
         entries.append((plan, batch))
         rounds, chunk = rounds + batch.rounds, chunk + batch.chunks
         evaluations += batch.rounds * each_round
+        if batch.rounds < plan.rounds:
+            spent = "rounds" if rounds >= most else "evaluations" if batch.rounds == left else "seconds"
+            cut = "interrupted" if cancel.is_set() else spent
         if progress is not None and now - reported > REPORT_EVERY:
             reported = now
             progress(Progress(rounds, evaluations, now - start, Interval(*in_own_unit(spec, rule.gap()))))
@@ -291,7 +302,7 @@ def _trial_look(groups: int, outcomes: int) -> float:
 class _Refining(Rule, Protocol):
     """A rule that may go on after the decision, as a `RefiningRule` does."""
 
-    def refine(self, within: float, most: int) -> BatchPlan | None:
+    def refine(self, within: float) -> BatchPlan | None:
         """Return a batch after the decision, or None if every interval is narrow."""
 
 
@@ -303,10 +314,14 @@ def _refine(
     start: float,
     cancel: Event,
 ) -> list[tuple[BatchPlan, Batch]]:
-    """Go on after the decision until intervals are narrow; how far depends on evaluations, and on no clock."""
+    """Go on after the decision until intervals are narrow; how far depends on evaluations, and on no clock.
+
+    A batch that is shorter than planned is the last.
+    """
     guarantee, groups = case.spec.guarantee, len(case.comparison.counted)
     within, each_round = guarantee.refine, len(case.comparison.subgroups)
-    if within is None:
+    plan, batch = entries[-1]
+    if within is None or batch.rounds < plan.rounds:
         return []
     budget, deadline = guarantee.budget, start + case.seconds
     left = cheap_evaluations(case)
@@ -322,10 +337,12 @@ def _refine(
     def halted(seconds: float) -> bool:
         return cancel.is_set() or deadline - time.perf_counter() < seconds + after.seconds
 
-    while not halted(sampler.seconds) and (plan := rule.refine(within, rounds_left)) is not None:
-        batch = sampler.run(chunk, plan.rounds, plan.groups, halted)
-        rule.observe(plan, Tally.of_batch(batch.rounds, batch.together, plan.groups, groups))
-        further.append((plan, batch))
+    while rounds_left > 0 and not halted(sampler.seconds) and (next_plan := rule.refine(within)) is not None:
+        batch = sampler.run(chunk, next_plan.rounds, next_plan.groups, halted, rounds_left)
+        rule.observe(next_plan, Tally.of_batch(batch.rounds, batch.together, next_plan.groups, groups))
+        further.append((next_plan, batch))
+        if batch.rounds < next_plan.rounds:
+            break
         chunk, rounds_left = chunk + batch.chunks, rounds_left - batch.rounds
     return further
 
@@ -368,7 +385,8 @@ def _second_look(
     while done < most and len(found) < 2 and not cancel.is_set() and time.perf_counter() < deadline:
         count = min(LOOK_ROUNDS, most - done)
         try:
-            found |= labels_in(sampler.labels(LOOK_CHUNK + done // LOOK_ROUNDS, count, subgroups))
+            place = LOOK_CHUNK + done // LOOK_ROUNDS
+            found |= labels_in(sampler.labels(place, count, subgroups, drawn=LOOK_ROUNDS))
         except StoppedError:
             break
         done += count

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from fairchain.populations.finite import Factor
 
 # Vectors of weights that are kept: a vector has a number for each point of a tile.
-MOST_VECTORS = 128
+MOST_KEPT_VECTORS = 128
 # Sums of whole numbers below this are exact in double precision, in whatever order they are added.
-EXACT = 2**53
+MOST_EXACT = 2**53
 # Bits of a weight that are multiplied with other whole numbers at once.
 PIECE = 20
 # OpenBLAS computes matrix products of at most so many terms in one thread. Those of a tile are too small for several:
 # most of their time goes into waiting for each other.
-ONE_THREAD = 2**18
+MOST_OPENBLAS_TERMS = 2**18
 # A factor as an array with its outer columns first, and the places of these among all outer columns.
 Arranged = tuple[NDArray[Any], tuple[int, ...]]
 
@@ -49,7 +49,7 @@ class WeightVector:
         possible = None if count == weights.size else np.asarray(weights > 0)
         if bool((weights == 1).all()):
             return cls(None, 1, weights.size, count, None)
-        base = 1 << (EXACT // size).bit_length() - 1
+        base = 1 << (MOST_EXACT // size).bit_length() - 1
         digits = []
         left = weights.astype(object)
         while left.any():
@@ -109,7 +109,7 @@ class WeightVector:
         most, sums = int(shares.max(initial=0)), [0] * shares.shape[1]
         for piece, unit in self._pieces:
             # So many bits of a number at once that sums of products are exact.
-            bits = EXACT.bit_length() - 1 - len(piece).bit_length() - int(piece.max()).bit_length()
+            bits = MOST_EXACT.bit_length() - 1 - len(piece).bit_length() - int(piece.max()).bit_length()
             for low in range(0, most.bit_length(), bits):
                 part = shares if most < 2**bits else shares >> low & 2**bits - 1
                 weighted = np.einsum("x,xi->i", piece, part.astype(np.float64)).tolist()
@@ -119,7 +119,7 @@ class WeightVector:
 
 def _products(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
     """Return the sums of the products of all rows of one array with all of another, which are whole numbers."""
-    step = max(64, ONE_THREAD // (len(first) * len(second)))
+    step = max(64, MOST_OPENBLAS_TERMS // (len(first) * len(second)))
     found = np.zeros((len(first), len(second)), first.dtype)
     for start in range(0, first.shape[1], step):
         found += first[:, start : start + step] @ second[:, start : start + step].T
@@ -192,7 +192,7 @@ class TileWeights:
                 found = found * (part[..., rows] if part.shape[-1] > 1 else part)
             vector = WeightVector.of(found.reshape(-1))
             with self._lock:
-                if len(self._kept) >= MOST_VECTORS:
+                if len(self._kept) >= MOST_KEPT_VECTORS:
                     self._kept.pop(next(iter(self._kept)))
                 self._kept[key] = vector
         return scale, vector

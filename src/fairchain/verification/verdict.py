@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -34,11 +34,11 @@ from fairchain.statements import (
     unseen_statement,
 )
 from fairchain.statistics import Decision, Interval
-from fairchain.statistics.rules import BatchPlan, compared_rates
+from fairchain.statistics.rules import BatchPlan, Leader, compared_rates
 from fairchain.statistics.shift import factor_of_rates, factor_of_rounds
 from fairchain.statistics.tally import Tally
 from fairchain.verification.record import (
-    MOST_GROUPS,
+    MOST_PRINTED_GROUPS,
     EvaluatedGroup,
     FreeRegion,
     Gap,
@@ -54,7 +54,7 @@ from fairchain.verification.sampler import Batch
 if TYPE_CHECKING:
     from fairchain.verification.answers import Answer
 # Two ways to compute a factor differ by less than this part of it, through rounding alone.
-ROUNDING = 1e-9
+FACTOR_ROUNDING = 1e-9
 VERDICT_HAS_NO_TRUTH = "a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare verdict.conclusion"
 
 
@@ -139,12 +139,36 @@ class BoundsRecord:
 Evidence = RunRecord | RowEvidence | EnumerationEvidence | BoundsRecord
 
 
-def _known(tipping: Tipping | None) -> Tipping | None:
-    """Return a tipping factor that is known already; None if the verdict has none."""
-    return tipping
+Value = TypeVar("Value")
 
 
-_no_factor = partial(_known, None)
+class _Later:
+    """A part of a verdict that is computed when it is first read: many callers read the decision only."""
+
+    def __init__(self, compute: Callable[[], Any]) -> None:
+        self.compute = compute
+
+
+def _later(compute: Callable[[], Value]) -> Value:
+    return cast("Value", _Later(compute))
+
+
+class _Readable:
+    """A field of a verdict whose value may be computed `_Later`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, verdict: Verdict | None, owner: type[Verdict]) -> Any:
+        if verdict is None:
+            return self
+        found = verdict.__dict__[self._name]
+        if isinstance(found, _Later):
+            found = verdict.__dict__[self._name] = found.compute()
+        return found
+
+    def __set__(self, verdict: Verdict, value: Any) -> None:
+        verdict.__dict__[self._name] = value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,13 +177,14 @@ class Verdict:
 
     `gap` is the largest difference, the smallest ratio, or the share of individuals or texts whose decision changes, as
     the property states. `left_out` names groups below the smallest size, with their number or share of rows. `constant`
-    is the decision of every input, if all inputs get the same one; then groups cannot differ. `assumptions` are what
-    was assumed about model and data because it was not stated, and `notes` what a reader should know. `workers`
-    describes the other processes that an executor used, with versions and processors. `unseen` is the number of rows of
-    a table that were not evaluated because the run was stopped or its budget was spent. `pairs` is the number of
-    compared pairs over all outcomes. `engine` names the method, and `delta` is the largest probability that the verdict
-    is wrong. `exact` is True if the whole population was counted; then no number is an estimate. `tipping` has the
-    tipping factors, which `tipping_of` computes when they are first read.
+    is the decision of every input, if all inputs get the same one; then groups cannot differ. `assumptions` lists what
+    fairchain assumed about model and data because the caller did not state it, and `notes` lists further facts for the
+    reader. `workers` describes the other processes that an executor used, with versions and processors. `unseen` is the
+    number of rows of a table that were not evaluated because the run was stopped or its budget was spent. `pairs` is
+    the number of compared pairs over all outcomes. `engine` names the method, and `delta` is the largest probability
+    that the verdict is wrong. `exact` is True if the whole population was counted; then no number is an estimate.
+    `tipping` states how far the population may change before the verdict could change; it is None without a sound
+    verdict. Bounds, witnesses and sentences may be computed when they are first read.
     """
 
     decision: Decision
@@ -194,11 +219,11 @@ class Verdict:
     exact: bool
     spec: Spec = field(repr=False)
     evidence: Evidence = field(repr=False)
-    tipping_of: Callable[[], Tipping | None] = field(default=_no_factor, repr=False, compare=False)
+    tipping: Tipping | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copy the tipping factor, and not what it is computed from."""
-        return {**self.__dict__, "tipping_of": partial(_known, self.tipping)}
+        """Copy what is left to be read, and not what it is computed from."""
+        return {name: getattr(self, name) for name in self.__dict__}
 
     def __repr__(self) -> str:
         return f"<Verdict {self.record.sentence}>"
@@ -246,16 +271,8 @@ class Verdict:
         return "any time" if interrupted else "fixed sample"
 
     @cached_property
-    def tipping(self) -> Tipping | None:
-        """How far the population may change before the verdict could; None without a sound verdict.
-
-        It is computed when it is first read: many callers read the answer only.
-        """
-        return self.tipping_of()
-
-    @cached_property
     def record(self) -> VerdictRecord:
-        """The verdict as a typed record: what is written as JSON and shown by every report."""
+        """The verdict as a typed record, which is written as JSON and used by every report."""
         evidence, gap, widest = self.evidence, self.gap, self.widest
         drawn = isinstance(evidence, RunRecord) or (isinstance(evidence, BoundsRecord) and evidence.rounds > 0)
         seed = evidence.seed if isinstance(evidence, RunRecord | BoundsRecord) and drawn else None
@@ -324,7 +341,7 @@ class Verdict:
         record = self.record
         rows = "".join(
             f"<tr><td>{escape(group.name)}</td><td>{escape(group.outcome)}</td><td>{bounded(group)}</td></tr>"
-            for group in record.shown_groups[:MOST_GROUPS]
+            for group in record.shown_groups[:MOST_PRINTED_GROUPS]
         )
         further = [record.widest_pair, *(witness.text(record.inputs) for witness in self.witnesses[:1])]
         further += [self.statement, record.tipping_sentence, self.scope]
@@ -339,13 +356,22 @@ class Verdict:
         )
 
 
+for _name in ("gap", "widest", "groups", "violators", "witnesses", "statement", "scope", "population", "tipping"):
+    setattr(Verdict, _name, _Readable(_name))
+
+
 def assemble(case: Case, answer: Answer, started: float, workers: Workers | None = None) -> Verdict:
     """Return the verdict of an answer; the work began at the time `started`, and `workers` did it."""
     spec, comparison, seen = case.spec, case.comparison, answer.record.labels
     names, outcomes = comparison.counted, outcome_names(spec, comparison)
 
-    def pair(i: int, j: int, outcome: int) -> Pair:
+    def pair(leader: Leader) -> Pair:
+        i, j, outcome = leader
         return Pair(names[i], names[j], outcomes[outcome])
+
+    def read(compute: Callable[[], Value]) -> Value:
+        """Compute a part of the verdict: now, or where there is little to compute when it is read."""
+        return compute() if answer.search is None else _later(compute)
 
     constant = spec.model.labels[seen[0]] if len(seen) == 1 else None
     rounds, evaluations = answer.rounds, answer.evaluations
@@ -353,22 +379,21 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
         first = answer.record.to_decision
         rounds = sum(batch.rounds for _, batch in first)
         evaluations = sum(batch.rounds * len(comparison.evaluated(plan.groups)) for plan, batch in first)
-    verdict = Verdict(
+    return Verdict(
         decision=answer.decision,
-        gap=answer.gap,
-        widest=pair(*answer.widest),
-        groups=_probabilities(case, answer),
-        violators=tuple(pair(*violator) for violator in answer.violators),
-        witnesses=answer.witnesses,
+        gap=read(lambda: answer.gap),
+        widest=read(lambda: pair(answer.found.widest())),
+        groups=read(lambda: _probabilities(case, answer)),
+        violators=read(lambda: tuple(map(pair, answer.found.violators()))),
+        witnesses=answer.witnesses if answer.search is None else _later(answer.search),
         rounds=answer.rounds,
         evaluations=answer.evaluations,
-        seconds=0.0,
         stopped=answer.stopped,
         forecast=answer.forecast,
-        sound=answer.sound,
-        statement=_statement(case, answer),
-        scope=_scope(case, answer.record),
-        population=case.described_population,
+        sound=answer.found.sound,
+        statement=read(lambda: _statement(case, answer)),
+        scope=read(lambda: _scope(case, answer.record)),
+        population=read(lambda: case.described_population),
         model_sha256=case.model_sha256,
         table_sha256=case.data_sha256,
         left_out=case.left_out,
@@ -385,7 +410,7 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
         and not isinstance(answer.record, BoundsRecord)
         and (not isinstance(answer.record, RunRecord) or answer.record.whole),
         constant=constant,
-        tipping_of=partial(_tipping, spec, comparison, answer) if constant is None else _no_factor,
+        tipping=_later(lambda: _tipping(spec, comparison, answer)) if constant is None else None,
         pairs=int(comparison.compared.sum()),
         decision_rounds=rounds,
         decision_evaluations=evaluations,
@@ -394,9 +419,9 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
         exact=answer.exact_gap is not None,
         spec=spec,
         evidence=answer.record,
+        # Intervals over many pairs take time too, and it belongs to the answer.
+        seconds=time.perf_counter() - started,
     )
-    # Intervals over many pairs take time too, and it belongs to the answer.
-    return replace(verdict, seconds=time.perf_counter() - started)
 
 
 def _tipping(spec: Spec, comparison: Comparison, answer: Answer) -> Tipping | None:
@@ -404,7 +429,7 @@ def _tipping(spec: Spec, comparison: Comparison, answer: Answer) -> Tipping | No
 
     A verdict about all populations within a factor says it by itself.
     """
-    if answer.decision is Decision.UNDECIDED or not answer.sound or spec.property.shift is not None:
+    if answer.decision is Decision.UNDECIDED or not answer.found.sound or spec.property.shift is not None:
         return None
     fair, limit = answer.decision is Decision.FAIR, float(limit_of(spec))
     about: dict[str, Any] = {
@@ -417,13 +442,13 @@ def _tipping(spec: Spec, comparison: Comparison, answer: Answer) -> Tipping | No
         low, high = (np.array([[end, 0.0]]) for end in (answer.gap.low, answer.gap.high))
         factor = factor_of_rates(low, high, **about | {"compared": np.array([[[False, True], [False, False]]])})
         return Tipping(factor, factor)
-    each_group, alike = factor_of_rates(answer.low, answer.high, **about), None
+    each_group, alike = factor_of_rates(*answer.bounds, **about), None
     if answer.shared is not None:
         alike = answer.shared.factor(**about)
     elif answer.tally is not None and shows_same_individual(spec):
         alike = factor_of_rounds(answer.tally, delta=spec.guarantee.delta, **about)
     # A change of all groups alike is one of each group: without joint counts its factor is at least that one.
-    if alike is None or (answer.delta == 0 and each_group * (1 - ROUNDING) < alike < each_group):
+    if alike is None or (answer.delta == 0 and each_group * (1 - FACTOR_ROUNDING) < alike < each_group):
         alike = each_group
     return Tipping(each_group, alike)
 
@@ -504,7 +529,7 @@ def _statement(case: Case, answer: Answer) -> str:
         threshold=spec.property.threshold,
         delta=spec.guarantee.delta,
         population=population,
-        sound=answer.sound,
+        sound=answer.found.sound,
         within=spec.guarantee.epsilon if answer.stopped == "epsilon" else None,
         kind=kind,
         inputs=spec.inputs,
@@ -542,10 +567,10 @@ def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
     spec, comparison = case.spec, case.comparison
     names, outcomes = comparison.counted, outcome_names(spec, comparison)
     if comparison.individual:
-        return (GroupProbability(names[0], outcomes[0], answer.gap, int(answer.trials[0])),)
+        return (GroupProbability(names[0], outcomes[0], answer.gap, int(answer.found.trials[0])),)
     used = compared_rates(comparison.compared)
-    rates, low, high = (side.tolist() for side in (answer.rates, answer.low, answer.high))
-    trials = answer.trials.tolist()
+    rates, low, high = (side.tolist() for side in (answer.found.rates(), *answer.bounds))
+    trials = answer.found.trials.tolist()
     found = [
         GroupProbability(
             name, outcome, Interval(rates[row][column], low[row][column], high[row][column]), trials[column]

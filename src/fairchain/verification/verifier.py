@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 IN_ONE_PROCESS = (
-    "{name}: is evaluated by this process alone, so that each input is evaluated once; leave --executor (executor=...) "
-    "out"
+    "{name}: only this process evaluates it, so that each input is evaluated once; leave --executor (executor=...) out"
 )
 # Seconds between two reports of what a slow model has answered.
 TICK = 0.5

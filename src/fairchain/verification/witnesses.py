@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from fairchain.models.base import decide, in_words
 from fairchain.populations.streams import decision_words
 from fairchain.prepare import Case
-from fairchain.spec import CategoryFeature, Comparison, Feature, Group, Spec, Texts
+from fairchain.spec import CategoryFeature, Comparison, Group, Spec, Texts
 from fairchain.statistics import Rule
 from fairchain.verification.record import Witness
 from fairchain.verification.verdict import RunRecord
@@ -20,14 +22,13 @@ from fairchain.verification.verdict import RunRecord
 WITNESSES, SEARCH = 3, 4096
 
 
-def find_witnesses(
-    case: Case, rule: Rule, record: RunRecord, *, late: Callable[[], bool] = lambda: False
-) -> tuple[Witness, ...]:
+def find_witnesses(case: Case, rule: Rule, record: RunRecord, *, seconds: float = math.inf) -> tuple[Witness, ...]:
     """Return a few inputs of the first rounds with different decisions in two of the subgroups that are compared.
 
     The rounds are drawn again rather than kept: memory stays flat, and a run without flips costs nothing.
-    The search ends when it is `late`.
+    The search takes no more than about so many seconds.
     """
+    late = time.perf_counter() + seconds
     spec, comparison, model = case.spec, case.comparison, case.model
     i, j, outcome = rule.widest()
     if (
@@ -35,17 +36,19 @@ def find_witnesses(
         or not spec.model.deterministic
         or not record.coupled
         or not rule.tally.only[outcome, i, j]
-        or not _shows_one_input(spec)
+        # Two texts that mention different groups are not a witness.
+        or (isinstance(spec.population, Texts) and spec.population.reading == "observed")
     ):
         return ()
     pair = tuple(comparison.evaluated((i, j)))
     if any(comparison.subgroups[subgroup].group is None for subgroup in pair):
         return ()
     found: list[Witness] = []
-    for rounds, first, drawn in _first_rounds(record, comparison, i, j):
-        if late():
+    for rounds, length, first, drawn in _first_rounds(record, comparison, i, j):
+        if time.perf_counter() > late:
             break
-        shown = case.population.rounds(record.seed.value, first, rounds, subgroups=drawn).inputs(pair)
+        chunk = case.population.rounds(record.seed.value, first, rounds, subgroups=drawn, drawn=length)
+        shown = chunk.inputs(pair)
         words = np.tile(decision_words(record.seed.value, first, rounds), len(pair)) if model.drawn else None
         labels = decide(model, shown, words).reshape(len(pair), rounds)
         inputs = shown.reshape(len(pair), rounds, -1)
@@ -53,11 +56,6 @@ def find_witnesses(
         if len(found) >= WITNESSES:
             break
     return tuple(found[:WITNESSES])
-
-
-def _shows_one_input(spec: Spec) -> bool:
-    """Return whether a round is one input: two texts that mention different groups are not a witness."""
-    return not isinstance(spec.population, Texts) or spec.population.reading == "swapped"
 
 
 def changed_rows(
@@ -125,8 +123,11 @@ def _flips(
 
 def _first_rounds(
     record: RunRecord, comparison: Comparison, i: int, j: int
-) -> Iterator[tuple[int, int, Sequence[int]]]:
-    """Return (rounds, chunk, subgroups drawn) of those early batches in which i and j were decided differently."""
+) -> Iterator[tuple[int, int, int, Sequence[int]]]:
+    """Return rounds of those early batches in which i and j were decided differently.
+
+    They are the counted rounds of the first chunk, its length, its number, and the subgroups that were drawn.
+    """
     searched = 0
     for plan, batch in record.entries:
         rounds = min(batch.rounds, batch.size)
@@ -138,7 +139,7 @@ def _first_rounds(
             own = batch.together.diagonal(axis1=1, axis2=2)
             both = batch.together[:, one, other]
             if (own[:, one] > both).any() or (own[:, other] > both).any():
-                yield rounds, batch.first, comparison.evaluated(plan.groups)
+                yield rounds, min(plan.rounds, batch.size), batch.first, comparison.evaluated(plan.groups)
 
 
 def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]:
@@ -146,7 +147,7 @@ def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]
     if spec.text is not None:
         return {spec.text.name: quote(spec, in_words(spec.text, row))}
     return {
-        feature.name: _in_words(feature, float(value))
+        feature.name: str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else float(value)
         for feature, value in zip(spec.features, row, strict=True)
         if feature.name not in spec.protected
     }
@@ -172,7 +173,3 @@ def text_pair(spec: Spec, name: str, one: NDArray[Any], other: NDArray[Any]) -> 
     if not population.show_texts:
         both = quoted_pair(*both, population.mask_words)
     return {text.name: both[0], f"{text.name} as {name}": both[1]}
-
-
-def _in_words(feature: Feature, value: float) -> str | float:
-    return str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else value

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.populations.base import Scratch
-from fairchain.populations.bayes.graph import BayesGraph, Joint, Numbers
+from fairchain.populations.bayes.graph import BayesGraph, Indices, Joint
 from fairchain.populations.bayes.nodes import (
     BayesNode,
     Choice,
@@ -29,18 +29,18 @@ from fairchain.populations.bayes.nodes import (
 )
 
 # Up to so many values, comparing with every edge is faster than bisection.
-FEW = 6
+FEW_NODE_VALUES = 6
 
 # What the nodes are in each round: numbers of values, or reals.
-States = Mapping[str, NDArray[Any]]
+NodeValues = Mapping[str, NDArray[Any]]
 
 
 class Buffers:
     """Memory for what is between a random number and a value, one entry for each round."""
 
     def __init__(self, scratch: Scratch, rows: int) -> None:
-        self.start: Numbers = scratch.rows("start", rows, lambda count: np.empty(count, np.intp))
-        self.jump: Numbers = scratch.rows("jump", rows, lambda count: np.empty(count, np.intp))
+        self.start: Indices = scratch.rows("start", rows, lambda count: np.empty(count, np.intp))
+        self.jump: Indices = scratch.rows("jump", rows, lambda count: np.empty(count, np.intp))
         self.edge: Reals = scratch.rows("edge", rows, np.empty)
         self.beyond: NDArray[np.bool_] = scratch.rows("beyond", rows, lambda count: np.empty(count, bool))
         self.count: NDArray[np.uint8] = scratch.rows("count", rows, lambda count: np.empty(count, np.uint8))
@@ -55,7 +55,7 @@ def _steps(parents: Sequence[str], nodes: Mapping[str, BayesNode], width: int) -
     return tuple((name, width * prod(sizes[place + 1 :])) for place, name in enumerate(parents))
 
 
-def _starts(steps: Steps, states: States, buffers: Buffers) -> Numbers:
+def _starts(steps: Steps, states: NodeValues, buffers: Buffers) -> Indices:
     """Return where the entry or row for the combination of parents begins in each round, in `buffers.start`."""
     if not steps:
         buffers.start.fill(0)
@@ -78,7 +78,7 @@ class DrawChoice:
     steps: Steps
     edges: Reals
 
-    def __call__(self, uniform: Reals, states: States, out: NDArray[Any], buffers: Buffers) -> None:
+    def __call__(self, uniform: Reals, states: NodeValues, out: NDArray[Any], buffers: Buffers) -> None:
         """Draw one value for each random number in [0, 1)."""
         row = _starts(self.steps, states, buffers) if self.steps else None
         count = buffers.count
@@ -97,7 +97,7 @@ class DrawLongChoice:
     steps: Steps
     edges: Reals
 
-    def __call__(self, uniform: Reals, states: States, out: NDArray[Any], buffers: Buffers) -> None:
+    def __call__(self, uniform: Reals, states: NodeValues, out: NDArray[Any], buffers: Buffers) -> None:
         """Draw one value for each random number in [0, 1)."""
         start = _starts(self.steps, states, buffers)
         _bisect(self.edges, start, uniform, out, buffers)
@@ -105,7 +105,7 @@ class DrawLongChoice:
             np.subtract(out, start, out=out)
 
 
-def _bisect(edges: Reals, start: Numbers, uniform: Reals, out: Numbers, buffers: Buffers) -> None:
+def _bisect(edges: Reals, start: Indices, uniform: Reals, out: Indices, buffers: Buffers) -> None:
     """Find where each random number falls among the edges of its row, which begins at `start`.
 
     Several times as fast as `searchsorted`, whose branches cannot be predicted for random numbers.
@@ -133,7 +133,7 @@ class DrawNormal:
     steps: Steps
     slopes: tuple[tuple[str, float, Reals | None], ...]
 
-    def __call__(self, deviate: Reals, states: States, out: NDArray[Any], buffers: Buffers) -> None:
+    def __call__(self, deviate: Reals, states: NodeValues, out: NDArray[Any], buffers: Buffers) -> None:
         """Draw one number for each deviate, held in its range and rounded if it is to be whole."""
         node = self.node
         if not self.steps:
@@ -162,7 +162,7 @@ class DrawComputed:
     node: Computed
     numbers: tuple[tuple[str, Reals | None], ...]
 
-    def __call__(self, _: Reals, states: States, out: NDArray[Any], buffers: Buffers) -> None:  # noqa: ARG002
+    def __call__(self, _: Reals, states: NodeValues, out: NDArray[Any], buffers: Buffers) -> None:  # noqa: ARG002
         """Fill in the numbers, or the numbers of the values."""
         inputs = np.empty((len(out), len(self.numbers)))
         for column, (name, numbers) in enumerate(self.numbers):
@@ -182,7 +182,7 @@ def drawing(node: BayesNode, nodes: Mapping[str, BayesNode]) -> Drawing:
         slopes = ((name, slope, number_of(parent)) for name, slope, parent in parents)
         return DrawNormal(node, _steps(node.choices, nodes, 1), tuple(slopes))
     edges = cumulative(node.table)
-    if len(node.values) <= FEW:
+    if len(node.values) <= FEW_NODE_VALUES:
         return DrawChoice(_steps(node.choices, nodes, 1), np.ascontiguousarray(edges[:, :-1].T))
     edges = _padded(edges)
     return DrawLongChoice(_steps(node.choices, nodes, edges.shape[1]), edges)
@@ -192,10 +192,10 @@ def drawing(node: BayesNode, nodes: Mapping[str, BayesNode]) -> Drawing:
 class DrawJoint:
     """Draws several nodes together from the combinations that a group leaves, with one random number for all."""
 
-    numbers: Mapping[str, Numbers]
+    numbers: Mapping[str, Indices]
     edges: Reals
 
-    def __call__(self, uniform: Reals, states: States, buffers: Buffers) -> None:
+    def __call__(self, uniform: Reals, states: NodeValues, buffers: Buffers) -> None:
         """Fill in the numbers of the values."""
         cell = _starts((), states, buffers)
         _bisect(self.edges, cell, uniform, cell, buffers)

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from fairchain.errors import SpecError
 from fairchain.messages import doubled, near, unknown
 from fairchain.populations.bayes.nodes import (
-    MOST_CELLS,
     MOST_NODES,
     MOST_NUMBER,
+    MOST_TABLE_CELLS,
     BayesNode,
     Choice,
     Normal,
@@ -35,7 +35,7 @@ from fairchain.populations.bayes.nodes import (
     values_of,
 )
 from fairchain.populations.finite import Factor, FiniteSpace, TooManyCellsError, whole_weights, without
-from fairchain.spec.schema import Feature, Node
+from fairchain.spec import Feature, Node
 
 TOO_MANY_NODES = "{source}: {nodes_count} nodes are more than {most_nodes}; leave some out"
 DEPENDS_ON_ITSELF = "it depends on itself ({listed}); remove one of these parents"
@@ -93,8 +93,10 @@ def build_graph(features: Sequence[Feature], nodes: Sequence[Node], source: str)
         stated = _switched(Site(source, name), by_name[name], made)
         made[name] = node = make_node(Site(source, name), stated, by_feature.get(name), made)
         cells += _cells(node)
-        if cells > MOST_CELLS:
-            raise SpecError(f"{source}: the tables have more than {MOST_CELLS} numbers; use fewer parents or values")
+        if cells > MOST_TABLE_CELLS:
+            raise SpecError(
+                f"{source}: the tables have more than {MOST_TABLE_CELLS} numbers; use fewer parents or values"
+            )
     graph = BayesGraph(made, len(nodes))
     return BayesGraph({name: made[name] for name in graph.ancestors(by_feature)}, len(nodes))
 
@@ -140,10 +142,8 @@ def _named(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> d
     by_name = {node.name: node for node in nodes}
     for feature in features:
         if feature.name not in by_name:
-            raise SpecError(
-                f'{source}: no node is called "{feature.name}", and every feature must be one; '
-                f"{near(feature.name, list(by_name))}"
-            )
+            hint = near(feature.name, list(by_name))
+            raise SpecError(f'{source}: node "{feature.name}" is missing, and every feature must be a node; {hint}')
     for node in nodes:
         if "\n" in node.name:
             raise Site(source, node.name).error("name", "has a line end; rename it")
@@ -182,7 +182,7 @@ def _in_order(nodes: Mapping[str, Node], source: str) -> list[str]:
 MOST_COMBINATIONS = 200_000
 MOST_FRACTIONS = 200_000
 
-Numbers = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +192,7 @@ class Joint:
     In lexicographic order, the first of the nodes (which come parents first) changing slowest.
     """
 
-    numbers: Mapping[str, Numbers]
+    numbers: Mapping[str, Indices]
     probabilities: Reals
 
     @property
@@ -219,7 +219,7 @@ def joint_of(graph: BayesGraph, names: Iterable[str]) -> Joint | None:
     if len(nodes) < len(wanted) or count > MOST_COMBINATIONS:
         return None
     probabilities = np.ones(count)
-    numbers: dict[str, Numbers] = {}
+    numbers: dict[str, Indices] = {}
     sizes = {node.name: len(node.values) for node in nodes}
     none = np.zeros(count, np.intp)
     stride = count

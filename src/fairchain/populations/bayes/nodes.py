@@ -23,24 +23,24 @@ from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.messages import doubled, near
+from fairchain.spec import CategoryFeature, Feature, IntegerFeature, Node, RealFeature
 from fairchain.spec.conditions import parse_expression
-from fairchain.spec.schema import CategoryFeature, Feature, IntegerFeature, Node, RealFeature
 
 # What a network may have at most; more is refused before memory is allocated.
 MOST_NODES = 10_000
-MOST_CELLS = 2_000_000
+MOST_TABLE_CELLS = 2_000_000
 # How far the sum of a row may be from 1, for rounding in the file; the row is then divided by its sum.
-TOLERANCE = 1e-6
+ROW_SUM_ERROR = 1e-6
 
-Value = str | int
+NodeValue = str | int
 AMBIGUOUS_VALUES = '"{twice}" can be read in two ways; rename values of its parents that contain ", "'
 SWITCHES_NEEDED = (
-    '"{name}" is a number; say where the probabilities switch, switches = {{{name} = 40}}, give that parent values and '
-    "probabilities, or this node mean, std and slopes"
+    '"{name}" is a number; state the threshold at which the probabilities switch, switches = {{{name} = 40}}, give '
+    "that parent values and probabilities, or this node mean, std and slopes"
 )
 SLOPES_NEEDED = (
-    '"{name}" is a number; say what each unit of it adds, slopes = {{{name} = ...}}, or where the node switches, '
-    "switches = {{{name} = 40}}"
+    '"{name}" is a number; state the change of the mean per unit, slopes = {{{name} = ...}}, or where the node '
+    "switches, switches = {{{name} = 40}}"
 )
 FEATURE_IS_A_CATEGORY = "the feature is a category; give the probabilities of its values instead"
 REAL_FEATURE_IN_TABLE = (
@@ -51,21 +51,21 @@ TOO_MANY_COMBINATIONS = "{count} combinations of its parents' values are too man
 TOO_MANY_NODE_VALUES = "{high} values are more than {most_cells}; list those that occur"
 
 
-def keys_of(parents: Sequence[Sequence[Value]]) -> Iterator[str]:
+def keys_of(parents: Sequence[Sequence[NodeValue]]) -> Iterator[str]:
     """Return the keys of all combinations, the last parent's value changing fastest; one empty key without parents."""
     return (", ".join(map(str, combination)) for combination in product(*parents))
 
 
-def row_problem(row: Sequence[float], values: Sequence[Value]) -> str | None:
+def row_problem(row: Sequence[float], values: Sequence[NodeValue]) -> str | None:
     """Return what is wrong with the probabilities of these values, and what to write; None if nothing is."""
     if len(row) != len(values):
-        return f"found {len(row)} probabilities for {len(values)} values ({some(values)}); write one for each"
+        return f"found {len(row)} probabilities for {len(values)} values ({some_names(values)}); write one for each"
     for probability, value in zip(row, values, strict=True):
         if not (math.isfinite(probability) and probability >= 0):
             return f'the probability of "{value}" is {probability:g}; write a number from 0 to 1'
     total = sum(row)
-    if abs(total - 1) > TOLERANCE:
-        return f"the probabilities of {some(values)} sum to {total:.9g}; write numbers that sum to 1"
+    if abs(total - 1) > ROW_SUM_ERROR:
+        return f"the probabilities of {some_names(values)} sum to {total:.9g}; write numbers that sum to 1"
     return None
 
 
@@ -81,7 +81,7 @@ def cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     return quotients
 
 
-def some(names: Sequence[object], most: int = 8) -> str:
+def some_names(names: Sequence[object], most: int = 8) -> str:
     """Return the first few names."""
     shown = ", ".join(str(name) for name in names[:most])
     return f"{shown}, ..." if len(names) > most else shown
@@ -111,7 +111,7 @@ class Choice:
 
     name: str
     choices: tuple[str, ...]
-    values: tuple[Value, ...]
+    values: tuple[NodeValue, ...]
     table: Reals
     shown: Reals
     numbers: Reals | None
@@ -158,7 +158,7 @@ class Computed:
     name: str
     parents: tuple[str, ...]
     compute: Callable[[Reals], Reals]
-    values: tuple[Value, ...] | None
+    values: tuple[NodeValue, ...] | None
     low: float
     high: float
     whole: bool
@@ -177,7 +177,7 @@ BayesNode = Choice | Normal | Computed
 Made = Mapping[str, BayesNode]
 
 
-def values_of(node: BayesNode) -> tuple[Value, ...] | None:
+def values_of(node: BayesNode) -> tuple[NodeValue, ...] | None:
     """Return the values of a node that has few; None for a number."""
     return None if isinstance(node, Normal) else node.values
 
@@ -210,7 +210,7 @@ def make_node(site: Site, node: Node, feature: Feature | None, made: Made) -> Ba
     parents = {name: made[name] for name in node.parents}
     if node.mean is None:
         if node.std is not None or node.slopes:
-            raise site.error("", "has probabilities, so std and slopes mean nothing; remove them")
+            raise site.error("", "has probabilities, so std and slopes have no effect; remove them")
         return _choice(site, node, feature, parents)
     if isinstance(feature, CategoryFeature):
         raise site.error("mean", FEATURE_IS_A_CATEGORY)
@@ -221,7 +221,7 @@ def make_node(site: Site, node: Node, feature: Feature | None, made: Made) -> Ba
     return _normal(site, node, feature, parents)
 
 
-def _values(site: Site, stated: tuple[Value, ...] | None, feature: Feature | None) -> tuple[Value, ...]:
+def _values(site: Site, stated: tuple[NodeValue, ...] | None, feature: Feature | None) -> tuple[NodeValue, ...]:
     """Return the values in the order in which they are drawn: that of a category, else as stated."""
     if stated is not None and not stated:
         raise site.error("values", "found no value; list at least one")
@@ -252,11 +252,11 @@ def _values(site: Site, stated: tuple[Value, ...] | None, feature: Feature | Non
     return stated
 
 
-def _whole_numbers(site: Site, stated: tuple[Value, ...] | None, feature: IntegerFeature) -> tuple[int, ...]:
+def _whole_numbers(site: Site, stated: tuple[NodeValue, ...] | None, feature: IntegerFeature) -> tuple[int, ...]:
     low, high = feature.low, feature.high
     if stated is None:
-        if high - low >= MOST_CELLS:
-            raise site.error("values", TOO_MANY_NODE_VALUES.format(high=high - low + 1, most_cells=MOST_CELLS))
+        if high - low >= MOST_TABLE_CELLS:
+            raise site.error("values", TOO_MANY_NODE_VALUES.format(high=high - low + 1, most_cells=MOST_TABLE_CELLS))
         return tuple(range(low, high + 1))
     for value in stated:
         # Also as text, but only in its plain form, so that keys of tables still match.
@@ -264,7 +264,7 @@ def _whole_numbers(site: Site, stated: tuple[Value, ...] | None, feature: Intege
             raise site.error(
                 "values",
                 f'"{value}" is not a whole number from {low} to {high}, as feature "{feature.name}" has them; '
-                f"found {some(stated)}",
+                f"found {some_names(stated)}",
             )
     return tuple(map(int, stated))
 
@@ -292,7 +292,7 @@ def _choice(site: Site, node: Node, feature: Feature | None, parents: Made) -> C
 
 
 def _rows(
-    site: Site, node: Node, values: Sequence[Value], choices: Mapping[str, tuple[Value, ...]]
+    site: Site, node: Node, values: Sequence[NodeValue], choices: Mapping[str, tuple[NodeValue, ...]]
 ) -> Sequence[tuple[float, ...]]:
     """Return a checked row for each combination of the parents."""
     given = node.probabilities
@@ -356,13 +356,13 @@ def _normal(site: Site, node: Node, feature: Feature | None, parents: Made) -> N
     )
 
 
-def _with_values(parents: Made) -> dict[str, tuple[Value, ...]]:
+def _with_values(parents: Made) -> dict[str, tuple[NodeValue, ...]]:
     """Return the parents that have few values, with these values."""
     return {name: values for name, node in parents.items() if (values := values_of(node)) is not None}
 
 
 def _entries(
-    site: Site, key: str, given: float | Mapping[str, float] | None, choices: Mapping[str, tuple[Value, ...]]
+    site: Site, key: str, given: float | Mapping[str, float] | None, choices: Mapping[str, tuple[NodeValue, ...]]
 ) -> Reals:
     """Return the mean or std of each combination, or a single one that holds for all."""
     if isinstance(given, Mapping):
@@ -470,12 +470,12 @@ def _check_number(site: Site, key: str, number: float) -> None:
 
 
 def _by_key(
-    site: Site, key: str, given: Mapping[str, Entry], choices: Mapping[str, tuple[Value, ...]], width: int
+    site: Site, key: str, given: Mapping[str, Entry], choices: Mapping[str, tuple[NodeValue, ...]], width: int
 ) -> list[Entry]:
     """Return the entries in the order of the combinations, each found by its key."""
     known = list(choices.values())
     count = math.prod(map(len, known))
-    if count * width > MOST_CELLS:
+    if count * width > MOST_TABLE_CELLS:
         raise site.error("parents", TOO_MANY_COMBINATIONS.format(count=count))
     keys = list(keys_of(known))
     twice = doubled(keys)
@@ -486,7 +486,7 @@ def _by_key(
     if unknown is not None:
         close = get_close_matches(unknown, keys[:MOST_LOOKED_AT], n=1)
         hint = f'did you mean "{close[0]}"?' if close else f'write them in this order: "{keys[0]}"'
-        raise site.error(key, f'"{unknown}" is not a combination of values of {some(list(choices))}; {hint}')
+        raise site.error(key, f'"{unknown}" is not a combination of values of {some_names(list(choices))}; {hint}')
     missing = next((each for each in keys if each not in given), None)
     if missing is not None:
         raise site.error(key, f'nothing is stated for "{missing}"; write an entry for each of {count} combinations')

@@ -23,8 +23,8 @@ from fairchain.populations.bayes.nodes import Choice
 from fairchain.populations.bayes.reading import read_nodes, source_of
 from fairchain.populations.finite import FiniteSpace
 from fairchain.populations.streams import Address, unit_reals
+from fairchain.spec import BayesNetwork, Spec
 from fairchain.spec.groups import Group
-from fairchain.spec.schema import BayesNetwork, Spec
 from fairchain.spec.subgroups import OVERALL, Subgroup
 
 NOT_BAYESIAN_NETWORK = 'population.kind: is not a Bayesian network; write kind = "network" with path or nodes'

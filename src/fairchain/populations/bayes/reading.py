@@ -18,13 +18,13 @@ from msgspec import Meta
 
 from fairchain.errors import SpecError
 from fairchain.messages import doubled, in_a_line, near, shown, unknown
-from fairchain.populations.bayes.nodes import MOST_CELLS, MOST_NODES, keys_of, row_problem, some
+from fairchain.populations.bayes.nodes import MOST_NODES, MOST_TABLE_CELLS, keys_of, row_problem, some_names
+from fairchain.spec import BayesNetwork, Node
 from fairchain.spec.documents import decode_text, parse_document, read_bytes
-from fairchain.spec.schema import BayesNetwork, Node
 
 # Reading TOML takes ten times as long as reading JSON or BIF.
-MOST_BYTES = {".bif": 50_000_000, ".json": 50_000_000, ".toml": 5_000_000}
-STATED = "population.nodes"
+MOST_NETWORK_BYTES = {".bif": 50_000_000, ".json": 50_000_000, ".toml": 5_000_000}
+STATED_NODES = "population.nodes"
 CHECK_PATH = "check path in [population], which is relative to the spec"
 
 
@@ -34,7 +34,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def source_of(network: BayesNetwork) -> str:
     """Return the name of a network in messages: its file, or the key of the spec."""
-    return network.path or network.name or STATED
+    return network.path or network.name or STATED_NODES
 
 
 def read_nodes(network: BayesNetwork) -> tuple[Node, ...]:
@@ -50,9 +50,9 @@ def read_nodes(network: BayesNetwork) -> tuple[Node, ...]:
     path = Path(network.path)
     suffix = path.suffix.lower()
     try:
-        if suffix not in MOST_BYTES:
+        if suffix not in MOST_NETWORK_BYTES:
             raise SpecError(f'a Bayesian network ends in .bif, .json or .toml, found "{suffix}"; rename or convert it')
-        content = read_bytes(path, MOST_BYTES[suffix], CHECK_PATH)
+        content = read_bytes(path, MOST_NETWORK_BYTES[suffix], CHECK_PATH)
         if suffix == ".bif":
             return parse_bif(decode_text(content))
         return _convert(parse_document(content, suffix))
@@ -93,7 +93,7 @@ _TOKEN = re.compile(
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,4})?")
 _PLAIN_NUMBERS = re.compile(r"[-+.0-9eE,\s]*;")
 
-Row = tuple[float, ...]
+Probabilities = tuple[float, ...]
 
 
 class _Token(NamedTuple):
@@ -187,7 +187,7 @@ class _BifParser:
         values = self._names("}", "a value")
         self._take(";")
         if stated != str(len(values)):
-            found = f"states {count} values and lists {len(values)} ({some(values)})"
+            found = f"states {count} values and lists {len(values)} ({some_names(values)})"
             raise self._error(f"{where} {found}; make the two agree", count)
         twice = doubled(values)
         if twice is not None:
@@ -216,22 +216,22 @@ class _BifParser:
             probabilities=rows if parents else rows[""],
         )
 
-    def _rows(self, start: _Token, child: str, parents: Sequence[tuple[str, ...]]) -> dict[str, Row]:
+    def _rows(self, start: _Token, child: str, parents: Sequence[tuple[str, ...]]) -> dict[str, Probabilities]:
         """Read a block of probabilities: the row of each combination of the parents' values, by its key."""
         values, count = self._values[child], math.prod(map(len, parents))
         self._cells += count * len(values)
-        if self._cells > MOST_CELLS:
+        if self._cells > MOST_TABLE_CELLS:
             raise self._error(
                 f'with the probabilities of "{child}" the tables have {self._cells} numbers, '
-                f"more than {MOST_CELLS}; use fewer parents or values",
+                f"more than {MOST_TABLE_CELLS}; use fewer parents or values",
                 start,
             )
         known = [dict.fromkeys(each) for each in parents]
-        rows: dict[str, Row] = {}
-        default: Row | None = None
+        rows: dict[str, Probabilities] = {}
+        default: Probabilities | None = None
         self._expect("{", f'probability of "{child}"')
         while not self._take("}"):
-            token, found = self._token, dict[str, Row]()
+            token, found = self._token, dict[str, Probabilities]()
             if self._take("("):
                 key = self._combination(token, child, known)
                 found[key] = self._numbers(len(values))
@@ -247,8 +247,8 @@ class _BifParser:
             for key, row in found.items():
                 if key in rows:
                     raise self._error(
-                        f'the row ({key}) of "{child}" occurs twice, or its values contain ", " and cannot be told '
-                        "apart; keep one, or rename the values",
+                        f'the row ({key}) of "{child}" occurs twice, or its values contain ", " and are ambiguous; '
+                        "keep one, or rename the values",
                         token,
                     )
                 self._check_row(token, child, f"({key})" if key else "table", row)
@@ -273,7 +273,7 @@ class _BifParser:
                 raise self._error(f'a row of "{child}" {found}; {near(name, list(values))}', start)
         return ", ".join(names)
 
-    def _table(self, start: _Token, child: str, count: int) -> list[Row]:
+    def _table(self, start: _Token, child: str, count: int) -> list[Probabilities]:
         """Read all rows at once: the child's value changes slowest and the last parent's fastest."""
         values = self._values[child]
         size = len(values)
@@ -295,11 +295,11 @@ class _BifParser:
                 )
         return rows
 
-    def _check_row(self, start: _Token, child: str, what: str, row: Row) -> None:
+    def _check_row(self, start: _Token, child: str, what: str, row: Probabilities) -> None:
         if problem := row_problem(row, self._values[child]):
             raise self._error(f'{what} of "{child}": {problem}', start)
 
-    def _numbers(self, most: int) -> Row:
+    def _numbers(self, most: int) -> Probabilities:
         """Pass at most so many numbers, separated by commas or blanks, and the semicolon that ends them."""
         # All in one go, several times as fast, if nothing else than numbers follows.
         run = _PLAIN_NUMBERS.match(self._text, self._token.start)
@@ -343,7 +343,7 @@ class _BifParser:
         """Pass a property up to its semicolon; nothing else is expected in this place."""
         start = self._token
         if (start.kind, start.text) != ("word", "property"):
-            raise self._error(f"found {start} in {where}, which is not understood there; remove it")
+            raise self._error(f"found {start} in {where}, which is not supported there; remove it")
         while not self._take(";"):
             if self._token.kind == "end":
                 raise self._error("a property that does not end; write a semicolon after it", start)

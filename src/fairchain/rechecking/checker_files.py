@@ -15,12 +15,11 @@ from msgspec.structs import replace
 
 from fairchain.errors import CertificateError
 from fairchain.records import Record
-from fairchain.spec import Marginals, Spec, Table
+from fairchain.spec import BayesNetwork, Marginals, Spec, Table, Texts
 from fairchain.spec.documents import files_of
-from fairchain.spec.schema import Texts
 
 WORDNET = Path("/usr/share/wordnet")
-BLOCK = 2**20
+BYTES_AT_ONCE = 2**20
 FILE_MISSING_BESIDE = (
     "{certificate}: names {bare}, which is not in the folder of the network or of the data that you gave; put yours "
     "there, or give your own spec with --spec (spec=... in Python)"
@@ -47,13 +46,17 @@ def locate_files(
     """Return the spec with files that can be opened, the network's file, and the table.
 
     `inside` is the certificate's spec. With a spec of the checker's `own` that one is answered, with the seed, the
-    engine and the budget of the certificate; names of tables in sentences stay those of the certificate.
+    engine, the budget and the refinement of the certificate; names of tables and of the population in sentences stay
+    those of the certificate.
     """
     if own is None:
         return _beside(certificate, inside, model, data), model, data
+    issued = inside.guarantee
     guarantee = replace(
-        own.guarantee, seed=inside.guarantee.seed, engine=inside.guarantee.engine, budget=inside.guarantee.budget
+        own.guarantee, seed=issued.seed, engine=issued.engine, budget=issued.budget, refine=issued.refine
     )
+    if isinstance(own.population, BayesNetwork) and isinstance(inside.population, BayesNetwork):
+        own = replace(own, population=replace(own.population, name=inside.population.name))
     model = model if model is not None else own.model.path
     if isinstance(own.population, Table | Marginals):
         data = data if data is not None else own.population.path
@@ -121,7 +124,7 @@ def _sha256(path: Path) -> str:
                 digest.update(each.name.encode() + b"\0")
             if each.is_file():
                 with each.open("rb") as file:
-                    while block := file.read(BLOCK):
+                    while block := file.read(BYTES_AT_ONCE):
                         digest.update(block)
     except OSError:
         return ""
