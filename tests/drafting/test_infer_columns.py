@@ -107,6 +107,11 @@ def test_inputs_are_matched_although_an_exporter_changed_their_names(tmp_path: P
     assert made.spec.property.protected == ("Sex-of person",)
 
 
+def test_a_column_that_cannot_be_read_does_not_matter_to_a_network_that_names_others(tmp_path: Path) -> None:
+    made = draft({**applicants(), "odd": [object()] * 400}, named(tmp_path / "network.onnx"))
+    assert made.about("feature") == ('Columns that the model does not take: "job", "odd".',)
+
+
 def test_an_input_without_a_column_is_named(tmp_path: Path) -> None:
     people = applicants()
     del people["sex"]
@@ -211,6 +216,13 @@ def test_an_input_with_the_name_of_a_column_gets_that_column() -> None:
     made = draft(applicants(1000), shared(("job", 7, 1), ("rest", 1, 3)))
     filled = {name: feature.input for name, feature in features(made).items()}
     assert filled == {"age": "rest", "hours": "rest", "sex": "rest", "job": None}
+
+
+def test_codes_are_a_warning_beside_an_input_of_text_too() -> None:
+    made = draft(applicants(1000), shared(("job", 8, 1), ("rest", 1, 3)))
+    assert features(made)["sex"].input == "rest"
+    assert made.about("feature.job") == ()
+    assert CODES_GUESSED.format('"sex"') in made.warnings
 
 
 def test_inputs_that_no_columns_fit_are_refused() -> None:

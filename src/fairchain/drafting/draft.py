@@ -6,47 +6,57 @@ the population are inferred in this order, each with notes about its guesses. Th
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from fairchain.drafting.columns import (
     Columns,
-    InputLayout,
     Profile,
+    about_layout,
     frame_feature,
+    is_typed,
     layouts,
     like_protected,
     misfit,
-    must_have,
 )
-from fairchain.drafting.groups import candidates, with_groups
+from fairchain.drafting.groups import find_protected, with_groups
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess, RowsAre, in_order
 from fairchain.drafting.labels import find_label, find_outcome, output_readings
 from fairchain.drafting.signature import Signature, model_path_of, read_signature
-from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement, order_unclear, reloaded, with_question
-from fairchain.errors import SpecError
-from fairchain.messages import listed, many, shown
+from fairchain.drafting.trials import MOST_EVALUATED, EncodingTrial, Trials, about_agreement, most_tried, reloaded
+from fairchain.errors import DataError, SpecError
+from fairchain.messages import listed, many, shown, unknown
 from fairchain.models import Limits
 from fairchain.models.file_frames import framed
 from fairchain.models.frames import cell_kind
-from fairchain.spec import Difference, Feature, Spec, Table, Uniform
-from fairchain.spec.schema import Decision, Guarantee, Population
+from fairchain.spec import Budget, Difference, Feature, Guarantee, ModelSpec, Spec, Table, Uniform, parse_spec
+from fairchain.spec.population_keys import PopulationSpec
+from fairchain.spec.schema import DecisionKind
 from fairchain.statements import MANY_DROPPED
-from fairchain.tables import RawTable, TableRows, encode_rows, read_table
+from fairchain.tables import RawTable, encode_rows, read_table
 
 TEXT_READING = 'rows: "{reading}" is about texts; name their column: text=... (--text)'
-SAME_ROWS = ": the guarantee of a sample does not hold for the same rows"
+OWN_RANGES = "State ranges of your own, chosen without these rows, or give other rows of the same source"
+SAME_ROWS = f": the guarantee of a sample does not hold for the same rows. {OWN_RANGES}."
+ROWS_ALONE = (
+    f', so the verdict is about these rows alone. {OWN_RANGES}, and write as = "sample" to speak about the source.'
+)
 NO_GAP = (
     "The model does not take {name}, and no uniformly drawn input depends on it: there can be no gap. Compare the rows "
     "instead: --as sample or --as population."
 )
+LABEL_IS_INPUT = (
+    "Column {name} seems to hold the true labels, but the model takes as many values as there are columns with it, so "
+    "it is taken for an input. If it is not, add the column that is missing."
+)
 BLANKS_LEFT_OUT = "Blanks before a cell of the file are left out."
-CELLS_SENT = "The file does not say what its cells are, and the service gets them as {told}. " + BLANKS_LEFT_OUT
+CELLS_SENT = "The file does not say what its cells are, and the service gets them as {told}. "
 LABELS_NEEDED = (
     "{source}: column {name} may have the true labels, but the model's answers do not agree with it, so it does not "
     "show which label each answer means; state the labels in the model's order: labels=[...] (--labels), name the "
@@ -65,7 +75,7 @@ def infer_spec(
     threshold: float = 0.1,
     reading: RowsAre | None = None,
     ignore: Sequence[str] = (),
-    decision: Decision | None = None,
+    decision: DecisionKind | None = None,
     decision_threshold: float | None = None,
     labels: Sequence[str] = (),
     model_output: str | None = None,
@@ -131,83 +141,149 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
         raise SpecError(MODEL_AND_PREDICTION)
     if options.reading in ("observed", "swapped"):
         raise SpecError(TEXT_READING.format(reading=options.reading))
+    told: list[Guess] = []
     taken = read_signature(model, options.model_output, options.limits)
-    raw, about_file = _read(table, taken)
-    # CSV knows texts only; frames and Parquet tell the text "1" from the number 1.
-    typed = raw.frame is not None or str(table).lower().endswith(".parquet")
-    columns = _columns(raw, typed, taken, options)
-    label, about_label, possible = _label_and_layouts(columns, taken, options)
-    known = label or options.prediction
-    readings = output_readings(taken, Profile(raw, known) if known else None, options)
-    rows = Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True)
-    # A draft may use a tenth of a budget of evaluations.
-    budget = options.guarantee.get("budget", {}).get("evaluations")
-    most = None if budget is None else max(1, int(budget) // 10)
-    trial = Trials(raw, taken, rows, options.protected, most).best(possible, readings)
-    if not options.every_group and options.label is None and order_unclear(trial):
+    raw = _read(table, taken, told)
+    columns = {name: Profile(raw, name, taken.values_of(name)) for name in raw.names}
+    ignored = [("ignore", name) for name in options.ignore]
+    must_have(raw, [*ignored, ("label", options.label), ("prediction", options.prediction)])
+    label, used, possible = _label_and_layouts(columns, taken, options, told)
+    trial = _best(raw, taken, label, possible, options)
+    features = trial.spec.features
+    about_inputs = about_layout(used, taken, features) if used else []
+    told += [*trial.reading.guesses, *about_inputs, *about_agreement(trial, label, about_inputs)]
+    if not options.every_group and options.label is None and trial.order_unclear:
         raise SpecError(LABELS_NEEDED.format(source=raw.source, name=shown(str(label))))
-    protected, features, min_size, found, about_groups = _protected(raw, columns, typed, trial, options)
-    outcome, about_outcome = find_outcome(trial.spec.model.labels, options.outcome)
-    model_path, about_path = model_path_of(model, options)
-    reading, about_rows = _rows_are(features, protected, options)
-    if taken.frame and not typed:
-        about_file = _about_cells(trial.layout.features)
-    elif not typed and any(each.text for each in taken.inputs):
-        about_file = (Guess("population.path", BLANKS_LEFT_OUT),)
-    told = (*about_file, *about_label, *about_path, *trial.reading.guesses, *trial.layout.guesses)
-    told += about_agreement(trial, label)
-    told += (*about_outcome, *about_groups, *about_rows, *_about_missing(raw, features, trial, found.dropped))
-    population: Population = Uniform()
+    _about_file(raw, taken, features, told)
+
+    # A protected column that the model does not take becomes a feature that it does not see.
+    inputs = [feature.name for feature in features]
+    others = [name for name in raw.names if name and name not in (*inputs, label, options.prediction)]
+    protected = find_protected({name: columns[name] for name in (*inputs, *others)}, inputs, options, told)
+    besides = [name for name in protected if name not in inputs]
+    for name in besides:
+        features += (replace(frame_feature(columns[name]), model_input=False),)
+        unseen = Guess(f"feature.{name}", "The model does not take this column; it only defines the groups.")
+        no_gap = Guess("population", NO_GAP.format(name=shown(name)), loud=True)
+        told.append(no_gap if options.reading == "uniform" else unseen)
+    rows = trial.rows
+    if besides or (trial.keeps_missing and not options.protected):
+        # Rows without a value of a protected feature are in no group.
+        question = Difference(protected=protected, threshold=0.1)
+        rows = encode_rows(raw, replace(trial.spec, described=features, property=question))
+    features, min_size = with_groups(features, rows.values, protected, raw.source, options, told)
+
+    reading = _rows_are(features, protected, options, told)
+    population: PopulationSpec = Uniform()
     if reading == "uniform":
         min_size = None
-        told = tuple(guess for guess in told if not guess.key.startswith(("population.", "property.min_size")))
     else:
+        _about_missing(raw, features, trial, rows.dropped, told)
         path = str(table) if isinstance(table, str | Path) else None
-        missing = {"drop_missing": found.dropped > 0, "keep_missing": trial.keeps_missing}
-        population = replace(rows, path=path, reading=reading, **missing)
-    spec = replace(
-        trial.spec,
-        model=replace(trial.spec.model, path=model_path),
-        described=features,
-        population=population,
-        guarantee=Guarantee(),
-    )
-    stated = {"protected": protected, "outcome": outcome, "threshold": options.threshold, "min_size": min_size}
-    spec = with_question(spec, {**stated, "kind": "difference", **options.property}, options.guarantee)
-    draft = Draft(spec, in_order(told), tuple(like_protected(raw.names)))
+        missing = {"drop_missing": rows.dropped > 0, "keep_missing": trial.keeps_missing}
+        population = replace(trial.spec.population, path=path, reading=reading, **missing)
+    path = model_path_of(model, options, told)
+    spec = replace(trial.spec, model=replace(trial.spec.model, path=path), described=features, population=population)
+    spec = with_question(spec, {"protected": protected, "min_size": min_size}, options, told)
     if reading == "uniform":
-        return draft
+        # The table gives ranges and names only.
+        told = [guess for guess in told if not guess.key.startswith(("population.", "property.min_size"))]
+        return Draft(spec, in_order(told), tuple(like_protected(raw.names)))
     # True labels are numbers in the order of the labels, which the trial may have changed.
-    same = not trial.reading.free and not (trial.keeps_missing and spec.property.given)
-    final = found if same else encode_rows(raw, spec)
-    return dataclasses.replace(
-        draft, rows=final, model=None if trial.model is None else reloaded(taken, trial.model, spec, final)
-    )
+    if trial.reading.free or (trial.keeps_missing and spec.property.given):
+        rows = encode_rows(raw, spec)
+    loaded = None if trial.model is None else reloaded(taken, trial.model, spec, rows)
+    return Draft(spec, in_order(told), tuple(like_protected(raw.names)), loaded, rows)
 
 
-def _read(table: Any, taken: Signature) -> tuple[RawTable, tuple[Guess, ...]]:
-    """Return a table, and a note if it is a file whose cells a model gets as those of a frame."""
+def with_question(spec: Spec, stated: Mapping[str, Any], options: DraftOptions, told: list[Guess]) -> Spec:
+    """Return the spec with its question, of these keys and those of the options, checked as any spec is."""
+    outcome = find_outcome(spec.model.labels, options.outcome, told)
+    question = {"kind": "difference", "outcome": outcome, "threshold": options.threshold, **stated, **options.property}
+    content = msgspec.to_builtins(replace(spec, guarantee=Guarantee()))
+    content["property"] = {key: value for key, value in question.items() if value is not None}
+    content["guarantee"] |= options.guarantee
+    return parse_spec(content)
+
+
+def must_have(table: RawTable, named: Sequence[tuple[str, str | None]]) -> None:
+    """Raise a DataError unless the table has the columns that options name, if they do."""
+    for option, name in named:
+        if name is not None and name not in table.names:
+            raise DataError(f"{table.source}: {option}: {unknown('column', name, table.names)}")
+
+
+def _read(table: Any, taken: Signature, told: list[Guess]) -> RawTable:
+    """Return a table; cells of a file that a model gets as those of a frame are noted."""
     raw = read_table(table)
-    if not taken.takes_pandas or not isinstance(table, str | Path):
-        return raw, ()
-    raw, note = framed(raw, Path(table), {name: taken.values_of(name) for name in raw.names})
-    return raw, (Guess("population.path", note),)
+    if taken.takes_pandas and isinstance(table, str | Path):
+        raw, note = framed(raw, Path(table), {name: taken.values_of(name) for name in raw.names})
+        told.append(Guess("population.path", note))
+    return raw
 
 
-def _about_cells(features: Sequence[Feature]) -> tuple[Guess]:
-    """Return what a service gets for the cells of a file of texts."""
+def _label_and_layouts(
+    columns: Columns, taken: Signature, options: DraftOptions, told: list[Guess]
+) -> tuple[str | None, Columns, list[tuple[Feature, ...]]]:
+    """Return the label, the columns that may be inputs, and their layouts.
+
+    A guessed label is an input after all if there is no layout without it. Recorded decisions have no inputs: only what
+    defines the groups is needed.
+    """
+    left = {"", options.prediction, *options.ignore} - {options.label}
+    columns = {name: profile for name, profile in columns.items() if name not in left}
+    if options.prediction is not None and not options.every_group:
+        used = [name for name in columns if name in options.protected or name in str(options.property.get("given", ""))]
+        features = tuple(frame_feature(columns[name]) for name in used if name != options.label)
+        if features:
+            return options.label, {}, [features]
+    label, why = (options.label, "") if options.label is not None else find_label(columns, taken, options.labels)
+    for each in (label, None) if why else (label,):
+        inputs = {name: profile for name, profile in columns.items() if name != each}
+        found = layouts(inputs, taken, options.protected) if inputs else []
+        if found and why:
+            taken_for_input = each is None
+            text = LABEL_IS_INPUT if taken_for_input else "Guess: column {name} has the true labels, {why}."
+            text = text.format(name=shown(str(label)), why=why)
+            told.append(Guess("population.label", text, loud=taken_for_input))
+        if found:
+            return each, inputs, found
+    raise misfit({name: profile for name, profile in columns.items() if name != label}, taken, label)
+
+
+def _best(
+    raw: RawTable, taken: Signature, label: str | None, possible: Sequence[Sequence[Feature]], options: DraftOptions
+) -> EncodingTrial:
+    """Return the encoding that the rows of the table favour."""
+    known = label or options.prediction
+    start = Spec(
+        model=ModelSpec(labels=("0", "1")),
+        described=(),
+        property=Difference(protected=options.protected, threshold=0.1),
+        population=Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True),
+        guarantee=Guarantee(budget=Budget(evaluations=most_tried(options))),
+    )
+    most, certain = min(most_tried(options) or MOST_EVALUATED, MOST_EVALUATED), taken.frame and bool(taken.classes)
+    trials = Trials(taken, start, partial(encode_rows, raw), most, certain)
+    return trials.best(possible, output_readings(taken, Profile(raw, known) if known else None, options))
+
+
+def _about_file(raw: RawTable, taken: Signature, features: Sequence[Feature], told: list[Guess]) -> None:
+    """Note what a model gets for the cells of a file of texts."""
     kinds: dict[str, list[str]] = {}
     for feature in features:
         kinds.setdefault(cell_kind(feature), []).append(feature.name)
-    told = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
-    return (Guess("population.path", CELLS_SENT.format(told=told)),)
+    cells = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
+    if not is_typed(raw) and (taken.frame or any(each.text for each in taken.inputs)):
+        told.append(Guess("population.path", (CELLS_SENT.format(told=cells) if taken.frame else "") + BLANKS_LEFT_OUT))
 
 
-def _about_missing(raw: RawTable, features: Sequence[Feature], trial: EncodingTrial, dropped: int) -> list[Guess]:
-    """Return what happens to missing values; a warning if many rows are left out for them."""
-    told: list[Guess] = []
+def _about_missing(
+    raw: RawTable, features: Sequence[Feature], trial: EncodingTrial, dropped: int, told: list[Guess]
+) -> None:
+    """Note what happens to missing values; a warning if many rows are left out for them."""
     if not trial.keeps_missing and not dropped:
-        return told
+        return
     lacking = [feature.name for feature in features if Profile(raw, feature.column or feature.name).missing]
     where = f" ({listed(lacking)})" if lacking else ""
     if trial.keeps_missing:
@@ -216,91 +292,12 @@ def _about_missing(raw: RawTable, features: Sequence[Feature], trial: EncodingTr
         text = f"{many(dropped, 'row')} of {raw.count:,} lack a value{where} and are left out. "
         remedy = "To keep them, state missing = ... in the [[feature]]."
         told.append(Guess("population.drop_missing", text + remedy, loud=dropped > MANY_DROPPED * raw.count))
-    return told
-
-
-def _columns(raw: RawTable, typed: bool, taken: Signature, options: DraftOptions) -> Columns:
-    """Return the columns that may be inputs or the label."""
-    must_have(raw, [("ignore", name) for name in options.ignore])
-    must_have(raw, [("label", options.label), ("prediction", options.prediction)])
-    left = {"", options.prediction, *options.ignore} - {options.label}
-    return {name: Profile(raw, name, typed, taken.values_of(name)) for name in raw.names if name not in left}
-
-
-def _label_and_layouts(
-    columns: Columns, taken: Signature, options: DraftOptions
-) -> tuple[str | None, tuple[Guess, ...], list[InputLayout]]:
-    """Return the label, the guess about it, and the layouts of the other columns.
-
-    A guessed label is an input after all if there is no layout without it.
-    """
-    if options.prediction is not None and not options.every_group:
-        # Of recorded decisions only what defines the groups is needed.
-        used = [name for name in columns if name in options.protected or name in str(options.property.get("given", ""))]
-        features = tuple(frame_feature(columns[name]) for name in used if name != options.label)
-        if features:
-            return options.label, (), [InputLayout(features)]
-    label, guess = (options.label, None) if options.label is not None else find_label(columns, taken, options.labels)
-    for each in (label,) if guess is None else (label, None):
-        inputs = {name: profile for name, profile in columns.items() if name != each}
-        found = layouts(inputs, taken, options.protected) if inputs else []
-        if found and each is None and label is not None:
-            guess = Guess(
-                "population.label",
-                f"Column {shown(label)} seems to hold the true labels, but the model takes as many values as there are "
-                "columns with it, so it is taken for an input. If it is not, add the column that is missing.",
-                loud=True,
-            )
-        if found:
-            return each, (guess,) if guess is not None else (), found
-    raise misfit({name: profile for name, profile in columns.items() if name != label}, taken, label)
-
-
-def _protected(
-    raw: RawTable, columns: Columns, typed: bool, trial: EncodingTrial, options: DraftOptions
-) -> tuple[tuple[str, ...], tuple[Feature, ...], float | None, TableRows, list[Guess]]:
-    """Return the protected features, all features with groups, the smallest group, the rows, and the guesses.
-
-    A protected column that the model does not take becomes a feature that it does not see.
-    """
-    names = [feature.name for feature in trial.layout.features]
-    labels = (trial.spec.population.label, options.prediction) if isinstance(trial.spec.population, Table) else ()
-    others = [name for name in raw.names if name and name not in (*names, *labels)]
-    problem: SpecError | None = None
-    for protected in candidates(names, others, options.protected, raw.source):
-        besides = [name for name in protected if name not in names]
-        added = (frame_feature(columns.get(name) or Profile(raw, name, typed)) for name in besides)
-        features = (*trial.layout.features, *(replace(feature, model_input=False) for feature in added))
-        found = trial.rows
-        if besides or (trial.keeps_missing and not options.protected):
-            # Rows without a value of a protected feature are in no group.
-            prop = Difference(protected=protected, threshold=0.1)
-            found = encode_rows(raw, replace(trial.spec, described=features, property=prop))
-        try:
-            grouped, min_size, told = with_groups(features, found.values, protected, raw.source, options)
-        except SpecError as error:
-            problem = problem or error
-            continue
-        also = [name for name in like_protected([*names, *others]) if name not in protected]
-        why = "" if options.protected else f"Guess: {shown(protected[0])}, by its name."
-        why += f" Also likely: {', '.join(map(shown, also))}." if also and options.every_group else ""
-        about = [Guess("property.protected", why.strip())] if why else []
-        for name in besides:
-            if options.reading == "uniform":
-                about.append(Guess("population", NO_GAP.format(name=shown(name)), loud=True))
-            else:
-                about.append(
-                    Guess(f"feature.{name}", "The model does not take this column; it only defines the groups.")
-                )
-        return protected, grouped, min_size, found, [*told, *about]
-    assert problem is not None
-    raise problem
 
 
 def _rows_are(
-    features: Sequence[Feature], protected: Sequence[str], options: DraftOptions
-) -> tuple[RowsAre, tuple[Guess, ...]]:
-    """Return whether the rows are a sample or the population, and the reason.
+    features: Sequence[Feature], protected: Sequence[str], options: DraftOptions, told: list[Guess]
+) -> RowsAre:
+    """Return whether the rows are a sample or the population.
 
     Conditional on the values of the protected features, decisions within a group are independent draws: groups of
     single values, and a smallest size, may be chosen from a sample. Ranges whose ends follow the rows may not
@@ -314,11 +311,8 @@ def _rows_are(
         and any(isinstance(members, tuple) for members in feature.groups.values())
     ]
     if not ranges or options.reading not in (None, "sample"):
-        return options.reading or "sample", ()
-    cut = f"The ranges of {shown(ranges[0])} were cut by looking at these rows"
-    own = "State ranges of your own, chosen without these rows, or give other rows of the same source"
-    if options.reading == "sample":
-        text = f"{cut}{SAME_ROWS}. {own}."
-        return "sample", (Guess("population.as", text, loud=True),)
-    text = f'{cut}, so the verdict is about these rows alone. {own}, and write as = "sample" to speak about the source.'
-    return "population", (Guess("population.as", text),)
+        return options.reading or "sample"
+    stated = options.reading == "sample"
+    text = f"The ranges of {shown(ranges[0])} were cut by looking at these rows" + (SAME_ROWS if stated else ROWS_ALONE)
+    told.append(Guess("population.as", text, loud=stated))
+    return "sample" if stated else "population"

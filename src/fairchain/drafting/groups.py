@@ -13,12 +13,12 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from fairchain.drafting.columns import PROTECTED_WORDS, like_protected, words_of
+from fairchain.drafting.columns import PROTECTED_WORDS, Columns, like_protected, words_of
 from fairchain.drafting.guesses import DraftOptions, Guess
 from fairchain.errors import NoProtectedFeatureError, SpecError
 from fairchain.messages import listed, shown, unknown
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature
-from fairchain.spec.schema import GroupExpr
+from fairchain.spec.feature_keys import GroupExpr
 from fairchain.tables.columns import number_text
 
 ENOUGH = 30
@@ -36,23 +36,28 @@ SINGLE_VALUE = (
 )
 
 
-def candidates(
-    names: Sequence[str], others: Sequence[str], given: Sequence[str], source: str
-) -> Sequence[tuple[str, ...]]:
-    """Return the possible protected features, the likeliest first: those given, or one by its name.
+def find_protected(
+    columns: Columns, inputs: Sequence[str], options: DraftOptions, told: list[Guess]
+) -> tuple[str, ...]:
+    """Return the protected features: those given, or the likeliest column by its name that has several values.
 
-    `names` are features, `others` columns of the table that the model does not take.
+    `inputs` are the columns that the model takes.
     """
-    every = [*names, *others]
-    for name in given:
-        if name not in every:
-            raise SpecError(f"protected: {unknown('column', name, every)}")
-    if given:
-        return [tuple(dict.fromkeys(given))]
-    likely = [(name,) for name in like_protected(every)]
-    if not likely:
-        raise NoProtectedFeatureError(NO_PROTECTED_NAME.format(source=source, names=listed(names)), tuple(names))
-    return likely
+    for name in options.protected:
+        if name not in columns:
+            raise SpecError(f"protected: {unknown('column', name, [*columns])}")
+    protected, likely = tuple(dict.fromkeys(options.protected)), like_protected(columns)
+    if not protected and not likely:
+        source = columns[inputs[0]].table.source
+        raise NoProtectedFeatureError(NO_PROTECTED_NAME.format(source=source, names=listed(inputs)), tuple(inputs))
+    if not protected:
+        protected = (next((name for name in likely if len(columns[name].counts) > 1), likely[0]),)
+    also = [shown(name) for name in likely if name not in protected]
+    why = [] if options.protected else [f"Guess: {shown(protected[0])}, by its name."]
+    why += [f"Also likely: {', '.join(also)}."] if also and options.every_group else []
+    if why:
+        told.append(Guess("property.protected", " ".join(why)))
+    return protected
 
 
 def with_groups(
@@ -61,16 +66,15 @@ def with_groups(
     protected: Sequence[str],
     source: str,
     options: DraftOptions,
-) -> tuple[tuple[Feature, ...], float | None, tuple[Guess, ...]]:
-    """Return the features with groups, the smallest size of a group that is compared, and the guesses about both.
+    told: list[Guess],
+) -> tuple[tuple[Feature, ...], float | None]:
+    """Return the features with groups, and the smallest size of a group that is compared.
 
     Features that are likely protected too get groups as well, so that a later run may compare them.
     """
     grouped = [with_stated_groups(feature, options.groups) for feature in features]
-    likely = like_protected(
-        [feature.name for feature in features if feature.model_input] if options.every_group else ()
-    )
-    guesses, members, sizes = [], {}, {}
+    likely = like_protected(feature.name for feature in features if feature.model_input and options.every_group)
+    codes, total = np.zeros(len(values), np.int64), 1
     for place, feature in enumerate(grouped):
         if feature.name not in (*protected, *likely) or feature.name in options.groups:
             continue
@@ -79,32 +83,23 @@ def with_groups(
             if feature.name in protected:
                 raise SpecError(SINGLE_VALUE.format(name=shown(feature.name), source=source))
             continue
-        grouped[place], members[feature.name] = made, member
-        sizes[feature.name] = len(made.values if isinstance(made, CategoryFeature) else made.groups)
+        grouped[place] = made
+        if feature.name in protected:
+            size = len(made.values if isinstance(made, CategoryFeature) else made.groups)
+            total *= size
+            # Numbers of the combinations that occur.
+            codes = np.unique(codes * size + member, return_inverse=True)[1]
         if made.groups:
-            values_only = not any(isinstance(each, tuple) for each in made.groups.values())
-            guesses.append(Guess(f"feature.{feature.name}.groups", VALUES if values_only else RANGES))
+            ranges = any(isinstance(each, tuple) for each in made.groups.values())
+            told.append(Guess(f"feature.{feature.name}.groups", RANGES if ranges else VALUES))
     if any(name in options.groups for name in protected) or "min_size" in options.property:
-        return tuple(grouped), None, tuple(guesses)
-    counts = _combination_counts([members[name] for name in protected])
-    total = math.prod(sizes[name] for name in protected)
+        return tuple(grouped), None
+    counts = np.bincount(codes)
     least = ENOUGH if (counts >= ENOUGH).sum() >= 2 else 1
     few = total - int((counts >= least).sum())
     if few:
-        guesses.append(Guess("property.min_size", f"Groups with fewer rows are left out: {few:,} of {total:,}."))
-    return tuple(grouped), float(least) if few else None, tuple(guesses)
-
-
-def _combination_counts(members: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return how many rows each combination of groups has that occurs, from the index of each row's groups.
-
-    >>> _combination_counts([np.array([0, 0, 1, 1]), np.array([2, 2, 2, 0])])
-    array([2, 1, 1])
-    """
-    codes, counts = members[0], np.bincount(members[0])
-    for each in members[1:]:
-        _, codes, counts = np.unique(codes * (int(each.max()) + 1) + each, return_inverse=True, return_counts=True)
-    return counts[counts > 0]
+        told.append(Guess("property.min_size", f"Groups with fewer rows are left out: {few:,} of {total:,}."))
+    return tuple(grouped), float(least) if few else None
 
 
 def with_stated_groups(feature: Feature, stated: Mapping[str, Mapping[str, GroupExpr]]) -> Feature:
@@ -139,7 +134,7 @@ def group(feature: Feature, column: NDArray[np.float64]) -> tuple[Feature, NDArr
     if whole and len(levels) <= (FEW_VALUES if is_quantity(feature.name) else MANY_VALUES):
         groups: dict[str, GroupExpr] = {number_text(level): int(level) for level in levels}
         return replace(feature, groups=groups), np.searchsorted(levels, column)
-    starts = np.array(_starts(column, whole))
+    starts = np.array(_starts(column, levels, whole))
     ends = [*(starts[1:] - 1 if whole else starts[1:]), feature.high]
     starts[0] = feature.low
     groups = {}
@@ -150,39 +145,13 @@ def group(feature: Feature, column: NDArray[np.float64]) -> tuple[Feature, NDArr
     return replace(feature, groups=groups), np.searchsorted(starts, column, side="right") - 1
 
 
-def _starts(column: NDArray[np.float64], whole: bool) -> list[float]:
-    """Return the starts of the ranges: round numbers, or the median where round ones would leave a single range."""
+def _starts(column: NDArray[np.float64], levels: NDArray[np.float64], whole: bool) -> list[float]:
+    """Return the starts of the ranges: round numbers at which a range of enough rows begins.
+
+    Where these leave a single range, a second one begins at the median. The last range takes the remaining rows.
+    """
     enough = min(ENOUGH, max(1, len(column) // 4))
-    starts = _joined(_round_edges(float(column.min()), float(column.max()), whole), column, enough)
-    levels = np.unique(column)
-    if len(starts) > 1 or len(levels) < 2:
-        return starts
-    place = min(int(np.searchsorted(levels, np.median(column), side="right")), len(levels) - 1)
-    # A range of real numbers needs some width: it begins half way from the number below.
-    middle = float(levels[place] if whole else levels[place] / 2 + levels[place - 1] / 2)
-    return [float(levels[0]), middle] if levels[0] < middle and (whole or middle < levels[-1]) else starts
-
-
-def _round_edges(low: float, high: float, whole: bool) -> list[float]:
-    """Return multiples of 1, 2 or 5 times a power of ten: the finest that give at most MOST_RANGES ranges."""
-    width = (high - low) / MOST_RANGES
-    # Beyond these, steps and their multiples are not representable.
-    if not 1e-290 < width < 1e290 or max(abs(low), abs(high)) / width > 1e15:
-        return [low]
-    power = math.floor(math.log10(width))
-    for exponent in range(power, power + 3):
-        for digit in (1, 2, 5):
-            step = digit * 10.0**exponent
-            # What ends at a round number needs no range for that number alone.
-            first, last = math.floor(low / step), math.ceil(high / step)
-            if last - first <= MOST_RANGES and (not whole or step >= 1):
-                edges = [float(f"{place * step:.12g}") for place in range(first, last)]
-                return [low, *(edge for edge in edges if edge > low)]
-    return [low]
-
-
-def _joined(edges: Sequence[float], column: NDArray[np.float64], enough: int) -> list[float]:
-    """Return the edges at which a range of enough rows begins; the last range takes the remaining rows."""
+    edges = _round_edges(float(levels[0]), float(levels[-1]), whole)
     counts = np.bincount(np.searchsorted(edges, column, side="right") - 1, minlength=len(edges))
     kept, rows = [edges[0]], 0
     for edge, count in zip(edges[1:], counts[:-1], strict=True):
@@ -192,4 +161,25 @@ def _joined(edges: Sequence[float], column: NDArray[np.float64], enough: int) ->
             rows = 0
     if len(kept) > 1 and rows + int(counts[-1]) < enough:
         kept.pop()
-    return kept
+    if len(kept) > 1 or len(levels) < 2:
+        return kept
+    place = min(int(np.searchsorted(levels, np.median(column), side="right")), len(levels) - 1)
+    # A range of real numbers needs some width: it begins half way from the number below.
+    middle = float(levels[place] if whole else levels[place] / 2 + levels[place - 1] / 2)
+    return [float(levels[0]), middle] if levels[0] < middle and (whole or middle < levels[-1]) else kept
+
+
+def _round_edges(low: float, high: float, whole: bool) -> list[float]:
+    """Return multiples of 1, 2 or 5 times a power of ten: the finest that give at most MOST_RANGES ranges."""
+    width = (high - low) / MOST_RANGES
+    # Beyond these, steps and their multiples are not representable.
+    if not 1e-290 < width < 1e290 or max(abs(low), abs(high)) / width > 1e15:
+        return [low]
+    power = math.floor(math.log10(width))
+    for step in (digit * 10.0**exponent for exponent in range(power, power + 3) for digit in (1, 2, 5)):
+        # What ends at a round number needs no range for that number alone.
+        first, last = math.floor(low / step), math.ceil(high / step)
+        if last - first <= MOST_RANGES and (not whole or step >= 1):
+            edges = [float(f"{place * step:.12g}") for place in range(first, last)]
+            return [low, *(edge for edge in edges if edge > low)]
+    return [low]

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from fairchain.models import Limits, Model
 from fairchain.spec import Spec
-from fairchain.spec.schema import Decision, GroupExpr
+from fairchain.spec.feature_keys import GroupExpr
+from fairchain.spec.schema import DecisionKind
 from fairchain.tables import TableRows
 
 # Tables of a spec, in the order of the file; "" is the spec as a whole.
@@ -30,7 +31,7 @@ class DraftOptions:
     threshold: float = 0.1
     reading: RowsAre | None = None
     ignore: tuple[str, ...] = ()
-    decision: Decision | None = None
+    decision: DecisionKind | None = None
     decision_threshold: float | None = None
     labels: tuple[str, ...] = ()
     model_output: str | None = None

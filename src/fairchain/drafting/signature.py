@@ -21,7 +21,7 @@ from fairchain.models.adapters.from_keras import is_keras
 from fairchain.models.adapters.from_nnet import read_nnet
 from fairchain.models.adapters.from_service import REAL, Service, layout_of
 from fairchain.models.adapters.from_torch import inner_module, is_module
-from fairchain.models.adapters.from_transformers import is_transformer, opened
+from fairchain.models.adapters.from_transformers import is_transformer, model_and_tokenizer
 from fairchain.models.adapters.torch_call import forward_parameters
 from fairchain.models.fitted import Fitted, class_name, fitted_of
 from fairchain.models.frames import FrameModel
@@ -58,29 +58,34 @@ class Input:
     whole: bool = False
 
 
+# What a model without names of columns says about itself; missing values are no inputs of a network or a service.
+NOTHING_SAID = Fitted("", takes_missing=False)
+
+
 @dataclass(frozen=True)
 class Signature:
     """Visible properties of a model; what is not visible is empty or None."""
 
     name: str  # in messages
     inputs: tuple[Input, ...] = ()  # of a network
-    columns: tuple[str, ...] = ()  # on which an estimator was fitted, if it was fitted on a frame
+    columns: tuple[str, ...] = ()  # on which an estimator was fitted on a frame, or which a service takes
     frame: bool = False  # whether the model takes a frame
     classes: tuple[Class, ...] = ()  # the model's own labels in its own order
     labels: bool | None = None  # whether the output holds labels or scores
     answers: int | None = None  # number of scores per row
     maker: str = ""  # operator that computes the output
-    fitted: Fitted | None = field(default=None, compare=False)  # None for a network
+    fitted: Fitted = field(default=NOTHING_SAID, compare=False)
     source: Any = field(default=None, compare=False, repr=False)  # as `read_model` returns it; None without a model
     limits: Limits | None = field(default=None, compare=False)
 
-    def column(self, name: str) -> str | None:
-        """Return what a model that was fitted on named columns calls a column of the table; None if it has none."""
-        return self.fitted.column(name) if self.fitted is not None else name if name in self.columns else None
+    @property
+    def class_names(self) -> list[str]:
+        """The model's own labels as texts."""
+        return [str(each) for each in self.classes]
 
     def values_of(self, name: str) -> tuple[Any, ...] | None:
         """Return the values of a column of the table that the model was fitted on; None if it does not say."""
-        return None if self.fitted is None else self.fitted.categories.get(self.column(name) or name)
+        return self.fitted.categories.get(self.fitted.column(name) or name)
 
     @property
     def takes_pandas(self) -> bool:
@@ -93,11 +98,8 @@ class Signature:
         return self.source is not None and not isinstance(self.source, Network)
 
     def may_take_missing(self, names: Sequence[str]) -> bool:
-        """Return whether a fitted model may take rows without a value in these columns of the table."""
-        fitted = self.fitted
-        return fitted is not None and all(
-            fitted.takes_missing_in(self.column(name) or name) is not False for name in names
-        )
+        """Return whether the model may take rows without a value in these columns of the table."""
+        return all(self.fitted.takes_missing_in(self.fitted.column(name) or name) is not False for name in names)
 
     def load(self, spec: Spec, rows: TableRows | None = None) -> Model:
         """Return the model with the inputs and labels of this spec, to evaluate these rows."""
@@ -116,12 +118,12 @@ def read_signature(model: Any, output: str | None = None, limits: Limits | None 
     return replace(_seen(source, output, limits or Limits()), source=source, limits=limits)
 
 
-def model_path_of(model: Any, options: DraftOptions) -> tuple[str | None, tuple[Guess, ...]]:
-    """Return the path of the model in the spec, and what to do where it has none."""
+def model_path_of(model: Any, options: DraftOptions, told: list[Guess]) -> str | None:
+    """Return the path of the model in the spec; a note says what to do where it has none."""
     if options.prediction is not None:
-        return None, ()
+        return None
     if is_path(model):
-        return str(os.fspath(model)), ()
+        return str(os.fspath(model))
     path: str | None = UNSAVED
     about = "The model was given in Python; save the result of fairchain.to_onnx as this file."
     if model is None:
@@ -129,18 +131,25 @@ def model_path_of(model: Any, options: DraftOptions) -> tuple[str | None, tuple[
     elif is_url(model) or isinstance(model, Service):
         path = None
         about = "The model is a service, whose address is given on the command line or in Python, never in a file."
-    return path, (Guess("model.path", about),)
+    told.append(Guess("model.path", about))
+    return path
 
 
 def _seen(source: Any, output: str | None, limits: Limits) -> Signature:
+    tokens = tokens_within(source.path, source.model) if isinstance(source, Network) else None
+    if tokens is not None or is_transformer(source):
+        # A classifier of texts has a score for each label.
+        name, labels = (
+            (str(source.path), tokens.labels)
+            if tokens
+            else (model_and_tokenizer(source).name, model_and_tokenizer(source).labels)
+        )
+        return Signature(name, classes=labels, labels=False, answers=len(labels))
     if isinstance(source, Network):
-        tokens = tokens_within(source.path, source.model)
-        return _of_network(source, output) if tokens is None else _of_classifier(str(source.path), tokens.labels)
+        return _of_network(source, output)
     if isinstance(source, Path):
         dense = source.suffix.lower() == ".nnet"
         return Signature(str(source), inputs=_flat(len(read_nnet(source, limits).low) if dense else None))
-    if is_transformer(source):
-        return _of_classifier(opened(source).name, opened(source).labels)
     if isinstance(source, Service):
         return _of_service(source)
     if is_keras(source):
@@ -148,12 +157,10 @@ def _seen(source: Any, output: str | None, limits: Limits) -> Signature:
         return Signature("Keras model", inputs=inputs if len(inputs) != 1 else _flat(inputs[0].width))
     if is_module(source):
         parameters = forward_parameters(inner_module(source))
-        if len(parameters) > 1:
-            return Signature("torch module", inputs=tuple(Input(each, False, None) for each in parameters))
         first = next((part for part in source.modules() if hasattr(part, "weight")), None)
-        return Signature(
-            "torch module", inputs=_flat(getattr(first, "in_features", getattr(first, "num_features", None)))
-        )
+        flat = _flat(getattr(first, "in_features", getattr(first, "num_features", None)))
+        several = tuple(Input(each, False, None) for each in parameters)
+        return Signature("torch module", inputs=several if len(several) > 1 else flat)
     fitted = fitted_of(source)
     if fitted.package is None:
         return Signature("function", frame=isinstance(source, FrameModel), fitted=fitted)
@@ -169,28 +176,21 @@ def _seen(source: Any, output: str | None, limits: Limits) -> Signature:
     )
 
 
-def _of_classifier(name: str, labels: tuple[str, ...]) -> Signature:
-    """Return the signature of a classifier of texts, which has a score for each label."""
-    return Signature(name, classes=labels, labels=False, answers=len(labels))
-
-
 def _of_service(service: Service) -> Signature:
     """Return what the metadata of a service say; a server of MLflow says nothing."""
-    outputs = {tensor.name: tensor for tensor in service.metadata.outputs}
+    inputs, outputs = service.metadata.inputs, {tensor.name: tensor for tensor in service.metadata.outputs}
     output = outputs.get(service.output or "", next(iter(outputs.values())) if len(outputs) == 1 else None)
     labels, answers = None, None
     if output is not None:
         labels = output.datatype not in REAL
         answers = prod(output.shape[1:]) if -1 not in output.shape[1:] else None
-    common: dict[str, Any] = {"labels": labels, "answers": answers}
-    names = tuple(tensor.name for tensor in service.metadata.inputs)
-    texts = len(names) == 1 and service.metadata.inputs[0].datatype == "BYTES"
-    if texts or (not names and service.inputs is None):
-        return Signature(service.name, frame=True, **common)
-    if layout_of(service) == "columns":
-        return Signature(service.name, columns=names, frame=True, **common)
-    width = service.metadata.inputs[0].shape[1] if service.metadata.inputs else -1
-    return Signature(service.name, inputs=_flat(width if width > 0 else None), **common)
+    texts = len(inputs) == 1 and inputs[0].datatype == "BYTES"
+    frame = texts or (not inputs and service.inputs is None) or layout_of(service) == "columns"
+    names = tuple(tensor.name for tensor in inputs) if frame and not texts else ()
+    width = inputs[0].shape[1] if inputs and not frame else -1
+    flat = _flat(width if width > 0 else None)
+    said = replace(NOTHING_SAID, columns=names)
+    return Signature(service.name, flat, names, frame, labels=labels, answers=answers, fitted=said)
 
 
 def _keras_input(tensor: Any) -> Input:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from msgspec.structs import replace
 
-from fairchain.drafting.columns import Profile, frame_feature, must_have
+from fairchain.drafting.columns import Profile, frame_feature
+from fairchain.drafting.draft import must_have, with_question
 from fairchain.drafting.groups import with_stated_groups
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess, in_order
-from fairchain.drafting.labels import OutputReading, find_outcome, output_readings
-from fairchain.drafting.signature import Signature, model_path_of, read_signature
-from fairchain.drafting.trials import with_question
-from fairchain.errors import DataError, ModelError, SpecError, UnansweredError
-from fairchain.messages import listed
-from fairchain.models import Model
-from fairchain.models.base import spread
+from fairchain.drafting.labels import output_readings
+from fairchain.drafting.signature import model_path_of, read_signature
+from fairchain.drafting.trials import Trials, about_agreement, most_tried, reloaded
+from fairchain.errors import ModelError, SpecError, UnansweredError
 from fairchain.populations.texts import TextRows, read_texts
 from fairchain.spec import CategoryFeature, Difference, ModelSpec, Spec, TextFeature, Texts
 from fairchain.tables import RawTable, read_table
@@ -59,7 +57,6 @@ def draft_text_spec(
         raise SpecError("prediction: decisions about texts are not read from a column; give the model")
     if model is None:
         raise SpecError("model: missing; give the model that reads the texts")
-    path, told = model_path_of(model, options)
     file = isinstance(data, str | Path)
     kind = options.property.get("kind", "difference")
     reading = options.reading or ("swapped" if kind == "individual" else "observed")
@@ -73,17 +70,14 @@ def draft_text_spec(
     beside = [name for name in protected if name not in names]
     beside += [name for name in table.names if name in given and name not in (*beside, *names, text)]
     must_have(table, [("label", options.label), *(("protected", name) for name in beside)])
-    columns = [replace(frame_feature(Profile(table, name, typed=not file)), model_input=False) for name in beside]
-    if not options.reading and reading == "observed":
-        told += (Guess("population.as", OBSERVED),)
+    columns = [replace(frame_feature(Profile(table, name)), model_input=False) for name in beside]
+    told = [] if options.reading or reading == "swapped" else [Guess("population.as", OBSERVED)]
     taken = read_signature(model, options.model_output, options.limits)
     truth = Profile(table, options.label) if options.label is not None else None
-    draft = Spec(
+    features = (TextFeature(name=text), *(with_stated_groups(each, options.groups) for each in (*mentioned, *columns)))
+    start = Spec(
         model=ModelSpec(labels=("0", "1")),
-        described=(
-            TextFeature(name=text),
-            *(with_stated_groups(each, options.groups) for each in (*mentioned, *columns)),
-        ),
+        described=features,
         property=Difference(protected=protected, threshold=0.1),
         population=Texts(
             path=str(data) if file else None,
@@ -93,24 +87,24 @@ def draft_text_spec(
             drop_missing=truth is not None and bool(truth.missing),
         ),
     )
-    question = {"protected": protected, "threshold": options.threshold, "kind": kind}
-    question |= {"min_size": 1.0 if reading == "observed" else None, **options.property}
-    problem: ModelError | None = None
-    for candidate in output_readings(taken, truth, options):
-        try:
-            spec, rows, loaded, about = _tried(candidate, draft, question, None if file else data, taken)
-        except ModelError as error:
-            problem = problem or error
-            continue
-        outcome, about_outcome = find_outcome(spec.model.labels, options.outcome)
-        spec = replace(spec, model=replace(spec.model, path=path))
-        final = with_question(spec, {**question, "outcome": outcome}, options.guarantee)
-        told = in_order((*told, *candidate.guesses, *about, *about_outcome))
-        return Draft(final, told, protected, loaded, dataclasses.replace(rows, spec=final))
-    assert problem is not None
-    if isinstance(problem, UnansweredError) and not options.labels:
-        raise ModelError(NAME_LABELS.format(problem=problem))
-    raise problem
+    read = partial(read_texts, frame=None if file else data)
+    trials = Trials(taken, start, read, min(most_tried(options) or COMPARED, COMPARED), certain=True)
+    try:
+        trial = trials.best([features], output_readings(taken, truth, options))
+    except UnansweredError as error:
+        raise error if options.labels else ModelError(NAME_LABELS.format(problem=error)) from None
+    told += [*trial.reading.guesses, *about_agreement(trial, options.label)]
+    path = model_path_of(model, options, told)
+    stated = {"protected": protected, "min_size": 1.0 if reading == "observed" else None}
+    spec = with_question(replace(trial.spec, model=replace(trial.spec.model, path=path)), stated, options, told)
+    loaded, rows = trial.model, trial.rows
+    assert loaded is not None
+    assert isinstance(rows, TextRows)
+    if trial.reading.free:
+        # True labels are numbers in the order of the labels, which the trial may have changed.
+        rows = read(spec)
+        loaded = reloaded(taken, loaded, spec, rows)
+    return Draft(spec, in_order(told), protected, loaded, rows.for_spec(spec))
 
 
 def _mentioned(terms: TermLists, *, swapped: bool) -> CategoryFeature:
@@ -140,15 +134,13 @@ def _columns(data: Any, text: str) -> tuple[RawTable, str | None]:
     path = Path(data)
     keys = _keys(path) if suffix == ".jsonl" else []
     if suffix == ".txt" or (not keys and next(texts_in(path, None, {}, len), None) is not None):
-
-        def no_column(_name: str) -> Any:
-            raise DataError(f"{path}: has no columns beside its texts")
-
-        return RawTable(str(path), (), 0, no_column), None
+        return RawTable(str(path), (), 0, dict[str, Any]().__getitem__), None
     names = [name for name in keys if name != text]
     rows = list(texts_in(path, text, dict.fromkeys(names, "it"), len))
     columns = {name: [cells[place] for _, cells in rows] for place, name in enumerate(names)}
-    return dataclasses.replace(read_table({**columns, text: [each for each, _ in rows]}), source=str(path)), text
+    read = read_table({**columns, text: [each for each, _ in rows]})
+    # Its cells are texts, as those of a CSV file.
+    return dataclasses.replace(read, source=str(path), frame=None), text
 
 
 def _keys(path: Path) -> list[str]:
@@ -157,33 +149,6 @@ def _keys(path: Path) -> list[str]:
         with path.open("rb") as file:
             found = json.loads(file.readline(16_000_000))
     except (OSError, ValueError, RecursionError):
-        return []
-    return (
-        [key for key, value in found.items() if not isinstance(value, list | dict)] if isinstance(found, dict) else []
-    )
-
-
-def _tried(
-    candidate: OutputReading, draft: Spec, question: Mapping[str, Any], frame: Any, taken: Signature
-) -> tuple[Spec, TextRows, Model, tuple[Guess, ...]]:
-    """Return the spec of one reading of the output, its texts and the loaded model; raise a ModelError if it fails.
-
-    Of two labels whose order is a guess, the order is taken that agrees with the true labels of more texts.
-    """
-    spec = with_question(replace(draft, model=candidate.model), question, {})
-    rows = read_texts(spec, frame)
-    model = taken.load(spec, rows)
-    labels = spec.model.labels
-    if not candidate.free or rows.truth is None or len(labels) != 2:
-        return spec, rows, model, ()
-    chosen = spread(len(rows.values), COMPARED)
-    agrees = float(np.mean(model.predict(rows.values[chosen]) == rows.truth[chosen]))
-    if agrees < 1 - agrees:
-        labels, agrees, codes = labels[::-1], 1 - agrees, spec.model.codes
-        turned = replace(candidate.model, labels=labels, codes=codes and codes[::-1])
-        spec, rows, model, _ = _tried(OutputReading(turned), draft, question, frame, taken)
-    text = (
-        f"The order {listed(labels)} agrees with the true labels of {agrees:.0%} of {len(chosen):,} texts; the other "
-        f"order with {1 - agrees:.0%}."
-    )
-    return spec, rows, model, (Guess("model.labels", text, loud=agrees < 0.6),)
+        found = None
+    items = found.items() if isinstance(found, dict) else ()
+    return [key for key, value in items if not isinstance(value, list | dict)]

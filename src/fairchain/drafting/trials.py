@@ -6,38 +6,36 @@ a constant model has no advantage. An encoding further down the list must be cle
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from fairchain.drafting.columns import InputLayout
-from fairchain.drafting.guesses import Guess
+from fairchain.drafting.guesses import DraftOptions, Guess
 from fairchain.drafting.labels import OutputReading
 from fairchain.drafting.signature import Signature
 from fairchain.errors import CutOffNeededError, DataError, InputError, ModelError
 from fairchain.messages import shown
 from fairchain.models import Model, OnnxModel
-from fairchain.models.base import spread
-from fairchain.spec import Difference, Spec, Table, parse_spec
-from fairchain.spec.schema import Budget, Guarantee
-from fairchain.tables import RawTable, TableRows, encode_rows
+from fairchain.models.base import Described, spread
+from fairchain.spec import Spec, Table
+from fairchain.tables import TableRows
 
 # Rows on which a network is tried; of Python code, which may be slow or cost money, fewer, and fewer still if there
 # are several encodings.
 MOST_ROWS, MOST_EVALUATED, FEW_EVALUATED = 50_000, 5_000, 256
 # What agreement must gain for another encoding, and for another order of the labels.
 BETTER, CLEARLY_BETTER = 0.02, 0.1
+# Rows with a missing value on which it is tried whether Python code takes them.
+TRIED_MISSING = 16
 ORDER_NOT_SHOWN = (
     " That does not show which label each answer of the model means: state them in its order, --labels (labels=...), "
     "or name the column of the true labels, --label (label=...)."
 )
-# Rows with a missing value on which it is tried whether Python code takes them.
-TRIED_MISSING = 16
 CUT_OFF_NEEDED = (
     "{name}: its scores go from {low:g} to {high:g}, so they are not probabilities, and nothing says which of them "
     "mean which label; state the score above which the second label is decided: --decision-threshold "
@@ -51,14 +49,13 @@ DIRECTION_NEEDED = (
 
 @dataclass(frozen=True, eq=False)
 class EncodingTrial:
-    """Encoding under which the model runs: the layout of its inputs, the meaning of its output, and the rows.
+    """Encoding under which the model runs: its features, the meaning of its output, and the rows.
 
     `spec` suffices to load the model; its property is a placeholder. `confusion` (labels, labels) counts rows by true
     label and by the model's, None without true labels.
     """
 
     spec: Spec
-    layout: InputLayout
     reading: OutputReading
     rows: TableRows
     model: Model | None = None
@@ -74,6 +71,12 @@ class EncodingTrial:
         """Balanced accuracy; 0 without true labels."""
         return balanced(self.confusion) if self.confusion is not None else 0.0
 
+    @property
+    def order_unclear(self) -> bool:
+        """Whether the true labels of the rows leave it open which label each answer of the model means."""
+        labels = len(self.spec.model.labels)
+        return self.reading.free and self.confusion is not None and self.agreement <= 1 / labels + CLEARLY_BETTER
+
 
 def balanced(confusion: NDArray[np.int64]) -> float:
     """Return the balanced accuracy over the true labels that occur.
@@ -88,22 +91,23 @@ def balanced(confusion: NDArray[np.int64]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """What is tried: a model, if there is one, on the rows of a table; `most` rows of Python code at most.
+    """What is tried: a model, if there is one, on the rows that `read` returns for a spec.
 
-    Missing values of the `protected` columns are not given to the model: such rows are in no group.
+    `start` is the spec without inputs and labels. Python code gets `most` rows at most. `certain`: the model or the
+    caller states inputs and labels, so that the rows are compared with true labels only to find their order.
     """
 
-    table: RawTable
     taken: Signature
-    population: Table
-    protected: Sequence[str] = ()
-    most: int | None = None
+    start: Spec
+    read: Callable[[Spec], TableRows]
+    most: int = MOST_EVALUATED
+    certain: bool = False
 
-    def best(self, layouts: Sequence[InputLayout], readings: Sequence[OutputReading]) -> EncodingTrial:
+    def best(self, layouts: Sequence[Described], readings: Sequence[OutputReading]) -> EncodingTrial:
         """Return the first encoding under which the model runs, unless the true labels clearly favour another."""
         best: EncodingTrial | None = None
         problem: InputError | None = None
-        most = min(MOST_EVALUATED if len(layouts) == 1 else FEW_EVALUATED, self.most or MOST_EVALUATED)
+        most = self.most if len(layouts) == 1 else min(self.most, FEW_EVALUATED)
         for layout in layouts:
             for reading in readings:
                 try:
@@ -125,62 +129,45 @@ class Trials:
             raise problem
         return _with_ordered_labels(best)
 
-    def _tried(self, layout: InputLayout, reading: OutputReading, most: int) -> EncodingTrial:
+    def _tried(self, layout: Described, reading: OutputReading, most: int) -> EncodingTrial:
         """Run the model in one encoding; Python code with the missing values first, if it may take them."""
-        spec = Spec(
-            model=reading.model,
-            described=layout.features,
-            property=Difference(protected=(layout.features[0].name,), threshold=0.1),
-            population=self.population,
-            guarantee=Guarantee(budget=Budget(evaluations=self.most)),
-        )
-        if self.taken.runs_code:
-            keeping = msgspec.structs.replace(
-                spec, population=msgspec.structs.replace(self.population, keep_missing=True)
-            )
-            inputs = {feature.name for feature in layout.features} - set(self.protected)
-            rows = encode_rows(self.table, keeping, inputs)
+        spec = replace(self.start, model=reading.model, described=tuple(layout))
+        if self.taken.runs_code and isinstance(spec.population, Table):
+            keeping = replace(spec, population=replace(spec.population, keep_missing=True))
+            rows = self.read(keeping)
             lacking = np.isnan(rows.values)
-            names = [feature.name for feature, lacks in zip(layout.features, lacking.T, strict=True) if lacks.any()]
+            names = [feature.name for feature, lacks in zip(layout, lacking.T, strict=True) if lacks.any()]
             if not names:
-                return self._run(EncodingTrial(spec, layout, reading, rows), most)
+                return self._run(EncodingTrial(spec, reading, rows), most)
             if self.taken.may_take_missing(names):
                 some = np.flatnonzero(lacking.any(axis=1))[:TRIED_MISSING]
                 with suppress(ModelError):  # it does not take them
-                    return self._run(EncodingTrial(keeping, layout, reading, rows), most, some)
-        return self._run(EncodingTrial(spec, layout, reading, encode_rows(self.table, spec)), most)
+                    return self._run(EncodingTrial(keeping, reading, rows), most, some)
+        return self._run(EncodingTrial(spec, reading, self.read(spec)), most)
 
     def _run(self, trial: EncodingTrial, most: int, missing: NDArray[np.int64] | None = None) -> EncodingTrial:
         """Run the model on the rows of a trial; first on those at `missing`, which lack a value."""
         spec, reading, rows = trial.spec, trial.reading, trial.rows
-        truth = None if rows.truth is None else rows.truth.astype(np.int64)
-        labels = len(reading.model.labels)
         if self.taken.source is None:
-            if truth is None or rows.recorded is None:
-                return trial
-            return replace(trial, confusion=_confusion(truth, rows.recorded.astype(np.int64), labels))
+            return trial if rows.recorded is None else _compared(trial, slice(None), rows.recorded)
         model = self.taken.load(spec, rows)
         if missing is not None:
             _predicted(model, rows.values[missing])
-        most = MOST_ROWS if isinstance(model, OnnxModel) else most
+        chosen = spread(len(rows.values), MOST_ROWS if isinstance(model, OnnxModel) else most)
         if reading.model.decision == "logit" and not reading.given:
-            reading = _read_scores(model, rows.values[spread(len(rows.values), most)], reading)
-            spec = msgspec.structs.replace(spec, model=reading.model)
+            reading = _read_scores(model, rows.values[chosen], reading)
+            spec = replace(spec, model=reading.model)
             model = reloaded(self.taken, model, spec, rows)
-        confusion = None
-        # Unless the model states everything itself.
-        if truth is not None and (reading.free or not (self.taken.frame and self.taken.classes)):
-            chosen = spread(len(rows.values), most)
-            confusion = _confusion(truth[chosen], _predicted(model, rows.values[chosen]), labels)
-        return replace(trial, spec=spec, reading=reading, model=model, confusion=confusion)
+        trial = dataclasses.replace(trial, spec=spec, reading=reading, model=model)
+        if rows.truth is None or (self.certain and not reading.free):
+            return trial
+        return _compared(trial, chosen, _predicted(model, rows.values[chosen]))
 
 
-def with_question(spec: Spec, question: Mapping[str, Any], guarantee: Mapping[str, Any]) -> Spec:
-    """Return the spec with these keys of its property, unless they are None, and of its guarantee, checked as any."""
-    content = msgspec.to_builtins(spec)
-    content["property"] = {key: value for key, value in question.items() if value is not None}
-    content["guarantee"] |= guarantee
-    return parse_spec(content)
+def most_tried(options: DraftOptions) -> int | None:
+    """Return how many inputs a draft may evaluate: a tenth of a stated budget."""
+    budget = options.guarantee.get("budget", {}).get("evaluations")
+    return None if budget is None else max(1, int(budget) // 10)
 
 
 def reloaded(taken: Signature, model: Model, spec: Spec, rows: TableRows) -> Model:
@@ -198,14 +185,18 @@ def _read_scores(model: Model, values: NDArray[np.float64], reading: OutputReadi
     raise CutOffNeededError(CUT_OFF_NEEDED.format(name=model.name, low=low, high=high))
 
 
-def _confusion(truth: NDArray[np.int64], answers: NDArray[np.int64], labels: int) -> NDArray[np.int64]:
-    counts: NDArray[np.int64] = np.bincount(truth * labels + answers, minlength=labels * labels)
-    return counts.reshape(labels, labels)
-
-
 def _predicted(model: Model, values: NDArray[np.float64]) -> NDArray[np.int64]:
     parts = [model.predict(part.astype(model.dtype)) for part in np.array_split(values, len(values) // 8192 + 1)]
     return np.concatenate(parts).astype(np.int64)
+
+
+def _compared(trial: EncodingTrial, chosen: slice | NDArray[np.int64], answers: NDArray[np.integer]) -> EncodingTrial:
+    """Return the trial with the counts of these answers by the true labels of the chosen rows."""
+    truth, labels = trial.rows.truth, len(trial.spec.model.labels)
+    if truth is None:
+        return trial
+    counts = np.bincount(truth[chosen].astype(np.int64) * labels + answers, minlength=labels * labels)
+    return dataclasses.replace(trial, confusion=counts.reshape(labels, labels))
 
 
 def _with_ordered_labels(trial: EncodingTrial) -> EncodingTrial:
@@ -232,24 +223,18 @@ def _with_ordered_labels(trial: EncodingTrial) -> EncodingTrial:
         )
     why = "Guess: in this order the model agrees with the rows; in another order it would be right less often."
     guesses = tuple(guess for guess in reading.guesses if guess.key != "model.labels")
-    model = msgspec.structs.replace(model, labels=tuple(model.labels[place] for place in order))
-    ordered = replace(reading, model=model, guesses=(*guesses, Guess("model.labels", why)))
+    model = replace(model, labels=tuple(model.labels[place] for place in order))
+    ordered = dataclasses.replace(reading, model=model, guesses=(*guesses, Guess("model.labels", why)))
     # The label that is now at place i was at order[i]; the rows by true label follow it.
-    spec = msgspec.structs.replace(trial.spec, model=model)
-    return replace(trial, spec=spec, reading=ordered, confusion=confusion[order])
+    spec = replace(trial.spec, model=model)
+    return dataclasses.replace(trial, spec=spec, reading=ordered, confusion=confusion[order])
 
 
-def order_unclear(trial: EncodingTrial) -> bool:
-    """Return whether the true labels of the rows leave it open which label each answer of the model means."""
-    confusion = trial.confusion
-    return trial.reading.free and confusion is not None and trial.agreement <= 1 / len(confusion) + CLEARLY_BETTER
-
-
-def about_agreement(trial: EncodingTrial, label: str | None) -> tuple[Guess, ...]:
+def about_agreement(trial: EncodingTrial, label: str | None, about_inputs: Sequence[Guess] = ()) -> list[Guess]:
     """Return the model's accuracy on the rows; a warning if it is too low, or does not show the order of the labels."""
     confusion = trial.confusion
     if confusion is None or label is None:
-        return ()
+        return []
     rows = int(confusion.sum())
     commonest = int(confusion.sum(axis=1).argmax())
     right, constant = float(np.trace(confusion)) / rows, float(confusion[commonest].sum()) / rows
@@ -258,10 +243,9 @@ def about_agreement(trial: EncodingTrial, label: str | None) -> tuple[Guess, ...
         f"{shown(trial.reading.model.labels[commonest])} would agree in {constant:.1%}"
     )
     if right >= constant:
-        unclear = order_unclear(trial)
-        return (Guess("", f"{text}.{ORDER_NOT_SHOWN if unclear else ''}", loud=unclear),)
+        return [Guess("", f"{text}.{ORDER_NOT_SHOWN if trial.order_unclear else ''}", loud=trial.order_unclear)]
     checks = ["the order of labels in [model]"] if trial.reading.free else []
-    if any(guess.key == "feature" and not guess.loud for guess in trial.layout.guesses):
+    if any(guess.key == "feature" and not guess.loud for guess in about_inputs):
         checks.append("the order of the features")
     checks.append("scale = {...} of each number if the model was trained on scaled ones")
-    return (Guess("", f"{text}, which is more. Check {'; '.join(checks)}.", loud=True),)
+    return [Guess("", f"{text}, which is more. Check {'; '.join(checks)}.", loud=True)]

@@ -19,7 +19,7 @@ from fairchain.errors import SpecError
 from fairchain.messages import EXISTS_ALREADY, NO_FOLDER
 from fairchain.system.atomic_write import place
 
-WIDTH = 110
+LINE_WIDTH = 110
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _READING = {
@@ -66,19 +66,12 @@ def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
 
 def _fields(part: Any, folder: str | Path | None = None) -> dict[str, Any]:
     """Return the keys of one table that differ from their defaults, with paths as seen from the folder."""
-    usual = {
-        field.encode_name: msgspec.to_builtins(
-            field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-        )
-        for field in msgspec.structs.fields(part)
-        if not field.required
-    }
+    usual: dict[str, Any] = {}
+    for field in msgspec.structs.fields(part):
+        made = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        usual[field.encode_name] = None if field.required else msgspec.to_builtins(made)
     entries: dict[str, Any] = msgspec.to_builtins(part)
-    kept = {
-        name: entry
-        for name, entry in entries.items()
-        if entry is not None and (name not in usual or usual[name] != entry)
-    }
+    kept = {name: entry for name, entry in entries.items() if entry is not None and entry != usual.get(name)}
     if "path" in kept and folder is not None:
         try:
             path = Path(os.path.relpath(os.path.realpath(kept["path"]), os.path.realpath(folder)))
@@ -144,4 +137,4 @@ def key(name: str) -> str:
 def comment(*texts: str) -> list[str]:
     """Return the lines of comments, each on lines of its own; no text can end a comment."""
     clean = ("".join(letter if letter.isprintable() else " " for letter in text) for text in texts)
-    return [f"# {line}" for text in clean for line in textwrap.wrap(text, WIDTH - 2, break_on_hyphens=False)]
+    return [f"# {line}" for text in clean for line in textwrap.wrap(text, LINE_WIDTH - 2, break_on_hyphens=False)]
