@@ -11,7 +11,7 @@ from fairchain.errors import ModelError
 from fairchain.models import OnnxModel
 from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import Probe
-from fairchain.models.inspect.cut import NOT_A_LAYER_OF_NUMBERS, OTHER_ACTIVATIONS, Cut
+from fairchain.models.inspect.cut import OTHER_ACTIVATIONS, TENSOR_CANNOT_BE_CUT, Cut
 from tests.messages import says
 from tests.networks import constant, graph, node, value
 from tests.questions import integer, spec
@@ -86,7 +86,7 @@ def test_a_tensor_without_the_batch_first_is_refused() -> None:
     model = network(
         [node("Transpose", ["h"], ["t"]), node("Transpose", ["t"], ["s"]), node("MatMul", ["s", "v"], ["y"])]
     )
-    with pytest.raises(ModelError, match=says(NOT_A_LAYER_OF_NUMBERS, tensor="t", shape="(3, 5)", values_count="5")):
+    with pytest.raises(ModelError, match=says(TENSOR_CANNOT_BE_CUT, tensor="t", shape="(3, 5)", values_count="5")):
         Cut(model, "t", PEOPLE[:5])
 
 

@@ -224,8 +224,8 @@ class Later:
     ("first", "then", "model", "words"),
     [
         (older, lambda _: 1 // 0, {}, "ZeroDivisionError"),
-        (older, lambda x: np.where(older(x), "yes", "no"), {}, "'no' where it gave numbers before"),
-        (lambda x: ["no"] * len(x), older, {}, "0 where it gave texts before"),
+        (older, lambda x: np.where(older(x), "yes", "no"), {}, "'no', but with numbers before"),
+        (lambda x: ["no"] * len(x), older, {}, "0, but with texts before"),
         (lambda x: x, lambda x: x[:, :1], {}, "1 columns and the spec names 2 labels"),
         (older, lambda x: np.full(len(x), 5), {}, "is 5, which is none of 0, 1; "),
         (lambda x: x, lambda x: np.log(x - 4), {}, "nan, nan, which is not a decision"),

@@ -14,7 +14,7 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import Limits
-from fairchain.models.adapters.converting import UNPACKED_TOO_LARGE, unpacked
+from fairchain.models.adapters.converting import DAMAGED_ARCHIVE, MEMBER_TWICE, UNPACKED_TOO_LARGE, unpacked
 from fairchain.models.adapters.from_keras import (
     LAYER_TOO_LARGE,
     WEIGHTS_TOO_LARGE,
@@ -75,15 +75,26 @@ def test_damaged_members_and_members_that_come_twice_are_refused() -> None:
     content = bytearray(archive({"config.json": described() * 50}))
     at = content.index(b"config.json") + 30
     content[at] ^= 0xFF
-    with pytest.raises(ModelError, match="damaged"):
+    with pytest.raises(ModelError, match=says(DAMAGED_ARCHIVE)):
         unpacked(Path("model.keras"), bytes(content), 100_000, "a .keras file")
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
         file.writestr("config.json", b"{}")
         with pytest.warns(UserWarning, match="Duplicate"):
             file.writestr("config.json", b"[]")
-    with pytest.raises(ModelError, match="twice"):
+    with pytest.raises(ModelError, match=says(MEMBER_TWICE)):
         unpacked(Path("model.keras"), buffer.getvalue(), 100_000, "a .keras file")
+
+
+def test_a_member_without_a_name_is_a_member_like_others() -> None:
+    content = archive({"x": b"1", "config.json": b"{}"})
+    buffer = io.BytesIO(content)
+    with zipfile.ZipFile(buffer, "a") as file:
+        file.infolist()[0].filename = ""
+        file.comment = b"written again"
+    assert unpacked(Path("model.keras"), buffer.getvalue(), 100_000, "a .keras file", ["config.json"]) == {
+        "config.json": b"{}"
+    }
 
 
 @pytest.mark.boosting

@@ -212,7 +212,7 @@ def test_the_rounding_of_the_bounds_themselves_is_outward(monkeypatch: pytest.Mo
     inside: dict[bool, list[bool]] = {True: [], False: []}
     for sound in (True, False):
         if not sound:
-            monkeypatch.setattr(linear_bounds, "OWN", 0.0)
+            monkeypatch.setattr(linear_bounds, "ROUNDOFF", 0.0)
         for seed in range(6):
             rng = np.random.default_rng(seed)
             network = relu_network(loaded(relu_net(rng, [4, 9, 7, 2], kind=DOUBLE), *reals(4)))

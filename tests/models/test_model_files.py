@@ -15,7 +15,7 @@ from fairchain.errors import ModelError
 from fairchain.models import load_model
 from fairchain.models.adapters import model_files
 from fairchain.models.adapters.catboost_process import CatBoostFile
-from fairchain.models.adapters.lightgbm_text import checked_text
+from fairchain.models.adapters.lightgbm_text import TREE_TOO_DEEP, checked_text
 from fairchain.models.adapters.model_files import DAMAGED_MODEL_FILE, FILE_NEEDS, UNTRUSTED_TYPES, read_object
 from fairchain.models.adapters.native_reader import CRASHES
 from fairchain.models.adapters.socrates_file import NOT_SOCRATES_NETWORK
@@ -248,7 +248,7 @@ def deep_tree(levels: int) -> str:
 
 def test_a_tree_too_deep_for_recursion_is_refused() -> None:
     assert "right_child" in checked_text(deep_tree(900))
-    with pytest.raises(ValueError, match="levels"):
+    with pytest.raises(ValueError, match=says(TREE_TOO_DEEP)):
         checked_text(deep_tree(30_000))
 
 

@@ -83,8 +83,8 @@ GOOD, _ = written()
         (GOOD.replace("1,1,1,1,\n", "1,0,1,1,\n"), "a range of 0"),
         ("\n".join(GOOD.splitlines()[:-1]), "ends before the last layer"),
         (GOOD.replace("100,100,100,\n", "100,1e300,100,\n"), "too large for single precision"),
-        (GOOD.replace("100,100,100,\n", "100,__import__('os'),100,\n"), "line 6 holds more than numbers"),
-        (GOOD.replace("100,100,100,\n", "100,nan,100,\n"), "line 6 holds more than numbers"),
+        (GOOD.replace("100,100,100,\n", "100,__import__('os'),100,\n"), "line 6 contains more than numbers"),
+        (GOOD.replace("100,100,100,\n", "100,nan,100,\n"), "line 6 contains more than numbers"),
     ],
 )
 def test_a_damaged_file_is_refused_with_what_is_wrong(text: str, problem: str, tmp_path: Path) -> None:

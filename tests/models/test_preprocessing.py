@@ -14,7 +14,7 @@ from onnx import TensorProto, numpy_helper
 
 from fairchain.errors import ModelError, SpecError
 from fairchain.models import OnnxModel
-from fairchain.models.onnx.feature_encoding import encode, extremes, fits_single, is_whole, widths
+from fairchain.models.onnx.feature_encoding import encode_feature, extremes, fits_single, is_whole, widths
 from fairchain.models.onnx.inputs import INPUT_TYPE_TOO_SMALL, TEXT_INPUT_NEEDS_CATEGORY
 from fairchain.spec import Feature
 from tests.messages import says
@@ -29,7 +29,7 @@ def feature(described: dict[str, Any]) -> Feature:
 
 
 def encoded(described: dict[str, Any], values: Any) -> np.ndarray[Any, Any]:
-    return encode(feature(described), np.asarray(values, np.float64))
+    return encode_feature(feature(described), np.asarray(values, np.float64))
 
 
 def shown(folder: Path, described: dict[str, Any], values: Any) -> list[float]:
@@ -214,7 +214,7 @@ NUMBERS = [integer("x", 0, 99), real("x", 0, 99)]
         ({"scale": {"mean": 2, "std": 1, "low": 0}}, ["scale", "mean, std, low"]),
         ({"scale": {"mean": 2, "std": 0}}, ["scale.std"]),
         ({"scale": {"mean": float("nan"), "std": 1}}, ["scale.mean", "finite"]),
-        ({"scale": {"low": 3, "high": 3}}, ["scale", "high 3 is not above low 3"]),
+        ({"scale": {"low": 3, "high": 3}}, ["scale", "high 3 must be above low 3"]),
         ({"scale": {"low": -1.7e308, "high": 1.7e308}}, ["scale", "wider"]),
         ({"scale": {"middle": 3}}, ["scale"]),
     ],

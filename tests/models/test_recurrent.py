@@ -131,7 +131,7 @@ def test_a_large_batch_is_looked_at_in_parts(texts: tuple[Spec, Any], monkeypatc
     names = ["lstm1", "lstm1.cell", "gru2", "h"]
     whole = StepProbe(model, asked, names)(ids)
     labels, (units,) = model.with_outputs(["h"]).predict_and_show(ids, ["h"])
-    monkeypatch.setattr("fairchain.models.onnx.text_inputs.MOST_ROWS", 7)
+    monkeypatch.setattr("fairchain.models.onnx.text_inputs.MOST_CALL_TEXTS", 7)
     parts = StepProbe(model, asked, names)(ids)
     for one, other in ((whole.states, parts.states), (whole.layers, parts.layers)):
         assert one.keys() == other.keys()
@@ -196,9 +196,9 @@ def test_states_of_other_rows_are_refused(texts: tuple[Spec, Any]) -> None:
     ("name", "more", "says"),
     [
         ("gru2.cell", {}, "only an LSTM has cell states"),
-        ("lstm1.cell", {"activations": ["Sigmoid", "Softsign", "Tanh"]}, "not for softsign; look at the hidden"),
+        ("lstm1.cell", {"activations": ["Sigmoid", "Softsign", "Tanh"]}, "not for softsign; use the hidden states"),
         ("lstm1.cell", {"clip": 3.0}, "with clip or input_forget"),
-        ("lstm7", {}, 'no layer or tensor "lstm7"'),
+        ("lstm7", {}, 'unknown layer or tensor "lstm7"'),
     ],
 )
 def test_cells_that_are_not_known_are_refused(texts: tuple[Spec, Any], name: str, more: Any, says: str) -> None:

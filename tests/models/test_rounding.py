@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from onnx import ModelProto, NodeProto
 from fairchain import ModelError, OnnxModel, parse_spec, recheck, verify, write_certificate
 from fairchain.models.base import _varied
 from fairchain.models.onnx.file_checks import Limits, check_bytes
-from fairchain.models.onnx.rounding import DIFFERS_ALONE, EXACT_IN_SINGLE, rounding_may_vary
+from fairchain.models.onnx.rounding import DIFFERS_ALONE, SAME_BITS_IN_SINGLE, SAME_BITS_RECURRENT, rounding_may_vary
 from fairchain.models.onnx.runtime import Runtime
 from fairchain.spec import Spec, Table, revise
 from tests.messages import says
@@ -20,7 +21,7 @@ from tests.networks import DOUBLE, FLOAT, constant, graph, linear, node, save, v
 from tests.questions import category, question, real
 
 SHIFTS = 16
-UINT32 = 12
+INT32, UINT32 = 6, 12
 
 
 def asked() -> Spec:
@@ -123,9 +124,12 @@ def varying() -> dict[str, ModelProto]:
         written = [constant(name, array) for name, array in constants.items()]
         return graph(nodes, [value("x", FLOAT, ("N", 3))], [value("y", FLOAT, ("N", None))], written)
 
+    replaceable = made([node("MatMul", ["x", "w"], ["y"])], w=rng.standard_normal((3, 5)))
+    replaceable.graph.input.append(value("w", FLOAT, (3, 5)))
     turned = [node("Transpose", ["x"], ["t"], perm=[1, 0]), node("MatMul", ["w", "t"], ["z"])]
     divided = node("Div", ["one", "z"], ["y"])
     return {
+        "weights that a call could replace": replaceable,
         "weights times columns": made(
             [*turned, node("Transpose", ["z"], ["y"], perm=[1, 0])], w=rng.standard_normal((1, 3))
         ),
@@ -165,7 +169,7 @@ def test_operators_that_choose_their_arithmetic_by_the_batch_are_not_called_exac
     assert any(not np.array_equal(part, whole) for part in parts)
 
 
-@pytest.mark.parametrize("operator", sorted(EXACT_IN_SINGLE))
+@pytest.mark.parametrize("operator", sorted(SAME_BITS_IN_SINGLE))
 @pytest.mark.parametrize("columns", [1, 3, 13])
 def test_operators_called_exact_give_a_row_the_same_bits_wherever_it_is(operator: str, columns: int) -> None:
     """Rows in batches of 64, alone, in odd batches, and in another order; copies, so that addresses differ too."""
@@ -187,3 +191,95 @@ def test_operators_called_exact_give_a_row_the_same_bits_wherever_it_is(operator
         assert np.array_equal(parts, whole)
     order = rng.permutation(1024)
     assert np.array_equal(run(rows[order]), whole[order])
+
+
+GATES = {"GRU": 3, "LSTM": 4}
+
+
+def recurrent(
+    operator: str, units: int, width: int, *, computed: bool = False, peepholes: bool = False, **attributes: Any
+) -> ModelProto:
+    """A layer over steps of `width` numbers, which is told the length of each sequence; y is its last state."""
+    rng, gates = np.random.default_rng(2), GATES[operator]
+    sides = 2 if attributes.get("direction") == "bidirectional" else 1
+    weights = {
+        "w": rng.standard_normal((sides, gates * units, width)),
+        "r": rng.standard_normal((sides, gates * units, units)),
+        "b": rng.standard_normal((sides, 2 * gates * units)),
+        "p": rng.standard_normal((sides, 3 * units)),
+        "zero": np.float32(0),
+    }
+    w, r = ("w_sum", "r_sum") if computed else ("w", "r")
+    inputs = ["x", w, r, "b", "lengths", *(["", "", "p"] if peepholes else [])]
+    sums = [node("Add", [name, "zero"], [f"{name}_sum"]) for name in ("w", "r") if computed]
+    layer = node(operator, inputs, ["", "y"], hidden_size=units, **attributes)
+    used = {*inputs, *(["w", "r", "zero"] if computed else [])}
+    return graph(
+        [*sums, layer],
+        [value("x", FLOAT, ("T", "N", width)), value("lengths", INT32, ("N",))],
+        [value("y", FLOAT, (sides, "N", units))],
+        [constant(name, array) for name, array in weights.items() if name in used],
+    )
+
+
+def last_states(network: ModelProto, width: int) -> dict[int, NDArray[np.float32]]:
+    """The last states of 64 sequences from runs of so many at a time, in which the longest has no padding."""
+    session = Runtime(check_bytes(Path("network"), network.SerializeToString(), Limits()), Limits())
+    rng = np.random.default_rng(3)
+    steps, lengths = rng.standard_normal((7, 64, width)).astype(np.float32), rng.integers(1, 8, 64).astype(np.int32)
+
+    def run(rows: NDArray[np.intp]) -> NDArray[np.float32]:
+        own = np.ascontiguousarray(steps[: lengths[rows].max(), rows])
+        found: NDArray[np.float32] = session.run({"x": own, "lengths": lengths[rows]}, ["y"])[0]
+        return found
+
+    found = {
+        size: np.concatenate([run(np.arange(start, min(start + size, 64))) for start in range(0, 64, size)], axis=1)
+        for size in (1, 2, 3, 5, 17, 64)
+    }
+    order = rng.permutation(64)
+    found[0] = run(order)[:, np.argsort(order)]
+    return found
+
+
+@pytest.mark.parametrize("operator", sorted(SAME_BITS_RECURRENT))
+@pytest.mark.parametrize(("units", "width"), [(1, 1), (8, 50), (13, 3), (64, 300)])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"direction": "reverse", "clip": 1.5},
+        {"direction": "bidirectional", "activations": ["Sigmoid", "Tanh", "Tanh"] * 2},
+        {"linear_before_reset": 1, "input_forget": 1},
+    ],
+    ids=["plain", "reverse", "both ways", "variants"],
+)
+def test_recurrent_layers_called_exact_give_a_sequence_the_same_bits_wherever_it_is(
+    operator: str, units: int, width: int, attributes: dict[str, Any]
+) -> None:
+    """Sequences alone, in odd batches, without the padding behind the longest, and in another order."""
+    known = {"GRU": {"linear_before_reset"}, "LSTM": {"input_forget"}}[operator]
+    own = {name: each for name, each in attributes.items() if name in known | {"direction", "clip", "activations"}}
+    if operator == "GRU" and "activations" in own:
+        own["activations"] = ["Sigmoid", "Tanh"] * 2
+    network = recurrent(operator, units, width, **own)
+    assert not rounding_may_vary(check_bytes(Path("network"), network.SerializeToString(), Limits()))
+    found = last_states(network, width)
+    assert all(np.array_equal(each, found[64]) for each in found.values())
+
+
+@pytest.mark.parametrize("operator", sorted(SAME_BITS_RECURRENT))
+def test_recurrent_layers_are_not_called_exact_where_weights_are_computed(operator: str) -> None:
+    """A single sequence really gets other bits."""
+    network = recurrent(operator, 8, 50, computed=True)
+    assert rounding_may_vary(check_bytes(Path("network"), network.SerializeToString(), Limits()))
+    found = last_states(network, 50)
+    assert not np.array_equal(found[1], found[64])
+
+
+@pytest.mark.parametrize(
+    "more", [{"peepholes": True}, {"activations": ["Sigmoid", "Softsign", "Tanh"]}], ids=["peepholes", "functions"]
+)
+def test_recurrent_layers_that_were_not_measured_are_not_called_exact(more: dict[str, Any]) -> None:
+    network = recurrent("LSTM", 8, 3, **more)
+    assert rounding_may_vary(check_bytes(Path("network"), network.SerializeToString(), Limits()))

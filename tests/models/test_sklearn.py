@@ -330,7 +330,7 @@ def test_the_logit_is_the_decision_function() -> None:
     estimator = fit(make_pipeline(StandardScaler(), LogisticRegression()), rows, richer(rows))
     model = load_model(estimator, spec(*NUMBERS, decision="logit", decision_threshold=1.5))
     assert model.predict(rows).tolist() == (estimator.decision_function(rows) > 1.5).tolist()
-    assert "decision function is not converted" in model.note
+    assert "not the decision function" in model.note
 
 
 def test_a_search_stands_for_the_best_it_found() -> None:

@@ -165,7 +165,7 @@ def test_steps_behind_the_longest_text_are_left_out_where_nobody_reads_them(
     ids = random_inputs(asked.described, 200)
     alone = np.concatenate([told.scores(ids[[row]]) for row in range(len(ids))])
     assert np.array_equal(told.scores(ids), alone)
-    monkeypatch.setattr("fairchain.models.onnx.text_inputs.MOST_ROWS", 16)
+    monkeypatch.setattr("fairchain.models.onnx.text_inputs.MOST_CALL_TEXTS", 16)
     assert np.array_equal(told.scores(ids), alone)
     assert told.predict(ids).tolist() == (alone[:, 1] > alone[:, 0]).tolist()
 
@@ -259,7 +259,7 @@ def test_a_network_that_mixes_texts_is_refused(asked: Spec) -> None:
     [
         ([value("x", shape=("N", "T", 4))], {}, r"shape \['N', 'T', 4\].*\[rows, 5, 3\]; correct length or vectors"),
         ([value("x", shape=("N", 7, 3))], {}, r"\[rows, 5, 3\]"),
-        ([value("x", INT64, ("N", "T", 3))], {}, 'no vectors; give the network\'s list of words: vocabulary = "..."'),
+        ([value("x", INT64, ("N", "T", 3))], {}, 'not vectors; give the network\'s list of words: vocabulary = "..."'),
         ([value("x", shape=BATCH), value("z", shape=BATCH)], {}, 'name it: input = "..."'),
         ([value("x", shape=BATCH), value("q", shape=(1, 1, 1, 1))], {}, '"q" .* is neither the words'),
         ([value("x", shape=BATCH)], {"lengths": "n"}, 'lengths: unknown input "n"; expected one of "x"'),

@@ -242,7 +242,7 @@ def wants_more(width):
         loaded = load_model(f"python:my_network:{name}", spec(*FEATURES), allow_python=True, weights=path)
         assert loaded.predict(rows()).tolist() == expected
     message = refused("python:my_network:wants_more", allow_python=True, weights=path)
-    assert "cannot be called without arguments" in message
+    assert "must return the module of the weights" in message
 
 
 def test_states_that_are_none_are_refused_and_run_nothing(torch: Any, tmp_path: Path) -> None:
@@ -257,8 +257,8 @@ def test_states_that_are_none_are_refused_and_run_nothing(torch: Any, tmp_path: 
         (lambda: path.write_bytes(pickle.dumps(Evil())), "without running code"),
         (lambda: path.write_bytes(b"PK\x03\x04 not a zip"), "not a state dict"),
         (lambda: path.write_bytes(b""), "the file is empty"),
-        (lambda: torch.save({"state": module.state_dict(), "epoch": 3}, path), "holds more than tensors"),
-        (lambda: torch.save(module.state_dict()["0.weight"], path), "holds more than tensors"),
+        (lambda: torch.save({"state": module.state_dict(), "epoch": 3}, path), "contains more than tensors"),
+        (lambda: torch.save(module.state_dict()["0.weight"], path), "contains more than tensors"),
         (lambda: save_state(torch, path, torch.nn.Linear(3, 2)), "is not the state of Sequential"),
         (lambda: save_state(torch, path, dense(torch, 3)), "is not the state of Sequential: "),
         (path.unlink, "file not found"),
@@ -354,8 +354,7 @@ def test_of_a_compiled_module_the_module_inside_is_taken(torch: Any) -> None:
 
 def test_rows_of_a_table_are_shown_to_the_module_itself(torch: Any) -> None:
     import fairchain
-    from fairchain.spec import revise
-    from fairchain.spec.schema import Table
+    from fairchain.spec import Table, revise
 
     module, question = dense(torch), spec(*FEATURES)
     table = msgspec.structs.replace(question, population=Table(reading="population"))

@@ -29,7 +29,7 @@ from fairchain.models.adapters.from_transformers import (
 from fairchain.models.base import DEPENDS_ON_BATCH
 from fairchain.models.onnx.token_inputs import OTHER_LABELS
 from fairchain.repairing.files import write_repair
-from fairchain.repairing.folder import DECIDES_OTHERWISE, EXISTS, NO_WEIGHTS_CHANGED
+from fairchain.repairing.folder import EXISTS, FOLDER_DECIDES_OTHERWISE, NO_WEIGHTS_CHANGED
 from fairchain.spec import parse_spec
 from fairchain.statements import NO_TEXTS_CERTIFICATE
 from tests.messages import says
@@ -404,7 +404,7 @@ def test_a_folder_that_would_not_be_the_repaired_model_is_not_written(
         if "bias" in tensor.name and tensor.name in {change.tensor for change in result.changes}:
             tensor.CopyFrom(numpy_helper.from_array(np.array([99, -99], np.float32), tensor.name))
     for wrong, message in (
-        ({"content": network.SerializeToString()}, DECIDES_OTHERWISE),
+        ({"content": network.SerializeToString()}, FOLDER_DECIDES_OTHERWISE),
         ({"changes": ()}, NO_WEIGHTS_CHANGED),
     ):
         with pytest.raises(ModelError, match=says(message)):

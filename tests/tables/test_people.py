@@ -293,7 +293,7 @@ def test_what_missing_stands_for_must_be_a_value_of_the_feature() -> None:
 
 def test_a_table_that_loses_every_row_is_refused() -> None:
     columns = {"age": [None, None]}
-    fails(columns, AGE, "every one of 2 rows lacks a value that is used", "missing = ...", drop_missing=True)
+    fails(columns, AGE, "all of 2 rows lack a value that is used", "missing = ...", drop_missing=True)
 
 
 def test_rows_are_dropped_for_any_column_that_is_used_and_no_other() -> None:

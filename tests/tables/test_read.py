@@ -214,7 +214,7 @@ def test_a_file_whose_first_row_is_data_is_told_by_its_columns(tmp_path: Path) -
     ("content", "words"),
     [
         ("1,2,3\n4,5,6\n", ["first row has only numbers", "must name the columns"]),
-        ("age,age\n1,2\n", ['two columns are called "age"', "a name of its own"]),
+        ("age,age\n1,2\n", ['two columns are called "age"', "different names"]),
         (",age\n0,39\n", ["column 1 has no name", "index=False"]),
         ("age,sex,\n39,Male,\n", ["column 3 has no name"]),
         ("age,sex\n39,Male\n50\n", ["row 2 has 1 cell and the header 2", "quotes"]),
@@ -293,20 +293,20 @@ def test_frames_and_mappings_that_are_no_tables_are_refused(source: Any, words: 
     ("cells", "words"),
     [
         ("text", "found a str"),
-        (["x", [1]], "row 2 holds a list"),
-        ([{"a": 1}], "row 1 holds a dict"),
-        ([b"x"], "row 1 holds a bytes"),
+        (["x", [1]], "row 2 contains a list"),
+        ([{"a": 1}], "row 1 contains a dict"),
+        ([b"x"], "row 1 contains a bytes"),
         ([10**5000], "too long"),
         (np.ones((2, 2)), "shape"),
         (np.array([1j]), "complex128"),
-        (["x", "a\0b"], "row 2 holds a NUL character"),
-        (pd.Series([[1], [2]]), "row 1 holds a list"),
+        (["x", "a\0b"], "row 2 contains a NUL character"),
+        (pd.Series([[1], [2]]), "row 1 contains a list"),
         (pl.Series([[1], [2]]), "List"),
         (pl.Series([{"a": 1}]), "Struct"),
         (pl.Series([b"x"]), "Binary"),
         (pl.Series([timedelta(1)]), "Duration"),
         (pd.Series([timedelta(1)]), "timedelta64"),
-        ([timedelta(1)], "row 1 holds a timedelta"),
+        ([timedelta(1)], "row 1 contains a timedelta"),
     ],
 )
 def test_cells_that_are_neither_text_nor_number_are_refused_when_they_are_used(cells: Any, words: str) -> None:
@@ -393,7 +393,7 @@ def test_a_parquet_file_that_is_unpacked_for_too_long_is_refused(tmp_path: Path)
 @pytest.mark.parametrize("cut", [5, 30, -5])
 def test_a_damaged_compressed_file_is_refused(tmp_path: Path, cut: int) -> None:
     whole = gzip.compress(b"age,sex\n" + b"39,Male\n" * 1000)
-    refused(written(tmp_path, whole[:cut], "people.csv.gz"), "damaged or cut short")
+    refused(written(tmp_path, whole[:cut], "people.csv.gz"), "damaged or truncated")
     refused(written(tmp_path, b"age\n1\n", "people.csv.gz"), "not a gzip file")
 
 
@@ -449,7 +449,7 @@ def test_two_names_that_are_one_text_are_refused() -> None:
 
 
 def test_a_name_of_a_column_with_a_nul_character_is_refused() -> None:
-    refused({"a": [1, 2], "b\0": [3, 4]}, "the name of column 2 holds a NUL character")
+    refused({"a": [1, 2], "b\0": [3, 4]}, "the name of column 2 contains a NUL character")
 
 
 @pytest.mark.parametrize("value", [np.array(5), np.array("a"), np.ma.masked, 5, None, iter([1])])

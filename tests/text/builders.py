@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairchain.populations.texts import TextPopulation
+from fairchain.populations.texts import TextPopulation, read_texts
 from fairchain.spec import Spec, groups_of, parse_spec
 from fairchain.spec.subgroups import subgroups_of_groups
 
@@ -72,4 +72,4 @@ def spec_of(folder: Path, texts: tuple[str, ...] = TEXTS, **population: Any) -> 
 
 
 def population_of(spec: Spec) -> TextPopulation:
-    return TextPopulation(spec, subgroups_of_groups(groups_of(spec)))
+    return TextPopulation(read_texts(spec), subgroups_of_groups(groups_of(spec)))

@@ -98,11 +98,11 @@ def test_texts_are_ranked_by_their_cells(cells: list[str], tmp_path: Path) -> No
 
 
 BAD: dict[str, tuple[str, bytes, dict[str, str], str]] = {
-    "empty": ("a.txt", b"", {}, "holds no texts"),
-    "blank": ("a.txt", b"\n\n \n", {}, "holds no texts"),
-    "empty table": ("a.csv", b"", {"column": "text"}, "holds no texts"),
-    "no rows": ("a.csv", b"text\n", {"column": "text"}, "holds no texts"),
-    "nothing known": ("a.txt", b"quite\nunknown\n", {}, "none of its 2 texts holds a word of words.txt"),
+    "empty": ("a.txt", b"", {}, "contains no texts"),
+    "blank": ("a.txt", b"\n\n \n", {}, "contains no texts"),
+    "empty table": ("a.csv", b"", {"column": "text"}, "contains no texts"),
+    "no rows": ("a.csv", b"text\n", {"column": "text"}, "contains no texts"),
+    "nothing known": ("a.txt", b"quite\nunknown\n", {}, "none of its 2 texts contains a word of words.txt"),
     "another column": ("a.csv", b"id,text\n1,dog\n", {"column": "txt"}, 'unknown column "txt"; did you mean "text"'),
     "which column": ("a.csv", b"id,text\n1,dog\n", {}, "has 2 columns; say which"),
     "a column of lines": ("a.txt", b"dog\n", {"column": "text"}, "remove column"),
@@ -116,7 +116,7 @@ BAD: dict[str, tuple[str, bytes, dict[str, str], str]] = {
         'line 1: column in .population.: unknown key "text"',
     ),
     "a number": ("a.jsonl", b'{"text": 3}\n', {"column": "text"}, "line 1: the text is not a string"),
-    "which key": ("a.jsonl", b'{"text": "dog"}\n', {}, "say which key"),
+    "which key": ("a.jsonl", b'{"text": "dog"}\n', {}, "name the key"),
     "another cell": (
         "a.csv",
         b"id,text\n1,dog\n",
@@ -164,9 +164,9 @@ def test_files_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         read(tmp_path / "folder.txt")
     for name, most, message in (
         ("LONGEST_TEXT", 3, "line 1: longer than 3 bytes"),
-        ("MOST_BYTES", 3, "larger than 3 bytes"),
+        ("MOST_CORPUS_BYTES", 3, "larger than 3 bytes"),
         ("MOST_TEXTS", 3, "more than 3 texts"),
-        ("MOST_WORDS", 8, "more than 2 texts of 4 words"),
+        ("MOST_CORPUS_WORDS", 8, "more than 2 texts of 4 words"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(corpus, name, most)

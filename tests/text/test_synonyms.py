@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError
 from fairchain.text import Lexicon, synonyms
 from fairchain.text.files import NO_FILE
-from fairchain.text.synonyms import BAD_LINE, NO_FOLDER, Synonyms, listed_words, nearest_words, read_wordnet
+from fairchain.text.synonyms import BAD_LINE, NO_WORDNET_FOLDER, Synonyms, listed_words, nearest_words, read_wordnet
 from tests.messages import says
 
 
@@ -62,7 +62,7 @@ def test_wide_vectors_are_looked_at_for_fewer_words_together(monkeypatch: pytest
     whole = nearest_words(lexicon(), 5, ()).sha256
     sizes: list[int] = []
     likely = synonyms._likely
-    monkeypatch.setattr(synonyms, "MOST_NUMBERS", 10 * 6 * (5 + synonyms.SPARE))
+    monkeypatch.setattr(synonyms, "MOST_HELD_NUMBERS", 10 * 6 * (5 + synonyms.SPARE_NEIGHBOURS))
     monkeypatch.setattr(synonyms, "_likely", lambda v, rows, most: (sizes.append(len(rows)), likely(v, rows, most))[1])
     assert nearest_words(lexicon(), 5, ()).sha256 == whole
     assert set(sizes) == {10}
@@ -155,5 +155,5 @@ def test_a_damaged_wordnet_gives_one_message(data: str, index: str, tmp_path: Pa
 def test_a_folder_without_wordnet_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=says(NO_FILE)):
         read_wordnet(tmp_path)
-    with pytest.raises(DataError, match=says(NO_FOLDER)):
+    with pytest.raises(DataError, match=says(NO_WORDNET_FOLDER)):
         read_wordnet(tmp_path / "none")

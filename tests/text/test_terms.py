@@ -86,6 +86,7 @@ def test_a_file_is_read_as_a_table_is(tmp_path: Path) -> None:
         ({"sun": ["sunny"], "mon": ["moony"]}, r'no words for "moon" \(did you mean "mon"\?\)'),
         ({"sun": ["sunny"], "moon": []}, '"moon" and "none" both have no words'),
         ({"sun": ["sunny"], "moon": ["full moon"]}, r'"full moon" of "moon" is 2 words \(full, moon\)'),
+        ({"sun": ["s\nnies"], "moon": ["moony"]}, r'"s\\nnies" of "sun" is 2 words'),
         ({"sun": ["sunny"], "moon": ["!"]}, r"is 0 words \(none\)"),
         ({"sun": [], "moon": []}, "both have no words"),
     ],

@@ -13,7 +13,7 @@ from fairchain.datasets.fetch import NOT_FETCHED
 from fairchain.errors import DataError
 from fairchain.spec import TextFeature
 from fairchain.text import Lexicon, lexicon_of, tokenise
-from fairchain.text.lexicon import NO_UNKNOWN_WORD, UNKNOWN_VECTORS
+from fairchain.text.lexicon import NO_UNKNOWN_WORD, UNKNOWN_VECTORS, UNKNOWN_WORD_NUMBER
 from tests.messages import says
 
 
@@ -51,7 +51,7 @@ def test_numbers_begin_at_1_and_unknown_words_are_left_out_or_stand_for_themselv
     assert Lexicon(lexicon.words, None, "", "list", unknown=5).ids(["b", "x"]).tolist() == [2, 5]
     assert lexicon.text([2, 1, 0, 0]) == "b a"
     assert lexicon.ids([]).dtype == np.int32
-    with pytest.raises(ValueError, match="number 9"):
+    with pytest.raises(ValueError, match=says(UNKNOWN_WORD_NUMBER, number="9")):
         lexicon.word(9)
 
 

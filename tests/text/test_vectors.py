@@ -102,15 +102,15 @@ def headed(header: bytes) -> Callable[[Path], Path]:
 BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
     "file not found": (lambda folder: folder / "none.txt", "file not found"),
     "other suffix": (written(b"", "v.pt"), "end in .txt or .vec"),
-    "empty": (written(b"", "v.txt"), "holds no vectors"),
+    "empty": (written(b"", "v.txt"), "contains no vectors"),
     "another width": (written(b"a 1 2\nb 1 2 3\n", "v.txt"), "line 2: found 3 numbers .* expected 2"),
     "no numbers": (written(b"a b c\n", "v.txt"), "line 1: something after the word is not a number"),
     "a word alone": (written(b"a\n", "v.txt"), "line 1: found 0 numbers"),
     "a long line": (written(b"a " + b"1 " * 500_000, "v.txt"), "line 1: longer than"),
     "a cut binary": (written(b"3 2\na 12345678", "v.bin"), "too short for 3 words"),
-    "a binary of words only": (written(b"2 1\n" + b"x" * 5000, "v.bin"), "word 1 of 2 is cut off or damaged"),
-    "a binary that promises too much": (written(b"999999999999 300\n", "v.bin"), "says 999,999,999,999 words"),
-    "no head": (written(b"hello\n", "v.bin"), "first line must say"),
+    "a binary of words only": (written(b"2 1\n" + b"x" * 5000, "v.bin"), "word 1 of 2 is truncated or damaged"),
+    "a binary that promises too much": (written(b"999999999999 300\n", "v.bin"), "states 999,999,999,999 words"),
+    "no head": (written(b"hello\n", "v.bin"), "first line must state"),
     "rows without words": (wide_npy, "has 2 rows and .* 3 words"),
     "a pickle": (pickled, "not a .npy file of numbers"),
     "no matrix": (written(b"\x93NUMPY", "v.npy"), "not a .npy file of numbers"),
@@ -137,7 +137,7 @@ def test_a_bad_file_gives_one_message(name: str, tmp_path: Path) -> None:
 
 
 def test_a_list_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "MOST_WORDS", 2)
+    monkeypatch.setattr(vectors, "MOST_VECTORS", 2)
     with pytest.raises(DataError, match=says(TOO_MANY_WORDS, most_words="2")):
         read_vocabulary(written(b"a\nb\nc\n", "w.txt")(tmp_path))
     with pytest.raises(DataError, match=says(TABLE_TOO_LARGE, most_words="2")):

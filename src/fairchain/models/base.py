@@ -34,19 +34,19 @@ SLOW = 0.25
 BATCHES = (1, 3, 17, 100, 256, 1000, 4096, 8192)
 PROVEN = BATCHES[:3]
 # Differences of scores that are rounding, as a share of the largest: sums of threads come in any order.
-ROUNDING = 1e-5
+SCORE_ROUNDING = 1e-5
 DEPENDS_ON_BATCH = (
     "{name}: the answer for one input depends on the others in its batch, or is random; make it ready for inference: a "
     "free batch dimension first, no operator across it, and no random numbers"
 )
 NON_DETERMINISTIC = (
     "{name}: is non-deterministic: {changed:,} of {count:,} answers differ for the same inputs; make it ready for "
-    "inference: evaluation mode, no dropout, and no random numbers unless their seed follows from the row alone. If it "
-    "is random by design, say so: deterministic = false in [model] (--not-deterministic)"
+    "inference: evaluation mode, no dropout, and no random numbers unless their seed follows from the row alone. If "
+    "it is random by design, write deterministic = false in [model] (--not-deterministic)"
 )
 DECIDES_OTHERWISE = (
-    "{name}: decides otherwise about the same {count:,} inputs on worker {worker} ({facts}) than where it was loaded; "
-    "use workers with the same packages and processors"
+    "{name}: worker {worker} ({facts}) decides differently for the same {count:,} inputs than this process; use "
+    "workers with the same packages and processors"
 )
 LOADED_FOR_ANOTHER_SPEC = "{name}: was loaded for a spec with other features or labels; load it with this one"
 OUTPUT_NOT_BY_ROW = 'output "{output}" has shape {shape} for {rows} inputs; the first dimension must be the batch'
@@ -232,7 +232,7 @@ def check_deterministic(
                 same = np.asarray(one == other)
                 if one.dtype.kind == "f":
                     largest = np.max(np.abs(one), where=np.isfinite(one), initial=0.0)
-                    same = np.isclose(one, other, rtol=0, atol=ROUNDING * largest, equal_nan=True)
+                    same = np.isclose(one, other, rtol=0, atol=SCORE_ROUNDING * largest, equal_nan=True)
             changed = max(changed, int(np.count_nonzero(~same.reshape(len(one), -1).all(axis=1))))
         if changed:
             raise ModelError(NON_DETERMINISTIC.format(name=name, changed=changed, count=count))

@@ -21,8 +21,7 @@ from fairchain.errors import DataError
 from fairchain.messages import listed, needs, shown
 from fairchain.models.frames import column_name, is_text
 from fairchain.models.onnx.feature_encoding import words
-from fairchain.spec import CategoryFeature, Feature, Spec
-from fairchain.spec.schema import Table
+from fairchain.spec import CategoryFeature, Feature, Spec, Table
 from fairchain.spec.validate import MOST_EXACT
 from fairchain.tables import RawTable, TableRows, read_table
 from fairchain.tables.cell_values import feature_values
@@ -30,8 +29,8 @@ from fairchain.tables.columns import parse_number
 
 NEEDS_A_PACKAGE = "{source}: " + needs("a model that takes frames", "{package}")
 READ_OTHERWISE = (
-    "{source}: {package} reads it in another way ({reason}); write the file again without such cells, or read it in "
-    "Python and give the frame in place of the file"
+    "{source}: {package} reads it differently ({reason}); write the file again without such cells, or read it in "
+    "Python and give the frame instead of the file"
 )
 READ_BY = (
     "A model that takes frames gets this file as {function} reads it: {types}.{known} To show it other cells, {remedy}."

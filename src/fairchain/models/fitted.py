@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from fairchain.models.frames import FrameModel
 
-Answers = Literal["labels", "probabilities", "scores"]
+AnswerKind = Literal["labels", "probabilities", "scores"]
 Package = Literal["scikit-learn", "XGBoost", "LightGBM", "CatBoost"]
 # By the first part of a class's module. XGBoost and LightGBM derive their estimators from scikit-learn's.
 _PACKAGES: dict[str, Package] = {
@@ -29,7 +29,7 @@ BOOSTING: tuple[Package, ...] = ("XGBoost", "LightGBM", "CatBoost")
 # Where scikit-learn's wrappers keep the estimator that they fitted.
 _WRAPPED = ("best_estimator_", "estimator_", "calibrated_classifiers_")
 _IMPUTERS = ("SimpleImputer", "KNNImputer", "IterativeImputer")
-_XGBOOST_ANSWERS: dict[str, Answers] = {
+_XGBOOST_ANSWERS: dict[str, AnswerKind] = {
     "binary:logistic": "probabilities",
     "multi:softprob": "probabilities",
     "binary:hinge": "labels",
@@ -89,7 +89,7 @@ class Fitted:
     classes: tuple[int | str, ...] | None = None
     takes_missing: bool | None = None
     missing_in: Mapping[str, bool] = field(default_factory=dict)
-    answers: Answers | None = None
+    answers: AnswerKind | None = None
 
     def column(self, name: str) -> str | None:
         """Return what the model calls a table's column; None if it has no such column, or does not name its columns.
@@ -142,8 +142,12 @@ def package_of(model: Any) -> Package | None:
     return next((package for root, package in _PACKAGES.items() if root in roots), None)
 
 
-def _method_answers(method: str) -> Answers | None:
-    known: dict[str, Answers] = {"predict_proba": "probabilities", "decision_function": "scores", "predict": "labels"}
+def _method_answers(method: str) -> AnswerKind | None:
+    known: dict[str, AnswerKind] = {
+        "predict_proba": "probabilities",
+        "decision_function": "scores",
+        "predict": "labels",
+    }
     return known.get(method)
 
 
@@ -151,7 +155,7 @@ def _common(model: Any, package: Package) -> dict[str, Any]:
     """Return what estimators of all packages say in the same words."""
     classes = _read(model, "classes_")
     width = _read(model, "n_features_in_")
-    kind: Answers | None = None
+    kind: AnswerKind | None = None
     if hasattr(model, "predict"):
         kind = (
             "scores"

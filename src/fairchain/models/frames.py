@@ -19,28 +19,28 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError, ModelError
 from fairchain.messages import needs
-from fairchain.models.onnx.feature_encoding import encode, is_plain, is_whole, words
+from fairchain.models.onnx.feature_encoding import encode_feature, is_plain, is_whole, words
 from fairchain.spec import CategoryFeature, Feature
 from fairchain.tables.columns import CodedCells, Column, Index, NumberCells
-from fairchain.tables.frames import package_of
+from fairchain.tables.frames import frame_package
 
 if TYPE_CHECKING:
     from fairchain.tables import TableRows
 
 TOO_LARGE_TO_DIFFER = (
-    'column "{column}": whole numbers beyond 2**53 cannot be told apart here; give them as texts, or leave the column '
-    "out of the model"
+    'column "{column}": whole numbers beyond 2**53 are not distinguished here; give them as texts, or leave the '
+    "column out of the model"
 )
 CELLS_ALIKE = (
-    'column "{column}": the cells {one} and {two} are one value of the spec, and the model may tell them apart; write '
-    "them alike"
+    'column "{column}": the cells {one} and {two} are one value of the spec, and the model may distinguish them; '
+    "write them alike"
 )
 # The numbers that a network gets for the cells of a column of booleans.
 TRUTHS = {"False": 0, "True": 1}
 # Doubles hold whole numbers up to this one exactly.
-MOST_WHOLE = 2**53
+MOST_EXACT = 2**53
 ONE_HOT_IN_FRAME = '{name}: feature "{feature_name}".one_hot: a frame has one column for each feature; remove one_hot'
-COLUMN_TAKEN_TWICE = '{name}: two features are column "{column}" of the frame; give each a column of its own'
+COLUMN_TAKEN_TWICE = '{name}: two features have the column "{column}" of the frame; give each a separate column'
 NOT_A_FUNCTION = "as_frames: found {type}; give a function, for example as_frames(m.predict)"
 NEEDS_PANDAS = needs("a model that takes frames", "pandas")
 
@@ -136,10 +136,10 @@ def column_values(feature: Feature, column: NDArray[np.floating]) -> NDArray[Any
         filled[~missing] = shown
         return filled
     if is_text(feature):
-        return np.ascontiguousarray(encode(feature, column, text=True)[:, 0])
+        return np.ascontiguousarray(encode_feature(feature, column, text=True)[:, 0])
     if isinstance(feature, CategoryFeature) and feature.codes is None:
         return np.array(words(feature), np.int64)[column.astype(np.intp)]
-    numbers = encode(feature, column)[:, 0]
+    numbers = encode_feature(feature, column)[:, 0]
     return numbers.astype(bool if is_boolean(feature) else np.int64 if is_whole(feature) else np.float64)
 
 
@@ -210,14 +210,14 @@ def pandas_frame(source: Any, columns: Sequence[str]) -> Any:
         pandas = import_module("pandas")
     except ImportError:
         raise ModelError(NEEDS_PANDAS) from None
-    package = package_of(source, "DataFrame")
+    package = frame_package(source, "DataFrame")
     if package == "pandas":
         return source
     made = {}
     for name in source if package is None else source.columns:
         if str(name).strip() in columns:
             cells = source[name]
-            if package_of(cells, "Series") == "polars":
+            if frame_package(cells, "Series") == "polars":
                 plain = cells.dtype.is_numeric() and not cells.dtype.is_decimal()
                 cells = cells.to_numpy() if plain else cells.to_list()
             made[name] = pandas.Series(cells).reset_index(drop=True)
@@ -236,7 +236,7 @@ def _is_as_given(feature: Feature, cells: Column, rows: TableRows, place: int) -
         return cells.booleans and is_boolean(feature)
     known = ~np.isnan(rows.values[:, place])
     numbers = cells.values[rows.numbers - 1][known].astype(np.float64)
-    return np.array_equal(encode(feature, rows.values[known, place])[:, 0], numbers)
+    return np.array_equal(encode_feature(feature, rows.values[known, place])[:, 0], numbers)
 
 
 def _own_cells(feature: Feature, series: Any, rows: TableRows, place: int) -> Callable[[NDArray[Any]], Any]:
@@ -246,12 +246,12 @@ def _own_cells(feature: Feature, series: Any, rows: TableRows, place: int) -> Ca
     kind = getattr(dtype, "kind", "O")
     if kind in "iu":
         plain = series.to_numpy() if isinstance(dtype, np.dtype) else series.dropna()
-        if len(plain) and max(abs(int(plain.min())), abs(int(plain.max()))) > MOST_WHOLE:
+        if len(plain) and max(abs(int(plain.min())), abs(int(plain.max()))) > MOST_EXACT:
             raise DataError(TOO_LARGE_TO_DIFFER.format(column=series.name))
     missing = np.isnan(column)
     if isinstance(feature, CategoryFeature):
         own = OwnCells(feature, series, column)
-        if not isinstance(cells, CodedCells) or package_of(rows.table.frame, "DataFrame") != "pandas":
+        if not isinstance(cells, CodedCells) or frame_package(rows.table.frame, "DataFrame") != "pandas":
             own.must_be_alike(_numbered(series))
         elif cells.has_variants or missing.any():
             # Otherwise each value has one cell.

@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 from fairchain.errors import CheckpointError, ModelError
 from fairchain.models.frames import FrameModel
 from fairchain.system.cache_folder import own_key
-from fairchain.system.work_record import ANOTHER_WRITER, UNUSABLE, WorkRecord, work_record
+from fairchain.system.work_record import ANOTHER_WRITER, FILE_UNUSABLE, WorkRecord, work_record
 
-FORMAT = "fairchain-journal 1"
-ANOTHER_MODEL = "{}: is the journal of another model, or of another version of it; name another file, or delete this"
+JOURNAL_FORMAT = "fairchain-journal 1"
+ANOTHER_MODEL = "{}: is the journal of another model or of another version; name another file, or delete this one"
 DAMAGED = "{}: its last {:,} bytes were not written to the end, or were changed; these inputs are evaluated again"
-ANOTHER_SHAPE = "{name}: answered with shape {other} where it gave {shape} before; return answers of one kind"
-ANOTHER_KIND = "{name}: answered with {kinds} in turn; return answers of one kind"
+ANOTHER_SHAPE = "{name}: answered with shape {other}, but with {shape} before; return answers of one shape"
+ANOTHER_KIND = "{name}: answered with {kinds} at different times; return answers of one type"
 NOT_JOURNALED = "journaled: found {type}; give a function, or as_frames(function)"
 # What an answer consists of, by the kind of its array.
 NAMES_OF_KINDS = {"f": "fractions", "i": "whole numbers", "O": "texts"}
@@ -70,7 +70,7 @@ class Journal:
         if path is None:
             return
         question = hashlib.sha256(identity.encode()).hexdigest()
-        opened = work_record(path, question, form=FORMAT, another=ANOTHER_MODEL)
+        opened = work_record(path, question, form=JOURNAL_FORMAT, another=ANOTHER_MODEL)
         self._record = self._stack.enter_context(opened)
         weakref.finalize(self, self._stack.close)
         self._key = own_key(path)
@@ -151,7 +151,7 @@ def open_journal(path: str | Path | None, identity: str) -> Journal:
     try:
         journal = _OPEN[place] = Journal(place if Path(path).is_symlink() else Path(path), identity)
     except OSError as error:
-        raise CheckpointError(UNUSABLE.format(path, f"cannot be used ({error.strerror})")) from None
+        raise CheckpointError(FILE_UNUSABLE.format(path, f"cannot be used ({error.strerror})")) from None
     return journal
 
 

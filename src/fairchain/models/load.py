@@ -27,34 +27,34 @@ if TYPE_CHECKING:
     from fairchain.tables import TableRows
 
 PYTHON = "python:"
-READ = (
+MODEL_FORMATS = (
     ".onnx (ONNX), .keras and .h5 (Keras), .nnet, .skops (scikit-learn), .json and .ubj (XGBoost), .txt (LightGBM), "
     ".cbm (CatBoost), .json (SOCRATES), a folder of save_pretrained (transformers)"
 )
 # Why files with these suffixes are not read.
 NOT_READ = {
     ".pkl .pickle .joblib .sav .dill .cloudpickle": (
-        "a pickle can run any code when it is opened, so it is not; save a scikit-learn model with skops.io.dump, a "
-        "booster in its own format, or export the model to ONNX; or load it yourself in Python and give the object to "
-        "fairchain.verify"
+        "a pickle can run any code when it is opened, so fairchain never opens one; save a scikit-learn model with "
+        "skops.io.dump, a booster in its own format, or export the model to ONNX; or load it yourself in Python and "
+        "give the object to fairchain.verify"
     ),
     ".pt .pth .bin .ckpt": (
-        "holds the weights of a torch module without the module; export the module to ONNX, or give "
+        "contains the weights of a torch module without the module; export the module to ONNX, or give "
         f"{PYTHON}package.module:name as the model and this file as its weights"
     ),
 }
-NOT_IN_MODULE = '{name}: there is no "{attribute}" in {module_name}; name a function or a model there'
+NOT_IN_MODULE = '{name}: unknown name "{attribute}" in {module_name}; name a function or a model there'
 NOT_FITTED_ON_COLUMNS = (
-    "cannot use an object of type {type} as a model, because it does not say what it was fitted on; give model.predict "
-    "if it takes arrays, or fairchain.as_frames(model.predict) if it takes frames"
+    "cannot use an object of type {type} as a model, because it does not state the columns that it was fitted on; "
+    "give model.predict if it takes arrays, or fairchain.as_frames(model.predict) if it takes frames"
 )
 NOT_A_MODEL = (
     "cannot use an object of type {type} as a model; give a file ({read}), a model of torch, scikit-learn, XGBoost, "
     "LightGBM, CatBoost or Keras, or a function of an array or, through fairchain.as_frames, of a frame"
 )
 URL_REFUSED = (
-    "{url}: a file cannot name a service, since whoever wrote it would choose who gets your data; give "
-    "the address yourself: --model (model=... in Python)"
+    "{url}: a file cannot name a service, because its author would decide where your data are sent; give the "
+    "address yourself: --model (model=... in Python)"
 )
 NAME_FILE = "give the file of a model, for example model.onnx"
 NAME_CODE = "name an object in Python code as python:{path}"
@@ -110,6 +110,9 @@ def load_model(
     spec encodes them for a network: codes or indices of categories, one-hot spans, scaled numbers. It returns an answer
     for each row: labels, a column of scores, or a score for each label.
     """
+    if isinstance(source, OnnxModel) and weights is None:
+        source.must_fit(spec)
+        return source
     direct = rows is not None and not network
     path = Path(os.fspath(source)) if is_path(source) else None
     if path is not None and weights is not None:
@@ -169,18 +172,14 @@ def read_model(
 
         known = isinstance(source, Network | FrameModel) or is_transformer(source) or is_estimator(source)
         if not known and not callable(source) and not hasattr(source, "predict"):
-            raise ModelError(NOT_A_MODEL.format(type=type(source).__name__, read=READ))
+            raise ModelError(NOT_A_MODEL.format(type=type(source).__name__, read=MODEL_FORMATS))
     return source
 
 
 def is_path(source: Any) -> bool:
-    """Return whether a model is given by the path of a file or folder."""
-    return isinstance(source, str | os.PathLike) and not is_url(source) and not is_python(source)
-
-
-def is_python(source: Any) -> bool:
-    """Return whether a model is given by the name of Python code."""
-    return isinstance(source, str | os.PathLike) and str(os.fspath(source)).startswith(PYTHON)
+    """Return whether a model is given by the path of a file or folder, not by a URL or the name of Python code."""
+    named = isinstance(source, str | os.PathLike)
+    return named and not is_url(source) and not str(os.fspath(source)).startswith(PYTHON)
 
 
 def is_url(source: Any) -> bool:
@@ -248,7 +247,10 @@ def _read_file(path: Path, limits: Limits, spec: Spec | None) -> Any:
         found = path if spec is None else nnet_network(path, limits, spec)
     else:
         why = next((reason for suffixes, reason in NOT_READ.items() if suffix in suffixes.split()), "")
-        why = why or f'a file that ends in "{suffix}" is not read; give one of {READ}, or export the network to ONNX'
+        why = (
+            why
+            or f'a file that ends in "{suffix}" is not read; give one of {MODEL_FORMATS}, or export the network to ONNX'
+        )
         raise ModelError(f"{path}: {why}")
     return check_bytes(path, found, limits) if isinstance(found, bytes) else found
 
@@ -278,7 +280,7 @@ def import_named(name: str) -> Any:
             found = getattr(found, step, None)
     if absent is not None:
         raise ModelError(
-            f"{name}: there is no module {absent.name}; run fairchain in the folder it is in, or install it"
+            f"{name}: module {absent.name} not found; run fairchain in its folder, or install it"
         ) from absent
     if found is None:
         raise ModelError(NOT_IN_MODULE.format(name=name, attribute=attribute, module_name=module_name))
@@ -297,12 +299,10 @@ def _with_weights(source: Any, weights: str | Path, limits: Limits | None) -> An
     if is_module(source):
         return load_state(deepcopy(source), weights, limits)
     name = getattr(source, "__qualname__", type(source).__name__)
-    with user_code(name, "cannot be called without arguments to make the module that the weights belong to:"):
+    with user_code(name, "must return the module of the weights when it is called without arguments:"):
         made = source() if callable(source) else None
     if not is_module(made):
-        raise ModelError(
-            f"{name}: weights were given, and this is not a torch module; leave --weights (weights=...) out"
-        )
+        raise ModelError(f"{name}: is not a torch module, so it takes no weights; leave --weights (weights=...) out")
     return load_state(made, weights, limits)
 
 

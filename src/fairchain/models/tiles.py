@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairchain.errors import UnansweredError
 from fairchain.models.base import Model
 from fairchain.models.onnx.decision import Ends, Labels
-from fairchain.models.onnx.feature_encoding import encode, widths
+from fairchain.models.onnx.feature_encoding import encode_feature, widths
 from fairchain.models.onnx.inputs import Feed
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.models.onnx.session import OnnxModel
@@ -59,7 +59,7 @@ class Tile:
         if fed is not self.values:
             rows = self.values[:1, column] if np.ndim(value) == 0 else self.values[:, column]
             assert isinstance(self._model, OnnxModel)
-            fed[:, span] = encode(self._model.inputs.features[column], rows)  # type: ignore[union-attr]  # a Feed
+            fed[:, span] = encode_feature(self._model.inputs.features[column], rows)  # type: ignore[union-attr]  # a Feed
 
     def ends(self, number: int, possible: Mask | None = None) -> Ends:
         """Return where the words of each row's labels end, if labels are drawn."""

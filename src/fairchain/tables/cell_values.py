@@ -1,7 +1,7 @@
-"""From the cells of a column to what a feature or a label of the spec calls them.
+"""Conversion of the cells of a column to values of a feature, or to labels of the spec.
 
-Categories become their index and numbers stay in the user's units; a missing cell becomes what the feature's `missing`
-says, or NaN. An invalid cell ends in one DataError that names the column, the first row and the remedy.
+Categories become their index and numbers stay in the user's units; a missing cell becomes the feature's `missing`, or
+NaN. An invalid cell raises one DataError that names the column, the first row and the remedy.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import many, near, shown
-from fairchain.spec.schema import CategoryFeature, Feature, IntegerFeature, ModelSpec, RealFeature
+from fairchain.spec import CategoryFeature, Feature, IntegerFeature, ModelSpec, RealFeature
 from fairchain.tables.columns import Column, TextCells, number_text, numbers_in, plain_text
 from fairchain.tables.read import RawTable
 
 MISSING, UNSEEN, UNCLEAR = -1, -2, -3
 TYPES_MERGED = (
-    "the cells {cells} are of different types and one value of the spec, and the model may tell them apart; write them "
-    "alike"
+    "the cells {cells} have different types but are one value of the spec, and the model may distinguish them; "
+    "write them alike"
 )
-CODES_NEEDED = "state what the table calls each label, in the order of labels: codes = [...] in [model]"
+CODES_NEEDED = "state the table's name of each label, in the order of labels: codes = [...] in [model]"
 NOT_A_LABEL = "{found} not one of model.labels{value} {known}; {remedy}"
 LABEL_IS_ANOTHER_CODE = (
     "{found} a label and the code of another one; rename the labels in [model], so that no name is a code"
@@ -43,10 +43,10 @@ class _Place:
 
 
 def feature_values(table: RawTable, feature: Feature, na_values: Sequence[str]) -> NDArray[np.float64]:
-    """Return one feature of all rows; NaN where the cell is missing and the feature does not say what it counts as."""
+    """Return one feature of all rows; NaN if the cell is missing and the feature has no value for missing cells."""
     substitute = _substitute(feature)
     name = feature.column or feature.name
-    cells = table.cells(name, f'state what the table calls it: column = "..." in the [[feature]] "{feature.name}"')
+    cells = table.cells(name, f'state the table\'s name of it: column = "..." in the [[feature]] "{feature.name}"')
     place = _Place(table.source, name, f'feature "{feature.name}"')
     if isinstance(feature, CategoryFeature):
         values = _category_values(cells, feature, place, na_values)
@@ -58,7 +58,7 @@ def feature_values(table: RawTable, feature: Feature, na_values: Sequence[str]) 
 
 
 def must_not_merge(table: RawTable, feature: Feature) -> None:
-    """Raise a DataError if a model could tell cells apart that are one value of a category here."""
+    """Raise a DataError if a model could distinguish cells that are one value of a category here."""
     name = feature.column or feature.name
     cells = table.cells(name, "")
     if isinstance(feature, CategoryFeature) and isinstance(cells, TextCells) and cells.merged:
@@ -68,7 +68,7 @@ def must_not_merge(table: RawTable, feature: Feature) -> None:
 def label_values(table: RawTable, key: str, name: str, model: ModelSpec, na_values: Sequence[str]) -> NDArray[np.int16]:
     """Return the labels in a column as their index, -1 where it is missing; `key` is the column's key in the spec.
 
-    A cell is a label's name or its code. A number that is neither is not taken for the place of a label.
+    A cell is a label's name or its code. Other numbers are not interpreted as the index of a label.
     """
     place = _Place(table.source, name)
     cells = table.cells(name, f'name the column: {key} = "..." in [population]')
@@ -86,8 +86,8 @@ def label_values(table: RawTable, key: str, name: str, model: ModelSpec, na_valu
 
 
 def missing_cells(table: RawTable, column: str, missing: NDArray[np.bool_], feature: Feature | None) -> DataError:
-    """Return the error about rows in which a column that is used has no value."""
-    remedy = f'state what they count as: missing = ... in the [[feature]] "{feature.name}", or ' if feature else ""
+    """Return the error about rows without a value in a column that is used."""
+    remedy = f'state their value: missing = ... in the [[feature]] "{feature.name}", or ' if feature else ""
     return _Place(table.source, column).error(
         f"no value in {many(int(missing.sum()), 'row')}, the first of them row {int(np.argmax(missing)) + 1:,}; "
         f"{remedy or 'fix them, or '}leave such rows out: drop_missing = true in [population]"
@@ -96,7 +96,7 @@ def missing_cells(table: RawTable, column: str, missing: NDArray[np.bool_], feat
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """Indices of all cells; if some have none: why (`bad`), in how many rows, and the first of these, from 0."""
+    """Indices of all cells; if some have none: the reason (`bad`), the number of such rows, and the first, from 0."""
 
     indices: NDArray[np.int32]
     bad: int
@@ -111,7 +111,7 @@ class _Found:
 
 
 def _look_up(cells: Column, texts: Iterable[tuple[int, str | int]], na_values: Sequence[str]) -> _Found:
-    """Return the index of every cell: first of its exact text, then a missing value, then 1.0 as 1."""
+    """Return the index of every cell: by its exact text, else as a missing value, else as a number (1.0 as 1)."""
     exact: dict[str, int] = {}
     for index, text in texts:
         name = str(text).strip()
@@ -146,12 +146,12 @@ def _category_values(
     names = feature.values if feature.aliases is None else feature.aliases
     found = _look_up(cells, enumerate(names), na_values)
     if found.bad == UNCLEAR:
-        raise SpecError(f'{place.owner}: "{found.cell}" means two values; give each an alias of its own')
+        raise SpecError(f'{place.owner}: "{found.cell}" means two values; give each a different alias')
     if found.bad:
         key = "values" if feature.aliases is None else "aliases"
         raise place.error(
             f"{found} not one of the {key} of {place.owner} ({near(found.cell, [str(name) for name in names])}); "
-            "add it to values, state in aliases what the table calls each value, or, if it means a missing value, "
+            "add it to values, state the table's name of each value in aliases, or, if it means a missing value, "
             "add it to na_values in [population]"
         )
     values = found.indices.astype(np.float64)
@@ -181,8 +181,8 @@ def _number_values(
         extremes = f"from {number_text(np.nanmin(values))} to {number_text(np.nanmax(values))}"
         wrong = (
             f"outside of low = {number_text(feature.low)} and high = {number_text(feature.high)} of {place.owner}; "
-            f"the column goes {extremes}: "
-            "widen low and high, or let what is beyond them count as low and high: clip = true"
+            f"the column goes {extremes}: widen low and high, or replace values beyond them by low and high: clip = "
+            "true"
         )
         _refuse(values, outside, place, wrong)
     return values
@@ -201,7 +201,7 @@ def _rows_that(first: int, count: int, cell: str, kinds: int = 1) -> str:
 
 
 def _substitute(feature: Feature) -> float | None:
-    """Return what a missing cell counts as, checked: it must be one of the feature's values."""
+    """Return the value of a missing cell, which must be one of the feature's values."""
     stated, key = feature.missing, f'feature "{feature.name}".missing'
     if stated is None:
         return None

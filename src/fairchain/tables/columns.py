@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Rows that are looked at together: few enough that their cells stay in the processor's cache.
-PART = 2048
+CELLS_AT_ONCE = 2048
 # Cells of a part by which one sees whether most differ from each other.
 _LOOK = 512
 # Joins the cells of a part; no cell may contain it.
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class TextCells:
-    """A column of texts. Each part packs up to `PART` cells in one string, a tenth of the memory of as many strings.
+    """A column of texts. Each part packs up to `CELLS_AT_ONCE` cells in one string, which takes a tenth of the memory.
 
     `merged` names two cells of different types that have one text, such as 1 and "1", if there are any; `booleans` says
     that all cells with a value are True or False, and not the texts.
@@ -88,7 +88,9 @@ class CodedCells:
     def parts(self) -> tuple[str, ...]:
         """The cells as `TextCells` has them."""
         cells = np.array(self.levels, object)[self.codes].tolist()
-        return tuple(SEPARATOR.join(cells[start : start + PART]) for start in range(0, len(cells), PART))
+        return tuple(
+            SEPARATOR.join(cells[start : start + CELLS_AT_ONCE]) for start in range(0, len(cells), CELLS_AT_ONCE)
+        )
 
     @property
     def spellings(self) -> list[str]:

@@ -17,13 +17,13 @@ from typing import IO, cast
 
 from fairchain.errors import DataError
 from fairchain.messages import doubled, many, shown
-from fairchain.tables.columns import PART, SEPARATOR, TextCells, parse_number
+from fairchain.tables.columns import CELLS_AT_ONCE, SEPARATOR, TextCells, parse_number
 from fairchain.tables.limits import TableLimits
 
 # Rows that are parsed together: more of them leave the processor's cache, and take twice the time.
-BLOCK = 256
+ROWS_AT_ONCE = 256
 READ_AHEAD = 2**18
-MOST_LINE = 2**24
+MOST_LINE_CHARACTERS = 2**24
 BOM = b"\xef\xbb\xbf"
 COMPRESSED = b"\x1f\x8b"
 PARQUET = b"PAR1"
@@ -60,7 +60,7 @@ def read_delimited(path: Path, limits: TableLimits) -> dict[str, TextCells]:
         try:
             return _columns(path, chain.from_iterable(blocks), "\t" if suffix == ".tsv" else None, limits)
         except (zlib.error, gzip.BadGzipFile, EOFError) as error:
-            raise DataError(f"{path}: damaged or cut short ({error}); compress it again") from None
+            raise DataError(f"{path}: damaged or truncated ({error}); compress it again") from None
 
 
 def _whole_lines(path: Path, stream: IO[bytes], limits: TableLimits) -> Iterator[str]:
@@ -71,8 +71,10 @@ def _whole_lines(path: Path, stream: IO[bytes], limits: TableLimits) -> Iterator
             block = block.removeprefix(BOM)
         size += len(block)
         limits.check_bytes(str(path), size)
-        if len(rest) > MOST_LINE:
-            raise DataError(f"{path}: line {lines + 1} is longer than {MOST_LINE:,} bytes; is this the right file?")
+        if len(rest) > MOST_LINE_CHARACTERS:
+            raise DataError(
+                f"{path}: line {lines + 1} is longer than {MOST_LINE_CHARACTERS:,} bytes; is this the right file?"
+            )
         end = block.rfind(b"\n") + 1
         if end:
             whole, rest = rest + block[:end], block[end:]
@@ -120,7 +122,7 @@ def _columns(path: Path, lines: Iterator[str], separator: str | None, limits: Ta
     _check_header(path, names, limits)
     packed: list[list[str]] = [[] for _ in names]
     count = 0
-    while block := take(BLOCK):
+    while block := take(ROWS_AT_ONCE):
         block = [row for row in block if row]
         if set(map(len, block)) - {len(names)}:
             place, row = next((place, row) for place, row in enumerate(block, 1) if len(row) != len(names))
@@ -132,7 +134,7 @@ def _columns(path: Path, lines: Iterator[str], separator: str | None, limits: Ta
             column.append(SEPARATOR.join(cells))
         count += len(block)
         limits.check_cells(str(path), count * len(names))
-    several = PART // BLOCK
+    several = CELLS_AT_ONCE // ROWS_AT_ONCE
     return {
         name: TextCells(
             tuple(SEPARATOR.join(column[start : start + several]) for start in range(0, len(column), several)), count
@@ -161,4 +163,4 @@ def _check_header(path: Path, names: list[str], limits: TableLimits) -> None:
         )
     double = doubled(names)
     if double is not None:
-        raise DataError(f"{path}: two columns are called {shown(double)}; {advice}, each by a name of its own")
+        raise DataError(f"{path}: two columns are called {shown(double)}; {advice}, with different names")

@@ -18,17 +18,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
-from fairchain.tables.columns import PART, SEPARATOR, CodedCells, Column, Index, NumberCells, TextCells, number_text
+from fairchain.tables.columns import (
+    CELLS_AT_ONCE,
+    SEPARATOR,
+    CodedCells,
+    Column,
+    Index,
+    NumberCells,
+    TextCells,
+    number_text,
+)
 from fairchain.tables.limits import TableLimits
 
 # Below this doubles hold every whole number.
 MOST_EXACT = 2**53
 BOOLEANS = ("False", "True")
 NESTED = "cells of type {}; a column contains texts or numbers, so convert it or choose another"
-CELL_TOO_LONG = "{where}: row {row:,} holds {cell} that is too long or not a number; make it a text or a float"
+CELL_TOO_LONG = "{where}: row {row:,} contains {cell} that is too long or not a number; make it a text or a float"
 
 
-def package_of(value: Any, kind: str) -> str | None:
+def frame_package(value: Any, kind: str) -> str | None:
     """Return which of pandas and polars this is a `kind` of: "DataFrame", "LazyFrame" or "Series"."""
     for name in ("pandas", "polars"):
         # A package that is just being imported, or another one of the same name, may lack the type.
@@ -40,7 +49,7 @@ def package_of(value: Any, kind: str) -> str | None:
 
 def column_of(values: Any, where: str, limits: TableLimits) -> Column:
     """Return the column that a series, an array or a sequence is; `where` names it in messages."""
-    package = package_of(values, "Series")
+    package = frame_package(values, "Series")
     if package == "pandas":
         return _pandas_column(values, where)
     if package == "polars":
@@ -141,7 +150,7 @@ def _text(cell: Any, where: str, row: int) -> str:
     if isinstance(cell, str | date | time):
         return str(cell)
     if not isinstance(cell, Real | Decimal):
-        raise DataError(f"{where}: row {row:,} holds {_kind(cell)}; a cell is a text or a number")
+        raise DataError(f"{where}: row {row:,} contains {_kind(cell)}; a cell is a text or a number")
     try:
         return number_text(float(cell) if isinstance(cell, Decimal) else cell)
     except (ValueError, OverflowError):  # some thousand digits, a fraction beyond all doubles, a signalling NaN
@@ -156,8 +165,8 @@ def _kind(value: Any) -> str:
 def _texts(cells: Sequence[str | None], where: str) -> TextCells:
     """Return a column of these cells, where None and "" are missing ones."""
     packed = []
-    for start in range(0, len(cells), PART):
-        part = [cell or "" for cell in cells[start : start + PART]]
+    for start in range(0, len(cells), CELLS_AT_ONCE):
+        part = [cell or "" for cell in cells[start : start + CELLS_AT_ONCE]]
         packed.append(SEPARATOR.join(part))
         if packed[-1].count(SEPARATOR) != len(part) - 1:
             raise _nul(where, next(row for row, cell in enumerate(part, start) if SEPARATOR in cell))
@@ -165,7 +174,7 @@ def _texts(cells: Sequence[str | None], where: str) -> TextCells:
 
 
 def _nul(where: str, row: int) -> DataError:
-    return DataError(f"{where}: row {row + 1:,} holds a NUL character; remove it from the cell")
+    return DataError(f"{where}: row {row + 1:,} contains a NUL character; remove it from the cell")
 
 
 def _looked_up(
@@ -243,5 +252,5 @@ def _polars_column(series: Any, where: str, limits: TableLimits) -> Column:
     broken = texts.str.contains(SEPARATOR, literal=True)
     if broken.any():
         raise _nul(where, int(broken.arg_max()))
-    parts = (texts.slice(start, PART).str.join(SEPARATOR)[0] for start in range(0, len(texts), PART))
+    parts = (texts.slice(start, CELLS_AT_ONCE).str.join(SEPARATOR)[0] for start in range(0, len(texts), CELLS_AT_ONCE))
     return TextCells(tuple(parts), len(texts))

@@ -1,8 +1,8 @@
 """Tables beyond memory: the distinct rows of Parquet files, and how often each occurs.
 
 A folder of Parquet files is one table, and so is a large file with recorded decisions. Polars reads them piece by piece
-and groups equal rows, in the same guarded process as every Parquet file; what comes back is a table of the distinct
-rows. Memory follows their number, not that of all rows.
+and groups equal rows, in the same guarded process as every Parquet file. The result is a table of the distinct rows, so
+the memory depends on their number, not on that of all rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from fairchain.errors import DataError
 from fairchain.messages import shown, unknown
-from fairchain.spec.schema import Spec, Table
+from fairchain.spec import Spec, Table
 from fairchain.tables.columns import Column, NumberCells
 from fairchain.tables.limits import TableLimits
 from fairchain.tables.parquet import Header, column_header, damage_refused, in_child
@@ -23,7 +23,7 @@ from fairchain.tables.read import RawTable, table_of
 
 # A file with recorded decisions is grouped from this size on.
 LARGE_BYTES = 20_000_000
-# Files in a folder.
+# Largest number of files in a folder.
 MOST_FILES = 10_000
 # The column with the number of equal rows; no table has a column of this name.
 REPEATS = "\0repeats"
@@ -81,7 +81,7 @@ def answer(path: Path, limits: TableLimits, arguments: Sequence[str]) -> Iterato
     columns, files = list(arguments[: arguments.index("")]), list(arguments[arguments.index("") + 1 :])
     schemas = []
     for file in files:
-        # Opened here, since polars takes a path for a pattern or an address.
+        # Opened here, because polars could interpret a path as a pattern or an address.
         with damage_refused(file), Path(file).open("rb") as opened:
             schemas.append(polars.read_parquet_schema(opened))
         limits.check_columns(file, len(schemas[-1]))
@@ -91,7 +91,7 @@ def answer(path: Path, limits: TableLimits, arguments: Sequence[str]) -> Iterato
             raise DataError(f"{path}: {unknown('column', name, list(stripped))}")
         for file, schema in zip(files, schemas, strict=True):
             if schema.get(stripped[name]) != schemas[0][stripped[name]]:
-                raise DataError(f"{file}: column {shown(name)} is not of the type that it has in {files[0]}")
+                raise DataError(f"{file}: column {shown(name)} has another type than in {files[0]}")
         if schemas[0][stripped[name]].is_nested():
             raise DataError(f"{path}: column {shown(name)}: a cell is a list or a structure; give plain cells")
     chosen = [polars.col(stripped[name]).alias(name) for name in columns]
@@ -101,7 +101,7 @@ def answer(path: Path, limits: TableLimits, arguments: Sequence[str]) -> Iterato
             # The order of groups is not defined, and the hash of the rows depends on it.
             frame = grouped(files).sort(columns, nulls_last=True)
     except DataError:
-        # Which of them it is: the message names the file to save again.
+        # Find the damaged file: the message names the file to save again.
         for file in files:
             with damage_refused(file):
                 grouped([file])

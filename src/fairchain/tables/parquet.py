@@ -32,12 +32,12 @@ from fairchain.tables.limits import TableLimits
 
 MAGIC = b"PAR1"
 # Bytes that say how long a header is.
-HEAD = 8
+LENGTH_BYTES = 8
 THREADS = 4
 # Columns that are in memory at once.
 TOGETHER = 64
 # Bytes of a cell: a number, and what is neither number nor text (a truth value, a date).
-WIDTH, WIDEST = 8, 32
+NUMBER_BYTES, CELL_BYTES = 8, 32
 DAMAGED_PARQUET = "{path}: damaged, or not a Parquet file ({reason}); save it again"
 _CHILD = "from fairchain.tables.parquet import main; main()"
 _LAST_SECONDS = 1.0
@@ -52,7 +52,7 @@ def read_parquet(path: Path, limits: TableLimits) -> tuple[int, dict[str, Column
     """Return how many rows a file has, and its columns by name; for a column that is unusable, the message why."""
     with path.open("rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
-            raise DataError(f"{path}: not a Parquet file; save it as one again, or name it by what it is")
+            raise DataError(f"{path}: not a Parquet file; save it as one again, or use the suffix of its format")
     return in_child("fairchain.tables.parquet", path, limits)
 
 
@@ -112,7 +112,7 @@ def _read(stream: IO[bytes], most_bytes: int) -> tuple[int, dict[str, Column | s
         return read
 
     def header() -> Header:
-        found: Header = json.loads(exactly(int.from_bytes(exactly(HEAD), "little")))
+        found: Header = json.loads(exactly(int.from_bytes(exactly(LENGTH_BYTES), "little")))
         if "error" in found:
             raise DataError(found["error"])
         return found
@@ -174,7 +174,7 @@ def _limit(name: str, most: int) -> None:
 
 def _write(header: Header, buffers: list[bytes]) -> None:
     text = json.dumps(header | {"sizes": [len(part) for part in buffers]}).encode()
-    for part in (len(text).to_bytes(HEAD, "little"), text, *buffers):
+    for part in (len(text).to_bytes(LENGTH_BYTES, "little"), text, *buffers):
         sys.stdout.buffer.write(part)
 
 
@@ -213,7 +213,7 @@ def _unpacked_size(file: IO[bytes], schema: dict[str, Any], count: int) -> int:
         elif dtype == polars.String:
             lengths.append(polars.col(name).str.len_bytes())
         else:
-            size += count * (WIDTH if dtype.is_numeric() else WIDEST)
+            size += count * (NUMBER_BYTES if dtype.is_numeric() else CELL_BYTES)
     if lengths:
         file.seek(0)
         sums = [each.cast(polars.UInt64).sum() for each in lengths]

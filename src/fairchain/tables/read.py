@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.messages import FILE_NOT_FOUND, doubled, shown, unknown
-from fairchain.spec.schema import NA_VALUES
+from fairchain.spec.population_keys import NA_VALUES
 from fairchain.tables.columns import CodedCells, Column, NumberCells, numbers_in, parse_number
-from fairchain.tables.frames import column_of, package_of
+from fairchain.tables.frames import column_of, frame_package
 from fairchain.tables.limits import TableLimits
 from fairchain.tables.parquet import read_parquet
 
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-READ = "a .csv, .tsv, .csv.gz or .parquet file, a pandas or polars frame, or a mapping of names to columns"
+TABLE_FORMATS = "a .csv, .tsv, .csv.gz or .parquet file, a pandas or polars frame, or a mapping of names to columns"
 NO_COLUMN = "{source}: {problem}{advice}"
 HEADER_ADVICE = "; if the first row contains data, write one above it that names the columns"
 
@@ -137,17 +137,17 @@ def read_table(source: Any, limits: TableLimits | None = None) -> RawTable:
         return source
     if isinstance(source, str | Path):
         return _read_file(Path(source), limits)
-    package = package_of(source, "DataFrame")
+    package = frame_package(source, "DataFrame")
     if package == "pandas":
         series = [partial(_itself, each) for _, each in source.items()]
         return replace(_from_series("the pandas frame", source.columns, len(source), series, limits), frame=source)
     if package == "polars":
         series = [partial(source.get_column, name) for name in source.columns]
         return replace(_from_series("the polars frame", source.columns, source.height, series, limits), frame=source)
-    if package_of(source, "LazyFrame"):
+    if frame_package(source, "LazyFrame"):
         raise DataError("the polars frame: it is lazy; pass the result of collect()")
     if not isinstance(source, Mapping):
-        raise DataError(f"a table of type {type(source).__name__} cannot be read; give {READ}")
+        raise DataError(f"a table of type {type(source).__name__} cannot be read; give {TABLE_FORMATS}")
     counts = {}
     for name, values in source.items():
         try:
@@ -197,10 +197,10 @@ def table_of(
     limits.check_cells(source, len(stripped) * count)
     if any("\0" in name for name in stripped):
         place = next(place for place, name in enumerate(stripped) if "\0" in name)
-        raise DataError(f"{source}: the name of column {place + 1} holds a NUL character; rename it")
+        raise DataError(f"{source}: the name of column {place + 1} contains a NUL character; rename it")
     double = doubled(stripped)
     if double is not None:
-        raise DataError(f"{source}: two columns are called {shown(double)}; give each a name of its own")
+        raise DataError(f"{source}: two columns are called {shown(double)}; rename one of them")
     by_name = dict(zip(stripped, loaders, strict=True))
     return RawTable(source, stripped, count, lambda name: by_name[name]())
 
@@ -208,15 +208,15 @@ def table_of(
 def _read_file(path: Path, limits: TableLimits) -> RawTable:
     if path.is_dir():
         raise DataError(
-            f"{path}: this is a folder; give {READ} (folders of Parquet files are read by verify, with a spec)"
+            f"{path}: this is a folder; give {TABLE_FORMATS} (folders of Parquet files are read by verify, with a spec)"
         )
     suffix = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
     if suffix not in (*DELIMITED, ".parquet"):
-        raise DataError(f'{path}: files that end in "{suffix}" are not read; give {READ}')
+        raise DataError(f'{path}: files that end in "{suffix}" are not read; give {TABLE_FORMATS}')
     found: Mapping[str, Column | str]
     try:
         if path.exists() and not path.is_file():
-            raise DataError(f"{path}: not a plain file; give {READ}")
+            raise DataError(f"{path}: not a plain file; give {TABLE_FORMATS}")
         limits.check_bytes(str(path), path.stat().st_size, "")
         if suffix == ".parquet":
             count, found = read_parquet(path, limits)
@@ -226,11 +226,11 @@ def _read_file(path: Path, limits: TableLimits) -> RawTable:
             found = texts = read_delimited(path, limits)
             count = next(iter(texts.values())).count
     except FileNotFoundError:
-        raise DataError(FILE_NOT_FOUND.format(path=path, remedy=f"give {READ}")) from None
+        raise DataError(FILE_NOT_FOUND.format(path=path, remedy=f"give {TABLE_FORMATS}")) from None
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error}); give {READ}") from None
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}); give {TABLE_FORMATS}") from None
     except ValueError as error:
-        raise DataError(f"{path}: cannot be read ({error}); give {READ}") from None
+        raise DataError(f"{path}: cannot be read ({error}); give {TABLE_FORMATS}") from None
 
     def given(column: Column | str) -> Column:
         """Return a column that was read; a text says why it cannot be used."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import many
-from fairchain.spec.schema import CategoryFeature, Marginals, Spec, Table
+from fairchain.spec import CategoryFeature, Marginals, Spec, Table
 from fairchain.tables.cell_values import feature_values, label_values, missing_cells, must_not_merge
 from fairchain.tables.read import RawTable
 
@@ -23,7 +23,9 @@ NO_RECORDED_SCORES = (
     '{source}: column "{column}": decision = "score" reads recorded scores, and some cells are not finite numbers; fix '
     "them, or remove decision in [model] if the column has decisions"
 )
-POPULATION_IS_NOT_A_TABLE = 'population.kind: a table is given, but the population is another one; write kind = "table"'
+POPULATION_IS_NOT_A_TABLE = (
+    'population.kind: a table is given, but the population is of another kind; write kind = "table"'
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,8 +157,8 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
     dropped, repeats = int(gone.sum()), table.repeats
     if dropped == table.count:
         raise DataError(
-            f"{table.source}: every one of {many(table.count, 'row')} lacks a value that is used; "
-            "state missing = ... in the features they lack, or fix the table"
+            f"{table.source}: all of {many(table.count, 'row')} lack a value that is used; state missing = ... in "
+            "the features that they lack, or fix the table"
         )
     kept = np.flatnonzero(~gone)
     if dropped:

@@ -29,20 +29,21 @@ from fairchain.text.files import digest_of, keep, kept, key_of, limited_lines, s
 from fairchain.text.lexicon import Ids, Lexicon, tokenise
 
 # What a corpus may ask for: bytes of the file and of one text, texts, and words that are kept of all of them.
-MOST_BYTES = 8_000_000_000
+MOST_CORPUS_BYTES = 8_000_000_000
 LONGEST_TEXT = 16_000_000
 MOST_TEXTS = 20_000_000
-MOST_WORDS = 250_000_000
+MOST_CORPUS_WORDS = 250_000_000
 # Characters of texts that are kept as they are.
-MOST_CHARACTERS = 1_000_000_000
+MOST_KEPT_CHARACTERS = 1_000_000_000
 # Characters of a text by which most networks have read as many words as they read; the rest is looked at if not.
 LETTERS_PER_WORD = 10
 # Characters of a cell of pair_by: a label or a number, and no text.
 LONGEST_MARK = 200
 # Changes whenever the same texts would give other words.
-VERSION = 2
+CORPUS_CACHE_VERSION = 2
 NOT_A_TEXT = "{source}: column {column}: row {row:,} has a {type}, not a text; name the column with the texts"
-READ = "a .txt file with a text on each line, or a .csv, .tsv or .jsonl file"
+SEVERAL_COLUMNS = '{source}: has {count} columns; say which one has the texts: column = "..."'
+CORPUS_FORMATS = "a .txt file with a text on each line, or a .csv, .tsv or .jsonl file"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +84,10 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.values)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy the texts into another process without what was asked about them."""
+        return {name: value for name, value in self.__dict__.items() if name != "asked"}
+
     @property
     def raw(self) -> bool:
         """Whether the texts are kept as they are."""
@@ -103,6 +108,11 @@ class Corpus:
     @cached_property
     def mentioned(self) -> dict[str, dict[str, NDArray[np.bool_]]]:
         """For terms that were looked for, by their hash: which texts, (texts,), mention each value."""
+        return {}
+
+    @cached_property
+    def asked(self) -> dict[Any, Any]:
+        """For questions that were asked about the texts, by their content: the rows that were made for them."""
         return {}
 
     @property
@@ -184,7 +194,7 @@ def _loaded(
     from fairchain.datasets import cache_dir
 
     sha256, folder = digest_of(path), cache_dir() / "corpora"
-    key = key_of(VERSION, sha256, column, pair_by, length, lexicon.sha256, lexicon.unknown)
+    key = key_of(CORPUS_CACHE_VERSION, sha256, column, pair_by, length, lexicon.sha256, lexicon.unknown)
     arrays = kept(folder, key) or {}
     if arrays.keys() == {"ids", "total", "ranks"} and _usable(**arrays, length=length, words=len(lexicon)):
         return Corpus(arrays["ids"], str(path), sha256, int(arrays["total"]), arrays["ranks"])
@@ -215,7 +225,7 @@ def _from_frame(
     """Return the texts of a table in memory, character by character as they are in its column."""
     table = read_table(frame)
     if column is None and len(table.names) > 1:
-        raise DataError(f'{table.source}: has {len(table.names)} columns; say which one has the texts: column = "..."')
+        raise DataError(SEVERAL_COLUMNS.format(source=table.source, count=len(table.names)))
     column = table.names[0] if column is None else column
     named = dict(beside) if pair_by is None else {pair_by: "pair_by in [population]", **beside}
     cells = [table.texts(name) for name in _present(table.source, table.names, named)]
@@ -283,16 +293,16 @@ def _gathered(
         numbers.append(total)
         marks.append(seen.setdefault(mark, len(seen)))
         cells.append(others)
-        if total > MOST_TEXTS or len(ends) * length > MOST_WORDS:
+        if total > MOST_TEXTS or len(ends) * length > MOST_CORPUS_WORDS:
             raise DataError(
-                f"{name}: more than {min(MOST_TEXTS, MOST_WORDS // length):,} texts of {length} words; keep some"
+                f"{name}: more than {min(MOST_TEXTS, MOST_CORPUS_WORDS // length):,} texts of {length} words; keep some"
             )
-        if characters > MOST_CHARACTERS:
-            raise DataError(f"{name}: more than {MOST_CHARACTERS:,} characters; keep some of its texts")
+        if characters > MOST_KEPT_CHARACTERS:
+            raise DataError(f"{name}: more than {MOST_KEPT_CHARACTERS:,} characters; keep some of its texts")
     if not total:
-        raise DataError(f"{name}: holds no texts; give {READ}")
+        raise DataError(f"{name}: contains no texts; give {CORPUS_FORMATS}")
     if not numbers:
-        why = "is one" if lexicon is None else f"holds a word of {lexicon.name}; is it one language?"
+        why = "is one" if lexicon is None else f"contains a word of {lexicon.name}; do both have the same language?"
         raise DataError(f"{name}: none of its {total:,} texts {why}")
     if lexicon is None:
         values: NDArray[Any] = np.empty((len(kept_texts), 1), object)
@@ -339,7 +349,7 @@ def texts_in(
     suffix = path.suffix.lower()
     # A cell of a table may hold line ends, which are kept.
     cells = suffix in (".csv", ".tsv")
-    found = limited_lines(path, LONGEST_TEXT, MOST_BYTES, update, ends=cells)
+    found = limited_lines(path, LONGEST_TEXT, MOST_CORPUS_BYTES, update, ends=cells)
     lines = (line.decode(errors="replace") for line in found)
     if suffix == ".txt":
         if column is not None:
@@ -351,7 +361,7 @@ def texts_in(
         return _from_json(path, column, beside, lines)
     if cells:
         return _from_table(path, column, beside, lines, tabs=suffix == ".tsv")
-    raise DataError(f'{path}: a corpus that ends in "{suffix}" is not read; give {READ}')
+    raise DataError(f'{path}: a corpus that ends in "{suffix}" is not read; give {CORPUS_FORMATS}')
 
 
 def _present(source: str, names: Sequence[str], beside: Beside) -> list[str]:
@@ -377,7 +387,7 @@ def _from_json(
         cells: list[Any] = []
         if isinstance(found, dict):
             if column is None:
-                raise DataError(f'{path}: holds objects; say which key has the text: column = "..." in [population]')
+                raise DataError(f'{path}: contains objects; name the key with the text: column = "..." in [population]')
             for name, where in ((column, "column in [population]"), *beside.items()):
                 if name not in found:
                     raise DataError(f"{path}, line {number:,}: {where}: {unknown('key', name, list(found))}")
@@ -413,7 +423,7 @@ def _from_table(
         if not header:
             return
         if column is None and len(header) > 1:
-            raise DataError(f'{path}: has {len(header)} columns; say which one has the texts: column = "..."')
+            raise DataError(SEVERAL_COLUMNS.format(source=path, count=len(header)))
         if column is not None and column not in header:
             raise DataError(f"{path}: {unknown('column', column, header)}")
         place = 0 if column is None else header.index(column)

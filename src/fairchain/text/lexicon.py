@@ -1,4 +1,4 @@
-"""Words: the rule that cuts a text into them, and those that a network knows, numbered, with their vectors if any."""
+"""Words: the tokeniser, and the numbered words that a network knows, with their vectors if it has any."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from fairchain.spec.documents import is_file
 from fairchain.text.files import stamps_of
 
 Ids = NDArray[np.int32]
+UNKNOWN_WORD_NUMBER = "unknown word number {number}; expected 1 to {words}"
 Vectors = NDArray[np.float32]
 _APOSTROPHES = str.maketrans("\u2019\u02bc`", "'''")
-# Everything that separates words, of which apostrophes are looked at later.
+# Characters that separate words; apostrophes are handled later.
 _SEPARATORS = re.compile(r"[^\w']|_")
 _ASCII = {code: " " for code in range(128) if not chr(code).isalnum()} | {ord("'"): "'", ord("`"): "'"}
-# English contractions at the end of a word are words of their own, as lists of word vectors have them: do n't, he 's.
-# The pattern begins with a plain sign, so that the search passes over most of a text quickly.
+# English contractions at the end of a word are separate words, as in lists of word vectors: do n't, he 's. The pattern
+# begins with a literal character, so that the search skips most of a text quickly.
 _APOSTROPHE = re.compile(r"'(?:((?<=n')t|s|m|d|re|ve|ll)(?!\w))?")
 NO_UNKNOWN_WORD = (
-    'feature "{name}".unknown: {source} has no word "{unknown}" to replace unknown ones; name one that it has, or '
+    'feature "{name}".unknown: {source} does not contain the word "{unknown}"; name a word that it contains, or '
     'write unknown = "skip"'
 )
 UNKNOWN_VECTORS = 'feature "{name}".vectors: unknown vectors "{source}" ({hint}); a file is named with its suffix'
@@ -68,12 +69,13 @@ class Lexicon:
     Parameters
     ----------
     words
-        In the order of the file. Of a word that occurs twice the first counts; an empty one is never met.
+        The words in the order of the file. If a word occurs twice, the first one counts; an empty word never occurs in
+        texts.
     table
-        (words + 1, width) float32: row i is the vector of word number i, and row 0 is zero; None where the network
-        takes numbers of words.
+        (words + 1, width) float32: row i is the vector of word number i, and row 0 is zero; None if the network takes
+        numbers of words.
     sha256
-        Of the words and their vectors.
+        The hash of the words and their vectors.
     name
         The file or data set, for messages.
     unknown
@@ -91,7 +93,7 @@ class Lexicon:
 
     @property
     def width(self) -> int:
-        """How many numbers a vector has; 0 where there are none."""
+        """The length of a vector; 0 if there are no vectors."""
         return 0 if self.table is None else self.table.shape[1]
 
     @property
@@ -102,11 +104,11 @@ class Lexicon:
     @cached_property
     def numbers(self) -> dict[str, int]:
         """Number of each word."""
-        # Backwards, so that of a word that occurs twice the first stays.
+        # In reverse order, so that the first of two equal words remains.
         return dict(zip(reversed(self.words), range(len(self.words), 0, -1), strict=True))
 
     def ids(self, tokens: Iterable[str]) -> Ids:
-        """Return the numbers of these words; those that are not known are left out, or become `unknown`."""
+        """Return the numbers of these words; unknown words are left out, or become `unknown`."""
         numbers, unknown = self.numbers, self.unknown
         found = [numbers.get(token, unknown) for token in tokens]
         return np.array(found if unknown else [number for number in found if number], np.int32)
@@ -114,7 +116,7 @@ class Lexicon:
     def word(self, number: int) -> str:
         """Return the word with this number, from 1."""
         if not 1 <= number <= len(self.words):
-            raise ValueError(f"unknown word number {number}; expected 1 to {len(self.words)}")
+            raise ValueError(UNKNOWN_WORD_NUMBER.format(number=number, words=len(self.words)))
         return self.words[number - 1]
 
     def text(self, ids: Iterable[int]) -> str:
@@ -125,14 +127,14 @@ class Lexicon:
 def lexicon_of(feature: TextFeature) -> Lexicon:
     """Return the words, and their vectors, that a text feature names.
 
-    The last few are kept, since the population, the network and its checks use the same one. Raises a DataError if the
-    file cannot be read, or the data set is not in the cache.
+    The last few lexicons are cached, since the population, the network and its checks use the same one. Raises a
+    DataError if the file cannot be read, or the data set is not in the cache.
     """
     if feature.raw:
         raise SpecError(
-            f'feature "{feature.name}": this network takes words, and neither vectors nor vocabulary says which; write '
-            'length = ... and vectors = "glove" (or a file) if it takes vectors of words, vocabulary = "words.txt" if '
-            "it takes their numbers"
+            f'feature "{feature.name}": this network takes words, and the spec has neither vectors nor vocabulary; '
+            'write length = ... and vectors = "glove" (or a file) if it takes vectors of words, vocabulary = '
+            '"words.txt" if it takes their numbers'
         )
     files: list[Path] = []
     if feature.vocabulary is None and not is_file(feature.vectors):

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fairchain.errors import SpecError
+from fairchain.messages import shown
 
-TERM_NOT_A_WORD = '{where}: "{term}" of "{value}" does not begin with a letter or digit; write a word'
+TERM_NOT_A_WORD = '{where}: {term} of "{value}" does not begin with a letter or digit; write a word'
 # Letters and digits of every script; an underscore joins words, and is none of them.
 _WORD = re.compile(r"[^\W_]+")
 _APOSTROPHES = "['\u2019\u02bc]"
@@ -73,7 +74,7 @@ def checked_term(where: str, value: str, term: str) -> str:
     """Return a term with single blanks between its words; raise a SpecError unless it begins with a letter or digit."""
     term = " ".join(term.split())
     if not _WORD.match(term):
-        raise SpecError(TERM_NOT_A_WORD.format(where=where, term=term, value=value))
+        raise SpecError(TERM_NOT_A_WORD.format(where=where, term=shown(term), value=value))
     return term
 
 

@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +28,18 @@ COMMON = 30_000
 # Words whose similarities with all others are computed together, and those of which only the largest is compared.
 ROWS, BUNDLE = 256, 16
 # Numbers of vectors that are held at once to put them in order; wide ones are looked at for fewer words together.
-MOST_NUMBERS = 2**24
+MOST_HELD_NUMBERS = 2**24
 # Similarities are found in single precision and put in order by whole numbers of this unit, which are the same on every
 # machine; so many more than needed are put in order.
-UNIT, SPARE = 2**20, 8
+UNIT, SPARE_NEIGHBOURS = 2**20, 8
 # Changes whenever the same list of vectors would give other neighbours.
-VERSION = 2
+NEIGHBOURS_CACHE_VERSION = 2
 # Files of WordNet, and what they may hold.
 PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
 MOST_WORDNET_BYTES = 200_000_000
-LONGEST_LINE = 100_000
-BAD_LINE = "{path}, line {number:,}: not laid out as WordNet 3.0 is; install wordnet-base, or get it again"
-NO_FOLDER = "{folder}: no such folder; name the one that holds index.noun and data.noun"
+LONGEST_WORDNET_LINE = 100_000
+BAD_LINE = "{path}, line {number:,}: not in the format of WordNet 3.0; install wordnet-base, or download it again"
+NO_WORDNET_FOLDER = "{folder}: folder not found; name the one that contains index.noun and data.noun"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,12 @@ class Synonyms:
     offered: Ids
     counts: Ids
 
-    @property
+    @cached_property
+    def replaced(self) -> NDArray[np.bool_]:
+        """(words + 1,): whether a word can be replaced."""
+        return self.places > 0
+
+    @cached_property
     def sha256(self) -> str:
         """Return the hash of all replacements."""
         digest = hashlib.sha256()
@@ -85,7 +91,7 @@ def nearest_words(lexicon: Lexicon, most: int, kept: Collection[str], cache: Pat
     assert lexicon.table is not None
     numbers = _common(lexicon, kept)
     words = hashlib.sha256(np.ascontiguousarray(numbers, "<i4").tobytes()).hexdigest()
-    key = key_of(VERSION, lexicon.sha256, most, words)
+    key = key_of(NEIGHBOURS_CACHE_VERSION, lexicon.sha256, most, words)
     offered = None if cache is None else _usable(kept_arrays(cache, key), numbers, most)
     if offered is None:
         offered = numbers[_nearest(lexicon.table[numbers], most)] if len(numbers) > most else _all_others(numbers)
@@ -151,10 +157,10 @@ def _nearest(vectors: Vectors, most: int) -> NDArray[np.intp]:
     # By which a product in single precision and one of whole numbers may differ, for vectors of length 1.
     margin = 2 * (width * 2.0**-24 + math.sqrt(width) / UNIT)
     found = np.empty((count, most), np.intp)
-    block = max(1, min(ROWS, MOST_NUMBERS // (width * (most + SPARE))))
+    block = max(1, min(ROWS, MOST_HELD_NUMBERS // (width * (most + SPARE_NEIGHBOURS))))
     for start in range(0, count, block):
         rows = np.arange(start, min(start + block, count))
-        likely, least = _likely(single, rows, min(most + SPARE, count - 1))
+        likely, least = _likely(single, rows, min(most + SPARE_NEIGHBOURS, count - 1))
         exact = np.einsum("ij,ikj->ik", whole[rows], whole[likely])
         order = np.lexsort((likely, -exact), axis=1)[:, :most]
         found[rows] = np.take_along_axis(likely, order, axis=1)
@@ -197,6 +203,11 @@ def _usable(found: dict[str, NDArray[Any]] | None, numbers: Ids, most: int) -> I
     return offered if np.isin(offered, numbers).all() else None
 
 
+def wordnet_files(folder: str | Path) -> list[Path]:
+    """Return the files of WordNet that are read."""
+    return [Path(folder) / f"{kind}.{part}" for part in PARTS_OF_SPEECH for kind in ("data", "index")]
+
+
 def read_wordnet(folder: str | Path) -> dict[str, list[str]]:
     """Return for each word of WordNet 3.0 the others of its synsets, those of its most used meanings first.
 
@@ -207,7 +218,7 @@ def read_wordnet(folder: str | Path) -> dict[str, list[str]]:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise DataError(NO_FOLDER.format(folder=folder))
+        raise DataError(NO_WORDNET_FOLDER.format(folder=folder))
     found: dict[str, list[str]] = {}
     for part in PARTS_OF_SPEECH:
         synsets = dict(_synsets(folder / f"data.{part}"))
@@ -246,7 +257,7 @@ def _index(path: Path) -> Iterator[tuple[str, list[bytes]]]:
 
 def _lines(path: Path) -> Iterator[tuple[int, list[bytes]]]:
     """Yield the number and the fields of each line; the licence in front is indented."""
-    for number, line in enumerate(limited_lines(path, LONGEST_LINE, MOST_WORDNET_BYTES, len), 1):
+    for number, line in enumerate(limited_lines(path, LONGEST_WORDNET_LINE, MOST_WORDNET_BYTES, len), 1):
         if line and not line.startswith(b" "):
             yield number, line.split()
 

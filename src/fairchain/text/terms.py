@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
-from fairchain.messages import near, unknown
+from fairchain.messages import near, shown, unknown
 from fairchain.spec import CategoryFeature
 from fairchain.spec.documents import is_file, parse_document, read_bytes
-from fairchain.spec.schema import Text
+from fairchain.spec.keys import Text
 from fairchain.spec.validate import NONE_VALUES
 from fairchain.text.corpus import Corpus
 from fairchain.text.lexicon import Lexicon, tokenise
@@ -32,7 +32,7 @@ from fairchain.text.spans import Span, TermFinder, checked_term
 
 SHIPPED = ("religion", "race", "gender")
 NEUTRAL = "neutral"
-MOST_BYTES = 4_000_000
+MOST_TERMS_BYTES = 4_000_000
 MOST_TERMS = 20_000
 
 Lists = dict[str, tuple[str, ...]]
@@ -40,11 +40,11 @@ UNKNOWN_TERM_LIST = 'feature "{feature}".terms: {problem} (a file of your own en
 UNKNOWN_TERM_LIST_SUFFIX = "a list of terms ends in .toml or .json; rename it, or write it as one"
 LISTS_NOT_PARALLEL = (
     '{where}: "{other}" has {words_count} words and "{value}" {target_count}; as = "swapped" exchanges words at the '
-    "same place, so all lists must be equally long"
+    "same position, so all lists must have the same length"
 )
 NEUTRAL_WORDS_NEEDED = (
-    '{where}: as = "swapped" needs words in place of a term where the text is to mention "{value}"; add neutral = '
-    "[...] to the list, or leave the value out"
+    '{where}: as = "swapped" needs replacement words for texts that mention "{value}"; add neutral = [...] to the '
+    "list, or leave the value out"
 )
 
 
@@ -133,7 +133,7 @@ def terms_of(feature: CategoryFeature, *, raw: bool = False) -> Terms:
         shared = {word.lower() for word in first} & {word.lower() for word in second}
         if shared:
             raise SpecError(
-                f'{where}: "{min(shared)}" is a word of "{one}" and of "{other}"; a text would mention both; give '
+                f'{where}: {shown(min(shared))} is a word of "{one}" and of "{other}"; a text would mention both; give '
                 "every word to one value"
             )
     neutral = lists.get(NEUTRAL)
@@ -158,6 +158,7 @@ def lists_of(feature: CategoryFeature) -> Lists:
     return shipped(stated)
 
 
+@cache
 def shipped(name: str) -> Lists:
     """Return a list that comes with the package."""
     content = files("fairchain.text").joinpath("lists", f"{name}.toml").read_text(encoding="utf-8")
@@ -177,7 +178,7 @@ def _read(path: Path) -> Lists:
     try:
         if suffix not in (".toml", ".json"):
             raise SpecError(UNKNOWN_TERM_LIST_SUFFIX)
-        found = parse_document(read_bytes(path, MOST_BYTES, "check terms in the [[feature]]"), suffix)
+        found = parse_document(read_bytes(path, MOST_TERMS_BYTES, "check terms in the [[feature]]"), suffix)
         return msgspec.convert(found, dict[str, tuple[Text, ...]])
     except msgspec.ValidationError:
         example = 'for example muslim = ["muslim", "muslims"]'
@@ -190,8 +191,8 @@ def _one_word(where: str, value: str, word: str) -> str:
     tokens = tokenise(word)
     if len(tokens) != 1:
         raise SpecError(
-            f'{where}: "{word}" of "{value}" is {len(tokens)} words ({", ".join(tokens) or "none"}); a network of '
-            "word vectors or numbers is compared by terms of one word, as the tokeniser cuts texts"
+            f"{where}: {shown(word)} of {shown(value)} is {len(tokens)} words ({', '.join(tokens) or 'none'}); for a "
+            "network of word vectors or numbers, a term must be one word of the tokeniser"
         )
     return tokens[0]
 
@@ -207,7 +208,7 @@ def spans_in(texts: NDArray[np.object_], terms: Sequence[Terms]) -> dict[int, tu
 
 
 # Texts that are looked at together, so that memory stays flat.
-BLOCK = 2**16
+TEXTS_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,10 +232,10 @@ class Mentions:
         for place, value in enumerate(values, 1):
             owner[[lexicon.numbers[word] for word in terms.words[value] if word in lexicon.numbers]] = place
         found = np.zeros((len(values), len(corpus.values)), bool)
-        for start in range(0, len(corpus.values), BLOCK):
-            owners = owner[corpus.values[start : start + BLOCK]]
+        for start in range(0, len(corpus.values), TEXTS_AT_ONCE):
+            owners = owner[corpus.values[start : start + TEXTS_AT_ONCE]]
             for place in np.unique(owners[owners > 0]).tolist():
-                found[place - 1, start : start + BLOCK] = (owners == place).any(axis=1)
+                found[place - 1, start : start + TEXTS_AT_ONCE] = (owners == place).any(axis=1)
         by_value = corpus.mentioned[key] = dict(zip(values, found, strict=True))
         return cls(terms, by_value)
 

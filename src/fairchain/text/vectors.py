@@ -17,17 +17,17 @@ from fairchain.errors import DataError
 from fairchain.text.files import digest_of, limited_lines, opened
 from fairchain.text.lexicon import Vectors
 
-Found = tuple[tuple[str, ...], Vectors | None, str]
+WordVectors = tuple[tuple[str, ...], Vectors | None, str]
 
-# What a list of vectors may ask for: the largest that are in use have 3 million words of 300 numbers.
-MOST_BYTES = 8_000_000_000
-MOST_WORDS = 5_000_000
+# Limits of a list of vectors: the largest lists in use have 3 million words of 300 numbers.
+MOST_VECTORS_BYTES = 8_000_000_000
+MOST_VECTORS = 5_000_000
 MOST_WIDTH = 4096
 MOST_LIST_BYTES = 500_000_000
 # Characters of a line of a vocabulary, and bytes of a word in a binary file.
 LONGEST_WORD = 1000
-# Of a line of a text file: a word and MOST_WIDTH numbers.
-LONGEST_LINE = LONGEST_WORD + 32 * MOST_WIDTH
+# Largest length of a line of a text file: a word and MOST_WIDTH numbers.
+LONGEST_VECTOR_LINE = LONGEST_WORD + 32 * MOST_WIDTH
 DATASETS = ("glove",)
 TOO_MANY_WORDS = (
     "{path}: more than {most_words:,} words, or one of more than {longest_word:,} bytes; it must be a list, one word "
@@ -36,14 +36,14 @@ TOO_MANY_WORDS = (
 TABLE_TOO_LARGE = "{path}: more than {most_words:,} words or {most_width:,} numbers each; is it the file?"
 
 
-def read_vocabulary(path: str | Path) -> Found:
+def read_vocabulary(path: str | Path) -> WordVectors:
     """Return the words of a network that takes numbers: line i, from 0, is the word with number i."""
     path = Path(path)
     words, sha256 = _words(path)
     return words, None, sha256
 
 
-def read_vectors(path: str | Path) -> Found:
+def read_vectors(path: str | Path) -> WordVectors:
     """Return words and their vectors, by the file's suffix.
 
     .txt, .vec
@@ -69,8 +69,8 @@ def read_vectors(path: str | Path) -> Found:
     )
 
 
-def dataset_vectors(name: str) -> Found:
-    """Return the words and vectors of a data set that `fairchain data get` has fetched; nothing is fetched here."""
+def dataset_vectors(name: str) -> WordVectors:
+    """Return the words and vectors of a data set in the cache; nothing is downloaded here."""
     from fairchain.datasets import here
 
     matrix, words = here(name)
@@ -81,21 +81,21 @@ def _words(path: Path) -> tuple[tuple[str, ...], str]:
     """Return the lines of a list of words, and the file's sha256."""
     with opened(path, MOST_LIST_BYTES) as file:
         content = file.read()
-    lines = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n", MOST_WORDS)
-    if len(lines) > MOST_WORDS or max(map(len, lines)) > LONGEST_WORD:
-        raise DataError(TOO_MANY_WORDS.format(path=path, most_words=MOST_WORDS, longest_word=LONGEST_WORD))
+    lines = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n", MOST_VECTORS)
+    if len(lines) > MOST_VECTORS or max(map(len, lines)) > LONGEST_WORD:
+        raise DataError(TOO_MANY_WORDS.format(path=path, most_words=MOST_VECTORS, longest_word=LONGEST_WORD))
     if not any(lines):
-        raise DataError(f"{path}: holds no words; write one per line")
+        raise DataError(f"{path}: contains no words; write one per line")
     return tuple(_decoded(line, number) for number, line in enumerate(lines, 1)), hashlib.sha256(content).hexdigest()
 
 
-def _read_text(path: Path) -> Found:
+def _read_text(path: Path) -> WordVectors:
     digest = hashlib.sha256()
     words: list[str] = []
     numbers = array("f")
     width = 0
-    for number, line in enumerate(limited_lines(path, LONGEST_LINE, MOST_BYTES, digest.update), 1):
-        # A word may hold blanks of other kinds, so only the plain one separates.
+    for number, line in enumerate(limited_lines(path, LONGEST_VECTOR_LINE, MOST_VECTORS_BYTES, digest.update), 1):
+        # A word may contain other white space, so only the plain space separates.
         word, *row = line.rstrip(b" ").split(b" ")
         if number == 1 and len(row) == 1 and word.isdigit() and row[0].isdigit():
             continue
@@ -103,36 +103,38 @@ def _read_text(path: Path) -> Found:
             wanted = f"{width}, as the lines before it" if width else "a word and its numbers"
             raise DataError(f"{path}, line {number:,}: found {len(row)} numbers after the word, expected {wanted}")
         width = len(row)
-        if width > MOST_WIDTH or len(words) == MOST_WORDS:
-            raise DataError(TABLE_TOO_LARGE.format(path=path, most_words=MOST_WORDS, most_width=MOST_WIDTH))
+        if width > MOST_WIDTH or len(words) == MOST_VECTORS:
+            raise DataError(TABLE_TOO_LARGE.format(path=path, most_words=MOST_VECTORS, most_width=MOST_WIDTH))
         try:
             numbers.extend(map(float, row))
         except ValueError:
             raise DataError(f"{path}, line {number:,}: something after the word is not a number; repair it") from None
         words.append(_decoded(word, number))
     if not words:
-        raise DataError(f"{path}: holds no vectors; write a word and its numbers in each line")
+        raise DataError(f"{path}: contains no vectors; write a word and its numbers in each line")
     table = _table(len(words), width)
     table[1:] = np.frombuffer(numbers, np.float32).reshape(-1, width)
     return tuple(words), table, digest.hexdigest()
 
 
-def _read_binary(path: Path) -> Found:
-    with opened(path, MOST_BYTES) as file:
+def _read_binary(path: Path) -> WordVectors:
+    with opened(path, MOST_VECTORS_BYTES) as file:
         head = file.readline(100).split()
         if len(head) != 2 or not all(part.isdigit() for part in head):
             raise DataError(
-                f"{path}: not a word2vec file: its first line must say how many words and numbers there are"
+                f"{path}: not a word2vec file: its first line must state the number of words and of numbers"
             )
         count, width = map(int, head)
-        if not 1 <= count <= MOST_WORDS or not 1 <= width <= MOST_WIDTH:
+        if not 1 <= count <= MOST_VECTORS or not 1 <= width <= MOST_WIDTH:
             raise DataError(
-                f"{path}: says {count:,} words of {width:,} numbers; from 1 to {MOST_WORDS:,} and {MOST_WIDTH:,} are "
-                "read"
+                f"{path}: states {count:,} words of {width:,} numbers; the limits are 1 to {MOST_VECTORS:,} words and "
+                f"{MOST_WIDTH:,} numbers"
             )
-        # Each word takes at least its numbers, one letter and a blank: the file fills all memory that is allocated.
+        # Each word takes at least its numbers, one letter and a space, so the file limits the allocated memory.
         if path.stat().st_size < count * (4 * width + 2):
-            raise DataError(f"{path}: too short for {count:,} words of {width:,} numbers; it is cut off, get it again")
+            raise DataError(
+                f"{path}: too short for {count:,} words of {width:,} numbers; the file is truncated, download it again"
+            )
         words, table = [], _table(count, width)
         for number, (word, row) in enumerate(_binary_rows(path, file, count, 4 * width), 1):
             words.append(_decoded(word, number))
@@ -146,13 +148,15 @@ def _binary_rows(path: Path, file: BufferedReader, count: int, size: int) -> Ite
         while (blank := block.find(b" ", place, place + LONGEST_WORD)) < 0 or len(block) < blank + 1 + size:
             more = file.read(1 << 20)
             if not more or (blank < 0 and len(block) - place > LONGEST_WORD):
-                raise DataError(f"{path}: word {number:,} of {count:,} is cut off or damaged; get the file again")
+                raise DataError(
+                    f"{path}: word {number:,} of {count:,} is truncated or damaged; download the file again"
+                )
             block, place = block[place:] + more, 0
         yield block[place:blank].lstrip(b"\n"), block[blank + 1 : blank + 1 + size]
         place = blank + 1 + size
 
 
-def _beside(path: Path, listed: Path) -> Found:
+def _beside(path: Path, listed: Path) -> WordVectors:
     """Return a matrix, and the words of its rows from another file."""
     table = _matrix(path)
     words, words_sha256 = _words(listed)
@@ -162,19 +166,19 @@ def _beside(path: Path, listed: Path) -> Found:
 
 
 def _matrix(path: Path) -> Vectors:
-    with opened(path, MOST_BYTES):
+    with opened(path, MOST_VECTORS_BYTES):
         pass
     try:
         with np.errstate(over="ignore"):
             found = np.lib.format.open_memmap(path, mode="r")
-    except Exception as error:  # a header is parsed as Python's literals are, and a strange one ends in anything
+    except Exception as error:  # the header is parsed as a Python literal, and a damaged one can raise any exception
         reason = str(error).partition("\n")[0][:80] or type(error).__name__
         raise DataError(f"{path}: not a .npy file of numbers ({reason}); save it with numpy.save") from None
     if found.ndim != 2 or found.dtype.kind != "f":
         raise DataError(f"{path}: must hold a matrix of floating-point numbers, a row for each word")
-    if not (1 <= found.shape[1] <= MOST_WIDTH and 1 <= len(found) <= MOST_WORDS):
+    if not (1 <= found.shape[1] <= MOST_WIDTH and 1 <= len(found) <= MOST_VECTORS):
         raise DataError(
-            f"{path}: has shape {found.shape}; up to {MOST_WORDS:,} words of {MOST_WIDTH:,} numbers are read"
+            f"{path}: has shape {found.shape}; up to {MOST_VECTORS:,} words of {MOST_WIDTH:,} numbers are read"
         )
     table = _table(*found.shape)
     # Numbers beyond float32 become infinite, which is refused where the table is used.
@@ -194,5 +198,5 @@ def _decoded(word: bytes, number: int) -> str:
     try:
         return word.decode()
     except UnicodeDecodeError:
-        # Published vectors hold a few damaged words; no text can meet them, so they only must not collide.
+        # Published vectors contain a few damaged words; they occur in no text, so they only have to be different.
         return f"\0{number}"

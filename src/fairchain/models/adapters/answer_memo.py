@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.models.base import Answer, same_answers
 
-Values = NDArray[Any]
+RowArray = NDArray[Any]
 # Inputs on which a function is tried, and which it evaluates twice; where an answer takes less than `QUICK` seconds,
-# one of `SHARE` inputs of every batch is repeated.
-REPEATED, QUICK, SHARE = 16, 1e-4, 64
+# one of `REPEATED_SHARE` inputs of every batch is repeated.
+REPEATED, QUICK, REPEATED_SHARE = 16, 1e-4, 64
 # Seconds for an answer of a model in this process below which finding it among those kept takes as long.
 NOTHING = 6e-5
 # An odd number whose multiples differ in their high bits.
@@ -25,9 +25,9 @@ HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 # How many times as many rows as in the last call may be in the next one.
 FASTER = 64
 ANSWERS_CHANGE = (
-    "{name}: answers the same input differently in another batch; make it ready for inference: "
-    "evaluation mode, no random numbers, nothing computed across rows of a batch. "
-    "If it is random by design, say so: deterministic = false in [model] (--not-deterministic)"
+    "{name}: answers the same input differently in another batch; make it ready for inference: evaluation mode, no "
+    "random numbers, nothing computed across rows of a batch. If it is random by design, write deterministic = "
+    "false in [model] (--not-deterministic)"
 )
 
 
@@ -53,10 +53,10 @@ class AnswerMemo:
         # The number of each text that was evaluated, where inputs are texts.
         self._texts: dict[str, int] = {}
         # The last batch with its answers, and whether inputs were repeated yet.
-        self._last: tuple[Values, Answer] | None = None
+        self._last: tuple[RowArray, Answer] | None = None
         self._repeated = False
         # The rows of the table, the places of those on which the function was tried, and their answers.
-        self._table: tuple[Values, NDArray[np.intp], Answer] | None = None
+        self._table: tuple[RowArray, NDArray[np.intp], Answer] | None = None
         # Rows and seconds of the last call, the seconds for each further row, and the rows of all calls.
         self._call = (0, 0.0)
         self._seconds_per_row = 0.0
@@ -64,7 +64,7 @@ class AnswerMemo:
         # Under a budget of evaluations no more inputs are repeated than the first ones.
         self.sparing = costly
 
-    def __call__(self, values: Values, evaluate: Callable[[Values], Answer], name: str) -> Answer:
+    def __call__(self, values: RowArray, evaluate: Callable[[RowArray], Answer], name: str) -> Answer:
         """Return the answer to each row of doubles, or to each text; `evaluate` is called with the distinct new ones.
 
         Several threads may call it; what two of them need at the same time is evaluated twice, unless it is costly.
@@ -72,7 +72,7 @@ class AnswerMemo:
         with self._alone:
             return self._answered(values, evaluate, name)
 
-    def _answered(self, values: Values, evaluate: Callable[[Values], Answer], name: str) -> Answer:
+    def _answered(self, values: RowArray, evaluate: Callable[[RowArray], Answer], name: str) -> Answer:
         if self._local and not self.sparing and 0 < self._seconds_per_row < NOTHING:
             return self._evaluated(values, evaluate, name)
         bits = np.ascontiguousarray(self._as_numbers(values), np.float64).view(np.uint64)
@@ -95,7 +95,7 @@ class AnswerMemo:
         assert self._answers is not None
         return np.asarray(self._answers[places])
 
-    def _as_numbers(self, values: Values) -> Values:
+    def _as_numbers(self, values: RowArray) -> RowArray:
         """Return rows of numbers as they are, and the number of each text."""
         if values.dtype != object:
             return values
@@ -133,13 +133,13 @@ class AnswerMemo:
         """How many rows the last batch had, and the seconds for each."""
         return len(self._last[0]) if self._last is not None else 1, self._seconds_per_row
 
-    def _evaluated(self, fresh: Values, evaluate: Callable[[Values], Answer], name: str) -> Answer:
+    def _evaluated(self, fresh: RowArray, evaluate: Callable[[RowArray], Answer], name: str) -> Answer:
         # Another thread may replace it meanwhile.
         last, count = self._last, 0
         if last is not None:
             count = 0 if self._repeated else REPEATED
             if self._seconds_per_row < QUICK and not self.sparing:
-                count = max(count, len(fresh) // SHARE)
+                count = max(count, len(fresh) // REPEATED_SHARE)
             count = min(count, len(last[0]))
         start = perf_counter(), process_time()
         if not count or last is None:
@@ -158,11 +158,11 @@ class AnswerMemo:
         self._last = fresh, answers
         return answers
 
-    def tried(self, table: Values, places: NDArray[np.intp], answers: Answer) -> None:
+    def tried(self, table: RowArray, places: NDArray[np.intp], answers: Answer) -> None:
         """Record the answers to some rows of the table, which are compared when the whole table is evaluated."""
         self._table = table, places, answers
 
-    def repeat(self, evaluate: Callable[[Values], Answer], name: str) -> None:
+    def repeat(self, evaluate: Callable[[RowArray], Answer], name: str) -> None:
         """Ask for the last batch again, in the opposite order."""
         if self._last is not None and not self._repeated:
             values, answers = self._last

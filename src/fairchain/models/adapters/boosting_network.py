@@ -51,7 +51,7 @@ def to_network(
         What the decision reads: label, probabilities, raw, value.
     """
     if reads == "raw":
-        raise ModelError("the raw sum of the trees is not converted, only labels and probabilities are")
+        raise ModelError("only labels and probabilities are converted, not the raw sum of the trees")
     made = {"XGBoost": _xgboost, "LightGBM": _lightgbm, "CatBoost": _catboost}[str(fitted.package)](model, fitted)
     made.ir_version = IR_VERSION
     _free_batch(made)
@@ -163,7 +163,7 @@ def _codes(feature: CategoryFeature, fitted: Fitted) -> np.ndarray[Any, np.dtype
     known = fitted.categories.get(fitted.column(column_name(feature)) or "")
     if known is None:
         if not all(isinstance(word, int) for word in words(feature)):
-            raise ModelError(f'the categories of "{feature.name}" are not known to the model')
+            raise ModelError(f'the model does not know the categories of "{feature.name}"')
         return np.array(words(feature), np.float32)
     codes = category_codes(feature, known)(places).astype(np.float32)
     return np.where(codes < 0, np.float32(np.nan), codes)

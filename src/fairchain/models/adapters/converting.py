@@ -33,10 +33,12 @@ from fairchain.tables import TableRows
 
 # Rows on which a network must score as its original does, one by one as well as together; of texts fewer one by one,
 # since a framework takes its time for each of their steps. A larger batch shows whether the original treats that alike.
-COMPARED, TEXTS_ALONE = 64, 16
+COMPARED_TOGETHER, TEXTS_ALONE = 64, 16
 LARGE, TEXTS_LARGE = 8192, 128
-CONVERSION_DIFFERS = "the converted network decides otherwise about {other:,} of {values_count:,} rows"
+CONVERSION_DIFFERS = "the converted network decides differently for {other:,} of {values_count:,} rows"
 UNPACKED_TOO_LARGE = "{path}: unpacks to more than the limit of {most} bytes"
+MEMBER_TWICE = "{path}: contains {name} twice; save the model again"
+DAMAGED_ARCHIVE = "{path}: not {kind}, or a damaged one ({error}); save the model again"
 NOT_CONVERTED = "{name} is evaluated in Python, without a certificate: it could not be converted to ONNX ({problem})"
 
 
@@ -119,8 +121,8 @@ def same_scores(
         rows = rows.astype(np.float64) if numbers else rows
         return rows, answers, np.asarray(function(show(rows))).reshape(count, -1)
 
-    rows, answers, together = scored(COMPARED)
-    chosen = range(0, COMPARED, 1 if numbers else COMPARED // TEXTS_ALONE)
+    rows, answers, together = scored(COMPARED_TOGETHER)
+    chosen = range(0, COMPARED_TOGETHER, 1 if numbers else COMPARED_TOGETHER // TEXTS_ALONE)
     alone = np.concatenate([np.asarray(function(show(rows[[row]]))).reshape(1, -1) for row in chosen])
     if not same_answers(answers, together) or not same_answers(answers[chosen], alone):
         return False
@@ -148,10 +150,11 @@ def unpacked(
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for entry in archive.infolist():
-                if entry.is_dir() or (wanted is not None and entry.filename not in wanted):
+                # `is_dir` of zipfile fails for an empty name.
+                if entry.filename.endswith("/") or (wanted is not None and entry.filename not in wanted):
                     continue
                 if entry.filename in parts:
-                    raise ModelError(f"{path}: holds {ascii(entry.filename)[1:-1][:80]} twice; save the model again")
+                    raise ModelError(MEMBER_TWICE.format(path=path, name=ascii(entry.filename)[1:-1][:80]))
                 parts[entry.filename] = b""
                 if entry.file_size <= left:
                     with archive.open(entry) as member:
@@ -160,7 +163,7 @@ def unpacked(
                 if left < 0:
                     raise ModelError(UNPACKED_TOO_LARGE.format(path=path, most=most))
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, EOFError, ValueError, OSError) as error:
-        raise ModelError(f"{path}: not {kind}, or a damaged one ({first_line(error)}); save the model again") from None
+        raise ModelError(DAMAGED_ARCHIVE.format(path=path, kind=kind, error=first_line(error))) from None
     return parts
 
 

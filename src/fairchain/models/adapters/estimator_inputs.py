@@ -1,7 +1,7 @@
-"""How fitted estimators and boosters get their rows: the frame they were fitted on, and the order of their classes.
+"""Inputs of fitted estimators and boosters: frames like those that they were fitted on, and the order of classes.
 
-What a model says about itself (`fitted`) decides; the spec must agree with it. A column that the model treats as
-categories is shown with the categories that it was fitted on, since their order is their meaning.
+The fitted model states its columns and classes (`fitted`), and the spec must agree with them. A column that the model
+treats as categories has the categories that the model was fitted on, because their order determines their meaning.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fairchain.models.onnx.feature_encoding import words
 from fairchain.spec import CategoryFeature, Feature, ModelSpec, Spec
 from fairchain.tables import TableRows
 
-Values = NDArray[Any]
+RowArray = NDArray[Any]
 # Code of a missing or unknown value in a pandas categorical.
 NO_CATEGORY = -1
 VALUES_NOT_FITTED = (
@@ -38,7 +38,7 @@ COLUMNS_WITHOUT_FEATURE = (
 
 
 def input_columns(fitted: Fitted, spec: Spec, name: str) -> tuple[str, ...]:
-    """Return the table's names of the columns that a model was fitted on, in its order; none if it names none."""
+    """Return the table's names of the columns that a model was fitted on, in its order; empty if it states none."""
     if not fitted.frames or fitted.columns is None:
         return ()
     check_columns(name, spec.features)
@@ -53,7 +53,7 @@ def input_columns(fitted: Fitted, spec: Spec, name: str) -> tuple[str, ...]:
 
 def show_columns(
     fitted: Fitted, columns: Sequence[str], spec: Spec, rows: TableRows | None = None
-) -> Callable[[Values], Any]:
+) -> Callable[[RowArray], Any]:
     """Return a function from feature values to the frame with these columns that the model takes."""
     show = show_frame(spec, columns, rows)
     coded = {
@@ -65,12 +65,12 @@ def show_columns(
 
 @dataclass(frozen=True)
 class WithCategories:
-    """From feature values to a frame in which some columns are categories: their places, codes and known values."""
+    """Encoder of feature values as a frame in which some columns are categories: indices, codes and known values."""
 
-    show: Callable[[Values], Any]
-    coded: Mapping[str, tuple[int, Callable[[Values], NDArray[np.int64]], Any]]
+    show: Callable[[RowArray], Any]
+    coded: Mapping[str, tuple[int, Callable[[RowArray], NDArray[np.int64]], Any]]
 
-    def __call__(self, values: Values) -> Any:
+    def __call__(self, values: RowArray) -> Any:
         """Return the frame."""
         pandas, frame = import_module("pandas"), self.show(values)
         for column, (place, codes, known) in self.coded.items():
@@ -83,8 +83,8 @@ class WithCategories:
         return frame
 
 
-def category_codes(feature: Feature, known: Sequence[Any]) -> Callable[[Values], NDArray[np.int64]]:
-    """Return a function from values of a feature to their places among the categories that a model knows."""
+def category_codes(feature: Feature, known: Sequence[Any]) -> Callable[[RowArray], NDArray[np.int64]]:
+    """Return a function from values of a feature to their indices among the categories that a model knows."""
     places = _places(known)
 
     def place_of(word: Any) -> int:
@@ -114,7 +114,7 @@ def _category_columns(fitted: Fitted, columns: Sequence[str], spec: Spec) -> lis
 def check_words(fitted: Fitted, spec: Spec, name: str) -> str:
     """Return a note about categories that the model was not fitted on, or raise a ModelError if it knows none of them.
 
-    An encoder may ignore what it does not know, and a booster takes it for missing.
+    An encoder may ignore an unknown category, and a booster treats it as missing.
     """
     notes = []
     for feature in spec.features:
@@ -140,7 +140,7 @@ def check_words(fitted: Fitted, spec: Spec, name: str) -> str:
 
 
 def guessed_categories(fitted: Fitted, columns: Sequence[str], spec: Spec, rows: TableRows | None) -> str:
-    """Return a note about categories whose order the model does not say, unless the caller's own frame states it."""
+    """Return a note about categories whose order the model does not state, unless the caller's own frame states it."""
     types = {} if rows is None or rows.table is None else pandas_frame(rows.table.frame, columns).dtypes
     guessed = [
         column
@@ -156,7 +156,7 @@ def guessed_categories(fitted: Fitted, columns: Sequence[str], spec: Spec, rows:
 
 
 def class_order(fitted: Fitted, model: ModelSpec) -> list[int]:
-    """Return for each label of the spec the place of its class among the model's, which may be in another order."""
+    """Return for each label of the spec the index of its class in the model, which may have another order."""
     known = [str(each) for each in fitted.classes or ()]
     for names in (model.codes, model.labels):
         wanted = [str(name) for name in names or ()]
@@ -166,9 +166,9 @@ def class_order(fitted: Fitted, model: ModelSpec) -> list[int]:
 
 
 def in_label_order(answer: Any, model: ModelSpec, order: Sequence[int]) -> Any:
-    """Return scores of all classes with a column for each label of the spec, or the second's alone for a cut-off.
+    """Return scores with a column for each label of the spec, or of the second label alone for a cut-off.
 
-    Answers with another number of columns are returned as they are: the decision rule says what is wrong with them.
+    Answers with another number of columns are returned unchanged: the decision rule reports the problem.
     """
     answer = np.asarray(answer)
     if answer.ndim < 2 or answer.shape[1] != len(order) or len(order) < 2:
@@ -177,12 +177,12 @@ def in_label_order(answer: Any, model: ModelSpec, order: Sequence[int]) -> Any:
 
 
 def _places(known: Sequence[Any]) -> dict[str, int]:
-    """Return the place of each category by its text; True is also the code 1, and 1.0 also the text "1"."""
+    """Return the index of each category by its text; True is also the code 1, and 1.0 also the text "1"."""
     return {text: place for place, each in enumerate(known) for text in (str(each), _number_text(each))}
 
 
 def _number_text(value: Any) -> str:
-    """Return a whole number as the text of an integer, whatever its type or spelling; all else as its text."""
+    """Return a whole number of any type or spelling as the text of an integer, and other values as their text."""
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -26,7 +26,7 @@ from fairchain.models.adapters.estimator_inputs import (
     show_columns,
 )
 from fairchain.models.adapters.from_function import FunctionModel
-from fairchain.models.adapters.shown_inputs import flat_array, values_of
+from fairchain.models.adapters.shown_inputs import flat_array, row_values
 from fairchain.models.base import random_inputs
 from fairchain.models.fitted import Fitted, fitted_of
 from fairchain.models.onnx.file_checks import Limits
@@ -35,7 +35,7 @@ from fairchain.spec import Spec
 from fairchain.tables import TableRows
 
 # Rows about which a network must decide exactly as the model does.
-COMPARED = 4096
+COMPARED_ROWS = 4096
 # What each decision of a spec reads: the label, the probabilities of all classes, the raw sum of the trees.
 READS = {"argmax": "probabilities", "probability": "probabilities", "logit": "raw", "score": "raw", "label": "label"}
 NOT_FITTED = "{name}: was not fitted; fit it, or load its file with load_model(...)"
@@ -57,7 +57,9 @@ def from_boosting(
     fitted = fitted_of(model)
     name = fitted.name
     if spec.text is not None:
-        raise ModelError(f"{name}: takes columns of a table, not texts; give a function that makes them of the texts")
+        raise ModelError(
+            f"{name}: takes columns of a table, not texts; give a function that derives the columns from texts"
+        )
     if fitted.width is None:
         raise ModelError(NOT_FITTED.format(name=name))
     columns, order = input_columns(fitted, spec, name), class_order(fitted, spec.model)
@@ -72,7 +74,7 @@ def from_boosting(
         show=show,
         output=reads,
         maker="Sigmoid" if reads == "probabilities" else "",
-        rows=values_of(rows),
+        rows=row_values(rows),
     )
     original.stateless = True
 
@@ -81,7 +83,7 @@ def from_boosting(
             return to_network(model, fitted, columns, spec, order, reads)
 
     def agrees(network: OnnxModel) -> bool:
-        inputs = random_inputs(spec.described, COMPARED).astype(network.dtype)
+        inputs = random_inputs(spec.described, COMPARED_ROWS).astype(network.dtype)
         return np.array_equal(network.predict(inputs), original.predict(inputs))
 
     return converted_or_original(

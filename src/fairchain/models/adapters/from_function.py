@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from fairchain.errors import ExecutorError, ModelError, UnansweredError
 from fairchain.executors import Workers
 from fairchain.executors.tasks import Remade
-from fairchain.models.adapters.answer_memo import FASTER, REPEATED, AnswerMemo, Values
+from fairchain.models.adapters.answer_memo import FASTER, REPEATED, AnswerMemo, RowArray
 from fairchain.models.adapters.kept_answers import KeptAnswers
-from fairchain.models.adapters.shown_inputs import apart, flat_array, kind_of, show_frame, texts_of, values_of
+from fairchain.models.adapters.shown_inputs import apart, describe_call, flat_array, row_values, show_frame, texts_of
 from fairchain.models.base import (
     BATCHES,
     Answer,
@@ -43,7 +43,15 @@ from fairchain.models.base import (
 from fairchain.models.fitted import is_predictor
 from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name
 from fairchain.models.journal import Journal, Journaled, JournaledFunction, as_array
-from fairchain.models.onnx.decision import ONE_COLUMN, TEXTS, DecisionRule, Ends, Labels, NoDecisionError, plan_decision
+from fairchain.models.onnx.decision import (
+    ONE_COLUMN,
+    TEXT_KINDS,
+    DecisionRule,
+    Ends,
+    Labels,
+    NoDecisionError,
+    plan_decision,
+)
 from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.spec import CategoryFeature, Feature, Spec
 from fairchain.system.user_code import user_code
@@ -67,11 +75,11 @@ GIVE_FRAMES = "if it takes a frame with the columns of the table, give fairchain
 NO_FRAMES_OF_TEXTS = "{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
 RANDOM = (
     "The model is declared random (deterministic = false): probabilities include its own randomness, decisions are "
-    "taken to be independent of each other, and a second run gives other counts: a recheck cannot run it again bit by "
-    "bit, and repeats the question with fresh draws."
+    "taken to be independent of each other, and a second run gives other counts: a recheck cannot run it again bit "
+    "by bit, and repeats the question with fresh draws."
 )
 RANDOM_IN_ONE_PROCESS = (
-    "{name}: is random by itself, and is evaluated by one process: copies in several could draw the same numbers; "
+    "{name}: a random model is evaluated by one process, because copies in several could draw the same numbers; "
     "leave the executor out"
 )
 
@@ -127,11 +135,11 @@ class FunctionModel:
         spec: Spec,
         name: str,
         *,
-        show: Callable[[Values], Any] | None = None,
+        show: Callable[[RowArray], Any] | None = None,
         output: str = "answer",
         note: str = "",
         maker: str = "",
-        rows: Values | None = None,
+        rows: RowArray | None = None,
         local: bool = False,
     ) -> None:
         self.name, self.note, self.local = name, note, local
@@ -171,12 +179,12 @@ class FunctionModel:
         else:
             inputs = random_inputs(spec.described, REPEATED if self.costly and kept else 3)
         # About these a copy in another process must decide alike; random inputs are enough of them.
-        self._tried: Values | None = inputs if self._memo is not None else random_inputs(spec.described, REPEATED)
+        self._tried: RowArray | None = inputs if self._memo is not None else random_inputs(spec.described, REPEATED)
         first = self._answers(inputs)
         if self._memo is not None and rows is not None:
             self._memo.tried(rows, chosen, first)
         kind = "i" if spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
-        types = {"i": "tensor(int64)", **dict.fromkeys(TEXTS, "tensor(string)"), "f": "tensor(double)"}
+        types = {"i": "tensor(int64)", **dict.fromkeys(TEXT_KINDS, "tensor(string)"), "f": "tensor(double)"}
         self._node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
         self._makers = {output: maker if first.size == len(first) else ""}
         self.decision: DecisionRule = plan_decision(Path(name), spec.model, [self._node], self._makers)
@@ -273,7 +281,7 @@ class FunctionModel:
         finally:
             self._workers = None
 
-    def _spread(self, values: Values) -> Answer:
+    def _spread(self, values: RowArray) -> Answer:
         """Return the answers to some rows, from several workers."""
         if self.kept is not None:
             return self.kept(values, self._shown, self._call)
@@ -285,16 +293,16 @@ class FunctionModel:
         parts = [values[start : start + size] for start in range(0, len(values), size)]
         return np.concatenate(list(workers.map(self._call, parts, sizes=[len(part) for part in parts])))
 
-    def expect(self, inputs: Callable[[], Values | None] | None) -> None:
+    def expect(self, inputs: Callable[[], RowArray | None] | None) -> None:
         """Say which inputs will probably be needed after the next ones, so that a service evaluates them ahead."""
         if self.kept is not None and inputs is not None:
             self.kept.expect(partial(self._own_columns, inputs))
 
-    def _own_columns(self, inputs: Callable[[], Values | None]) -> Values | None:
+    def _own_columns(self, inputs: Callable[[], RowArray | None]) -> RowArray | None:
         values = inputs()
         return values if values is None or self._places is None else values[:, self._places]
 
-    def answered(self, values: Values) -> Labels:
+    def answered(self, values: RowArray) -> Labels:
         """Return the class of the first rows, up to one to which no answer is kept yet; nothing is evaluated."""
         if self.kept is None or not self._spec.model.deterministic:
             return np.empty(0, np.uint16)
@@ -339,14 +347,14 @@ class FunctionModel:
         """Whether labels are drawn with the probabilities that the function gives."""
         return self.decision.drawn
 
-    def ends(self, values: Values) -> Ends:
+    def ends(self, values: RowArray) -> Ends:
         """Return for each row the upper end of the random numbers that give each label."""
         if not len(values):
             return np.empty((0, self.decision.classes), np.int64)
         ends: Ends = self._read(self.decision.ends, values)
         return ends
 
-    def predict(self, values: Values) -> Labels:
+    def predict(self, values: RowArray) -> Labels:
         """Return the class number of each row of feature values.
 
         Raises
@@ -359,7 +367,7 @@ class FunctionModel:
         labels: Labels = self._read(self.decision, values)
         return labels
 
-    def _read(self, rule: Callable[[Answer, int], Any], values: Values, answer: Answer | None = None) -> Any:
+    def _read(self, rule: Callable[[Answer, int], Any], values: RowArray, answer: Answer | None = None) -> Any:
         """Return what a rule reads from the answers; by default they are computed."""
         try:
             return rule(self._scores(self._answers(values) if answer is None else answer), len(values))
@@ -367,7 +375,7 @@ class FunctionModel:
             shown = describe_input(self._spec.described, values[problem.row])
             raise UnansweredError(f"{self.name}: {problem}; the input was {shown}", shown) from None
 
-    def scores(self, values: Values) -> Answer:
+    def scores(self, values: RowArray) -> Answer:
         """Return the function's answers before the decision, for batches of sizes that were tried."""
         return self._scores(self._answers(values))
 
@@ -375,9 +383,9 @@ class FunctionModel:
         """Return the answers as the decision rule reads them."""
         rule = self.decision
         texts = rule.kind == "label" and rule.codes is not None and isinstance(rule.codes[0], str)
-        if (answer.dtype.kind in TEXTS) != texts:
+        if (answer.dtype.kind in TEXT_KINDS) != texts:
             before = "texts" if texts else "numbers"
-            raise ModelError(f"{self.name}: answered with {_short(answer.flat[0])} where it gave {before} before")
+            raise ModelError(f"{self.name}: answered with {_short(answer.flat[0])}, but with {before} before")
         check_shape(self.name, rule, answer, len(answer))
         if rule.kind != "label" or answer.dtype.kind != "f":
             return answer
@@ -386,12 +394,12 @@ class FunctionModel:
             row = int(wrong.reshape(len(answer), -1).any(axis=1).argmax())
             raise NoDecisionError(
                 row,
-                f'output "{rule.output}" is {answer[row].item():g}, which is not a label; '
-                'say in [model] what it is: decision = "logit" or decision = "probability"',
+                f'output "{rule.output}" is {answer[row].item():g}, which is not a label; state its meaning in '
+                '[model]: decision = "logit" or decision = "probability"',
             )
         return answer.astype(np.int64)
 
-    def _answers(self, values: Values) -> Answer:
+    def _answers(self, values: RowArray) -> Answer:
         """Return the answers in parts of sizes that were tried; known ones are not computed again."""
         if self._places is not None:
             values = values[:, self._places]
@@ -413,14 +421,16 @@ class FunctionModel:
         last, each = (1, 1.0) if self._memo is None else self._memo.speed
         return int(np.clip(seconds / max(each, 1e-9), 1, min(most, FASTER * last)))
 
-    def _shown(self, values: Values) -> Any:
+    def _shown(self, values: RowArray) -> Any:
         return self._show(values.astype(self.dtype, copy=False))
 
-    def _call(self, values: Values) -> Answer:
+    def _call(self, values: RowArray) -> Answer:
         shown = apart(self._shown(values), values)
         # What a service does wrong is described where it is called.
         guarded = (
-            nullcontext() if self.service is not None else user_code(self.name, f"failed on {kind_of(shown)} with")
+            nullcontext()
+            if self.service is not None
+            else user_code(self.name, f"failed on {describe_call(shown)} with")
         )
         with self._lock, self._explained(shown), guarded:
             answer = (
@@ -466,9 +476,7 @@ class FunctionModel:
                         f"{self.name}: answered with {_short(item)}, a {type(item).__name__}; return labels or scores"
                     )
             if any(isinstance(item, str) for item in answer.flat):
-                raise ModelError(
-                    f"{self.name}: answered with texts and numbers; return labels that are all of one kind"
-                )
+                raise ModelError(f"{self.name}: answered with texts and numbers; return labels of one type")
             answer = np.array(answer.tolist())
         kind = answer.dtype.kind
         # A journal keeps Python's own texts. A function may write its next answers over these.
@@ -492,7 +500,7 @@ def from_function(
 
     `rows` are those of the table that it will evaluate, if there is one.
     """
-    values = values_of(rows)
+    values = row_values(rows)
     inner: Any = function.function if isinstance(function, FrameModel) else function
     name = f"function {getattr(inner, '__qualname__', type(inner).__name__)}"
     if isinstance(function, JournaledFunction) and isinstance(function.function, FrameModel):

@@ -29,19 +29,19 @@ from fairchain.spec import Spec
 from fairchain.system.untrusted_files import object_once
 from fairchain.system.user_code import first_line
 
-ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "elu": "Elu", "softplus": "Softplus"}
-# Layers that do nothing when a network decides.
-IDLE = ("InputLayer", "Dropout", "GaussianNoise", "GaussianDropout", "AlphaDropout")
+H5_ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "elu": "Elu", "softplus": "Softplus"}
+# Layers without an effect in inference.
+IDLE_H5_LAYERS = ("InputLayer", "Dropout", "GaussianNoise", "GaussianDropout", "AlphaDropout")
 MOST_DESCRIPTION = 20_000_000
 REMEDY = (
     "load it with Keras and give the object to fairchain.verify, or save it there as .keras: "
     'keras.models.load_model("model.h5", compile=False).save("model.keras")'
 )
-Weights = Sequence[NDArray[np.float32]]
+LayerWeights = Sequence[NDArray[np.float32]]
 NEEDS_H5PY = f"{{path}}: {needs('a .h5 file', 'h5py', 'fairchain[h5]')}"
 NOT_HDF5 = "{path}: not an HDF5 file; save the model again with model.save(...)"
 WEIGHTS_WITHOUT_LAYERS = (
-    "{path}: holds weights without the layers they belong to; build the model in Keras, load the weights there with "
+    "{path}: contains weights without their layers; build the model in Keras, load the weights there with "
     "model.load_weights(...), and give the model to fairchain.verify"
 )
 NOT_IN_FILE = '{path}: no "{name}" in the file; {remedy}'
@@ -51,7 +51,8 @@ BAD_WEIGHTS = "{path}: weights that are not numbers of this file, or too many of
 def h5_network(path: Path, limits: Limits, spec: Spec | None = None) -> bytes:
     """Return the ONNX bytes of the network of a Keras 2 file: dense layers one after another, with their activations.
 
-    It takes the features of the spec; without one as many values as its first weights. Needs the h5 extra.
+    The network takes the features of the spec or, without a spec, as many values as its first weights. This needs the
+    h5 extra.
     """
     if spec is not None and spec.text is not None:
         raise ModelError(f"{path}: dense layers take numbers, not texts; {REMEDY}")
@@ -73,7 +74,7 @@ def read_in_child(content: bytes, options: dict[str, Any]) -> bytes:
             return _converted(path, file, options["width"], options["file_bytes"])
     except ModelError:
         raise
-    except Exception as error:  # a damaged file ends in anything
+    except Exception as error:  # a damaged file can raise any exception
         raise _damaged(path, first_line(error)) from None
 
 
@@ -114,7 +115,7 @@ def _chain(path: Path, description: Any) -> Iterator[dict[str, Any]]:
         if kind != "Sequential" and before and list(_names(layer.get("inbound_nodes"))) != [before]:
             raise ModelError(f"{path}: the layers are not a chain; {REMEDY}")
         before = str(layer.get("name") or layer.get("config", {}).get("name"))
-        if layer.get("class_name") not in IDLE:
+        if layer.get("class_name") not in IDLE_H5_LAYERS:
             yield layer
 
 
@@ -136,9 +137,9 @@ def _names(nodes: Any) -> Iterator[str]:
 
 
 def _written(
-    path: Path, graph: OnnxGraph, kind: str, config: dict[str, Any], weights: Weights, flow: str, units: int
+    path: Path, graph: OnnxGraph, kind: str, config: dict[str, Any], weights: LayerWeights, flow: str, units: int
 ) -> tuple[str, int]:
-    """Add the operators of a layer; return the tensor that it makes, and how many units that has."""
+    """Add the operators of a layer; return its output tensor, and the number of its units."""
     if kind == "Dense":
         kernel, *bias = weights
         if kernel.ndim != 2 or kernel.shape[0] != units or any(each.shape != kernel.shape[1:] for each in bias):
@@ -168,12 +169,12 @@ def _activated(path: Path, graph: OnnxGraph, activation: Any, flow: str) -> str:
         return flow
     if name == "softmax":
         return graph.node("Softmax", flow, axis=-1)
-    if name not in ACTIVATIONS:
+    if name not in H5_ACTIVATIONS:
         raise ModelError(f"{path}: activation {ascii(str(name))[1:-1][:80]} is not read; {REMEDY}")
-    return graph.node(ACTIVATIONS[name], flow)
+    return graph.node(H5_ACTIVATIONS[name], flow)
 
 
-def _normalised(graph: OnnxGraph, config: dict[str, Any], weights: Weights, flow: str) -> str:
+def _normalised(graph: OnnxGraph, config: dict[str, Any], weights: LayerWeights, flow: str) -> str:
     left = list(weights)
     scale = left.pop(0) if config.get("scale", True) else np.float32(1)
     shift = left.pop(0) if config.get("center", True) else np.float32(0)

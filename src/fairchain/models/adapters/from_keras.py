@@ -32,7 +32,7 @@ from fairchain.models.adapters.converting import converted_or_original, quiet, s
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.keras_network import UnknownLayerError, to_network
 from fairchain.models.adapters.onnx_graph import plain_bytes
-from fairchain.models.adapters.shown_inputs import flat_array, values_of
+from fairchain.models.adapters.shown_inputs import flat_array, row_values
 from fairchain.models.adapters.torch_call import Arrays, Call, text_calls
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import widths
@@ -45,7 +45,7 @@ from fairchain.system.user_code import first_line
 from fairchain.tables import TableRows
 
 # Older versions read files that a .keras file points to (CVE-2026-1669), or run code (CVE-2026-1462).
-SAFE_VERSION = (3, 13, 2)
+SAFE_KERAS = (3, 13, 2)
 # Layers that only compute on the numbers they are given.
 LAYERS = frozenset(
     """
@@ -74,17 +74,17 @@ KERAS_PARTS = ("metadata.json", "config.json", "model.weights.h5")
 # Entries of a layer's description that say how many weights it has at least.
 SIZES = ("units", "filters", "input_dim", "output_dim")
 SEVERAL_INPUTS = (
-    "{name}: has {inputs_count} inputs, and a text fills one; give a function that calls it with the texts alone"
+    "{name}: has {inputs_count} inputs, and a text fills only one; give a function that calls it with the texts alone"
 )
 WEIGHTS_DAMAGED = "{path}: its weights are damaged ({error}); save the model again"
 LAYER_NOT_ALLOWED = (
-    "{path}: layer {name} is not on the list of those allowed in untrusted files; load the model in Python and give it "
-    "to verify(), or export it to ONNX"
+    "{path}: layer {name} is not allowed in untrusted files; load the model in Python and give it to verify(), or "
+    "export it to ONNX"
 )
 KERAS_TOO_OLD = "{path}: Keras {version} is not safe with such files; update keras"
 WEIGHTS_TOO_LARGE = "{path}: weights of more than the limit of {file_bytes} bytes"
 LAYER_TOO_LARGE = (
-    "{path}: a layer has {key} = {part}, and the file holds {elements:,} weights in all; save the model with its "
+    "{path}: a layer has {key} = {part}, and the file contains only {elements:,} weights; save the model with its "
     "weights"
 )
 WEIGHTS_WOULD_BE_CAST = (
@@ -126,7 +126,7 @@ def from_keras(
     def export() -> bytes:
         if from_torch.is_module(model):  # as every Keras model is on the torch back end
             module = from_torch.with_arguments(model) if several else model
-            return from_torch.export(module, call, call.show(random_inputs(spec.described, 3)))
+            return from_torch.export_module(module, call, call.show(random_inputs(spec.described, 3)))
         from onnx import load_model
 
         with TemporaryDirectory() as folder, quiet():
@@ -148,7 +148,7 @@ def from_keras(
         convert=contents,
         agrees=agrees,
         unconverted=lambda: FunctionModel(
-            function, spec, name, show=call.show, output="output", rows=values_of(rows), local=True
+            function, spec, name, show=call.show, output="output", rows=row_values(rows), local=True
         ),
         rows=rows,
         later=partial(from_keras, model, limits=limits, name=name) if direct else None,
@@ -203,7 +203,7 @@ def read_keras_file(path: Path, limits: Limits | None = None) -> Any:
     parts = check_keras_file(path, limits)
     keras = _keras(path)
     version = tuple(int(part) for part in keras.__version__.split(".")[:3] if part.isdigit())
-    if version < SAFE_VERSION:
+    if version < SAFE_KERAS:
         raise ModelError(KERAS_TOO_OLD.format(path=path, version=keras.__version__))
     _check_weights(path, parts, limits)
     with TemporaryDirectory() as folder:

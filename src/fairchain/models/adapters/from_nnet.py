@@ -1,10 +1,10 @@
 """Networks in the .nnet format: plain text with the sizes, the scaling and the weights of dense ReLU layers.
 
-Lines that begin with // are comments. Then come, as numbers between commas: how many layers, inputs and outputs there
-are and the largest layer; the size of every layer; a flag without a use; the least and the largest value of each input;
-means and ranges of the inputs and of all outputs; and for each layer its weights, a line for each unit, and its biases.
-An input is clipped to its range and scaled, each layer but the last is followed by a ReLU, and the output is scaled
-back.
+Lines that begin with // are comments. They are followed by numbers between commas: the numbers of layers, inputs and
+outputs, and the largest size of a layer; the size of every layer; an unused flag; the smallest and the largest value of
+each input; means and ranges of the inputs and of all outputs; and for each layer its weights, one line for each unit,
+and its biases. An input is clipped to its range and scaled, each layer except the last is followed by a ReLU, and the
+output is scaled back.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def nnet_network(path: Path, limits: Limits, spec: Spec) -> bytes:
 
 
 def read_nnet(path: Path, limits: Limits) -> DenseNetwork:
-    """Return the contents of a .nnet file, or raise a ModelError that says what is wrong with it."""
+    """Return the contents of a .nnet file, or raise a ModelError that states the defect."""
     numbers = _lines(path, read_file(path, limits.file_bytes, "a .nnet file"))
     try:
         layers, inputs, outputs, _ = _whole(_following(numbers), 4)
@@ -70,7 +70,7 @@ def read_nnet(path: Path, limits: Limits) -> DenseNetwork:
         low, high = (_exactly(_following(numbers), inputs) for _ in range(2))
         mean, spread = (_exactly(_following(numbers), inputs + 1) for _ in range(2))
         if (spread == 0).any() or (low > high).any():
-            raise ValueError("a range of 0, or a least value above the largest")
+            raise ValueError("a range of 0, or a smallest value above the largest")
         parts = []
         for before, size in pairwise(sizes):
             weights = np.stack([_exactly(_following(numbers), before) for _ in range(size)])
@@ -90,14 +90,14 @@ def _lines(path: Path, content: bytes) -> Iterator[list[bytes]]:
             continue
         parts = [part.strip() for part in text.rstrip(b",").split(b",")]
         if not all(NUMBER.fullmatch(part) for part in parts):
-            raise ModelError(f"{path}: line {number:,} holds more than numbers between commas; export it again")
+            raise ModelError(f"{path}: line {number:,} contains more than numbers between commas; export it again")
         yield parts
 
 
 def _following(numbers: Iterator[list[bytes]]) -> list[bytes]:
     found = next(numbers, None)
     if found is None:
-        raise ValueError("it ends before the last layer")
+        raise ValueError("the file ends before the last layer")
     return found
 
 

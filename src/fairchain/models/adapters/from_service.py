@@ -26,7 +26,7 @@ from fairchain.executors.tasks import Remade
 from fairchain.messages import in_a_line, listed
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.http_client import QUOTED, HttpClient
-from fairchain.models.adapters.shown_inputs import flat_array, texts_of, values_of
+from fairchain.models.adapters.shown_inputs import flat_array, row_values, texts_of
 from fairchain.models.frames import check_columns, column_name, column_values
 from fairchain.models.journal import Journal, Journaled, open_journal
 from fairchain.spec import Feature, Spec
@@ -36,8 +36,8 @@ Layout = Literal["columns", "array"]
 # Defaults: requests at a time, and rows in a request.
 CONNECTIONS, ROWS_PER_REQUEST = 8, 32
 # Axes of an answer, at most.
-MOST_AXES = 8
-WHOLE = ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64")
+MOST_ANSWER_AXES = 8
+WHOLE_TYPES = ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64")
 REAL = ("FP16", "FP32", "FP64", "BF16")
 NOT_AN_ENDPOINT = (
     "{url}: give http://HOST:PORT/v2/models/NAME of a server that speaks the Open Inference Protocol, or "
@@ -47,9 +47,11 @@ NOT_A_COUNT = "{name}: found {number:g}; give a whole number from 1 on"
 NO_PREDICTIONS = "{count} predictions without a value"
 NOT_METADATA = "{url}: its metadata is not that of a model of the Open Inference Protocol ({problem})"
 NOT_AN_ANSWER = "{url}: answered with {problem}"
-SEVERAL_OUTPUTS = "{url}: has the outputs {names}; say which one decides: --model-output (model_output=..., output=...)"
+SEVERAL_SERVICE_OUTPUTS = (
+    "{url}: has the outputs {names}; name the one that decides: --model-output (model_output=..., output=...)"
+)
 LAYOUT_NEEDED = (
-    "{url}: its metadata lists no inputs; say whether it takes a column for each feature or one array of numbers: "
+    "{url}: its metadata lists no inputs; state whether it takes a column for each feature or one array of numbers: "
     "--service-inputs columns or array (inputs=... of fairchain.Service)"
 )
 INPUTS_DIFFER = "{url}: has the inputs {names}, and the model's features are {columns}; name the columns alike"
@@ -58,10 +60,10 @@ MISSING_NOT_SENT = (
     '{url}: feature "{name}" has missing values, which the Open Inference Protocol cannot express; state missing = ... '
     "in the [[feature]], or leave such rows out: drop_missing = true in [population]"
 )
-WRONG_TYPE = '{url}: input "{name}" has type {datatype}, and the feature holds {found}'
+WRONG_TYPE = '{url}: input "{name}" has type {datatype}, and the feature contains {found}'
 VERSION_CHANGED = (
-    "{url}: answers with version {now} of the model, and began with version {before}; run it again, with a "
-    "new journal if there is one"
+    "{url}: the version of the model changed from {before} to {now} during the run; run it again, with a new "
+    "journal if there is one"
 )
 SERVICE_NOTE = (
     "The model is the service {url}{version}. A service has no file whose hash would identify it, and may change or "
@@ -310,13 +312,13 @@ class Service(Journaled):
         if texts and any(not isinstance(item, str) for item in column):
             raise ModelError(MISSING_NOT_SENT.format(url=self.url, name=name))
         whole = not texts and bool((column == np.floor(column)).all())
-        fits = texts if datatype == "BYTES" else whole if datatype in WHOLE else datatype in REAL and not texts
+        fits = texts if datatype == "BYTES" else whole if datatype in WHOLE_TYPES else datatype in REAL and not texts
         if not fits:
             found = "texts" if texts else "whole numbers" if whole else "fractions"
             raise ModelError(WRONG_TYPE.format(url=self.url, name=in_a_line(name), datatype=datatype, found=found))
         if datatype == "BOOL":
             return [bool(item) for item in column.tolist()]
-        if datatype in WHOLE:
+        if datatype in WHOLE_TYPES:
             return [int(item) for item in column.tolist()]
         return list(column if texts else column.astype(np.float64).tolist())
 
@@ -337,7 +339,7 @@ class Service(Journaled):
         if before != version:
             raise ModelError(VERSION_CHANGED.format(url=self.url, now=version or "?", before=before))
         if self.output is None and len(outputs) != 1:
-            raise ModelError(SEVERAL_OUTPUTS.format(url=self.url, names=listed(names)))
+            raise ModelError(SEVERAL_SERVICE_OUTPUTS.format(url=self.url, names=listed(names)))
         if len(outputs) < len(names):
             raise self._wrong(f"two outputs of the same name: {listed(names)}")
         name = self.output or next(iter(outputs))
@@ -349,8 +351,8 @@ class Service(Journaled):
             data = _flat_values(output["data"])
         except (KeyError, TypeError, ValueError, OverflowError):
             raise self._wrong("an output without shape, datatype or data") from None
-        if not 0 < len(shape) <= MOST_AXES or shape[0] != count or min(shape) < 1 or prod(shape) != len(data):
-            size = f"{len(data)} values of shape {list(shape)[:MOST_AXES]} for {count} inputs"
+        if not 0 < len(shape) <= MOST_ANSWER_AXES or shape[0] != count or min(shape) < 1 or prod(shape) != len(data):
+            size = f"{len(data)} values of shape {list(shape)[:MOST_ANSWER_AXES]} for {count} inputs"
             raise self._wrong(f"{size}; the first dimension must be the inputs")
         return self._typed(data, datatype).reshape(shape)
 
@@ -360,7 +362,7 @@ class Service(Journaled):
         try:
             if datatype == "BYTES" and kinds == {str}:
                 return np.array(data, object)
-            if datatype in WHOLE and kinds <= {int, bool}:
+            if datatype in WHOLE_TYPES and kinds <= {int, bool}:
                 return np.array(data, np.int64)
             if datatype in REAL and kinds <= {int, float}:
                 return np.array(data, np.float64)
@@ -392,7 +394,7 @@ class Service(Journaled):
             if self.output is not None and self.output not in names:
                 raise self._wrong(f"the outputs {listed(names)}, and none is called {in_a_line(self.output)}")
             if self.output is None and len(names) > 1:
-                raise ModelError(SEVERAL_OUTPUTS.format(url=self.url, names=listed(names)))
+                raise ModelError(SEVERAL_SERVICE_OUTPUTS.format(url=self.url, names=listed(names)))
             predictions = [row[self.output or names[0]] for row in predictions]
         widths = {len(row) if isinstance(row, list) else 0 for row in predictions}
         if len(widths) > 1 or any(
@@ -445,7 +447,7 @@ def from_service(service: Service, spec: Spec, rows: TableRows | None = None) ->
     else:
         show = Remade(flat_array, spec, service.name)
     model = FunctionModel(
-        service, spec, service.name, show=show, output=service.output or "answer", rows=values_of(rows)
+        service, spec, service.name, show=show, output=service.output or "answer", rows=row_values(rows)
     )
     version = f", version {service.version}" if service.version else ""
     told = SERVICE_NOTE.format(url=service.url, version=version)

@@ -26,7 +26,7 @@ from fairchain.models.adapters.estimator_inputs import (
     show_columns,
 )
 from fairchain.models.adapters.from_function import FunctionModel
-from fairchain.models.adapters.shown_inputs import values_of
+from fairchain.models.adapters.shown_inputs import row_values
 from fairchain.models.adapters.sklearn_network import to_network
 from fairchain.models.base import random_inputs
 from fairchain.models.fitted import fitted_of
@@ -36,7 +36,7 @@ from fairchain.spec import ModelSpec, Spec
 from fairchain.tables import TableRows
 
 # Rows about which a network must decide exactly as the estimator does.
-COMPARED = 4096
+COMPARED_ROWS = 4096
 IS_A_CLUSTERER = (
     "{name}: is a clusterer, and clusters are not decisions; give a classifier, a regressor, or a pipeline that ends"
     " in one of them"
@@ -77,7 +77,7 @@ def from_sklearn(
     note = check_words(fitted, spec, name) if columns else ""
     local = fitted.package is not None
     original = FunctionModel(
-        function, spec, name, show=show, output=output, note=note, rows=values_of(rows), local=local
+        function, spec, name, show=show, output=output, note=note, rows=row_values(rows), local=local
     )
     original.stateless = True
     if spec.text is not None:
@@ -86,14 +86,14 @@ def from_sklearn(
 
     def convert(kind: str) -> bytes:
         if fitted.package is None:
-            raise ModelError("there is no converter for models of its kind")
+            raise ModelError("this kind of model has no converter")
         if find_spec("skl2onnx") is None:
             raise ModelError(needs("the conversion", "skl2onnx", "fairchain[sklearn]"))
         with quiet():
             return to_network(import_module("skl2onnx"), estimator, columns, spec, kind, order)
 
     def agrees(network: OnnxModel) -> bool:
-        inputs = random_inputs(spec.described, COMPARED).astype(network.dtype)
+        inputs = random_inputs(spec.described, COMPARED_ROWS).astype(network.dtype)
         return np.array_equal(network.predict(inputs), original.predict(inputs))
 
     return converted_or_original(
@@ -132,8 +132,8 @@ def _function(estimator: Any, spec: Spec, name: str, order: Sequence[int]) -> tu
     method = "predict" if classes is None else methods.get(decision or "", "predict")
     if not hasattr(estimator, method):
         raise ModelError(
-            f'{name}: has no {method}, which decision = "{decision}" in [model] needs; remove decision = ... '
-            "to take what predict says"
+            f'{name}: has no {method}, which decision = "{decision}" in [model] needs; remove decision = ... to use '
+            "the labels of predict"
         )
     call = getattr(estimator, method)
     if method == "predict_proba":

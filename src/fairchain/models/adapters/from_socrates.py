@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.onnx_graph import OnnxGraph
-from fairchain.models.adapters.socrates_file import SocratesFile, whole_numbers
+from fairchain.models.adapters.socrates_file import SocratesFile, as_whole_numbers
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.spec import Spec
 
-RECURRENT = ("rnn", "lstm", "gru")
-ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "softmax": "Softmax"}
+SOCRATES_RECURRENT = ("rnn", "lstm", "gru")
+SOCRATES_ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "softmax": "Softmax"}
 
 
 @dataclass(frozen=True)
@@ -63,22 +63,22 @@ class SocratesLayer:
     def numbers(self, key: str, dimensions: int | None = None) -> NDArray[np.float64]:
         """Return the numbers under a key, which must have so many dimensions."""
         if key not in self.entries:
-            raise self.problem(f'there is no "{key}"')
+            raise self.problem(f'"{key}" is missing')
         found = self.file.numbers(f"layer {self.place} ({self.kind}).{key}", self.entries[key])
         if dimensions is not None and found.ndim != dimensions:
-            raise self.problem(f"{key} has {found.ndim} dimensions, where {dimensions} are expected")
+            raise self.problem(f"{key} has {found.ndim} dimensions, expected {dimensions}")
         return found
 
     def vector(self, key: str, size: int) -> NDArray[np.float64]:
         """Return the numbers under a key, which must be so many."""
         found = self.numbers(key)
         if found.size != size:
-            raise self.problem(f"{key} has {found.size} numbers, where {size} are expected")
+            raise self.problem(f"{key} has {found.size} numbers, expected {size}")
         return found.reshape(size)
 
     def whole(self, key: str) -> tuple[int, ...]:
         """Return whole numbers under a key."""
-        return whole_numbers(f"{self.file.path}: layer {self.place} ({self.kind}).{key}", self.numbers(key))
+        return as_whole_numbers(f"{self.file.path}: layer {self.place} ({self.kind}).{key}", self.numbers(key))
 
     def one(self, key: str, least: int) -> int:
         """Return a single whole number under a key."""
@@ -101,7 +101,7 @@ def socrates_network(path: Path, limits: Limits, spec: Spec | None = None) -> by
     """
     file = SocratesFile(path, limits)
     content = to_network(file, None if spec is None or spec.text is not None else sum(widths(spec.features)))
-    recurrent = any(str(layer.get("type", "")).lower() in RECURRENT for layer in file.layers)
+    recurrent = any(str(layer.get("type", "")).lower() in SOCRATES_RECURRENT for layer in file.layers)
     return path if spec is None and recurrent else content
 
 
@@ -109,7 +109,7 @@ def to_network(file: SocratesFile, inputs: int | None) -> bytes:
     """Return the ONNX bytes of a network; `inputs` is how many values a row has, None for texts."""
     graph = OnnxGraph()
     layers = [SocratesLayer(file, graph, place + 1, entries) for place, entries in enumerate(file.layers)]
-    recurrent = [place for place, layer in enumerate(layers) if layer.kind in RECURRENT]
+    recurrent = [place for place, layer in enumerate(layers) if layer.kind in SOCRATES_RECURRENT]
     last = max(recurrent, default=-1)
     shape = (_step_width(layers[0]),) if 0 in recurrent else file.shape()
     width, steps, free = prod(shape), 1, ""
@@ -152,11 +152,11 @@ def _converted(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
         **{f"maxpool{n}d": (_max_pool, {"kernel", "stride", "padding"}) for n in (1, 2, 3)},
     }
     if layer.kind not in known:
-        raise layer.problem(f"this type of layer is not known; there is {', '.join(known)}")
+        raise layer.problem(f"unknown type of layer; expected one of {', '.join(known)}")
     convert, keys = known[layer.kind]
     extra = sorted(set(layer.entries) - keys - {"type", "name"})
     if extra:
-        raise layer.problem(f'"{ascii(extra[0])[1:-1][:60]}" means nothing here; there is {", ".join(sorted(keys))}')
+        raise layer.problem(f'unknown key "{ascii(extra[0])[1:-1][:60]}"; expected one of {", ".join(sorted(keys))}')
     return convert(layer, flow)
 
 
@@ -176,7 +176,7 @@ def _reshaped(graph: OnnxGraph, flow: SocratesTensor, shape: tuple[int, ...]) ->
 def _linear(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
     weights = layer.numbers("weights", 2)
     if weights.shape[1] != flow.shape[-1]:
-        raise layer.problem(f"weights take {weights.shape[1]} values, and {flow.shape[-1]} come in")
+        raise layer.problem(f"weights take {weights.shape[1]} values, and the layer gets {flow.shape[-1]}")
     product = layer.graph.node("MatMul", flow.tensor, layer.graph.constant(weights.T))
     bias = layer.graph.constant(layer.vector("bias", len(weights)))
     flow = SocratesTensor(layer.graph.node("Add", product, bias), (*flow.shape[:-1], len(weights)))
@@ -185,13 +185,13 @@ def _linear(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
 
 def _activated(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
     name = str(layer.entries.get("func", "")).lower()
-    if name not in ACTIVATIONS:
+    if name not in SOCRATES_ACTIVATIONS:
         raise layer.problem(
-            f'function "{ascii(name)[1:-1][:60]}" is not known here; there is {", ".join(ACTIVATIONS)}'
+            f'unknown function "{ascii(name)[1:-1][:60]}"; expected one of {", ".join(SOCRATES_ACTIVATIONS)}'
             + (", reshape, transpose" if layer.kind == "function" else "")
         )
     more = {"axis": -1} if name == "softmax" else {}
-    return SocratesTensor(layer.graph.node(ACTIVATIONS[name], flow.tensor, **more), flow.shape)
+    return SocratesTensor(layer.graph.node(SOCRATES_ACTIVATIONS[name], flow.tensor, **more), flow.shape)
 
 
 def _function(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
@@ -202,7 +202,7 @@ def _function(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
         if shape.count(-1) == 1 and known > 0 and size % known == 0:
             shape = [size // known if part == -1 else part for part in shape]
         if batch not in (1, -1) or not shape or min(shape) < 1 or prod(shape) != size:
-            raise layer.problem(f"newshape does not hold the {size} values that come in, after 1 for the batch")
+            raise layer.problem(f"newshape must be 1 for the batch, and then sizes for the {size} input values")
         return _reshaped(layer.graph, flow, tuple(shape))
     if name == "transpose":
         axes = layer.whole("axes")
@@ -266,10 +266,10 @@ def _windows(
 def _rnn(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
     name = layer.entries.get("func")
     if name is not None and str(name).lower() not in ("relu", "sigmoid", "tanh"):
-        raise layer.problem(f'function "{ascii(name)[1:-1][:60]}" is not known here; there is relu, sigmoid, tanh')
+        raise layer.problem(f'unknown function "{ascii(name)[1:-1][:60]}"; expected relu, sigmoid or tanh')
     activation = {"activations": ["Affine"], "activation_alpha": [1.0], "activation_beta": [0.0]}
     if name is not None:
-        activation = {"activations": [ACTIVATIONS[str(name).lower()]]}
+        activation = {"activations": [SOCRATES_ACTIVATIONS[str(name).lower()]]}
     size = layer.numbers("h0").size
     weights, bias = layer.numbers("weights", 2), layer.vector("bias", size)
     return _recurrent(layer, flow, "RNN", [weights], [bias], **activation)
@@ -279,7 +279,7 @@ def _lstm(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
     size = layer.numbers("h0").size
     weights, bias = layer.numbers("weights", 2), layer.vector("bias", 4 * size)
     if len(weights) != 4 * size:
-        raise layer.problem(f"weights have {len(weights)} rows, where 4 * {size} are expected")
+        raise layer.problem(f"weights have {len(weights)} rows, expected 4 * {size}")
     # The file has the gates in the order input, candidate, forget, output; ONNX wants input, output, forget, candidate.
     order = [0, 3, 2, 1]
     gates = [np.split(part, 4) for part in (weights, bias)]

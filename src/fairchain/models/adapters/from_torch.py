@@ -20,7 +20,7 @@ from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import converted_or_original, longest_first, quiet, same_scores, unpacked
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.onnx_graph import OPSET, plain_bytes
-from fairchain.models.adapters.shown_inputs import values_of
+from fairchain.models.adapters.shown_inputs import row_values
 from fairchain.models.adapters.torch_call import Arrays, Call, find_call
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.file_checks import Limits, read_file
@@ -30,7 +30,7 @@ from fairchain.system.user_code import first_line
 from fairchain.tables import TableRows
 
 # Older versions run code from some files in spite of weights_only (CVE-2025-32434, CVE-2026-24747).
-SAFE_VERSION = (2, 10)
+SAFE_TORCH = (2, 10)
 TENSOR_TYPE_DIFFERS = (
     "{path}: tensor {name} is {dtype} and the module's is {wanted}; save the state of a module of the same type"
 )
@@ -79,7 +79,7 @@ def from_torch(
     def convert() -> bytes:
         example = call.show(longest_first(spec, random_inputs(spec.described, 3)))
         function(example)  # what the module cannot do, no exporter need say
-        return export(module, call, example)
+        return export_module(module, call, example)
 
     def agrees(network: OnnxModel) -> bool:
         with _one_thread():
@@ -92,7 +92,7 @@ def from_torch(
         convert=convert,
         agrees=agrees,
         unconverted=lambda: FunctionModel(
-            function, spec, name, show=call.show, output="output", rows=values_of(rows), local=True
+            function, spec, name, show=call.show, output="output", rows=row_values(rows), local=True
         ),
         rows=rows,
         later=partial(from_torch, module, limits=limits) if direct else None,
@@ -118,8 +118,8 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
     path, limits = Path(path), limits or Limits()
     torch = import_module("torch")
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    if version < SAFE_VERSION:
-        raise ModelError(f"{path}: torch {torch.__version__} can be made to run code by such a file; update torch")
+    if version < SAFE_TORCH:
+        raise ModelError(f"{path}: with torch {torch.__version__} such a file can run code; update torch")
     content = read_file(path, limits.file_bytes, "the file of a state dict")
     try:
         if not content.startswith(b"PK"):
@@ -135,7 +135,7 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
             "save it with torch.save(module.state_dict(), path)"
         ) from None
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise ModelError(f"{path}: holds more than tensors; save it with torch.save(module.state_dict(), path)")
+        raise ModelError(f"{path}: contains more than tensors; save it with torch.save(module.state_dict(), path)")
     own = module.state_dict()
     for name, value in state.items():
         wanted = own[name].dtype if isinstance(own.get(name), torch.Tensor) else value.dtype
@@ -157,7 +157,7 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
     return module
 
 
-def export(module: Any, call: Call, arguments: Arrays) -> bytes:
+def export_module(module: Any, call: Call, arguments: Arrays) -> bytes:
     """Return the module in inference mode as ONNX bytes, from its inputs to `output`; `arguments` are an example.
 
     Tracing is a hundred times faster than the newer exporter, and a recurrent layer stays one operator; but it does not

@@ -27,37 +27,37 @@ from fairchain.messages import listed, shown
 from fairchain.models.adapters.converting import quiet
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.onnx_graph import plain_bytes
-from fairchain.models.adapters.shown_inputs import values_of
+from fairchain.models.adapters.shown_inputs import row_values
 from fairchain.models.base import random_inputs
-from fairchain.models.onnx.file_checks import Limits, parse, read_network
+from fairchain.models.onnx.file_checks import Limits, parse_network, read_network
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.models.onnx.token_inputs import (
-    FILES,
+    BATCH_TEXTS,
     MOST_ELSEWHERE,
-    MOST_TEXTS,
-    MOST_WIDTH,
+    MOST_TOKENS,
     TOKENIZER,
+    TOKENIZER_FILES,
     UNNAMED,
     Tokens,
     add_tokenizer,
-    tokens_of,
+    tokenizer_of,
 )
 from fairchain.spec import Spec
 from fairchain.system.user_code import user_code
 from fairchain.tables import TableRows
 
 # Files of a folder that are read, and what they may ask for.
-SETTINGS = (*FILES, "model.safetensors.index.json")
-NETWORK, WEIGHTS = "model.onnx", "*.safetensors"
-MOST_BYTES, MOST_SETTINGS = 8_000_000_000, 200_000_000
+SETTINGS = (*TOKENIZER_FILES, "model.safetensors.index.json")
+NETWORK, WEIGHT_FILES = "model.onnx", "*.safetensors"
+MOST_FOLDER_BYTES, MOST_SETTINGS = 8_000_000_000, 200_000_000
 MOST_LAYERS = 1000
-MISSING = "transformers and torch are not installed: pip install 'fairchain[transformers]'"
+TRANSFORMERS_MISSING = "transformers and torch are not installed: pip install 'fairchain[transformers]'"
 
 
 # Options of a pipeline that a tokenizer's own settings can state.
 KNOWN_OPTIONS = {"truncation", "padding", "max_length", "return_tensors", "return_all_scores", "top_k"}
 # Texts on which a network in ONNX must decide as its model does, about, and the batch and length of the trial texts.
-TRIED, EXAMPLE = 256, (3, 7)
+TRIED_TEXTS, EXAMPLE = 256, (3, 7)
 TOKENIZER_NEEDED = "{name}: reads tokens, and only its tokenizer makes them; give (model, tokenizer)"
 TRAINING_MODE = "{name}: is in training mode; call model.eval() first"
 WEIGHTS_LACKING = (
@@ -111,7 +111,7 @@ def is_folder(path: Path) -> bool:
     return path.is_dir() and (path / "config.json").is_file()
 
 
-def opened(source: Any) -> Transformer:
+def model_and_tokenizer(source: Any) -> Transformer:
     """Return the model and tokenizer of an object; raise a ModelError for one that is not a text classifier."""
     if isinstance(source, Transformer):
         return source
@@ -139,13 +139,13 @@ def read_folder(path: Path) -> Transformer | bytes:
 
     A folder with a network in ONNX instead of the weights becomes one network with its tokenizer inside, in bytes.
     """
-    if (path / NETWORK).is_file() and not any(path.glob(WEIGHTS)):
+    if (path / NETWORK).is_file() and not any(path.glob(WEIGHT_FILES)):
         _checked(path, weights=False)
         network = read_network(path / NETWORK, Limits()).copy()
         add_tokenizer(network, _files(path))
         return bytes(network.SerializeToString(deterministic=True))
     if find_spec("transformers") is None or find_spec("torch") is None:
-        raise ModelError(f"{path}: {MISSING}")
+        raise ModelError(f"{path}: {TRANSFORMERS_MISSING}")
     config = _checked(path)
     library, torch = import_module("transformers"), import_module("torch")
     places: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
@@ -153,7 +153,7 @@ def read_folder(path: Path) -> Transformer | bytes:
         settings = library.AutoConfig.from_pretrained(path, **places)
         with torch.device("meta"):
             empty = library.AutoModelForSequenceClassification.from_config(settings)
-    weights = sum(file.stat().st_size for file in path.glob(WEIGHTS))
+    weights = sum(file.stat().st_size for file in path.glob(WEIGHT_FILES))
     if sum(each.numel() for each in empty.state_dict().values()) > 2 * weights:
         raise ModelError(f"{path}: config.json describes a larger network than its weights are; save it again")
     with user_code(str(path), "cannot be loaded by transformers:"), _quiet(library):
@@ -163,12 +163,12 @@ def read_folder(path: Path) -> Transformer | bytes:
     if lacking := sorted(found["missing_keys"]):
         saved = config.get("architectures") or "no architecture"
         raise ModelError(WEIGHTS_LACKING.format(path=path, lacking=listed(lacking), saved=saved))
-    return Transformer(model.eval(), tokens_of(tuple(_files(path).items())), str(path), _digest(path))
+    return Transformer(model.eval(), tokenizer_of(tuple(_files(path).items())), str(path), _digest(path))
 
 
 def _files(path: Path) -> dict[str, bytes]:
     """Return the files of a folder that its tokenizer is read from."""
-    return {name: (path / name).read_bytes() for name in FILES if (path / name).is_file()}
+    return {name: (path / name).read_bytes() for name in TOKENIZER_FILES if (path / name).is_file()}
 
 
 @contextmanager
@@ -186,7 +186,7 @@ def _quiet(library: Any) -> Iterator[None]:
 
 def _checked(path: Path, *, weights: bool = True) -> dict[str, Any]:
     """Return the settings of a folder; refuse code, pickles, and settings beyond all limits."""
-    held = sorted(path.glob(WEIGHTS))
+    held = sorted(path.glob(WEIGHT_FILES))
     if weights and not held:
         raise ModelError(NO_SAFETENSORS.format(path=path))
     if not (path / "tokenizer.json").is_file():
@@ -194,11 +194,12 @@ def _checked(path: Path, *, weights: bool = True) -> dict[str, Any]:
     if (path / "adapter_config.json").exists():
         raise ModelError(f"{path}: has an adapter beside its weights; merge it into them, and save the model again")
     sizes = {file: file.stat().st_size for file in (*held, *_settings(path))}
-    if sum(sizes.values()) > MOST_BYTES or any(sizes[file] > MOST_SETTINGS for file in _settings(path)):
-        raise ModelError(f"{path}: its files are larger than {MOST_BYTES:,} bytes; give a smaller model")
+    if sum(sizes.values()) > MOST_FOLDER_BYTES or any(sizes[file] > MOST_SETTINGS for file in _settings(path)):
+        raise ModelError(f"{path}: its files are larger than {MOST_FOLDER_BYTES:,} bytes; give a smaller model")
     try:
         config: Any = json.loads((path / "config.json").read_bytes())
-        tokens: Any = json.loads((path / "tokenizer_config.json").read_bytes() if _has(path) else b"{}")
+        stated = path / "tokenizer_config.json"
+        tokens: Any = json.loads(stated.read_bytes() if stated.is_file() else b"{}")
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: its settings are not valid JSON ({error}); save it again") from None
     for name, settings in (("config.json", config), ("tokenizer_config.json", tokens)):
@@ -210,15 +211,11 @@ def _checked(path: Path, *, weights: bool = True) -> dict[str, Any]:
                 "and give (model, tokenizer)"
             )
     for key, value in config.items():
-        most = MOST_LAYERS if "layer" in key else MOST_WIDTH
+        most = MOST_LAYERS if "layer" in key else MOST_TOKENS
         if isinstance(value, int) and not isinstance(value, bool) and value > most:
             raise ModelError(f"{path}: config.json: {shown(str(key))} is {value:,}, above {most:,}")
     checked: dict[str, Any] = config
     return checked
-
-
-def _has(path: Path) -> bool:
-    return (path / "tokenizer_config.json").is_file()
 
 
 def _settings(path: Path) -> list[Path]:
@@ -228,7 +225,7 @@ def _settings(path: Path) -> list[Path]:
 def _digest(path: Path) -> str:
     """Return the hash of all files that decide about a text, by their names."""
     digest = hashlib.sha256()
-    for file in sorted([*_settings(path), *path.glob(WEIGHTS)]):
+    for file in sorted([*_settings(path), *path.glob(WEIGHT_FILES)]):
         with file.open("rb") as content:
             digest.update(f"{file.name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
     return digest.hexdigest()
@@ -246,7 +243,7 @@ class TransformerModel(FunctionModel):
         self._source, self._reader = source, Reader(source, _columns(source, spec))
         output = "logits" if spec.model.output is None else spec.model.output
         maker = "Sigmoid" if spec.model.output is not None else ""
-        super().__init__(self._reader, spec, source.name, output=output, maker=maker, rows=values_of(rows))
+        super().__init__(self._reader, spec, source.name, output=output, maker=maker, rows=row_values(rows))
         self.sha256 = source.sha256
         # The copy in ONNX, or why there is none.
         self._network: OnnxModel | ModelError | None = None
@@ -282,12 +279,12 @@ class TransformerModel(FunctionModel):
 
     def _copied(self, spec: Spec, rows: TableRows | None) -> OnnxModel:
         network = OnnxModel.from_bytes(exported(self._source, spec), f"{self.name} in ONNX", spec)
-        texts = random_inputs(spec.described, TRIED)
+        texts = random_inputs(spec.described, TRIED_TEXTS)
         if rows is not None and len(rows.values):
-            texts = rows.values[:: max(1, len(rows.values) // TRIED)].astype(object)
+            texts = rows.values[:: max(1, len(rows.values) // TRIED_TEXTS)].astype(object)
         same = self.predict(texts) == network.predict(texts)
         if not same.all():
-            reason = f"the copy decides otherwise about {np.count_nonzero(~same):,} of {len(texts):,} texts"
+            reason = f"the copy decides differently for {np.count_nonzero(~same):,} of {len(texts):,} texts"
             raise ModelError(NOT_EXPORTED.format(name=self.name, reason=reason))
         network.note, network.sha256 = COPY.format(count=len(texts)), self.sha256 or network.sha256
         return network
@@ -342,7 +339,7 @@ def exported(source: Transformer, spec: Spec) -> bytes:
             dynamic_shapes=(tuple(free for _ in inputs),),
         ).model_proto
     del made.graph.output[1:]
-    network = parse(Path(name), plain_bytes(made))
+    network = parse_network(Path(name), plain_bytes(made))
     add_tokenizer(network, _saved(source))
     return bytes(network.SerializeToString(deterministic=True))
 
@@ -370,7 +367,7 @@ def _columns(source: Transformer, spec: Spec) -> Callable[[NDArray[Any]], NDArra
     if stated is not None:
         if stated not in labels:
             raise ModelError(
-                f"{source.name}: model.output: there is no label {shown(stated)}; there is {listed(labels)}"
+                f"{source.name}: model.output: unknown label {shown(stated)}; expected one of {listed(labels)}"
             )
         place = labels.index(stated)
         return lambda logits: 1 / (1 + np.exp(-logits[:, [place]]))
@@ -406,7 +403,7 @@ class Reader:
         torch: Any = import_module("torch")
         model, tokens = self._source.model, self._source.tokens
         encoded = tokens.encode(texts)
-        most = MOST_TEXTS if model.device.type == "cpu" else MOST_ELSEWHERE
+        most = BATCH_TEXTS if model.device.type == "cpu" else MOST_ELSEWHERE
         lengths = np.array([len(ids) for ids in encoded["input_ids"]])
         found: NDArray[np.float64] | None = None
         order = np.argsort(lengths, kind="stable")
@@ -435,7 +432,7 @@ def from_transformers(
 
     Without `direct` an object, which has no bytes, becomes a network; a folder stays what it is.
     """
-    made = TransformerModel(opened(source), spec, rows)
+    made = TransformerModel(model_and_tokenizer(source), spec, rows)
     if direct or made.sha256:
         return made
     try:

@@ -49,8 +49,8 @@ PLAIN_CREDENTIALS = (
 REDIRECTED = "{url}: redirects to {target}; redirects are not followed, so give that address if you trust it"
 REFUSED = "{url}: refused the request with status {status}: {message}"
 GAVE_UP = "{url}: no answer after {tries} tries: {problem}"
-TOO_LARGE = "{url}: answered with more than {most:,} bytes"
-TOO_LONG_A_PAUSE = "{url}: asks to wait {seconds:,.0f} s before the next request; run it again then"
+ANSWER_TOO_LARGE = "{url}: answered with more than {most:,} bytes"
+TOO_LONG_A_PAUSE = "{url}: requests a pause of {seconds:,.0f} s before the next request; run it again then"
 
 
 class _RetryError(Exception):
@@ -274,7 +274,7 @@ class HttpClient:
             while piece := response.read1(READ_AT_ONCE):
                 content += piece
                 if len(content) > LARGEST_RESPONSE:
-                    raise ModelError(TOO_LARGE.format(url=self.url, most=LARGEST_RESPONSE))
+                    raise ModelError(ANSWER_TOO_LARGE.format(url=self.url, most=LARGEST_RESPONSE))
                 if time.monotonic() > deadline:
                     break
         if time.monotonic() > deadline:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError, StoppedError
-from fairchain.models.adapters.answer_memo import REPEATED, Values
+from fairchain.models.adapters.answer_memo import REPEATED, RowArray
 from fairchain.models.base import BATCHES, Answer
 from fairchain.models.journal import Journal, Journaled, as_array
 
@@ -33,15 +33,15 @@ ASKED_AHEAD, BUDGET_AHEAD = 64, 16
 # Requests that each connection makes ahead, at most.
 WAVES_AHEAD = 2
 BUDGET_SPENT = (
-    "guarantee.budget.evaluations: {used:,} of {budget:,} are used, and {more:,} further inputs are needed; allow "
-    "more, or leave the budget out"
+    "guarantee.budget.evaluations: {used:,} of {budget:,} evaluations are used, and {more:,} more inputs are "
+    "needed; allow more, or leave the budget out"
 )
 
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 # Asks for some rows of values, and keeps the answers under their keys.
-Evaluate = Callable[[Values, Sequence[bytes], Places], tuple[Places, Answer]]
+AskRows = Callable[[RowArray, Sequence[bytes], Indices], tuple[Indices, Answer]]
 # Returns inputs that are expected next, or None if they are too many to be drawn ahead.
-Expected = Callable[[], Values | None]
+Expected = Callable[[], RowArray | None]
 
 
 def ahead_within(budget: float) -> int:
@@ -101,7 +101,7 @@ class KeptAnswers:
         """How many inputs were evaluated and used, repeated ones too."""
         return self._used.total() - self._used_before
 
-    def __call__(self, values: Values, show: Callable[[Values], Any], call: Callable[[Values], Answer]) -> Answer:
+    def __call__(self, values: RowArray, show: Callable[[RowArray], Any], call: Callable[[RowArray], Answer]) -> Answer:
         """Return the answers to some rows: those in the journal, and new ones that are added to it one by one.
 
         Parameters
@@ -145,8 +145,8 @@ class KeptAnswers:
 
     def _evaluate(
         self,
-        evaluate: Evaluate,
-        values: Values,
+        evaluate: AskRows,
+        values: RowArray,
         keys: Sequence[bytes],
         found: list[Any],
         places: Sequence[int],
@@ -166,15 +166,15 @@ class KeptAnswers:
                 self._tick(len(part))
 
     def _keep(
-        self, call: Callable[[Values], Answer], values: Values, keys: Sequence[bytes], places: Places
-    ) -> tuple[Places, Answer]:
+        self, call: Callable[[RowArray], Answer], values: RowArray, keys: Sequence[bytes], places: Indices
+    ) -> tuple[Indices, Answer]:
         answers = call(values[places])
         self.journal.add([keys[place] for place in places], answers)
         return places, answers
 
     def _one_by_one(
-        self, missing: Places, evaluate: Callable[[Places], tuple[Places, Answer]]
-    ) -> Iterator[tuple[Places, Answer]]:
+        self, missing: Indices, evaluate: Callable[[Indices], tuple[Indices, Answer]]
+    ) -> Iterator[tuple[Indices, Answer]]:
         """Yield the answers of a function, in calls that do not take long."""
         place, size = 0, 1
         while place < len(missing):
@@ -194,7 +194,7 @@ class KeptAnswers:
         self._expected = inputs if self._service is not None and self.stop is not None else None
 
     def _evaluate_ahead(
-        self, expected: Expected, requested: frozenset[bytes], show: Callable[[Values], Any], evaluate: Evaluate
+        self, expected: Expected, requested: frozenset[bytes], show: Callable[[RowArray], Any], evaluate: AskRows
     ) -> None:
         """Evaluate for inputs that are expected next, on connections that would be idle."""
         connections = self._service.client.connections

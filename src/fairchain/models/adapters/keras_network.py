@@ -18,9 +18,9 @@ from fairchain.errors import ModelError
 from fairchain.models.adapters.onnx_graph import OnnxGraph
 from fairchain.spec import TextFeature
 
-ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
-RECURRENT = {"LSTM": "LSTM", "GRU": "GRU", "SimpleRNN": "RNN"}
-IDLE = ("Dropout", "InputLayer", "SpatialDropout1D", "GaussianNoise", "GaussianDropout", "AlphaDropout")
+KERAS_ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
+KERAS_RECURRENT = {"LSTM": "LSTM", "GRU": "GRU", "SimpleRNN": "RNN"}
+IDLE_LAYERS = ("Dropout", "InputLayer", "SpatialDropout1D", "GaussianNoise", "GaussianDropout", "AlphaDropout")
 
 
 class UnknownLayerError(ModelError):
@@ -45,7 +45,7 @@ def to_network(model: Any, text: TextFeature | None, width: int) -> bytes:
         If there is no recurrent layer, or a layer that is not known.
     """
     layers = list(_chain(model)) if model.inputs else []
-    if not any(_kind(layer) in (*RECURRENT, "Bidirectional") for layer in layers):
+    if not any(_kind(layer) in (*KERAS_RECURRENT, "Bidirectional") for layer in layers):
         raise UnknownLayerError("no recurrent layer")
     graph, shape = OnnxGraph(), tuple(model.inputs[0].shape[1:])
     if text is not None:
@@ -80,7 +80,7 @@ def _chain(model: Any) -> Iterator[Any]:
             if not follows:
                 raise UnknownLayerError("layers that are not a chain")
         before = layer
-        if _kind(layer) not in IDLE:
+        if _kind(layer) not in IDLE_LAYERS:
             yield layer
 
 
@@ -102,7 +102,7 @@ def _written(graph: OnnxGraph, layer: Any, flow: KerasTensor, *, left: bool) -> 
         return KerasTensor(_activated(graph, layer.activation, made), flow.steps, flow.lengths)
     if kind == "Activation":
         return KerasTensor(_activated(graph, layer.activation, flow.tensor), flow.steps, flow.lengths)
-    if kind in RECURRENT and flow.steps:
+    if kind in KERAS_RECURRENT and flow.steps:
         return _recurrent(graph, layer, [layer], flow)
     if kind == "Bidirectional" and flow.steps and layer.merge_mode == "concat":
         return _recurrent(graph, layer.forward_layer, [layer.forward_layer, layer.backward_layer], flow)
@@ -136,9 +136,9 @@ def _activated(graph: OnnxGraph, function: Any, tensor: str) -> str:
 
 def _activation(function: Any) -> str:
     name = getattr(function, "__name__", "")
-    if name not in ACTIVATIONS:
+    if name not in KERAS_ACTIVATIONS:
         raise UnknownLayerError(f"function {name}")
-    return ACTIVATIONS[name]
+    return KERAS_ACTIVATIONS[name]
 
 
 def _embedded(graph: OnnxGraph, layer: Any, flow: KerasTensor, *, left: bool) -> KerasTensor:
@@ -160,11 +160,11 @@ def _embedded(graph: OnnxGraph, layer: Any, flow: KerasTensor, *, left: bool) ->
 
 def _recurrent(graph: OnnxGraph, first: Any, directions: list[Any], flow: KerasTensor) -> KerasTensor:
     """Add one operator for one direction or both, with the gates in ONNX's order."""
-    operator, units = RECURRENT.get(_kind(first), ""), int(first.units)
+    operator, units = KERAS_RECURRENT.get(_kind(first), ""), int(first.units)
     plain = all(not layer.stateful and not layer.return_state and not layer.unroll for layer in directions)
     backwards = [bool(layer.go_backwards) for layer in directions]
     if not operator or not plain or backwards not in ([False], [False, True]):
-        raise UnknownLayerError("a recurrent layer with settings of its own")
+        raise UnknownLayerError("a recurrent layer with unsupported settings")
     parts = [_weights(layer, operator) for layer in directions]
     steps = graph.node("Transpose", flow.tensor, perm=[1, 0, 2])
     inputs = [steps, *(graph.constant(np.stack(part)) for part in zip(*parts, strict=True)), flow.lengths]

@@ -1,8 +1,8 @@
-"""LightGBM's text files, read here line by line and written anew: the package sees only what was checked.
+"""LightGBM's text files, read line by line and written again: LightGBM reads only checked lines.
 
 LightGBM trusts its input: a damaged line of its parameters, or an index out of bounds, ends the process. So every line
-must be one that is known, every list as long as it has to be, every index inside its bounds and every tree a tree. Of
-the parameters only two are kept, the objective and the category columns; the others belong to the training.
+must be known, every list must have its required length, every index must be inside its bounds, and every tree must be a
+tree. Only two parameters are kept, the objective and the category columns; the others belong to the training.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_TREES = 100_000
-# Packages go through a tree by recursion when they convert it.
-MOST_DEPTH = 1_000
+# Largest depth of a tree: converters traverse trees by recursion.
+MOST_TREE_DEPTH = 1_000
+TREE_TOO_DEEP = f"a tree of more than {MOST_TREE_DEPTH:,} levels"
 _INTEGER, _NUMBER = r"-?\d{1,10}", r"-?\d{1,40}(?:\.\d{0,40})?(?:[eE][-+]?\d{1,3})?"
 _ANY = rf"(?:{_NUMBER}|-?inf|-?nan)"
 _PARAMETERS, _END = "\nparameters:", "end of parameters"
@@ -31,7 +32,7 @@ def _listed(each: str) -> re.Pattern[str]:
 
 
 _WORD = r"[a-z0-9_]{1,40}"
-# Lines of the head and what may stand there.
+# Lines of the head and the pattern of their values.
 _HEAD = {
     "version": re.compile(r"v\d{1,2}"),
     **dict.fromkeys(("num_class", "num_tree_per_iteration", "label_index", "max_feature_idx"), re.compile(r"\d{1,9}")),
@@ -42,7 +43,7 @@ _HEAD = {
     "tree_sizes": _listed(r"\d{1,12}"),
 }
 _AVERAGED = "average_output"
-# Lists of a tree: what they hold, and by how much they are longer than the tree has leaves.
+# Lists of a tree: the type of their values, and their length minus the number of leaves.
 _OF_LEAVES = {"leaf_value": _NUMBER, "leaf_weight": _ANY, "leaf_count": _INTEGER, "leaf_const": _NUMBER}
 _OF_SPLITS = {
     **dict.fromkeys(("split_feature", "decision_type", "left_child", "right_child", "internal_count"), _INTEGER),
@@ -59,12 +60,12 @@ _OTHERS = {
     "leaf_coeff": _NUMBER,
 }
 _LISTS = {key: _listed(each) for key, each in {**_OF_LEAVES, **_OF_SPLITS, **_OTHERS}.items()}
-# Of a kind of decision: by category, missing values to the left, and the kind of missing values, 0 to 2.
+# Bits of a decision type: by category, missing values to the left, and the kind of missing values, 0 to 2.
 _KINDS = 12
 
 
 def checked_text(text: str) -> str:
-    """Return the model of a text as text, written anew from its checked lines.
+    """Return the text of a model, written again from its checked lines.
 
     Raises
     ------
@@ -74,17 +75,17 @@ def checked_text(text: str) -> str:
     body, found, rest = text.replace("\r\n", "\n").partition("end of trees")
     head, *blocks = body.split("\nTree=")
     if not found or len(blocks) > MOST_TREES:
-        raise ValueError(f"it has no end of trees, or more than {MOST_TREES:,} trees")
+        raise ValueError(f"the end of the trees is missing, or there are more than {MOST_TREES:,} trees")
     lines = head.split("\n")
     if lines[0] != "tree":
         raise ValueError('it does not begin with "tree"')
     averaged = _AVERAGED in lines
     entries = _entries(lines[1:], _HEAD, passed=_AVERAGED)
     width = _check_head(entries, len(blocks))
-    # LightGBM cuts the text at the sizes that it states, whatever is there.
+    # LightGBM splits the text at the stated sizes, without checking the contents there.
     sizes = [len(f"Tree={block}".encode()) + (place < len(blocks) - 1) for place, block in enumerate(blocks)]
     if "\r\n" not in text and _integers(entries.pop("tree_sizes", "")).tolist() != sizes:
-        raise ValueError("trees of other sizes than it states")
+        raise ValueError("the sizes of trees differ from those that it states")
     trees = [f"Tree={place}\n{_tree(block, place, width)}\n\n\n" for place, block in enumerate(blocks)]
     entries["tree_sizes"] = " ".join(str(len(tree)) for tree in trees)
     first = ["tree", *_written(entries), *([_AVERAGED] if averaged else []), "", ""]
@@ -93,16 +94,16 @@ def checked_text(text: str) -> str:
 
 
 def _entries(lines: Iterable[str], known: Mapping[str, re.Pattern[str]], passed: str = "") -> dict[str, str]:
-    """Return the keys and values of some lines; each key is known and there once, and its value has its form."""
+    """Return the keys and values of some lines; each key must be known and unique, each value in its format."""
     found: dict[str, str] = {}
     for line in lines:
         key, equals, value = line.partition("=")
         if not line or line == passed:
             continue
         if not equals or key not in known or key in found:
-            raise ValueError(f"a line that is not known or there twice: {line[:40]!r}")
+            raise ValueError(f"an unknown or repeated line: {line[:40]!r}")
         if not known[key].fullmatch(value):
-            raise ValueError(f"a line with something else than its values: {line[:40]!r}")
+            raise ValueError(f"a line with invalid values: {line[:40]!r}")
         found[key] = value
     return found
 
@@ -116,7 +117,7 @@ def _integers(text: str) -> NDArray[np.int64]:
 
 
 def _check_head(entries: Mapping[str, str], trees: int) -> int:
-    """Return how many columns there are; the numbers of classes, columns and trees must fit together."""
+    """Return the number of columns; the numbers of classes, columns and trees must agree."""
     width = int(entries["max_feature_idx"]) + 1
     if any(len(entries.get(key, "").split(" ")) != width for key in ("feature_names", "feature_infos")):
         raise ValueError("names or ranges of another number of columns")
@@ -125,7 +126,7 @@ def _check_head(entries: Mapping[str, str], trees: int) -> int:
     classes, each = (int(entries.get(key, "1")) for key in ("num_class", "num_tree_per_iteration"))
     objective = re.findall(r"num_class:(\d+)", entries.get("objective", ""))
     if classes < 1 or each != classes or any(int(stated) != classes for stated in objective) or trees % classes:
-        raise ValueError("numbers of classes and trees that do not fit together")
+        raise ValueError("numbers of classes and trees that contradict each other")
     return width
 
 
@@ -149,7 +150,7 @@ def _tree(block: str, place: int, width: int) -> str:
 
 
 def _list(entries: Mapping[str, str], key: str, count: int) -> NDArray[np.float64]:
-    """Return a list of so many numbers."""
+    """Return a list of this length."""
     values = np.array(entries.get(key, "").split(), np.float64)
     if len(values) != count or (key in ("leaf_value", "threshold") and not np.isfinite(values).all()):
         raise ValueError(f"a tree with another number of values, or an infinite one, in {key}")
@@ -175,9 +176,9 @@ def _check_splits(entries: Mapping[str, str], leaves: int, width: int) -> None:
 
 
 def must_be_tree(children: NDArray[np.int64], nodes: int) -> None:
-    """Raise a ValueError unless each node is the child of one node at most, and the first of none.
+    """Raise a ValueError unless each node is the child of at most one node, and the root of none.
 
-    Then no path from the first node comes to a node twice: evaluating a row ends.
+    Then no path from the root visits a node twice, so evaluating a row terminates.
     """
     if len(children) and (children.min() < 1 or children.max() >= nodes):
         raise ValueError("a tree with a child out of its bounds")
@@ -186,13 +187,13 @@ def must_be_tree(children: NDArray[np.int64], nodes: int) -> None:
 
 
 def check_depth(left: NDArray[np.int64], right: NDArray[np.int64]) -> None:
-    """Raise a ValueError if a tree is so deep that going through it by recursion would end the process."""
+    """Raise a ValueError if a tree is so deep that traversing it by recursion would end the process."""
     level, depth = np.zeros(1, np.int64), 0
     while len(level):
         level, depth = np.concatenate([left[level], right[level]]), depth + 1
         level = level[level >= 0]
-        if depth > MOST_DEPTH:
-            raise ValueError(f"a tree of more than {MOST_DEPTH:,} levels")
+        if depth > MOST_TREE_DEPTH:
+            raise ValueError(TREE_TOO_DEEP)
 
 
 def _check_categories(entries: Mapping[str, str], used: NDArray[np.float64]) -> None:
@@ -214,7 +215,7 @@ def _check_linear(entries: Mapping[str, str], leaves: int, width: int) -> None:
     """Raise a ValueError unless the linear models in the leaves of a tree, if there are any, have their lists."""
     if entries.get("is_linear", "0") == "0":
         if any(key in entries for key in ("leaf_const", "num_features", "leaf_features", "leaf_coeff")):
-            raise ValueError("linear models in a tree that has none")
+            raise ValueError("lists of linear models in a tree without linear models")
         return
     _list(entries, "leaf_const", leaves)
     counts, columns = (_integers(entries.get(key, "")) for key in ("num_features", "leaf_features"))

@@ -38,7 +38,7 @@ PACKAGES = {
     ".skops": ("skops", "'fairchain[skops]'"),
 }
 # How far into a JSON file the first key of XGBoost's must be.
-HEAD = 4096
+FIRST_KEY_WITHIN = 4096
 # Older versions load types that are not trusted (CVE-2025-54413, CVE-2025-54886).
 SAFE_SKOPS = (0, 13)
 # Formats that only native code reads, and that it can write in another form.
@@ -49,7 +49,7 @@ XGBOOST_LISTS = ("base_weights", "default_left", "loss_changes", "parents", "spl
 FILE_NEEDS = "{path}: a {suffix} file of {package} needs the package {package}; install it: pip install {install}"
 DAMAGED_MODEL_FILE = "{path}: not a model that {package} saved, or a damaged one ({why}); save it again"
 UNTRUSTED_TYPES = (
-    "{path}: holds types that skops does not trust: {untrusted}; if you trust the file, load it in Python with "
+    "{path}: contains types that skops does not trust: {untrusted}; if you trust the file, load it in Python with "
     "skops.io.load(path, trusted=[...]) and give the object to fairchain.verify"
 )
 
@@ -64,7 +64,7 @@ def holds_object(path: Path) -> bool:
         return suffix in PACKAGES
     try:
         with open_plain(path) as file:
-            return b'"learner"' in file.read(HEAD)
+            return b'"learner"' in file.read(FIRST_KEY_WITHIN)
     except OSError:
         return False
 
@@ -133,7 +133,7 @@ def _xgboost(path: Path, content: bytes, _: Limits) -> Any:
 
 
 def _booster(path: Path, content: bytes) -> Any:
-    if not content.startswith(b"{") or b"learner" not in content[:HEAD]:
+    if not content.startswith(b"{") or b"learner" not in content[:FIRST_KEY_WITHIN]:
         raise _damaged(path, "xgboost", "it does not begin as one")
     booster = import_module("xgboost").Booster({"nthread": 1})
     booster.load_model(bytearray(content))
@@ -200,7 +200,7 @@ def _whole(values: Any) -> NDArray[np.int64]:
     """Return a list of whole numbers; anything else raises."""
     found = np.asarray(values)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise ValueError("a list of something else than whole numbers")
+        raise ValueError("a list with other values than whole numbers")
     return found.astype(np.int64)
 
 
@@ -219,7 +219,7 @@ def _catboost(path: Path, content: bytes, _: Limits) -> Any:
     """Return a model of CatBoost's own format; another process reads it."""
     size = int.from_bytes(content[4:8], "little")
     if not content.startswith(b"CBM1") or size + 8 > len(content):
-        raise _damaged(path, "catboost", "it does not begin as one, or is cut off")
+        raise _damaged(path, "catboost", "it does not begin like one, or is truncated")
     return CatBoostFile(content, partial(_damaged, path, "catboost"))
 
 

@@ -27,7 +27,7 @@ READERS = {
 # Seconds of processor time, and of the clock where the machine is busy or has no such limit.
 MOST_SECONDS, MOST_WAITED = 60, 600
 # Memory of the process: for the packages, and for each byte of the file.
-MOST_BYTES, MOST_PER_BYTE = 2**30, 64
+PROCESS_BYTES, MOST_PER_BYTE = 2**30, 64
 # The signal of a process that used up its processor time.
 XCPU = 24
 TOO_SLOW, CRASHES = "reading it takes longer than {seconds} seconds", "the package that reads it crashes"
@@ -100,7 +100,7 @@ def limit_this_process(size: int, seconds: int, *, lasting: bool = True) -> Call
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        most = MOST_BYTES + MOST_PER_BYTE * size
+        most = PROCESS_BYTES + MOST_PER_BYTE * size
         limits = {resource.RLIMIT_CPU: (seconds, seconds + 1), resource.RLIMIT_DATA: (most, most)}
         before = {which: resource.getrlimit(which) for which in limits}
         for which, (soft, hard) in limits.items():

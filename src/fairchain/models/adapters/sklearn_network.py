@@ -149,7 +149,7 @@ def _name_inputs(model: Any, used: Sequence[Feature], features: Sequence[Feature
 
     graph = model.graph
     if len(graph.input) != len(used):
-        raise ModelError("skl2onnx made another number of inputs than there are columns")
+        raise ModelError("the numbers of skl2onnx's inputs and of columns differ")
     columns = {value.name: f"column_{place}" for place, value in enumerate(graph.input)}
     for node in graph.node:
         node.input[:] = [columns.get(name, name) for name in node.input]
@@ -181,7 +181,7 @@ def keep_one_output(model: Any, spec: Spec, order: Sequence[int]) -> None:
     decision = spec.model.decision
     label, scores = list(outputs.values())
     if decision in ("logit", "score"):
-        raise ModelError("the decision function is not converted, only labels and probabilities are")
+        raise ModelError("only labels and probabilities are converted, not the decision function")
     kept = scores if decision in ("argmax", "probability") else label
     wanted = list(order[1:] if decision == "probability" else order)
     if kept is scores and wanted != list(range(len(order))):

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.models.onnx.file_checks import Limits
 
-NUMBERS = re.compile(r"[\s\[\](),0-9eE+.-]*")
+NUMBERS_ONLY = re.compile(r"[\s\[\](),0-9eE+.-]*")
 MOST_LAYERS = 1000
-NOT_SOCRATES_NETWORK = '{path}: not a SOCRATES network: it has no object "model"'
+NOT_SOCRATES_NETWORK = '{path}: not a SOCRATES network: the object "model" is missing'
 
 
 class SocratesFile:
@@ -52,7 +52,7 @@ class SocratesFile:
         """Return the shape of one input, without the batch that comes first in the file."""
         if self._shape is None:
             raise ModelError(f'{self.path}: model.shape: missing; write the shape of an input, for example "(1, 13)"')
-        batch, *shape = whole_numbers(f"{self.path}: model.shape", self.numbers("model.shape", self._shape)) or (0,)
+        batch, *shape = as_whole_numbers(f"{self.path}: model.shape", self.numbers("model.shape", self._shape)) or (0,)
         if batch != 1 or not shape or min(shape) < 1:
             raise ModelError(
                 f'{self.path}: model.shape: write 1 for the batch and then the sizes, for example "(1, 13)"'
@@ -63,7 +63,7 @@ class SocratesFile:
         """Return the numbers of a value; `where` is for messages."""
         where = f"{self.path}: {where}"
         if isinstance(value, str):
-            text = value if NUMBERS.fullmatch(value) else self._beside(where, value)
+            text = value if NUMBERS_ONLY.fullmatch(value) else self._beside(where, value)
             value = _from_text(where, text)
         try:
             found = np.array(value, dtype=np.float64)
@@ -71,7 +71,9 @@ class SocratesFile:
             raise ModelError(f"{where}: not a number or a list of lists of one length; export it again") from None
         # The network computes in single precision, in which a larger number is infinite.
         if not (np.abs(found) <= np.finfo(np.float32).max).all():
-            raise ModelError(f"{where}: holds a number that is not finite, or too large for a network; export it again")
+            raise ModelError(
+                f"{where}: contains a number that is not finite, or too large for a network; export it again"
+            )
         return found
 
     def _beside(self, where: str, name: str) -> str:
@@ -107,17 +109,17 @@ class SocratesFile:
             raise ModelError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
         self._left -= len(content)
         if self._left < 0:
-            raise ModelError(f"{self.path}: more than the limit on the bytes of a model, with its text files")
+            raise ModelError(f"{self.path}: with its text files, larger than the limit on the bytes of a model")
         try:
             return content.decode()
         except UnicodeDecodeError:
-            raise ModelError(f"{path}: not UTF-8 text; a SOCRATES network is made of text files") from None
+            raise ModelError(f"{path}: not UTF-8 text; a SOCRATES network consists of text files") from None
 
 
 def _from_text(where: str, text: str) -> Any:
     """Read a Python literal of numbers, tuples and lists as JSON."""
-    if not NUMBERS.fullmatch(text):
-        raise ModelError(f"{where}: holds something that is not a number; write numbers in brackets")
+    if not NUMBERS_ONLY.fullmatch(text):
+        raise ModelError(f"{where}: contains values that are not numbers; write numbers in brackets")
     text = text.translate({ord("("): "[", ord(")"): "]"})
     text = re.sub(r",\s*\]", "]", text)  # (13,) is a tuple of one
     text = re.sub(r"(?<![\d.])\.(?=\d)", "0.", text)  # .5
@@ -129,7 +131,7 @@ def _from_text(where: str, text: str) -> Any:
         raise ModelError(f"{where}: not a number or a list of numbers; export it again") from None
 
 
-def whole_numbers(where: str, values: NDArray[np.float64]) -> tuple[int, ...]:
+def as_whole_numbers(where: str, values: NDArray[np.float64]) -> tuple[int, ...]:
     """Return these numbers as whole ones, flat, or raise a ModelError."""
     if not (values == np.floor(values)).all() or (np.abs(values) > 2**31).any():
         raise ModelError(f"{where}: found {values.ravel()[:8].tolist()}; write whole numbers")

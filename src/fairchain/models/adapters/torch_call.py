@@ -32,12 +32,12 @@ Arrays = tuple[NDArray[Any], ...]
 # Ways to call a module with several arguments that are tried at most.
 MOST_WAYS = 64
 FORWARD_WITHOUT_LENGTHS = (
-    '{name}: forward takes "{parameter_name}", which is neither the lengths of texts nor a mask; say which: lengths = '
+    '{name}: forward takes "{parameter_name}", which is neither the lengths of texts nor a mask; name it: lengths = '
     '"..." or mask = "..." in the [[feature]]'
 )
 PARAMETERS_DO_NOT_FIT = (
-    "{name}: forward takes {value}, and the features fill {filled}; say which parameter each [[feature]] fills: input "
-    '= "..."'
+    "{name}: forward takes {value}, and the features fill {filled}; name the parameter of each [[feature]]: input = "
+    '"..."'
 )
 
 

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.models.edit.weights import Array, WeightBlock, Weights
+from fairchain.models.edit.weights import WeightArray, WeightBlock, Weights
 from fairchain.models.inspect.cut import keep_behind
 from fairchain.models.onnx.decision import Labels, NoDecisionError
-from fairchain.models.onnx.file_checks import check_bytes, parse
+from fairchain.models.onnx.file_checks import check_bytes, parse_network
 from fairchain.models.onnx.inputs import chunks, distinct_rows
 from fairchain.models.onnx.runtime import Runtime
 from fairchain.models.onnx.session import OnnxModel
@@ -26,7 +26,7 @@ from fairchain.models.onnx.session import OnnxModel
 # Rows, and what the network gets for them.
 Call = tuple[NDArray[np.intp], dict[str, NDArray[Any]]]
 # Rows that go through the network in one call.
-ROWS_PER_CALL = 4096
+CANDIDATE_ROWS_PER_CALL = 4096
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Tunable:
         if model.inputs.batch is not None:
             raise ModelError(f"{model.path}: has a fixed batch size; export it with a free one to repair it")
         self._model = model
-        network = parse(model.path, weights.overridable(tensors))
+        network = parse_network(model.path, weights.overridable(tensors))
         given = {value.name for value in network.graph.input}
         start = first_source(weights.blocks, tensors)
         self._start = start if start is not None and start not in given else None
@@ -80,14 +80,14 @@ class Tunable:
             return replace(self.prepare(values[alike[0]]), which=alike[1])
         parts = self._model.inputs.parts(values)
         if len(parts) == 1:
-            parts = chunks(len(values), ROWS_PER_CALL)
+            parts = chunks(len(values), CANDIDATE_ROWS_PER_CALL)
         calls = [(part, self._fed(values[part])) for part in parts]
         start = self._start
         widths = {fed[start].shape[1:] for _, fed in calls} if start is not None and self._inputs == {start} else set()
         if start is not None and len(widths) == 1 and self._model.tokens is not None:
             # Texts of any length have a row of the same width behind the pooled state.
             rows, pooled = np.concatenate(parts), np.concatenate([fed[start] for _, fed in calls])
-            calls = [(rows[part], {start: pooled[part]}) for part in chunks(len(rows), ROWS_PER_CALL)]
+            calls = [(rows[part], {start: pooled[part]}) for part in chunks(len(rows), CANDIDATE_ROWS_PER_CALL)]
         return Prepared(len(values), tuple(calls))
 
     def _fed(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -97,7 +97,7 @@ class Tunable:
         # A feed may hand out memory that it uses again.
         return {name: np.array(feed[name]) for name in feed if name in self._inputs}
 
-    def decide(self, prepared: Prepared, weights: Mapping[str, Array]) -> Labels | None:
+    def decide(self, prepared: Prepared, weights: Mapping[str, WeightArray]) -> Labels | None:
         """Return the class of each row under these weights; None if one of them has no class, as after an overflow."""
         labels = np.empty(prepared.count, np.uint16)
         decision = self._model.decision
@@ -119,7 +119,7 @@ def first_source(blocks: Sequence[WeightBlock], tensors: Collection[str]) -> str
     return next(block.source for block in blocks if block.output == changing.output)
 
 
-def input_means(model: OnnxModel, blocks: Sequence[WeightBlock], values: NDArray[Any]) -> dict[str, Array]:
+def input_means(model: OnnxModel, blocks: Sequence[WeightBlock], values: NDArray[Any]) -> dict[str, WeightArray]:
     """Return the mean of what flows into each of these blocks, one number for each entry, by the name of the source."""
     values = values[model.inputs.parts(values)[0]]
     feed = model.inputs(values)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
 # The version of operators for a network that has only linear ones.
-OPSET = 17
-LINEAR = ("LinearClassifier", "LinearRegressor")
+LINEAR_OPSET = 17
+LINEAR_MODELS = ("LinearClassifier", "LinearRegressor")
 ACTIVATION = {"NONE": "Identity", "LOGISTIC": "Sigmoid", "SOFTMAX": "Softmax"}
 
 
@@ -27,7 +27,7 @@ def with_dense_layers(model: OnnxModel) -> OnnxModel:
     network = model.network.copy()
     changed = False
     for node in list(network.graph.node):
-        if node.op_type in LINEAR:
+        if node.op_type in LINEAR_MODELS:
             made = _dense(network, node)
             if made is not None:
                 place = list(network.graph.node).index(node)
@@ -40,7 +40,7 @@ def with_dense_layers(model: OnnxModel) -> OnnxModel:
     if not any(each.domain in ("", "ai.onnx") for each in network.opset_import):
         from onnx import helper
 
-        network.opset_import.append(helper.make_opsetid("", OPSET))
+        network.opset_import.append(helper.make_opsetid("", LINEAR_OPSET))
     return model.with_graph(network)
 
 

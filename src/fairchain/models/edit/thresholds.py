@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.base import random_inputs
-from fairchain.models.onnx.feature_encoding import encode, is_plain, widths, words
+from fairchain.models.onnx.feature_encoding import encode_feature, is_plain, widths, words
 from fairchain.models.onnx.inputs import Feed, InputSlot
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import CategoryFeature, Domain, Feature, Group, IntegerFeature, RealFeature, Spec
@@ -30,9 +30,9 @@ CARRIES |= {"Gather": 1, "Flatten": 0, "Unsqueeze": 0}
 # Operators with two outputs: labels, and the scores behind them.
 CLASSIFIERS = frozenset({"TreeEnsembleClassifier", "LinearClassifier", "SVMClassifier"})
 # The types of numbers, by their numbers in ONNX; 7 is a whole number, 8 a text.
-NUMBERS = {1: np.float32, 11: np.float64, 10: np.float16}
+NUMBER_TYPES = {1: np.float32, 11: np.float64, 10: np.float16}
 GROUP_NOT_VISIBLE = (
-    '{name}: the group cannot be told from what the network gets for "{feature_name}"; take one threshold for all: '
+    '{name}: the network\'s input for "{feature_name}" does not determine the group; use one threshold for all: '
     'change = "threshold"'
 )
 
@@ -149,7 +149,7 @@ class _ThresholdGraph:
         self._inner = self._renamed(self._result)
         kind = next((each for each in self._graph.output if each.name == self._result), None)
         self._kind = kind.type.tensor_type.elem_type if kind is not None else 1
-        if self._kind not in NUMBERS:
+        if self._kind not in NUMBER_TYPES:
             self._kind = 1
 
     def _renamed(self, tensor: str) -> str:
@@ -183,7 +183,7 @@ class _ThresholdGraph:
 
     @property
     def _number(self) -> Any:
-        return NUMBERS[self._kind]
+        return NUMBER_TYPES[self._kind]
 
     def thresholds(self, spec: Spec, groups: Sequence[Group], thresholds: Sequence[float], cut: float) -> str:
         """Return a tensor with the threshold of each row, (rows, 1) or a single one."""
@@ -250,8 +250,8 @@ class _ThresholdGraph:
         feed = self._model.inputs
         if not isinstance(feed, Feed) or any(len(slot.shape) != 1 for slot in feed.slots):
             raise ModelError(
-                f"{self._model.name}: the group of an input cannot be read from texts or series; take one threshold "
-                'for all: change = "threshold"'
+                f"{self._model.name}: texts and series do not contain the group; use one threshold for all: change "
+                '= "threshold"'
             )
         wanted, named = reading_groups(spec), {each.name: each for each in spec.features}
         missing = [name for name in spec.protected if not named[name].model_input]
@@ -271,8 +271,8 @@ class _ThresholdGraph:
             given = self._name(feature.input or feature.name)
             if given != (feature.input or feature.name):
                 raise ModelError(
-                    f'{self._model.name}: has a tensor "{feature.name}" already, and needs an input of that name; '
-                    'name it otherwise: input = "..." in its [[feature]]'
+                    f'{self._model.name}: needs an input "{feature.name}", and already has a tensor of that name; '
+                    'choose another name: input = "..." in its [[feature]]'
                 )
             self._graph.input.append(helper.make_tensor_value_info(given, 1, ["N", width]))
             found.append((feature, given, None))
@@ -338,7 +338,7 @@ class _ThresholdGraph:
         dtype = np.dtype(slot.dtype if slot is not None else np.float32)
 
         def encoded(value: float) -> float:
-            return float(encode(feature, np.array([value], np.float64))[0, 0].astype(dtype))
+            return float(encode_feature(feature, np.array([value], np.float64))[0, 0].astype(dtype))
 
         if isinstance(feature, CategoryFeature) or domain.points:
             points = domain.points or tuple(range(int(domain.low), int(domain.high) + 1))
@@ -388,7 +388,7 @@ class _ThresholdGraph:
             for inside, outside in ((domain.low, domain.low - 1), (domain.high, domain.high + 1)):
                 if not feature.low <= outside <= feature.high:
                     continue
-                one, other = encode(feature, np.array([inside, outside], np.float64))[:, 0]
+                one, other = encode_feature(feature, np.array([inside, outside], np.float64))[:, 0]
                 if one == other:
                     raise self._unreadable(feature)
 

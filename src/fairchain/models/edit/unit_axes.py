@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Units = tuple[Any, ...]
 
 # Operators that treat every entry on its own.
-ALONE = frozenset(
+ELEMENTWISE = frozenset(
     """
     Abs BatchNormalization Cast CastLike Celu Clip Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity Imputer
     LeakyRelu Log Mish Neg PRelu Reciprocal Relu Round Scaler Selu Shrink Sigmoid Sign Softplus Softsign Sqrt Swish Tanh
@@ -55,7 +55,7 @@ class UnitPlaces:
         """Note for the output of an operator without weights which unit is where, if that is sure."""
         known = [self.flows.get(name) for name in node.input]
         units: Units | None = None
-        if node.op_type in ALONE | LAID_OUT:
+        if node.op_type in ELEMENTWISE | LAID_OUT:
             units = known[0]
         elif node.op_type == "Transpose" and known[0] is not None:
             units = known[0] if self._keeps_order(node, known[0]) else None

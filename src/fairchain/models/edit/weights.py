@@ -26,15 +26,15 @@ from fairchain.models.onnx.session import OnnxModel
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-Array = NDArray[np.floating[Any]]
-RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
+WeightArray = NDArray[np.floating[Any]]
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 # Operators whose weights can be changed: the input that holds them and the one with the bias, if it has one.
-PLACES = {"Gemm": (1, 2), "Conv": (1, 2), "MatMul": (1, None), **dict.fromkeys(RECURRENT, (1, 3))}
+PLACES = {"Gemm": (1, 2), "Conv": (1, 2), "MatMul": (1, None), **dict.fromkeys(GATES, (1, 3))}
 # TensorProto.FLOAT and TensorProto.DOUBLE.
 FLOATS = (1, 11)
 NO_WEIGHTS = (
-    "{name}: has no weights that could be changed (those of Gemm, MatMul, Conv, LSTM, GRU and RNN can); nothing to "
-    "repair"
+    "{name}: has no weights that can be changed (those of Gemm, MatMul, Conv, LSTM, GRU and RNN), so it cannot be "
+    "repaired"
 )
 
 
@@ -68,7 +68,7 @@ class WeightBlock:
         """Return where this unit comes in; empty if it does not."""
         return [place for place, each in enumerate(self.incoming or ()) if each == unit]
 
-    def columns(self, values: Array, entries: Sequence[int]) -> Array:
+    def columns(self, values: WeightArray, entries: Sequence[int]) -> WeightArray:
         """Return the weights of these entries, as (entries, ...)."""
         return np.moveaxis(values, self.axis, 0)[list(entries)]
 
@@ -91,7 +91,7 @@ class Weights:
         if not self.blocks:
             raise ModelError(NO_WEIGHTS.format(name=model.name))
         self._flows = draft.flows
-        self.values: dict[str, Array] = draft.values()
+        self.values: dict[str, WeightArray] = draft.values()
         for array in self.values.values():
             array.flags.writeable = False
 
@@ -109,7 +109,7 @@ class Weights:
         """Return the operator of the layer that a tensor belongs to."""
         return next(block.operator for block in self.blocks if tensor in (block.tensor, block.bias))
 
-    def network(self, changes: Mapping[str, Array]) -> bytes:
+    def network(self, changes: Mapping[str, WeightArray]) -> bytes:
         """Return a complete ONNX file with these values in place of the old ones; all else is as it was."""
         return _Draft(self._model, set(changes)).written(changes).SerializeToString()  # type: ignore[no-any-return]
 
@@ -143,7 +143,7 @@ class _Draft:
         self._lift_constants()
         self._uses = Counter(name for node in self._graph.node for name in node.input)
         self._uses.update(value.name for value in self._graph.output)
-        self._fresh: dict[str, Array] = {}
+        self._fresh: dict[str, WeightArray] = {}
         self.blocks: list[WeightBlock] = []
         self.flows: dict[str, Units] = _inputs(model)
         self._places = UnitPlaces(self.flows, model.followed())
@@ -151,12 +151,12 @@ class _Draft:
             if not self._read(node):
                 self._places.pass_on(node, self._initial)
 
-    def values(self) -> dict[str, Array]:
+    def values(self) -> dict[str, WeightArray]:
         """Return every tensor of weights or biases that can be changed."""
         names = {name for block in self.blocks for name in (block.tensor, block.bias) if name}
         return {name: self._array(name) for name in sorted(names)}
 
-    def written(self, changes: Mapping[str, Array]) -> ModelProto:
+    def written(self, changes: Mapping[str, WeightArray]) -> ModelProto:
         """Return the network with these values."""
         from onnx import numpy_helper
 
@@ -167,7 +167,7 @@ class _Draft:
             self._initial[name].CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array, old.dtype), name))
         return self._network
 
-    def _array(self, name: str) -> Array:
+    def _array(self, name: str) -> WeightArray:
         from onnx import numpy_helper
 
         if name in self._fresh:
@@ -204,7 +204,7 @@ class _Draft:
         if not place or node.domain not in ("", "ai.onnx") or tensor is None or node.input[0] in self._initial:
             return False
         shape = tuple(tensor.dims)
-        if node.op_type in RECURRENT:
+        if node.op_type in GATES:
             self._read_recurrent(node, shape, bias or 0)
             return True
         if len(shape) < 2 or (node.op_type in ("Gemm", "MatMul") and len(shape) != 2) or attribute(node, "transA"):
@@ -235,7 +235,7 @@ class _Draft:
     def _read_recurrent(self, node: NodeProto, shape: tuple[int, ...], bias: int) -> None:
         """Take W for the inputs, R for the cells of the step before, and B with the biases of both in a row."""
         directions, stacked, width = shape
-        cells = stacked // RECURRENT[node.op_type]
+        cells = stacked // GATES[node.op_type]
         kind = self._initial[node.input[1]].data_type
         own = self._own_bias(node, bias, (directions, 2 * stacked), kind)
         output = next(name for name in node.output if name)
@@ -310,7 +310,7 @@ class _Draft:
             self._initial.pop(output, None)
         return own
 
-    def _initialiser(self, name: str, values: Array) -> str:
+    def _initialiser(self, name: str, values: WeightArray) -> str:
         from onnx import numpy_helper
 
         self._initial[name] = self._added(numpy_helper.from_array(np.ascontiguousarray(values), name))
@@ -331,7 +331,7 @@ class _Draft:
         return name
 
 
-def _zeros(shape: tuple[int, ...], kind: int) -> Array:
+def _zeros(shape: tuple[int, ...], kind: int) -> WeightArray:
     return np.zeros(shape, np.float32 if kind == FLOATS[0] else np.float64)
 
 

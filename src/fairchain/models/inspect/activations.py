@@ -1,4 +1,4 @@
-"""Looking inside a network: the activations behind a decision, read in the same call as the decision itself.
+"""Activations of a network, read in the same call as the decision itself.
 
 A layer is the output of an activation function. It can be named by its tensor, or by its number: `layer1` is the
 first one in the graph, and `layer1[3]` its fourth unit. Recurrent operators have a state for every step: see
@@ -31,12 +31,12 @@ ACTIVATIONS = frozenset(
 )
 # Gates, and the activations that multiply x by one of them.
 GATED = {"Sigmoid": "Swish", "HardSigmoid": "HardSwish", "Erf": "Gelu", "Tanh": "Gelu", "Softplus": "Mish"}
-UNKNOWN_LAYER_OR_TENSOR = '{name}: there is no layer or tensor "{name2}"; {hint}'
+UNKNOWN_LAYER_OR_TENSOR = '{name}: unknown layer or tensor "{name2}"; {hint}'
 
 
 @dataclass(frozen=True)
 class HiddenLayer:
-    """A tensor inside a network: what it is called here, its name in the file, its operator and how many units."""
+    """A tensor inside a network: its layer name, its name in the file, its operator and its number of units."""
 
     name: str
     tensor: str
@@ -45,7 +45,7 @@ class HiddenLayer:
 
 
 class Probe:
-    """A network that shows some of its inner tensors with each decision.
+    """A network that returns some of its inner tensors with each decision.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def _activations(model: OnnxModel) -> list[tuple[str, str]]:
     """
     graph = model.network.model.graph
     outputs = {output.name for output in graph.output}
-    # Of a network of tokens only what has the same units for every text, as the pooled state, is a layer.
+    # In a network of tokens, only a tensor with the same units for every text, such as the pooled state, is a layer.
     followed = model.followed() if model.tokens is not None else {}
     varied = {name for name, each in followed.items() if any(fixed_size(axis) is None for axis in each.shape[1:])}
     found: dict[str, str] = {}
@@ -109,7 +109,7 @@ def _activations(model: OnnxModel) -> list[tuple[str, str]]:
         if node.op_type not in ACTIVATIONS:
             continue
         tensor = _gated_product(model.network, node)
-        # The error function by itself switches nothing on or off.
+        # The error function alone is not an activation.
         if (tensor or node.op_type != "Erf") and (tensor or node.output[0]) not in outputs | varied:
             operator = GATED.get(node.op_type, node.op_type) if tensor else node.op_type
             found.setdefault(tensor or node.output[0], operator)

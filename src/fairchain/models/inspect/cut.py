@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # The numbers of ONNX for the types that a layer may have.
 ELEMENTS = {"float32": 1, "float16": 10, "float64": 11}
-NOT_A_LAYER_OF_NUMBERS = (
+TENSOR_CANNOT_BE_CUT = (
     '{name}: tensor "{tensor}" has shape {shape} and type {dtype} for {values_count} inputs; only layers of numbers '
     "with the batch first can be intervened on"
 )
@@ -51,7 +51,7 @@ class Cut:
         sample = model.with_outputs([tensor]).run(values, [tensor])[0]
         if sample.ndim < 1 or len(sample) != len(values) or sample.dtype.name not in ELEMENTS:
             raise ModelError(
-                NOT_A_LAYER_OF_NUMBERS.format(
+                TENSOR_CANNOT_BE_CUT.format(
                     name=model.name, tensor=tensor, shape=sample.shape, dtype=sample.dtype, values_count=len(values)
                 )
             )

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from fairchain.models.inspect.relu_layers import AffineLayer, Floats, ReluNetwork
 
 # Numbers in the largest array of a part of the boxes: larger ones are given back to the system, and cleared, each time.
-MOST_NUMBERS = 2**17
+MOST_BOX_NUMBERS = 2**17
 # Twice the unit roundoff of double precision, for this module's own sums.
-OWN = 2.0**-52
+ROUNDOFF = 2.0**-52
 # Sums beyond this might overflow in single precision; nothing is claimed there.
-LARGEST = 1e37
+LARGEST_SUM = 1e37
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class LinearBounds:
         self._rounding = rounding
         widths = [layer.weights.shape[1] for layer in self._layers] + [len(functions)]
         largest = max(2 * after * before for before, after in pairwise(widths))
-        self._rows = max(1, MOST_NUMBERS // int(largest))
+        self._rows = max(1, MOST_BOX_NUMBERS // int(largest))
 
     @property
     def rows_at_once(self) -> int:
@@ -154,12 +154,12 @@ class LinearBounds:
                 before = known[-1]
                 plain_low, plain_high = before.through(layer, error)
                 low, high = np.maximum(low, plain_low), np.minimum(high, plain_high)
-            overflow |= ~(np.maximum(np.abs(low), np.abs(high)).max(axis=1, initial=0.0) < LARGEST)
+            overflow |= ~(np.maximum(np.abs(low), np.abs(high)).max(axis=1, initial=0.0) < LARGEST_SUM)
             if len(known) == len(self._layers) - 1:
                 low[overflow], high[overflow] = -np.inf, np.inf
                 return low, high, weights
             # Where numbers may overflow nothing is claimed in the end; finite ends keep the arithmetic free of NaN.
-            low, high = np.clip(low, -LARGEST, LARGEST), np.clip(high, -LARGEST, LARGEST)
+            low, high = np.clip(low, -LARGEST_SUM, LARGEST_SUM), np.clip(high, -LARGEST_SUM, LARGEST_SUM)
             known.append(RelaxedLayer.of(layer, low, high, sizes, error))
             sizes = np.maximum(high, 0.0)
 
@@ -180,14 +180,16 @@ class LinearBounds:
         largest = np.abs(layer.weights).sum(axis=1)
         constant = twice - np.tile(
             error
-            + OWN * (len(layer.bias) + 8) * (np.abs(layer.bias) + largest * sizes.max(axis=1, initial=0.0)[:, None]),
+            + ROUNDOFF
+            * (len(layer.bias) + 8)
+            * (np.abs(layer.bias) + largest * sizes.max(axis=1, initial=0.0)[:, None]),
             2,
         )
         for before in reversed(known):
             weights, constant = before.substitute(weights, constant)
         least = boxes.least(weights) + constant
         terms = weights.shape[2] + 8
-        least -= OWN * terms * (np.matmul(np.abs(weights), boxes.sizes()[:, :, None])[..., 0] + np.abs(constant))
+        least -= ROUNDOFF * terms * (np.matmul(np.abs(weights), boxes.sizes()[:, :, None])[..., 0] + np.abs(constant))
         half = len(layer.bias)
         steepest = np.maximum(np.abs(weights[:, :half]), np.abs(weights[:, half:]))
         return least[:, :half], -least[:, half:], steepest
@@ -215,14 +217,14 @@ class RelaxedLayer:
         span = np.maximum(high - low, 1e-300)
         above = np.clip(np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, high / span)), 0.0, 1.0)
         # The line must not be below the ReLU at either end although the slope is rounded.
-        lift = np.maximum(np.maximum(-above * low, (1 - above) * high), 0.0) * (1 + 8 * OWN)
+        lift = np.maximum(np.maximum(-above * low, (1 - above) * high), 0.0) * (1 + 8 * ROUNDOFF)
         lift[low >= 0] = 0.0
         # Below: the line of slope 1 or 0 that leaves the smaller area.
         below = np.where((low >= 0) | ((high > -low) & (high > 0)), 1.0, 0.0)
         terms = sum(layer.weights.shape) + 16
         steepest = np.abs(layer.weights).max(axis=1, initial=0.0)
         own = np.abs(layer.bias) + error + lift + np.maximum(np.abs(low), np.abs(high))
-        own = OWN * terms * (own + steepest * sizes.sum(axis=1)[:, None])
+        own = ROUNDOFF * terms * (own + steepest * sizes.sum(axis=1)[:, None])
         return cls(layer, low, high, below, above, lift, error, own)
 
     def substitute(self, weights: Floats, constant: Floats) -> tuple[Floats, Floats]:
@@ -233,7 +235,7 @@ class RelaxedLayer:
         constant = constant + lines @ self.layer.bias
         constant -= np.matmul(np.abs(lines), self.error[:, :, None])[..., 0]
         constant -= np.matmul(np.abs(weights), self.own[:, :, None])[..., 0]
-        constant -= 4 * OWN * np.abs(constant)
+        constant -= 4 * ROUNDOFF * np.abs(constant)
         # One small product for each box: BLAS would start threads of its own for a large one.
         return np.matmul(lines, self.layer.weights), constant
 
@@ -242,5 +244,5 @@ class RelaxedLayer:
         low, high = np.maximum(self.low, 0.0), np.maximum(self.high, 0.0)
         middle, radius = (low + high) / 2, (high - low) / 2
         centre, reach = middle @ layer.weights.T + layer.bias, radius @ np.abs(layer.weights).T
-        slack = OWN * (layer.weights.shape[1] + 8) * (high @ np.abs(layer.weights).T + np.abs(layer.bias)) + error
+        slack = ROUNDOFF * (layer.weights.shape[1] + 8) * (high @ np.abs(layer.weights).T + np.abs(layer.bias)) + error
         return centre - reach - slack, centre + reach + slack

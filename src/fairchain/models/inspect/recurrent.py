@@ -21,7 +21,7 @@ from fairchain.models.inspect.activations import resolve
 from fairchain.models.onnx.decision import Labels
 from fairchain.models.onnx.file_checks import Network, attribute
 from fairchain.models.onnx.padding import RECURRENT
-from fairchain.models.onnx.session import Hidden, OnnxModel, in_order
+from fairchain.models.onnx.session import Hidden, OnnxModel, rejoined
 from fairchain.spec import Spec
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ STATES_IN_ANOTHER_ORDER = (
     "sequences (torch: enforce_sorted=True)"
 )
 SEQUENCES_ARE_NOT_ROWS = (
-    "{name}: {name2} has {shape} sequences for {rows} rows; only an operator that reads one sequence for each row can "
-    "be looked at"
+    "{name}: {name2} has {shape} sequences for {rows} rows; only operators that read one sequence for each row are "
+    "supported"
 )
 
 
@@ -150,12 +150,12 @@ class StepProbe:
             """Put parts together in the order of the rows, zeros behind those with fewer steps."""
             most = max(each.shape[1] for each in arrays)
             fill = [[(0, 0), (0, most - each.shape[1])] + [(0, 0)] * (each.ndim - 2) for each in arrays]
-            return in_order(rows, [np.pad(each, more) for each, more in zip(arrays, fill, strict=True)])
+            return rejoined(rows, [np.pad(each, more) for each, more in zip(arrays, fill, strict=True)])
 
         return RecurrentSteps(
-            in_order(rows, [part.labels for part in parts]),
+            rejoined(rows, [part.labels for part in parts]),
             {name: join([part.states[name] for part in parts]) for name in parts[0].states},
-            in_order(rows, [part.lengths for part in parts]),
+            rejoined(rows, [part.lengths for part in parts]),
             {name: join([part.layers[name] for part in parts]) for name in parts[0].layers},
         )
 
@@ -259,16 +259,16 @@ def _layer(name: str, node: NodeProto) -> RecurrentLayer:
 def check_cells(where: str, node: NodeProto) -> None:
     """Raise a ModelError if the cell states of this operator cannot be computed here."""
     if node.op_type != "LSTM":
-        raise ModelError(f"{where}: only an LSTM has cell states; {node.op_type} has hidden states alone")
+        raise ModelError(f"{where}: only an LSTM has cell states; {node.op_type} has only hidden states")
     unknown = [name for name in _functions(node) if name not in CELL_FUNCTIONS]
     if unknown:
         raise ModelError(
-            f"{where}: cell states are known for {', '.join(CELL_FUNCTIONS)}, not for {unknown[0]}; look at the hidden "
-            "states"
+            f"{where}: cell states are available for {', '.join(CELL_FUNCTIONS)}, not for {unknown[0]}; use the "
+            "hidden states"
         )
     if attribute(node, "clip") is not None or attribute(node, "input_forget"):
         raise ModelError(
-            f"{where}: cell states of an LSTM with clip or input_forget are not known; look at the hidden ones"
+            f"{where}: cell states of an LSTM with clip or input_forget are not available; use the hidden states"
         )
 
 

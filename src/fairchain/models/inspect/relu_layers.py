@@ -24,17 +24,18 @@ if TYPE_CHECKING:
     from onnx import NodeProto
 
 Floats = NDArray[np.float64]
+FEATURE_NETWORKS_ONLY = "{name}: bounds are computed for ONNX networks of features only"
 # ONNX's numbers for single and double precision, with the unit roundoff of each.
 UNITS = {1: 2.0**-24, 11: 2.0**-53}
 # What underflow may add to a sum for each of its terms: the smallest normal number of single precision.
 UNDERFLOW = 2.0**-126
 # Operators that may come last: both keep the order of the scores.
-ENDS = {"Sigmoid": "sigmoid", "Softmax": "softmax"}
+LAST_OPERATORS = {"Sigmoid": "sigmoid", "Softmax": "softmax"}
 NOT_FEED_FORWARD = (
-    "{name}: operator {op_type} is not part of a feed-forward ReLU network, for which alone bounds are computed (Gemm, "
-    "MatMul, Add, Sub, Mul, Div, Relu; Sigmoid or Softmax last)"
+    "{name}: operator {op_type} is not supported by bounds, which need a feed-forward ReLU network (Gemm, MatMul, "
+    "Add, Sub, Mul, Div, Relu; Sigmoid or Softmax last)"
 )
-WEIGHTS_NOT_FINITE = "{name}: has weights that are not finite numbers, so that it has no bounds"
+WEIGHTS_NOT_FINITE = "{name}: has weights that are not finite numbers, so its bounds cannot be computed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,7 @@ def features_network(model: Model | None) -> OnnxModel:
     """
     if not isinstance(model, OnnxModel) or not isinstance(model.inputs, Feed):
         name = "recorded decisions" if model is None else model.name
-        raise ModelError(f"{name}: bounds are computed for ONNX networks of features only")
+        raise ModelError(FEATURE_NETWORKS_ONLY.format(name=name))
     return model
 
 
@@ -162,7 +163,7 @@ class _Reader:
         for node in self._graph.node:
             if all(name in self._constants for name in node.output if name):
                 continue
-            end = ENDS.get(node.op_type)
+            end = LAST_OPERATORS.get(node.op_type)
             if end is not None and node.output[0] == wanted:
                 flow = self._flow(node, 0)
                 if end == "softmax" and attribute(node, "axis", -1) not in (-1, 1):

@@ -1,7 +1,8 @@
 """From the network's output to a class: which output is read, and by which rule.
 
-What can be seen in the graph is inferred (labels, argmax of several columns, a sigmoid's probability). What cannot
-be seen, such as whether a single column is a logit or a probability, must be stated in the spec: never a silent guess.
+The rule is inferred if the graph shows it (labels, argmax of several columns, a sigmoid's probability). If the graph
+does not show it, for example whether a single column is a logit or a probability, the spec must state it; nothing is
+guessed silently.
 """
 
 from __future__ import annotations
@@ -19,54 +20,54 @@ from fairchain.messages import unknown
 from fairchain.spec import ModelSpec
 
 Labels = NDArray[np.unsignedinteger]
-# Ends of the intervals of each label: a 32-bit word belongs to the label whose interval holds it.
+# Ends of the intervals of each label: a 32-bit word belongs to the label whose interval contains it.
 Ends = NDArray[np.int64]
-# A drawn decision has as many possible words; the probability of a label is a whole number of them.
-WORDS = 2**32
-# How far the sum of a network's probabilities may be from 1, for rounding.
-TOLERANCE = 1e-3
+# Number of possible words of a drawn decision; the probability of a label is a multiple of 1 / WORDS.
+DECISION_WORDS = 2**32
+# Largest difference between 1 and the sum of a network's probabilities, for rounding.
+SUM_ERROR = 1e-3
 
 
 _WHOLE = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
-LABELS = {f"tensor({kind})" for kind in ("string", *_WHOLE)}
+LABEL_TYPES = {f"tensor({kind})" for kind in ("string", *_WHOLE)}
 # Kinds of numpy arrays of texts: Python's own, and of a fixed width.
-TEXTS = "OU"
+TEXT_KINDS = "OU"
 # Decisions by the cut-off of one number.
 ONE_COLUMN = ("logit", "probability", "score")
 # Operators whose results are not probabilities.
-LINEAR = ("Add", "Gemm", "MatMul")
+SCORE_OPERATORS = ("Add", "Gemm", "MatMul")
 COLUMNS_AND_LABELS_DIFFER = (
     '{path}: model.labels: output "{name}" has {columns} columns and the spec names {count} labels; name one label for '
     "each column"
 )
 NOT_SCORES_OR_LABELS = (
-    '{path}: output "{name}" is {type}, no tensor of scores or labels; choose another with output = ... in [model], or '
-    "export without ZipMap"
+    '{path}: output "{name}" is {type}, not a tensor of scores or labels; choose another with output = ... in '
+    "[model], or export without ZipMap"
 )
 OUTPUT_IS_NOT_A_LABEL = (
-    'output "{output}" is {found!r}, which is none of {repr}; state what the network calls its labels: codes = [...] '
-    "in [model]"
+    'output "{output}" is {found!r}, which is none of {repr}; state the labels that the network returns: codes = '
+    "[...] in [model]"
 )
 SINGLE_COLUMN = (
-    '{path}: output "{name}" is a single column made by {value}; say in [model] what it is: decision = "logit" '
+    '{path}: output "{name}" is a single column made by {value}; state its meaning in [model]: decision = "logit" '
     '(positive is the second label), decision = "probability", or decision = "score" with decision_threshold = ...'
 )
 OUTPUT_NOT_DECISION = (
-    'output "{output}" is {answer}, which is not a decision; narrow low and high of the [[feature]] that causes it to '
-    "what the network was trained on, or fix the network"
+    'output "{output}" is {answer}, which is not a decision; narrow low and high of the [[feature]] that causes it '
+    "to the range of the training data, or fix the network"
 )
 NOT_PROBABILITIES = (
     'output "{output}" is {rows}, which are not probabilities that sum to 1; end the network with a sigmoid or '
     "softmax, or use another decision in [model]"
 )
 RANDOM_DECISIONS = (
-    'model.decision: "random" decisions do not follow from the input alone, and this needs decisions that do; ask for '
-    'a verdict only, or use decision = "probability" or "argmax"'
+    'model.decision: "random" decisions do not follow from the input alone, which is needed here; use verify or '
+    'check instead, or decision = "probability" or "argmax"'
 )
 
 
 class NoDecisionError(Exception):
-    """A row has no class: `row` says which, the message why. Turned into an UnansweredError with the input shown."""
+    """A row has no class: `row` is its index. This becomes an UnansweredError that shows the input."""
 
     def __init__(self, row: int, why: str) -> None:
         super().__init__(why)
@@ -74,7 +75,7 @@ class NoDecisionError(Exception):
 
 
 class DecisionRule(Struct, frozen=True):
-    """How one output tensor becomes class numbers.
+    """The rule that turns one output tensor into class numbers.
 
     kind is argmax, threshold, label or random; `cut` belongs to threshold, `codes` to label. A threshold or a random
     rule reads `width` numbers for each row. The threshold is on the last of them: a score alone, or the second of two
@@ -90,7 +91,7 @@ class DecisionRule(Struct, frozen=True):
 
     @property
     def columns(self) -> int:
-        """How many numbers the output must have for each row."""
+        """The number of values that the output must have for each row."""
         return self.classes if self.kind == "argmax" else self.width
 
     @property
@@ -107,7 +108,7 @@ class DecisionRule(Struct, frozen=True):
             return self._from_labels(answer[:, 0])
         self._must_be_finite(answer)
         if self.kind == "argmax" and self.classes == 2:
-            # Of equal scores the first label wins, as argmax has it.
+            # Among equal scores the first label is chosen, as by argmax.
             second: NDArray[np.bool_] = answer[:, 1] > answer[:, 0]
             return second.view(np.uint8)
         if self.kind == "threshold":
@@ -117,16 +118,17 @@ class DecisionRule(Struct, frozen=True):
         return largest.astype(np.uint16)
 
     def ends(self, answer: NDArray[Any], rows: int) -> Ends:
-        """Return (rows, classes): where the words of each label end, from 0 on; the last is `WORDS`.
+        """Return (rows, classes): the end of each label's interval of words, from 0 on.
 
-        The probability of a label is the length of its interval over `WORDS`: the network's own, rounded to 2**-32.
-        Raises NoDecisionError for numbers that are not probabilities.
+        The last end is `DECISION_WORDS`. The probability of a label is the length of its interval divided by
+        `DECISION_WORDS`: the network's probability, rounded to 2**-32. Raises a NoDecisionError for numbers
+        that are not probabilities.
         """
         shares = answer.reshape(rows, -1).astype(np.float64)
         if self.width == 1:
             shares = np.concatenate([1 - shares, shares], axis=1)
         total = shares.sum(axis=1)
-        wrong = ~((shares >= -TOLERANCE) & (shares <= 1 + TOLERANCE)).all(axis=1) | ~(abs(total - 1) <= TOLERANCE)
+        wrong = ~((shares >= -SUM_ERROR) & (shares <= 1 + SUM_ERROR)).all(axis=1) | ~(abs(total - 1) <= SUM_ERROR)
         if wrong.any():
             row = int(wrong.argmax())
             raise NoDecisionError(
@@ -134,7 +136,7 @@ class DecisionRule(Struct, frozen=True):
                 NOT_PROBABILITIES.format(output=self.output, rows=_shown(answer.reshape(rows, -1)[row])),
             )
         sums = np.cumsum(np.clip(shares, 0, 1), axis=1)
-        ends: Ends = np.rint(sums / sums[:, -1:] * WORDS).astype(np.int64)
+        ends: Ends = np.rint(sums / sums[:, -1:] * DECISION_WORDS).astype(np.int64)
         return ends
 
     def _must_be_finite(self, answer: NDArray[Any]) -> None:
@@ -144,12 +146,12 @@ class DecisionRule(Struct, frozen=True):
             raise NoDecisionError(row, OUTPUT_NOT_DECISION.format(output=self.output, answer=_shown(answer[row])))
 
     def _from_labels(self, answer: NDArray[Any]) -> Labels:
-        if answer.dtype.kind not in TEXTS:
+        if answer.dtype.kind not in TEXT_KINDS:
             answer = answer.astype(np.int64)
         labels = answer
         if self.codes is not None:
             labels = np.full(len(answer), self.classes)
-            # Of equal codes the first one counts.
+            # Among equal codes the first one counts.
             for place, code in reversed(list(enumerate(self.codes))):
                 np.copyto(labels, place, where=answer == code)
         valid = (labels >= 0) & (labels < self.classes)
@@ -164,14 +166,16 @@ class DecisionRule(Struct, frozen=True):
 
 
 def plan_decision(path: Path, spec: ModelSpec, outputs: Sequence[Any], makers: Mapping[str, str]) -> DecisionRule:
-    """Return the rule for this network, or raise a ModelError that says what the spec must state."""
+    """Return the rule for this network, or raise a ModelError with the keys that the spec must state."""
     node = _choose_output(path, spec, outputs)
-    if node.type in LABELS:
+    if node.type in LABEL_TYPES:
         return _label_rule(path, spec, node)
     if node.type not in ("tensor(float)", "tensor(double)", "tensor(float16)"):
         raise ModelError(NOT_SCORES_OR_LABELS.format(path=path, name=node.name, type=node.type))
     if spec.decision == "label":
-        raise ModelError(f'{path}: output "{node.name}" holds scores, not labels; remove decision = "label" in [model]')
+        raise ModelError(
+            f'{path}: output "{node.name}" contains scores, not labels; remove decision = "label" in [model]'
+        )
     return _score_rule(path, spec, node, makers.get(node.name, ""))
 
 
@@ -192,13 +196,15 @@ def _choose_output(path: Path, spec: ModelSpec, outputs: Sequence[Any]) -> Any:
 
 def _label_rule(path: Path, spec: ModelSpec, node: Any) -> DecisionRule:
     if spec.decision not in (None, "label"):
-        raise ModelError(f'{path}: output "{node.name}" holds labels; remove decision = "{spec.decision}" in [model]')
+        raise ModelError(
+            f'{path}: output "{node.name}" contains labels; remove decision = "{spec.decision}" in [model]'
+        )
     codes = spec.codes
     if node.type == "tensor(string)" and codes is None:
         codes = spec.labels
     if codes is not None and any(isinstance(code, str) != (node.type == "tensor(string)") for code in codes):
         kind = "texts" if node.type == "tensor(string)" else "whole numbers"
-        raise ModelError(f'{path}: output "{node.name}" holds {kind}; model.codes must be {kind} too')
+        raise ModelError(f'{path}: output "{node.name}" contains {kind}; model.codes must be {kind} too')
     return DecisionRule(node.name, "label", len(spec.labels), codes=codes)
 
 
@@ -219,18 +225,18 @@ def _score_rule(path: Path, spec: ModelSpec, node: Any, maker: str) -> DecisionR
         return DecisionRule(node.name, "threshold", 2, cut=_cut(spec, decision))
     if columns != count:
         raise ModelError(COLUMNS_AND_LABELS_DIFFER.format(path=path, name=node.name, columns=columns, count=count))
-    if decision == "probability" and columns == 2 and maker not in LINEAR:
+    if decision == "probability" and columns == 2 and maker not in SCORE_OPERATORS:
         return DecisionRule(node.name, "threshold", 2, cut=_cut(spec, decision), width=2)
     if decision in ONE_COLUMN or (decision is None and maker == "Sigmoid"):
         raise ModelError(
-            f'{path}: output "{node.name}" has {columns} columns; say decision = "argmax" in [model] '
-            "if the largest one is the class"
+            f'{path}: output "{node.name}" has {columns} columns; write decision = "argmax" in [model] if the '
+            "largest one is the class"
         )
     return DecisionRule(node.name, "argmax", count)
 
 
 def _cut(spec: ModelSpec, decision: str) -> float:
-    """Return the stated cut-off, or that of a logit or a probability; the spec was checked to state that of a score."""
+    """Return the stated cut-off, or the default of a logit or a probability; a spec with a score always states it."""
     if spec.decision_threshold is not None:
         return spec.decision_threshold
     return {"logit": 0.0, "probability": 0.5}[decision]
@@ -243,24 +249,24 @@ def labels_drawn(ends: Ends, words: NDArray[np.uint32]) -> Labels:
 
 
 def words_that_change(ends: NDArray[np.int64], outcome: int | None) -> NDArray[np.int64]:
-    """Return for how many words the decision about a row is not the same in every group, (rows,).
+    """Return (rows,): the number of words for which the decision about a row is not the same in every group.
 
     Parameters
     ----------
     ends
         (groups, rows, classes): the ends of each label's words.
     outcome
-        The only label that is looked at; None for all labels.
+        The only label that counts; None for all labels.
     """
     starts = np.concatenate([np.zeros_like(ends[..., :1]), ends[..., :-1]], axis=2)
     # The words that give a label in every group lie between its last start and its first end.
     shared = np.maximum(ends.min(axis=0) - starts.max(axis=0), 0)
     if outcome is None:
-        changing: NDArray[np.int64] = WORDS - shared.sum(axis=1)
+        changing: NDArray[np.int64] = DECISION_WORDS - shared.sum(axis=1)
         return changing
     order = np.argsort(starts[..., outcome], axis=0)
     begin, end = (np.take_along_axis(side[..., outcome], order, axis=0) for side in (starts, ends))
-    # The union of the groups' words: each interval adds what lies beyond all earlier ones.
+    # The union of the groups' intervals: each interval adds its words beyond all earlier ones.
     before = np.concatenate([begin[:1], np.maximum.accumulate(end, axis=0)[:-1]])
     union: NDArray[np.int64] = np.maximum(end - np.maximum(begin, before), 0).sum(axis=0)
     union -= shared[:, outcome]

@@ -1,4 +1,4 @@
-"""What the network gets for one feature: a number's steps, bins or scale, a category's code, name or one-hot span.
+"""Encoding of one feature for the network: a number's steps, bins or scale, a category's code, name or one-hot span.
 
 Arithmetic is done in double precision; the cast to the type of the network's input comes last, in `feed`.
 """
@@ -17,12 +17,12 @@ from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
 NumberFeature = IntegerFeature | RealFeature
 # Single precision holds every whole number up to here.
 EXACT_IN_SINGLE = 2**24
-# Up to so many edges comparing with each is faster than searching among them.
-FEW_EDGES = 20
+# Up to this number of edges, comparing with each edge is faster than a binary search.
+FEW_BIN_EDGES = 20
 
 
 def widths(features: Sequence[Feature]) -> list[int]:
-    """Return how many network inputs each feature spans."""
+    """Return the number of network inputs of each feature."""
     return [_width(feature) for feature in features]
 
 
@@ -35,14 +35,14 @@ def _width(feature: Feature) -> int:
 
 
 def is_plain(feature: Feature) -> bool:
-    """Return whether the network gets the feature's value as it is."""
+    """Return whether the network gets the feature's value unchanged."""
     if isinstance(feature, CategoryFeature):
         return feature.codes is None and not feature.one_hot
     return feature.step is None and feature.bins is None and feature.scale is None
 
 
 def is_whole(feature: Feature) -> bool:
-    """Return whether everything the network can get for the feature is a whole number."""
+    """Return whether the network gets only whole numbers for the feature."""
     if isinstance(feature, CategoryFeature):
         return all(code == int(code) for code in feature.codes or ())
     counted = isinstance(feature, IntegerFeature) or feature.step is not None or feature.bins is not None
@@ -50,9 +50,9 @@ def is_whole(feature: Feature) -> bool:
 
 
 def fits_single(feature: Feature) -> bool:
-    """Return whether drawing the feature in single precision leaves what a single-precision network gets as it is.
+    """Return whether a single-precision network gets the same numbers if the feature is drawn in single precision.
 
-    A real number at the edge of a bin may not: 0.7 becomes 0.69999999.
+    A real number at the edge of a bin may be encoded differently: 0.7 becomes 0.69999999.
     """
     if isinstance(feature, CategoryFeature) or is_plain(feature):
         return True
@@ -60,7 +60,7 @@ def fits_single(feature: Feature) -> bool:
 
 
 def extremes(feature: Feature) -> tuple[float, ...]:
-    """Return the least and the largest number that the network can get for the feature, or all of them."""
+    """Return the smallest and the largest number that the network can get for the feature, or all of them."""
     if feature.one_hot:
         return 0.0, 1.0
     if isinstance(feature, CategoryFeature):
@@ -73,12 +73,12 @@ def extremes(feature: Feature) -> tuple[float, ...]:
 
 
 def words(feature: CategoryFeature) -> tuple[str | int, ...]:
-    """Return what a table calls each value: what a model that was fitted on the table knows it by."""
+    """Return the table's name of each value, by which a model that was fitted on the table knows it."""
     return feature.aliases or feature.values
 
 
-def encode(feature: Feature, column: NDArray[np.floating], *, text: bool = False) -> NDArray[Any]:
-    """Return what the network gets for these values of a feature: (rows, width of the feature).
+def encode_feature(feature: Feature, column: NDArray[np.floating], *, text: bool = False) -> NDArray[Any]:
+    """Return the network's inputs for these values of a feature, (rows, width of the feature).
 
     With `text` a category is given by its name.
     """
@@ -107,14 +107,14 @@ def _with_missing(feature: CategoryFeature, column: NDArray[np.floating], *, tex
             "[[feature]], or leave such rows out: drop_missing = true in [population]"
         )
     missing = np.isnan(column)
-    codes = encode(feature, np.where(missing, 0, column)).astype(np.float64)
+    codes = encode_feature(feature, np.where(missing, 0, column)).astype(np.float64)
     codes[missing] = np.nan
     return codes
 
 
 def _from_number(feature: NumberFeature, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    if feature.bins is not None:  # how many edges are at most each number
-        if len(feature.bins) > FEW_EDGES:
+    if feature.bins is not None:  # the number of edges up to each value
+        if len(feature.bins) > FEW_BIN_EDGES:
             return np.searchsorted(np.asarray(feature.bins, np.float64), numbers, side="right").astype(np.float64)
         count = np.zeros(numbers.shape)
         for edge in feature.bins:
@@ -126,6 +126,6 @@ def _from_number(feature: NumberFeature, numbers: NDArray[np.float64]) -> NDArra
         # Either mean and std are given or low and high: the spec was checked.
         zero = feature.scale.mean or feature.scale.low or 0.0
         unit = feature.scale.std or (feature.scale.high or 0.0) - zero
-        with np.errstate(over="ignore"):  # what does not fit is refused when the network is loaded
+        with np.errstate(over="ignore"):  # values that do not fit are refused when the network is loaded
             numbers = (numbers - zero) / unit
     return numbers

@@ -1,9 +1,9 @@
 """Checks of an untrusted network file before any of it runs.
 
 A file is read once, within a size limit, into a `Network`: the checked bytes, their hash and the parsed graph. All
-later steps (sessions, probes, cuts, repairs) work on that object, so that what was checked is what runs. Operators come
-from an allow-list (no loops, no conditionals, no custom libraries), and external weights only from plain files in the
-model's own folder. Limits on memory and time while it runs are in `runtime`.
+later steps (sessions, probes, cuts, repairs) work on that object, so only checked bytes run. Operators come from an
+allow-list (no loops, no conditionals, no custom libraries), and external weights only from plain files in the model's
+own folder. Limits on memory and time while it runs are in `runtime`.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from fairchain.system.untrusted_files import UnreadableError, read_plain
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto, TensorProto
 
-# Operators of inference graphs that end by themselves: those with a rule for rows, and a few that no rows may enter.
+# Operators of inference graphs that always terminate: those with a rule for rows, and a few that may not read rows.
 # Loop, Scan and If are left out on purpose.
 OPERATORS = frozenset(RULES) | {
     *("Compress", "DictVectorizer", "DynamicQuantizeLinear", "EyeLike"),
     *("NonZero", "StringNormalizer", "Upsample", "ZipMap"),
 }
 DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml"})
-# Domains whose operators the runtime implements itself: a function there would not be what runs.
+# Domains whose operators the runtime implements itself: it would not run a function there.
 BUILT_IN = ("ai.onnx.", "com.microsoft.", "com.ms.")
 # Domain, name and overload of a function.
-Key = tuple[str, str, str]
-# How deep functions may call each other; exported networks have a handful of levels.
+FunctionKey = tuple[str, str, str]
+# Largest depth of calls between functions; exported networks have a handful of levels.
 DEPTH = 100
-# Parts of a message that may hold operators or tensors, by the name of its type.
+# Fields of a message that may contain operators or tensors, by the name of its type.
 PARTS = {
     "ModelProto": ("graph", "training_info", "functions"),
     "TrainingInfoProto": ("initialization", "algorithm"),
@@ -59,7 +59,7 @@ NOT_BESIDE_THE_MODEL = (
 GRAPH_INSIDE = "has a graph inside"
 NO_MODEL_FILE = "model.path is relative to the spec file's folder; or give another model: --model (model=... in Python)"
 NOT_ONNX = "{path}: not an ONNX file, or a truncated one; model.path must name a network saved as ONNX"
-NOT_ALLOWED = "is not on the list of those allowed in untrusted files"
+NOT_ALLOWED = "is not allowed in untrusted files"
 FUNCTIONS_TOO_DEEP = "{path}: functions call each other more than {depth} levels deep; export the network without them"
 RECURRENT_ADVICE = (
     ": a recurrent layer as the operator LSTM, GRU or RNN, with the lengths of sequences as an input (in Keras without "
@@ -83,7 +83,8 @@ class Limits:
     nodes
         Operators in the graph, its functions included.
     memory_bytes
-        Memory that onnxruntime may allocate in this process. All networks share one pool, and its first limit stays.
+        Memory that onnxruntime may allocate in this process. All networks share one pool with the limit of the first
+        network.
     seconds
         Time that one call of the network may take. After this time the call ends with the operator that is running.
     batch
@@ -118,7 +119,7 @@ class Network(Struct, frozen=True, eq=False, dict=True):
     model: ModelProto
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy the bytes into another process, which parses them again."""
+        """Return the arguments for a copy in another process, which parses the bytes again."""
         return _parsed, (self.path, self.content, self.sha256)
 
     @cached_property
@@ -142,18 +143,18 @@ class Network(Struct, frozen=True, eq=False, dict=True):
         return frozenset(made.union(tensor.name for tensor in self.model.graph.initializer))
 
     def copy(self) -> ModelProto:
-        """Return the parsed network as a message of its own, which may be changed."""
-        return parse(self.path, self.content)
+        """Return a copy of the parsed network, which may be changed."""
+        return parse_network(self.path, self.content)
 
 
 def _parsed(path: Path, content: bytes, sha256: str) -> Network:
-    return Network(path, content, sha256, parse(path, content))
+    return Network(path, content, sha256, parse_network(path, content))
 
 
 def read_network(path: Path, limits: Limits) -> Network:
-    """Read an ONNX file and everything it needs, or raise a ModelError that says why it is not taken."""
+    """Read an ONNX file with its external weights, or raise a ModelError with the reason why it is refused."""
     content = read_file(path, limits.file_bytes)
-    model = parse(path, content)
+    model = parse_network(path, content)
     external = _checked(path, model, limits)
     sha256 = hashlib.sha256(content)
     if external:
@@ -167,11 +168,11 @@ def read_network(path: Path, limits: Limits) -> Network:
 def check_bytes(path: Path, content: bytes, limits: Limits) -> Network:
     """Check an ONNX network in memory; `path` is only the name that messages use.
 
-    Raises a ModelError as `read_network` does, and for external weights: bytes have no folder beside them.
+    Raises a ModelError as `read_network` does, and also for external weights, because bytes have no folder.
     """
     if len(content) > limits.file_bytes:
         raise ModelError(f"{path}: more than the limit of {limits.file_bytes} bytes")
-    model = parse(path, content)
+    model = parse_network(path, content)
     if _checked(path, model, limits):
         raise ModelError(f"{path}: its weights are in another file; give a network with all weights inside")
     return Network(path, content, hashlib.sha256(content).hexdigest(), model)
@@ -192,7 +193,7 @@ def read_file(path: Path, most: int, kind: str = "an ONNX file") -> bytes:
 
 @cache
 def _messages_alone() -> Any:
-    """Return the message types of ONNX: all that is needed here, loaded five times faster than the package."""
+    """Return the message types of ONNX, which load five times faster than the whole package."""
     package = find_spec("onnx")
     if package is None or not package.submodule_search_locations:
         raise ModelError("the onnx package is not installed; install fairchain with its dependencies")
@@ -206,7 +207,7 @@ def _messages_alone() -> Any:
     return module
 
 
-def parse(path: Path, content: bytes) -> ModelProto:
+def parse_network(path: Path, content: bytes) -> ModelProto:
     """Return the network in these bytes, or raise a ModelError."""
     from google.protobuf.message import DecodeError
 
@@ -217,7 +218,7 @@ def parse(path: Path, content: bytes) -> ModelProto:
     except (DecodeError, ValueError, UnicodeDecodeError):
         raise ModelError(NOT_ONNX.format(path=path)) from None
     if not model.graph.node or not model.graph.output:
-        raise ModelError(f"{path}: holds no network (no operators or no outputs); export it again as ONNX")
+        raise ModelError(f"{path}: contains no network (no operators or no outputs); export it again as ONNX")
     return model
 
 
@@ -244,7 +245,7 @@ def _checked(path: Path, model: ModelProto, limits: Limits) -> list[TensorProto]
 
 
 def _walk(model: ModelProto) -> Iterator[Any]:
-    """Yield every operator, graph, attribute and tensor of a file, wherever it is."""
+    """Yield every operator, graph, attribute and tensor of a file, at any depth."""
     pending: list[Any] = [model]
     while pending:
         part = pending.pop()
@@ -255,13 +256,13 @@ def _walk(model: ModelProto) -> Iterator[Any]:
                 pending.extend(reversed(found) if hasattr(found, "__len__") else [found])
 
 
-def _key(node: NodeProto) -> Key:
+def _key(node: NodeProto) -> FunctionKey:
     return node.domain, node.op_type, node.overload
 
 
-def _functions(path: Path, model: ModelProto) -> dict[Key, FunctionProto]:
+def _functions(path: Path, model: ModelProto) -> dict[FunctionKey, FunctionProto]:
     """Return the functions that a file defines, none of which may have the name of an operator of the runtime."""
-    own: dict[Key, FunctionProto] = {}
+    own: dict[FunctionKey, FunctionProto] = {}
     for function in model.functions:
         key = function.domain, function.name, function.overload
         shown, domain = _shown(function.name), _shown(function.domain)
@@ -270,7 +271,7 @@ def _functions(path: Path, model: ModelProto) -> dict[Key, FunctionProto]:
                 f'{path}: function {shown} is in the domain "{domain}" of built-in operators; export '
                 "the network with functions in a domain of their own, or without functions"
             )
-        # Older runtimes do not tell overloads of a name apart.
+        # Older runtimes do not distinguish overloads of a name.
         if any(known[:2] == key[:2] for known in own):
             raise ModelError(f"{path}: function {shown} is defined twice; export the network again")
         own[key] = function
@@ -278,7 +279,7 @@ def _functions(path: Path, model: ModelProto) -> dict[Key, FunctionProto]:
     for function in model.functions:
         shown = f"function {_plain(function.name)}"
         for name, version in _versions(path, function, shown).items():
-            # The runtime takes the network's version for the operators in functions as well.
+            # The runtime uses the network's version for operators in functions too.
             if versions.get(name, version) != version:
                 raise ModelError(
                     OPERATOR_VERSIONS_DIFFER.format(
@@ -299,7 +300,7 @@ def _versions(path: Path, part: ModelProto | FunctionProto, shown: str) -> dict[
 
 
 def _check_names(path: Path, model: ModelProto) -> None:
-    """Refuse a name with two meanings: the runtime would take one of them, and the checks maybe the other."""
+    """Refuse a name with two meanings: the runtime and the checks might use different ones."""
     graph = model.graph
     constants = [each.name for each in graph.initializer] + [each.values.name for each in graph.sparse_initializer]
     made = [name for node in graph.node for name in node.output if name]
@@ -341,8 +342,8 @@ def _check_different(path: Path, what: str, names: Sequence[str]) -> None:
         raise ModelError(f'{path}: {what} named "{_shown(again)}" is defined twice; export the network again')
 
 
-def _check_operator(path: Path, node: NodeProto, own: Iterable[Key]) -> None:
-    """Raise a ModelError for an operator that is not on the list, that is random, or that has a graph inside."""
+def _check_operator(path: Path, node: NodeProto, own: Iterable[FunctionKey]) -> None:
+    """Raise a ModelError for an operator that is not allowed, is random, or contains a graph."""
     name = _shown(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
     built_in = _key(node) not in own
     if built_in and node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
@@ -359,18 +360,17 @@ def _check_operator(path: Path, node: NodeProto, own: Iterable[Key]) -> None:
     raise ModelError(f"{path}: operator {name} {problem}; {advice}")
 
 
-def _expanded(path: Path, model: ModelProto, own: dict[Key, FunctionProto], most: int) -> int:
-    """Return the number of operators once every function is written out, plus those in the functions themselves.
+def _expanded(path: Path, model: ModelProto, own: dict[FunctionKey, FunctionProto], most: int) -> int:
+    """Return the number of operators after all functions are expanded, plus those in the functions themselves.
 
-    Each function is counted once, so that the time is linear in the size of the file. Above `most` the result says no
-    more than that.
+    Each function is counted once, so the time is linear in the size of the file. Above `most` the result is not exact.
     """
-    sizes: dict[Key, int] = {}
-    depths: dict[Key, int] = {}
+    sizes: dict[FunctionKey, int] = {}
+    depths: dict[FunctionKey, int] = {}
     written = 0
     for start in own:
         pending = [start]
-        open_calls: set[Key] = set()
+        open_calls: set[FunctionKey] = set()
         while pending:
             key = pending[-1]
             if key in sizes:
@@ -397,7 +397,7 @@ def _expanded(path: Path, model: ModelProto, own: dict[Key, FunctionProto], most
 def _with_external_data(
     path: Path, model: ModelProto, tensors: list[TensorProto], most: int, digests: list[bytes]
 ) -> bytes:
-    """Move external weights into the model: from plain files beside it, within the limit, the hash of each noted."""
+    """Move external weights, from plain files within the limit, into the model; record the hash of each file."""
     contents: dict[str, bytes] = {}
     for tensor in tensors:
         fields = {entry.key: entry.value for entry in tensor.external_data}
@@ -405,7 +405,7 @@ def _with_external_data(
         if location not in contents:
             target = path.resolve().parent / location
             plain = location and Path(location).name == location and not target.is_symlink() and target.is_file()
-            # A second hard link could be a file from anywhere on the disk.
+            # A file with a second hard link could be any file on the disk.
             if not plain or target.stat().st_nlink != 1:
                 raise ModelError(NOT_BESIDE_THE_MODEL.format(path=path, location=location))
             contents[location] = read_file(target, most, "a file of weights")

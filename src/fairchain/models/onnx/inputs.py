@@ -1,7 +1,7 @@
 """From feature values to the network's inputs: which feature goes where, number types, one tensor or several.
 
 Feature values come as one matrix in the user's own units, a column for each feature, category values as their index.
-What the network gets in place of a value is in `encode`.
+What the network gets in place of a value is in `feature_encoding`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.models.onnx.feature_encoding import encode, extremes, fits_single, is_plain, is_whole, widths
+from fairchain.models.onnx.feature_encoding import encode_feature, extremes, fits_single, is_plain, is_whole, widths
 from fairchain.models.onnx.tensor_facts import SIZE_BITS
 from fairchain.spec import CategoryFeature, Feature
 
@@ -36,7 +36,7 @@ TYPES: dict[str, Any] = {
 
 
 # Most rows in one call: the proof that rows are independent holds for fewer than 2^SIZE_BITS.
-MOST_ROWS = 2**SIZE_BITS - 1
+MOST_CALL_ROWS = 2**SIZE_BITS - 1
 NO_FEATURE = "no feature for {missing}; "
 FEATURES_DO_NOT_FILL_INPUT = (
     '{path}: input "{name}" takes {shape} values and feature{value} {shown} give{value2} {width}'
@@ -46,8 +46,8 @@ NO_FEATURE_AXIS = (
     "first: [batch, features]"
 )
 INPUT_TYPE_TOO_SMALL = (
-    '{path}: input "{name}" takes {kind}, which cannot hold every value of feature "{feature_name}"; narrow the '
-    "feature, or export the network with another input type"
+    '{path}: input "{name}" takes {kind}, which cannot represent every value of feature "{feature_name}"; narrow '
+    "the feature, or export the network with another input type"
 )
 TEXT_INPUT_NEEDS_CATEGORY = (
     '{path}: input "{name}" takes text and gets the names of the values; remove codes of feature "{feature_name}"'
@@ -87,7 +87,7 @@ class Feed(Struct, frozen=True):
 
     def parts(self, values: NDArray[Any]) -> list[NDArray[np.intp]]:
         """Return which rows go to the network together."""
-        return chunks(len(values), self.batch or MOST_ROWS)
+        return chunks(len(values), self.batch or MOST_CALL_ROWS)
 
     def shapes(self, _inputs: Sequence[Any]) -> dict[str, tuple[int | str | None, ...]]:
         """Return the shape of each of the network's inputs, None for the batch."""
@@ -115,7 +115,7 @@ class Feed(Struct, frozen=True):
             blocks = (
                 [values[:, places[0] : places[-1] + 1]]
                 if plain
-                else (encode(self.features[place], values[:, place], text=text) for place in places)
+                else (encode_feature(self.features[place], values[:, place], text=text) for place in places)
             )
             for block in blocks:
                 filled[:, start : start + block.shape[1]] = block

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from fairchain.models.onnx.operators import Operator, RuleTable
-from fairchain.models.onnx.shape_rules import rule as shape_rule
+from fairchain.models.onnx.shape_rules import shape_rule
 from fairchain.models.onnx.tensor_facts import (
     BATCH,
     BITS,
@@ -217,7 +217,7 @@ def _convolved(op: Operator) -> list[Followed]:
             places.append(op.new())
     made = op.made((*axes[:1], axes[1] if pool else weights[0] if weights else op.new(), *places))
     # The second output of MaxPool counts places through the whole batch.
-    return [made, replace(made, taint=made.taint or f"operator {op.kind} numbers places in the batch")]
+    return [made, replace(made, taint=made.taint or f"operator {op.kind} returns positions in the batch")]
 
 
 @rule("""

@@ -133,8 +133,8 @@ class Operator(Struct, frozen=True):
         return rows_once(tuple(axes), common_order(given), first_taint(given), alike=all(each.alike for each in given))
 
 
-Rule = Callable[[Operator], Followed | list[Followed]]
-AnyRule = TypeVar("AnyRule", bound=Rule)
+OperatorRule = Callable[[Operator], Followed | list[Followed]]
+AnyRule = TypeVar("AnyRule", bound=OperatorRule)
 # Operators whose inputs from this one on are the same for all rows: weights, limits, lists of sizes or places.
 PARAMETERS = {"ConstantOfShape": 0, "Range": 0} | dict.fromkeys(
     """
@@ -149,7 +149,7 @@ PARAMETERS = {"ConstantOfShape": 0, "Range": 0} | dict.fromkeys(
 class RuleTable(Struct, frozen=True):
     """The rules of operators by name; calling it with names registers the function below them."""
 
-    rules: dict[str, Rule] = field(default_factory=dict)
+    rules: dict[str, OperatorRule] = field(default_factory=dict)
 
     def __call__(self, operators: str) -> Callable[[AnyRule], AnyRule]:
         """Return a decorator that registers the rule of these operators."""

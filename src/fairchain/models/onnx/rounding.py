@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Operators that give a number the same bits wherever it is in a batch: they move numbers, or round to the nearest.
 # Max and Min are not among them: of 0 and -0 they choose one by its place, and a division makes this an infinity.
-EXACT = frozenset(
+SAME_BITS = frozenset(
     """
     Abs Add And ArgMax ArgMin Cast Ceil Clip Concat Constant Div Dropout Equal Expand Flatten Floor Gather Greater
     GreaterOrEqual Identity LeakyRelu Less LessOrEqual Mul Neg Not OneHot Or PRelu Pad Relu Reshape Round Shape Sign
@@ -30,24 +30,28 @@ EXACT = frozenset(
     """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
 )
 # Operators whose kernels do so in single precision; tests/models/test_rounding.py measures it.
-EXACT_IN_SINGLE = frozenset({"Erf", "Exp", "Gemm", "MatMul", "Sigmoid", "Softmax", "Tanh"})
+SAME_BITS_IN_SINGLE = frozenset({"Erf", "Exp", "Gemm", "MatMul", "Sigmoid", "Softmax", "Tanh"})
+# Layers that consist of these products and functions, if their weights are written in the file.
+SAME_BITS_RECURRENT = frozenset({"GRU", "LSTM"})
 # Numbers of ONNX for the types to which Cast is exact even for numbers that do not fit: float, int32, int64 and bool.
 # A number beyond uint32 becomes another one inside a batch than at its end.
 EXACT_CASTS = frozenset({1, 6, 7, 9})
 # Numbers of ONNX for half, double and bfloat16.
 NOT_SINGLE = frozenset({10, 11, 16})
 # How many inputs of a batch are evaluated alone, and in how many batches at the beginning of a run; later one is.
-ALONE, BATCHES = 16, 64
+ALONE, CHECKED_BATCHES = 16, 64
 DIFFERS_ALONE = (
-    "{name}: decides an input differently alone than in a batch of {values_count:,}, because it magnifies rounding; "
-    "remove operations that do so, such as differences of nearly equal numbers"
+    "{name}: decides an input differently alone than in a batch of {values_count:,}, because it amplifies rounding; "
+    "remove operations that amplify it, such as differences of nearly equal numbers"
 )
 
 
 def rounding_may_vary(network: Network) -> bool:
     """Return whether the last bit of an answer may depend on the place of its row in the batch."""
     graph = network.model.graph
-    written = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+    # Weights that are inputs too could be replaced in a call: the runtime does not pack them when it opens the file.
+    replaceable = {each.name for each in graph.input}
+    written = {tensor.name: len(tensor.dims) for tensor in graph.initializer if tensor.name not in replaceable}
     if not all(_is_exact(node, written) for node in graph.node):
         return True
     types = {tensor.data_type for tensor in graph.initializer}
@@ -61,9 +65,17 @@ def rounding_may_vary(network: Network) -> bool:
 def _is_exact(node: NodeProto, written: Mapping[str, int]) -> bool:
     """Return whether an operator gives every row the same bits wherever it is in a batch of single precision.
 
-    `written` has the number of axes of each tensor that is written in the file.
+    `written` has the number of axes of each tensor that is written in the file and in no call. Other weights are
+    multiplied in another order for a single row.
     """
-    if node.domain not in ("", "ai.onnx") or (node.op_type not in EXACT and node.op_type not in EXACT_IN_SINGLE):
+    if node.domain not in ("", "ai.onnx"):
+        return False
+    if node.op_type in SAME_BITS_RECURRENT:
+        # Peepholes and other functions were not measured.
+        functions = {function for each in node.attribute for function in each.strings}
+        known = functions <= {b"Sigmoid", b"Tanh"} and not any(node.input[7:])
+        return known and all(written.get(name) == 3 for name in node.input[1:3])
+    if node.op_type not in SAME_BITS and node.op_type not in SAME_BITS_IN_SINGLE:
         return False
     if node.op_type == "Cast":
         return all(each.i in EXACT_CASTS for each in node.attribute if each.name == "to")
@@ -94,7 +106,7 @@ def check_alone(
     from fairchain.models.base import decide
 
     random = np.random.Generator(np.random.Philox(int(model.sha256[:16], 16) + batch))
-    for row in random.permutation(len(values))[: count if batch < BATCHES else 1]:
+    for row in random.permutation(len(values))[: count if batch < CHECKED_BATCHES else 1]:
         word = None if words is None else words[row : row + 1]
         one = values[row : row + 1]
         alone = model.ends(one) if found.ndim == 2 else decide(model, one, word)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _memory_cap = threading.Lock()
 # The networks that were copied into this process and opened here last: the stages of a run share a network.
-MOST_KEPT = 16
+MOST_KEPT_NETWORKS = 16
 _opened: OrderedDict[tuple[str, Limits], Runtime] = OrderedDict()
 _opening = threading.Lock()
 CALL_TOO_SLOW = "{path}: one call of the network took more than {seconds:g} seconds"
@@ -67,7 +67,7 @@ class Runtime:
                 enable_fallback=0,
             )
         except Exception as error:  # onnxruntime raises a dozen types of its own, all derived from Exception
-            raise ModelError(f"{self._path}: onnxruntime does not take this network: {first_line(error)}") from None
+            raise ModelError(f"{self._path}: onnxruntime refuses this network: {first_line(error)}") from None
         try:
             self.inputs, self.outputs = (
                 [TensorInfo(node.name, node.type, tuple(node.shape)) for node in nodes]
@@ -103,7 +103,7 @@ def open_once(network: Network, limits: Limits) -> Runtime:
     with _opening:
         if key not in _opened:
             _opened[key] = Runtime(network, limits)
-            if len(_opened) > MOST_KEPT:
+            if len(_opened) > MOST_KEPT_NETWORKS:
                 _opened.popitem(last=False)
         _opened.move_to_end(key)
         return _opened[key]

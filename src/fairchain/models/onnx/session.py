@@ -45,17 +45,17 @@ if TYPE_CHECKING:
 
 Hidden = NDArray[np.floating]
 # Inputs about which a network must decide alike in every process.
-COMPARED = 512
+COMPARED_INPUTS = 512
 BATCH_OUT_OF_RANGE = (
     "{path}: the batch dimension is {batch}, outside of 1 to {limits_batch:,}; export the network with a free one"
 )
 NOT_A_LAYER_OF_NUMBERS = (
-    '{path}: tensor "{tensor}" has shape {shape} and type {dtype} for {rows} inputs; only numbers with the batch first '
-    "can be looked at"
+    '{path}: tensor "{tensor}" has shape {shape} and type {dtype} for {rows} inputs; only numbers with the batch '
+    "first are supported"
 )
 NETWORK_IS_DETERMINISTIC = (
-    "{path}: model.deterministic: a network is deterministic, only a Python function can be random by itself; remove "
-    'it, or write decision = "random" if the label is to be drawn'
+    "{path}: model.deterministic: a network is deterministic, and only Python code or a service can be random; "
+    'remove it, or write decision = "random" if labels are drawn'
 )
 
 
@@ -126,9 +126,9 @@ class OnnxModel:
         except ModelError as error:
             raise MisfitError(str(error)) from None
         if self.tokens is not None and self.decision.kind == "argmax":
-            from fairchain.models.onnx.token_inputs import check_labels
+            from fairchain.models.onnx.token_inputs import check_label_order
 
-            check_labels(self.path, self.tokens, spec.model.labels)
+            check_label_order(self.path, self.tokens, spec.model.labels)
         self.inputs: AnyFeed = self._chosen(feeds)
         if spec.text is not None and self.tokens is None and self._padding_is_idle(self.inputs):
             self.inputs = replace_field(cast("TextFeed", self.inputs), cut=True)
@@ -159,14 +159,14 @@ class OnnxModel:
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy everything into another process, which checks that it decides alike."""
-        inputs = random_inputs(self._spec.described, COMPARED, seed=3).astype(self.dtype)
+        inputs = random_inputs(self._spec.described, COMPARED_INPUTS, seed=3).astype(self.dtype)
         return {**self.__dict__, "agreed": digest_of_labels(self, inputs)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         digest = state.pop("agreed")
         self.__dict__.update(state)
         at_work_on(self.name)
-        check_digest(self, random_inputs(self._spec.described, COMPARED, seed=3).astype(self.dtype), digest)
+        check_digest(self, random_inputs(self._spec.described, COMPARED_INPUTS, seed=3).astype(self.dtype), digest)
 
     def _chosen(self, feeds: Sequence[AnyFeed]) -> AnyFeed:
         """Return the way to fill the inputs to which the network answers with one row for each row."""
@@ -300,7 +300,7 @@ class OnnxModel:
         if (alike := distinct_rows(values)) is not None:
             return self.scores(values[alike[0]])[alike[1]]
         parts = self.inputs.parts(values)
-        return in_order(parts, [self._filled(values[part])[: len(part)] for part in parts])
+        return rejoined(parts, [self._filled(values[part])[: len(part)] for part in parts])
 
     def _filled(self, values: NDArray[Any]) -> Answer:
         """Return the output for one part; one with a fixed batch is filled up with its own last row."""
@@ -344,17 +344,17 @@ class OnnxModel:
         parts = self.inputs.parts(values)
         labels, shown = zip(*(self.predict_with(values[part], tensors) for part in parts), strict=True)
         units = [
-            in_order(
+            rejoined(
                 parts, [self.by_row(tensor, made[place], len(part)) for part, made in zip(parts, shown, strict=True)]
             )
             for place, tensor in enumerate(tensors)
         ]
-        return in_order(parts, labels), units
+        return rejoined(parts, labels), units
 
     def predict_with(self, values: NDArray[Any], tensors: Sequence[str]) -> tuple[Labels, list[NDArray[Any]]]:
         """Return the class number of each row, and these inner tensors, unchanged; for one part of a batch."""
         if self.inputs.batch is not None:
-            raise ModelError(f"{self.path}: has a fixed batch size; export it with a free one to look inside")
+            raise ModelError(f"{self.path}: has a fixed batch size; export it with a free one to read its layers")
         answer, *shown = self.run(values, [self.decision.output, *tensors])
         check_shape(self.name, self.decision, answer, len(values))
         return self._decided(values, answer), shown
@@ -370,7 +370,7 @@ class OnnxModel:
         return hidden.reshape(rows, -1)
 
 
-def in_order(parts: Sequence[NDArray[np.intp]], made: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def rejoined(parts: Sequence[NDArray[np.intp]], made: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Return what was made of the parts of a batch as one array, in the order of the batch."""
     if len(parts) == 1:
         return made[0]

@@ -15,7 +15,7 @@ from fairchain.models.onnx.tensor_facts import (
     BATCH,
     MOST_ENTRIES,
     ONE,
-    TOO_LARGE,
+    TOO_LARGE_SIZE,
     ZERO,
     Axis,
     Factor,
@@ -45,10 +45,11 @@ from fairchain.models.onnx.tensor_facts import (
     written_constant,
 )
 
-rule = RuleTable()
+shape_rule = RuleTable()
+SHAPE_NOT_ANALYSED = "has a shape that is computed in a way that is not analysed"
 
 
-@rule("Shape Size")
+@shape_rule("Shape Size")
 def _measured(op: Operator) -> Followed:
     tainted = bool(first_taint(op.inputs))
     if op.kind == "Size":
@@ -58,7 +59,7 @@ def _measured(op: Operator) -> Followed:
     return whole_numbers(op.sizes()[op.number("start", 0) : op.number("end", op.data.rank)], tainted=tainted)
 
 
-@rule("Constant")
+@shape_rule("Constant")
 def _written(op: Operator) -> Followed:
     given = op.attributes
     if "value" in given:
@@ -73,7 +74,7 @@ def _written(op: Operator) -> Followed:
     return Followed(tuple(map(axis_of, given["sparse_value"].sparse_tensor.dims)) if "sparse_value" in given else ())
 
 
-@rule("ConstantOfShape")
+@shape_rule("ConstantOfShape")
 def _filled(op: Operator) -> Followed:
     """Make a tensor of one number; only its shape can depend on the batch."""
     shape, value = op.inputs[0], op.attributes.get("value")
@@ -88,7 +89,7 @@ def _filled(op: Operator) -> Followed:
     return replace(rows_once(_target(op, shape), None, ""), entries=entries, alike=True)
 
 
-@rule("Range")
+@shape_rule("Range")
 def _range(op: Operator) -> Followed:
     start, limit, step = (single_entry(each) for each in op.inputs)
     if start == ZERO and step == ONE and limit is not None:
@@ -102,20 +103,20 @@ def _range(op: Operator) -> Followed:
     return Followed((op.new(),))
 
 
-@rule("Transpose")
+@shape_rule("Transpose")
 def _transposed(op: Operator) -> Followed:
     order = op.numbers("perm") or list(range(op.data.rank))[::-1]
     return regarded(op.data, (op.data.shape[place] for place in order))
 
 
-@rule("Flatten")
+@shape_rule("Flatten")
 def _flattened(op: Operator) -> Followed:
     at = op.number("axis", 1)
     at = at + op.data.rank if at < 0 else at
     return regarded(replace(op.data, entries=None), (sum(op.data.shape[:at], ()), sum(op.data.shape[at:], ())))
 
 
-@rule("Squeeze")
+@shape_rule("Squeeze")
 def _squeezed(op: Operator) -> Followed:
     data, axes = op.data, op.axes()
     if axes is None and any(isinstance(factor, str) for axis in data.shape for factor in axis):
@@ -128,7 +129,7 @@ def _squeezed(op: Operator) -> Followed:
     return regarded(data, (axis for place, axis in enumerate(data.shape) if place not in places))
 
 
-@rule("Unsqueeze")
+@shape_rule("Unsqueeze")
 def _unsqueezed(op: Operator) -> Followed:
     axes = op.axes() or []
     rank = op.data.rank + len(axes)
@@ -138,14 +139,14 @@ def _unsqueezed(op: Operator) -> Followed:
     return regarded(op.data, tuple(() if place in new else next(rest) for place in range(rank)))
 
 
-@rule("Reshape")
+@shape_rule("Reshape")
 def _reshaped(op: Operator) -> Followed:
     data, wanted = op.inputs[0], op.inputs[1]
     if data is None or wanted is None or (data.taint and data.axes is None):
         return Followed(None, taint=first_taint([data]))
     if data.axes is None or wanted.entries is None:
         if data.batch is not None or first_taint([data, wanted]):
-            raise TaintedError("has a shape that is computed in a way that is not analysed")
+            raise TaintedError(SHAPE_NOT_ANALYSED)
         rank = fixed_size(wanted.axes[0]) if wanted.axes else None
         return Followed(tuple(op.new() for _ in range(rank)) if rank is not None else None)
     _target(op, wanted)
@@ -179,10 +180,10 @@ def _regrouped(op: Operator, factors: list[Factor], sizes: list[Size]) -> tuple[
     rest = sizes[: len(sizes) - len(back)]
     if any(BATCH in axis for axis in back) and not has_batch(rest):
         return (*(op.new() for _ in rest), *(axis[::-1] for axis in back[::-1]))
-    raise TaintedError("spreads rows over a shape in which they cannot be told apart")
+    raise TaintedError("spreads rows over a shape in which they cannot be distinguished")
 
 
-@rule("Concat")
+@shape_rule("Concat")
 def _concatenated(op: Operator) -> Followed:
     parts, place = [axed(each) for each in op.inputs], op.axis(1)
     if len(parts) == 1:
@@ -208,7 +209,7 @@ def _concatenated(op: Operator) -> Followed:
     return made
 
 
-@rule("FeatureVectorizer")
+@shape_rule("FeatureVectorizer")
 def _columns_joined(op: Operator) -> Followed:
     parts = [axed(each) for each in op.inputs]
     if any(part.batch not in (None, 0) or part.rank != 2 for part in parts):
@@ -216,7 +217,7 @@ def _columns_joined(op: Operator) -> Followed:
     return op.made((op.one_axis(part.shape[0] for part in parts), op.new()))
 
 
-@rule("Split")
+@shape_rule("Split")
 def _pieces(op: Operator) -> list[Followed]:
     data, place, sizes = op.data, op.axis(0), op.listed("split", 1)
     if data.batch == place:
@@ -229,7 +230,7 @@ def _pieces(op: Operator) -> list[Followed]:
     return [op.made(with_axis(data, place, axis_of(size) if size > 0 else op.new())) for size in sizes[: op.outputs]]
 
 
-@rule("Slice")
+@shape_rule("Slice")
 def _sliced(op: Operator) -> Followed:
     data = op.data
     if "starts" in op.attributes:
@@ -253,7 +254,7 @@ def _sliced(op: Operator) -> Followed:
     for axis, (start, end), step in zip(axes, bounds, steps, strict=True):
         place = place_of(axis, data.rank)
         size = op.size(made[place])
-        to_end = end is not None and ((not end[1] and end[0] >= TOO_LARGE) or end == size)
+        to_end = end is not None and ((not end[1] and end[0] >= TOO_LARGE_SIZE) or end == size)
         if start == ZERO and to_end and step == 1:
             continue
         if place == data.batch:
@@ -269,7 +270,7 @@ def _sliced(op: Operator) -> Followed:
     return rows_once(tuple(made), data.order, taint, alike=data.alike)
 
 
-@rule("ArrayFeatureExtractor Gather")
+@shape_rule("ArrayFeatureExtractor Gather")
 def _gathered(op: Operator) -> Followed:
     data, index, place = op.data, axed(op.inputs[1]), op.axis(0)
     if op.kind == "ArrayFeatureExtractor":
@@ -288,7 +289,7 @@ def _gathered(op: Operator) -> Followed:
     return op.made((*data.shape[:place], *index.shape, *data.shape[place + 1 :]))
 
 
-@rule("GatherElements ScatterElements")
+@shape_rule("GatherElements ScatterElements")
 def _by_element(op: Operator) -> Followed:
     """Pick or replace elements along an axis; rows stay where they are on any other axis."""
     data, index, place = op.data, axed(op.inputs[1]), op.axis(0)
@@ -305,7 +306,7 @@ def _by_element(op: Operator) -> Followed:
     return op.made((data if updates is not None else index).shape)
 
 
-@rule("GatherND ScatterND")
+@shape_rule("GatherND ScatterND")
 def _by_position(op: Operator) -> Followed:
     """Gather by tuples of positions; if the first counts the rows, each row picks from itself."""
     data, index = op.data, axed(op.inputs[1])
@@ -326,12 +327,12 @@ def _by_position(op: Operator) -> Followed:
     raise TaintedError("chooses some rows of a batch")
 
 
-@rule("Expand Tile")
+@shape_rule("Expand Tile")
 def _expanded(op: Operator) -> Followed:
     data, wanted = op.data, op.inputs[1]
     if wanted is None or wanted.entries is None:
         if data.batch is not None or first_taint([wanted]):
-            raise TaintedError("has a shape that is computed in a way that is not analysed")
+            raise TaintedError(SHAPE_NOT_ANALYSED)
         return Followed(None, taint=data.taint)
     target = _target(op, wanted)
     if op.kind == "Tile":
@@ -357,7 +358,7 @@ def _target(op: Operator, shape: Followed) -> tuple[Axis, ...]:
     return tuple(map(op.new, shape.entries or ()))
 
 
-@rule("Pad")
+@shape_rule("Pad")
 def _padded(op: Operator) -> Followed:
     data, pads = op.data, op.listed("pads", 1)
     if data.batch is None:

@@ -29,7 +29,7 @@ Size = tuple[int, tuple[str, ...]] | None
 ZERO, ONE = (0, ()), (1, ())
 # Most entries of a tensor of whole numbers that are followed one by one; a shape has fewer.
 MOST_ENTRIES = 64
-TOO_LARGE = 2**31 - 1
+TOO_LARGE_SIZE = 2**31 - 1
 # Numbers of ONNX for types: whole numbers, and fractions that hold them.
 INT32, INT64 = 6, 7
 # How many bits of a whole number each type keeps: int32, int64, float and double.
@@ -311,7 +311,7 @@ def computed_entries(operator: str, given: Sequence[Followed]) -> tuple[Size, ..
     lists = [each.entries for each in given if each.entries is not None and each.rank <= 1]
     count = max(map(len, lists), default=0)
     if (
-        operator not in ARITHMETIC
+        operator not in SIZE_ARITHMETIC
         or not lists
         or len(lists) < len(given)
         or any(len(each) not in (1, count) for each in lists)
@@ -321,7 +321,7 @@ def computed_entries(operator: str, given: Sequence[Followed]) -> tuple[Size, ..
     # The result of Where may be known although one of the alternatives is not.
     needed = 1 if operator == "Where" else None
     return tuple(
-        None if None in entries[:needed] else ARITHMETIC[operator](*entries) for entries in zip(*wide, strict=True)
+        None if None in entries[:needed] else SIZE_ARITHMETIC[operator](*entries) for entries in zip(*wide, strict=True)
     )
 
 
@@ -340,7 +340,7 @@ def _equal(one: Any, other: Any) -> Size:
     return ZERO if apart or (not one[1] and not other[1]) else None
 
 
-ARITHMETIC: dict[str, Callable[..., Size]] = {
+SIZE_ARITHMETIC: dict[str, Callable[..., Size]] = {
     "Add": _plus,
     "Sub": lambda one, other: _plus(one, (-other[0], other[1])),
     "Mul": lambda one, other: product_of([one, other]),

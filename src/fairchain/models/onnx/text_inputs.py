@@ -24,10 +24,10 @@ from fairchain.spec import TextFeature
 if TYPE_CHECKING:
     from fairchain.text import Lexicon
 
-Ids = NDArray[np.integer]
+WordNumbers = NDArray[np.integer]
 # Bytes of vectors that are made at once, and the rows beyond which more of them win nothing.
 BUFFER_BYTES = 16 * 2**20
-MOST_ROWS = 4096
+MOST_CALL_TEXTS = 4096
 # Where steps behind the longest text are left out, few texts at a time leave out more of them.
 CUT_ROWS = 256
 # Words of a vocabulary that are taken for padding where the spec names none.
@@ -96,7 +96,7 @@ class TextFeed:
     def rows(self) -> int:
         """How many texts are given to the network at once."""
         width = self.feature.steps * prod(self.table.shape[1:]) * self.table.itemsize
-        return self.batch or max(1, min(CUT_ROWS if self.cut else MOST_ROWS, BUFFER_BYTES // width))
+        return self.batch or max(1, min(CUT_ROWS if self.cut else MOST_CALL_TEXTS, BUFFER_BYTES // width))
 
     def __call__(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return the network's inputs for these texts; the words are in memory that this thread's next call reuses."""
@@ -138,18 +138,18 @@ class TextFeed:
             return [order[part] for part in parts]
         return parts
 
-    def _checked(self, values: NDArray[Any]) -> Ids:
+    def _checked(self, values: NDArray[Any]) -> WordNumbers:
         length, most = self.feature.steps, len(self.table) - 1
         if values.ndim != 2 or values.shape[1] != length:
             raise ModelError(
                 f'feature "{self.feature.name}": rows of shape {values.shape[1:]}, where a text is {length} word ids'
             )
-        ids: Ids = values if values.dtype.kind in "iu" else values.astype(np.int32)
+        ids: WordNumbers = values if values.dtype.kind in "iu" else values.astype(np.int32)
         if ids.size and not (ids.min() >= 0 and ids.max() <= most):
             raise ModelError(f'feature "{self.feature.name}": a word id that is not between 0 and {most}')
         return ids
 
-    def _looked_up(self, steps: Ids) -> NDArray[Any]:
+    def _looked_up(self, steps: WordNumbers) -> NDArray[Any]:
         shape = (*steps.shape, *self.table.shape[1:])
         size = prod(shape)
         buffer = getattr(self._own, "buffer", None)
@@ -161,10 +161,10 @@ class TextFeed:
         return found
 
 
-def shifted(ids: Ids, words: NDArray[np.intp]) -> Ids:
+def shifted(ids: WordNumbers, words: NDArray[np.intp]) -> WordNumbers:
     """Return the same texts with their padding in front."""
     place = np.arange(ids.shape[1]) - (ids.shape[1] - words)[:, None]
-    moved: Ids = np.take_along_axis(ids, np.maximum(place, 0), axis=1)
+    moved: WordNumbers = np.take_along_axis(ids, np.maximum(place, 0), axis=1)
     moved[place < 0] = 0
     return moved
 
@@ -246,8 +246,8 @@ def _side_inputs(path: Path, feature: TextFeature, rest: Sequence[Any]) -> tuple
         kind = stated or ("lengths" if _counts(node) else "mask" if len(node.shape) == 2 else None)
         if kind is None or kind in found:
             raise ModelError(
-                f'{path}: input "{node.name}" {list(node.shape)} is neither the words, nor their number (rows), nor a '
-                "mask (rows, steps); export the network with those alone, or say which is which: input, lengths or "
+                f'{path}: input "{node.name}" {list(node.shape)} is neither the words, nor their number (rows), nor '
+                "a mask (rows, steps); export the network with only these inputs, or name them: input, lengths or "
                 'mask = "..." in the [[feature]]'
             )
         found[kind] = Side(node.name, TYPES[node.type], tuple(node.shape))
@@ -260,7 +260,7 @@ def _table_of(path: Path, feature: TextFeature, lexicon: Lexicon, main: Any, tol
     if lexicon.table is not None:
         if not np.issubdtype(dtype, np.floating):
             raise ModelError(
-                f'{path}: input "{main.name}" takes {main.type}, no vectors; give the network\'s list of words: '
+                f'{path}: input "{main.name}" takes {main.type}, not vectors; give the network\'s list of words: '
                 f'vocabulary = "..." in place of vectors in feature "{feature.name}"'
             )
         return lexicon.table.astype(dtype, copy=False)

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 # The files that a tokenizer is read from, and what their names begin with among the metadata of a network.
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
-FILES = (CONFIG, TOKENIZER, "tokenizer_config.json", "special_tokens_map.json")
-PREFIX = "fairchain/"
-MOST_BYTES, MOST_WIDTH = 200_000_000, 10_000_000
+TOKENIZER_FILES = (CONFIG, TOKENIZER, "tokenizer_config.json", "special_tokens_map.json")
+TOKENIZER_PREFIX = "fairchain/"
+MOST_TOKENIZER_BYTES, MOST_TOKENS = 200_000_000, 10_000_000
 # Bytes of activations of a batch, and the texts beyond which more of them win nothing, on a processor and elsewhere.
-BATCH_BYTES, MOST_TEXTS, MOST_ELSEWHERE = 32 * 2**20, 64, 256
+BATCH_BYTES, BATCH_TEXTS, MOST_ELSEWHERE = 32 * 2**20, 64, 256
 # Tokens of texts that are kept from the planning of calls to the calls.
-MOST_KEPT = 4_000_000
+MOST_KEPT_TOKENS = 4_000_000
 # Models whose first positions are not for tokens.
 OFFSET = ("roberta", "xlm-roberta", "camembert", "longformer", "mpnet")
-MISSING = "{name}: transformers is not installed: pip install 'fairchain[transformers]'"
+TOKENIZER_MISSING = "{name}: transformers is not installed: pip install 'fairchain[transformers]'"
 NO_TOKENIZER = (
     '{path}: input "{name}" is not made by its tokenizer, which makes {made} for every token; export the network again'
 )
@@ -88,7 +88,7 @@ class Tokens:
         """Make it again in another process."""
         if not self.files:
             return Tokens, (self.tokenizer, self.config, self.options)
-        return tokens_of, (tuple(self.files.items()),)
+        return tokenizer_of, (tuple(self.files.items()),)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -102,8 +102,8 @@ class Tokens:
         if not self.cut:
             return ""
         return (
-            f"{len(self.cut):,} texts are longer than the {self.longest:,} tokens that the model reads; they are cut "
-            "as its tokenizer does it."
+            f"{len(self.cut):,} texts are longer than the {self.longest:,} tokens that the model reads; they are "
+            "cut as its tokenizer does it."
         )
 
     def encode(self, texts: Sequence[str]) -> Encoded:
@@ -129,7 +129,7 @@ class Tokens:
             row[longest - len(numbers) if left else 0 : longest if left else len(numbers)] = numbers
         return padded
 
-    def at_once(self, length: int, most: int = MOST_TEXTS) -> int:
+    def at_once(self, length: int, most: int = BATCH_TEXTS) -> int:
         """Return how many texts of so many tokens go through the model at once."""
         each = length * self._token_bytes + length * length * self._pair_bytes
         return max(1, min(most, BATCH_BYTES // max(each, 1)))
@@ -146,21 +146,21 @@ def _longest(tokenizer: Any, config: Mapping[str, Any]) -> int:
     if places:
         own = config.get("pad_token_id") if config.get("model_type") in OFFSET else -1
         limits.append(places - (own or 0) - 1)
-    return min((limit for limit in limits if 0 < limit < MOST_WIDTH), default=0)
+    return min((limit for limit in limits if 0 < limit < MOST_TOKENS), default=0)
 
 
 @lru_cache(maxsize=4)
-def tokens_of(files: tuple[tuple[str, bytes], ...]) -> Tokens:
+def tokenizer_of(files: tuple[tuple[str, bytes], ...]) -> Tokens:
     """Return the tokenizer in these files, which are untrusted: no code of theirs is run, and nothing is fetched."""
     held = dict(files)
     if find_spec("transformers") is None:
-        raise ModelError(MISSING.format(name="a tokenizer"))
+        raise ModelError(TOKENIZER_MISSING.format(name="a tokenizer"))
     try:
         config, settings = (json.loads(held.get(name, b"{}")) for name in (CONFIG, "tokenizer_config.json"))
     except (ValueError, RecursionError) as error:
         raise ModelError(f"the settings of a tokenizer are not valid JSON ({error}); save it again") from None
     if not isinstance(config, dict) or not isinstance(settings, dict) or "auto_map" in config or "auto_map" in settings:
-        raise ModelError("the settings of a tokenizer are not an object, or ask for code of their own; save it again")
+        raise ModelError("the settings of a tokenizer are not an object, or require their own code; save it again")
     library = import_module("transformers")
     from tempfile import TemporaryDirectory
 
@@ -176,26 +176,31 @@ def tokens_of(files: tuple[tuple[str, bytes], ...]) -> Tokens:
 
 def tokens_within(path: Path, network: ModelProto) -> Tokens | None:
     """Return the tokenizer that a network carries, if it carries one."""
-    held = {each.key.removeprefix(PREFIX): each.value for each in network.metadata_props if _is_file(each.key)}
+    held = {
+        each.key.removeprefix(TOKENIZER_PREFIX): each.value for each in network.metadata_props if _is_file(each.key)
+    }
     if TOKENIZER not in held:
         return None
-    if sum(map(len, held.values())) > MOST_BYTES:
-        raise ModelError(f"{path}: its tokenizer has more than {MOST_BYTES:,} bytes")
+    if sum(map(len, held.values())) > MOST_TOKENIZER_BYTES:
+        raise ModelError(f"{path}: its tokenizer has more than {MOST_TOKENIZER_BYTES:,} bytes")
     try:
-        return tokens_of(tuple((name, held[name].encode()) for name in FILES if name in held))
+        return tokenizer_of(tuple((name, held[name].encode()) for name in TOKENIZER_FILES if name in held))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
 
 
 def _is_file(key: str) -> bool:
-    return key.startswith(PREFIX) and key.removeprefix(PREFIX) in FILES
+    return key.startswith(TOKENIZER_PREFIX) and key.removeprefix(TOKENIZER_PREFIX) in TOKENIZER_FILES
 
 
 def add_tokenizer(network: ModelProto, files: Mapping[str, bytes]) -> None:
     """Write the files of a tokenizer into a network, in place of others."""
     kept = [(each.key, each.value) for each in network.metadata_props if not _is_file(each.key)]
     del network.metadata_props[:]
-    for key, value in [*kept, *((PREFIX + name, files[name].decode()) for name in FILES if name in files)]:
+    for key, value in [
+        *kept,
+        *((TOKENIZER_PREFIX + name, files[name].decode()) for name in TOKENIZER_FILES if name in files),
+    ]:
         added = network.metadata_props.add()
         added.key, added.value = key, value
 
@@ -236,7 +241,7 @@ class TokenFeed:
             encoded = self.tokens.encode(new)
             made = {text: {name: encoded[name][at] for name, _ in self.slots} for at, text in enumerate(new)}
             found |= made
-            if (len(self._kept) + len(made)) * max(self.tokens.longest, 1) > MOST_KEPT:
+            if (len(self._kept) + len(made)) * max(self.tokens.longest, 1) > MOST_KEPT_TOKENS:
                 self._kept.clear()
             self._kept.update(made)
         return [found[text] for text in texts]
@@ -264,7 +269,7 @@ def plan_tokens(path: Path, tokens: Tokens, inputs: Iterable[Any]) -> TokenFeed:
     return TokenFeed(tokens, tuple(slots))
 
 
-def check_labels(path: Path, tokens: Tokens, wanted: Sequence[str]) -> None:
+def check_label_order(path: Path, tokens: Tokens, wanted: Sequence[str]) -> None:
     """Raise a ModelError unless the spec names the labels in the order of the network's columns."""
     own = tokens.labels
     if own and not all(label.startswith(UNNAMED) for label in own) and own != tuple(wanted):
