@@ -20,7 +20,8 @@ from fairchain.models import Limits
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.prepare import Case, case_of, within_budget
 from fairchain.spec import revise
-from fairchain.spec.schema import Decision, GroupExpr
+from fairchain.spec.feature_keys import GroupExpr
+from fairchain.spec.schema import DecisionKind
 from fairchain.statements import WARNING
 from fairchain.verification import verify_case
 from fairchain.verification.family import FamilyVerdict, divided, verify_cases
@@ -28,20 +29,20 @@ from fairchain.verification.progress import Report, reporting
 from fairchain.verification.verdict import Verdict
 from fairchain.verification.verifier import why_uncertifiable
 
-TERMS_WITHOUT_TEXT = "terms: are looked for in texts; name the column of the texts: text=... (--text)"
+TERMS_WITHOUT_TEXT = "terms: need texts; name the column of the texts: text=... (--text)"
 MODEL_MISSING = "model: missing; give a model, or the column with recorded decisions: prediction=... (--prediction)"
 COLUMN_NAME = "{key}: found an object of type {type}; give the name of a column of the table"
 BAD_DEPTH = "depth: found {depth}; give a number from 1 to {most}, the protected columns"
 Kind = Literal["difference", "ratio", "individual"]
 RowsMean = Literal["sample", "population", "observed", "swapped"]
 SAMPLE_BY_DEFAULT = (
-    "population.as: The rows are taken for a random sample that the model was not fitted on, and the verdict is about "
-    'the population they come from. For a verdict about these rows alone: rows="population" (--as population).'
+    "population.as: The rows are taken for a random sample that the model was not fitted on, and the verdict is "
+    'about the population they come from. For a verdict about these rows alone: rows="population" (--as population).'
 )
 RANGES_CUT_FROM_ROWS = (
-    "rows: the ranges of a protected number were cut by looking at these rows, so they cannot be read as a sample; "
-    'state ranges in Python, groups={"age": {"young": [18, 39], ...}}, in a spec (fairchain init), or take the rows '
-    'for the population: rows="population" (--as population)'
+    "rows: the ranges of a protected number were derived from these rows, so the rows cannot be read as a sample; "
+    'state ranges in Python, groups={"age": {"young": [18, 39], ...}}, in a spec (fairchain init), or read the rows '
+    'as the population: rows="population" (--as population)'
 )
 
 
@@ -65,7 +66,7 @@ def check(
     min_size: float | None = None,
     shift: float | None = None,
     shift_of: str | None = None,
-    decision: Decision | None = None,
+    decision: DecisionKind | None = None,
     decision_threshold: float | None = None,
     labels: Sequence[str] = (),
     model_output: str | None = None,
@@ -159,7 +160,7 @@ def check(
     Raises
     ------
     FairchainError
-        With one message that states what was found and what to pass instead.
+        With one message that states the problem and the argument to pass instead.
 
     Examples
     --------

@@ -38,7 +38,7 @@ class InputError(FairchainError):
 
 
 class SpecError(InputError):
-    """The spec names something that does not exist or contradicts itself."""
+    """The spec contradicts itself, or names something that does not exist."""
 
 
 class NoProtectedFeatureError(SpecError):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fairchain.certificate_format import MOST_DIGITS
 from fairchain.errors import SpecError
 from fairchain.models.inspect.ignored_features import ignored_features
-from fairchain.models.onnx.feature_encoding import encode
+from fairchain.models.onnx.feature_encoding import encode_feature
 from fairchain.populations.base import columns_of
 from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature, Feature, Group, RealFeature
@@ -161,7 +161,7 @@ def input_space(case: Case) -> InputSpace:
 
     spec, individual = case.spec, case.comparison.individual
     if not spec.model.deterministic:
-        raise _not_finite("the model is random by itself (model.deterministic = false)")
+        raise _not_finite("the model is random (model.deterministic = false)")
     if individual and (several := _with_several_values(case)):
         raise _not_finite(GROUP_OF_SEVERAL_VALUES.format(several=several))
     names, protected, given = [feature.name for feature in spec.features], _shown_columns(case), given_features(spec)
@@ -177,7 +177,7 @@ def input_space(case: Case) -> InputSpace:
         groups = _counted_groups(case)
         shown = _as_groups(case) if individual else _as_members(space, protected, groups, given=bool(given))
     except TooManyCellsError:
-        raise _not_finite("features depend on each other in too many ways, or the condition has too many") from None
+        raise _not_finite("the joint table of dependent features, or of the condition, is too large") from None
     for column, feature in enumerate(spec.features):
         if column not in protected:
             classes = None if column in ignored else _classes(feature, space.values[column])
@@ -196,7 +196,12 @@ def input_space(case: Case) -> InputSpace:
         tile=tile,
         shown=shown,
         parts=("all",) if individual else tuple("all" if group is None else group.name for group in groups),
-        means=((0,), ()) if individual else _means(case, groups),
+        means=((0,), ())
+        if individual
+        else tuple(
+            tuple(groups.index(group) for group in (subgroup.mixed or (subgroup.group,)))
+            for subgroup in case.comparison.subgroups
+        ),
         individual=individual,
         summed=tuple(names[each] for each in sorted(ignored.difference(protected)) if len(space.values[each]) == 1),
     )
@@ -290,20 +295,13 @@ def _classes(feature: Feature, values: NDArray[np.float64]) -> list[int]:
     if isinstance(feature, CategoryFeature) and feature.codes is None:
         return list(range(len(values)))
     numbers: dict[bytes, int] = {}
-    return [numbers.setdefault(row.tobytes(), len(numbers)) for row in encode(feature, values)]
+    return [numbers.setdefault(row.tobytes(), len(numbers)) for row in encode_feature(feature, values)]
 
 
 def _counted_groups(case: Case) -> tuple[Group | None, ...]:
     """Return every group that is counted, each once; None for all inputs."""
     found = [group for each in case.comparison.subgroups for group in (each.mixed or (each.group,))]
     return tuple(dict.fromkeys(found))
-
-
-def _means(case: Case, groups: Sequence[Group | None]) -> tuple[tuple[int, ...], ...]:
-    return tuple(
-        tuple(groups.index(group) for group in (subgroup.mixed or (subgroup.group,)))
-        for subgroup in case.comparison.subgroups
-    )
 
 
 def _as_groups(case: Case) -> tuple[Shown, ...]:

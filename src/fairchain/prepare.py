@@ -10,6 +10,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,14 +33,16 @@ from fairchain.spec import (
     Spec,
     Table,
     Texts,
+    Uniform,
     comparison_of,
     groups_of,
     load_spec,
     revise,
 )
 from fairchain.spec.documents import texts_in_memory
+from fairchain.spec.load import content_of, spec_from
+from fairchain.spec.population_keys import UserFunction
 from fairchain.spec.properties import populations_of
-from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed, seed_of
 from fairchain.spec.subgroups import subgroups_of_groups
 from fairchain.statements import dropped_note, rows_phrase, table_name
@@ -50,6 +53,8 @@ if TYPE_CHECKING:
     from fairchain.tables import TableRows
 
 Mask = NDArray[np.bool_]
+# Groups that are compared, those that are too small with their share, the comparison, and what inputs are drawn from.
+Compared = tuple[tuple[Group, ...], tuple[tuple[str, float], ...], Comparison, Population]
 GROUPED_ROWS = (
     "{source}: distinct rows with their numbers of copies answer questions about rates only; for individual "
     "discrimination, drawn decisions, a budget of evaluations, explanations and repairs give one smaller file"
@@ -305,10 +310,10 @@ def case_of(
     dtype
         Of the feature values, where no model determines it.
     """
-    if (function is not None) != isinstance(spec.population, CallablePopulation):
+    if (function is not None) != isinstance(spec.population, UserFunction):
         raise SpecError(
-            'population.kind: "callable" goes with a Python function, given as population=... or --population; '
-            "give both or neither"
+            'population.kind: "callable" needs a Python function, given as population=... or --population; give '
+            "both or neither"
         )
     predicate = _predicate(spec)
     drawn = concerned = members = None
@@ -324,15 +329,17 @@ def case_of(
         comparison = comparison_of(spec, groups)
         data_sha256: str | None = rows.sha256
     else:
-        groups, left_out = large_enough(spec, rows)
-        comparison = comparison_of(spec, groups)
-        dtype = model.dtype if model is not None else dtype
-        drawn = build_population(spec, comparison.subgroups, dtype, rows=rows, function=function, predicate=predicate)
+        dtype = np.dtype(model.dtype if model is not None else dtype)
+        content = content_of(spec) if isinstance(spec.population, Uniform) else None
+        if content is not None:
+            groups, left_out, comparison, drawn = _uniform(content, dtype)
+        else:
+            groups, left_out, comparison, drawn = _compared(spec, dtype, rows, function, predicate)
         data_sha256 = rows.sha256 if rows is not None else drawn.sha256
     if isinstance(spec.population, Texts):
         texts = cast("TextRows", rows)
         concerned = texts.concerned
-        members = np.array([texts.members(group) & concerned for group in groups])
+        members = texts.members_of(groups)
         assumptions += texts.assumptions
         data_sha256 = drawn.sha256 if drawn is not None else None
     return Case(
@@ -351,6 +358,27 @@ def case_of(
         assumptions=(*assumptions, *_default_cut_offs(spec.model)),
         remarks=remarks,
     )
+
+
+@lru_cache(maxsize=8)
+def _uniform(content: bytes, dtype: np.dtype[Any]) -> Compared:
+    """Return what is compared in a uniform population, of which the content of a spec says everything."""
+    spec = spec_from(content)
+    return _compared(spec, dtype, None, None, _predicate(spec))
+
+
+def _compared(
+    spec: Spec,
+    dtype: np.dtype[Any],
+    rows: TableRows | None,
+    function: Callable[..., Any] | None,
+    predicate: Predicate | None,
+) -> Compared:
+    """Return the groups of drawn inputs that are large enough, the others, their comparison and the population."""
+    groups, left_out = large_enough(spec, rows)
+    comparison = comparison_of(spec, groups)
+    drawn = build_population(spec, comparison.subgroups, dtype, rows=rows, function=function, predicate=predicate)
+    return groups, left_out, comparison, drawn
 
 
 def _default_cut_offs(model: ModelSpec) -> tuple[str, ...]:
@@ -481,7 +509,8 @@ def _model(
     if isinstance(spec.population, Table) and spec.population.prediction is not None:
         if model is not None:
             raise SpecError(
-                "population.prediction: decisions are recorded in the table, so no model can be evaluated; remove one"
+                "population.prediction: the table contains the decisions, so no model is evaluated; remove the key "
+                "or the model"
             )
         return None
     source = model if model is not None else spec.model.path

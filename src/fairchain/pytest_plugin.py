@@ -19,9 +19,9 @@ import pytest
 if TYPE_CHECKING:
     from fairchain.verification.verdict import Verdict
 
-REFUSED = pytest.StashKey[str]()
+REFUSED_KEY = pytest.StashKey[str]()
 MARKER, FIXTURE = "fairchain", "fairchain_verdict"
-USAGE = f'{MARKER}(spec, model=None, **options): as fairchain.assert_fair; write @pytest.mark.{MARKER}("a.toml")'
+USAGE = f'{MARKER}(spec, model=None, **options): like fairchain.assert_fair; write @pytest.mark.{MARKER}("a.toml")'
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,8 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
     """Fail the test of a network that is not fair before its body runs; bad input is an error."""
-    if REFUSED in item.stash:
-        pytest.fail(item.stash[REFUSED], pytrace=False)
+    if REFUSED_KEY in item.stash:
+        pytest.fail(item.stash[REFUSED_KEY], pytrace=False)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def fairchain_verdict(request: pytest.FixtureRequest) -> Verdict:
         verdict = assert_fair(options.pop("model", None), spec, **options)
     except UnfairError as error:
         verdict = error.verdict
-        request.node.stash[REFUSED] = str(error)
+        request.node.stash[REFUSED_KEY] = str(error)
     except FairchainError as error:
         pytest.fail(str(error), pytrace=False)
     request.node.user_properties.append((MARKER, verdict.record.sentence))

@@ -54,7 +54,7 @@ SHIFT_OF = {"each_group": "each group by itself", "all_groups_alike": "all group
 POPULATIONS = {"FAIR": "some population", "UNFAIR": "every population", "UNDECIDED": "the populations"}
 
 # Inputs of a network, and the part that alone differs between an input as one group and as another.
-ALONE = {"individuals": "the protected features", "texts": "the terms"}
+CHANGED_ALONE = {"individuals": "the protected features", "texts": "the terms"}
 # For each kind of property: what is measured, what would contradict FAIR, and what would contradict UNFAIR.
 MEASURED = {
     "difference": "the largest gap",
@@ -83,7 +83,7 @@ def measure(kind: str, inputs: str = "individuals") -> str:
     >>> measure("individual", "texts")
     'the share of texts whose decision changes with the terms alone'
     """
-    return MEASURED[kind].format(inputs=inputs, alone=ALONE[inputs])
+    return MEASURED[kind].format(inputs=inputs, alone=CHANGED_ALONE[inputs])
 
 
 def statement(

@@ -34,12 +34,13 @@ from fairchain.spec.seeds import derive_seed, family_seed
 from fairchain.spec.subgroups import OVERALL, Subgroup
 from fairchain.spec.validate import refuse_shift
 from fairchain.statistics.intervals import Floats, clopper_pearson
+from fairchain.verification.row_evaluation import ROWS_AT_A_TIME
 
 Mask = NDArray[np.bool_]
-# Candidates that are searched at most, inputs that are drawn by default, and inputs of one call of the model.
-MOST_CANDIDATES, DRAWN, ROWS_PER_CALL = 20_000, 100_000, 8192
+# Candidates that are searched at most, and inputs that are drawn by default.
+MOST_CANDIDATES, DRAWN = 20_000, 100_000
 # Which inputs the intervals come from: all of them for all candidates, the second half for a few, or the population.
-Method = Literal["simultaneous", "fresh half", "exact"]
+IntervalSource = Literal["simultaneous", "fresh half", "exact"]
 
 
 class WorstSubgroup(Record, frozen=True):
@@ -75,7 +76,7 @@ class SubgroupSearch(Record, frozen=True, kw_only=True):
     candidates: int
     small: int
     inputs: int
-    method: Method
+    method: IntervalSource
     evaluations: int
     seconds: float
     seed: int | None
@@ -178,7 +179,7 @@ def find_subgroups(
     alpha = question.guarantee.delta
     # Fixed before any decision is seen: which way promises the narrower intervals.
     together, few = math.log(4 * len(candidates) / alpha), 2 * math.log(4 * top / alpha)
-    method: Method = "exact" if known.exact else "simultaneous" if together <= few else "fresh half"
+    method: IntervalSource = "exact" if known.exact else "simultaneous" if together <= few else "fresh half"
     least = min_size if min_size >= 1 else min_size * len(known.values)
     search = _Search(members, known.hits, candidates, least)
     found, sizes_below = search.worst(method, alpha, top, chosen_seed)
@@ -225,8 +226,8 @@ def find_subgroups(
     )
 
 
-def _statement(method: Method, delta: float, candidates: int, small: int, listed: int) -> str:
-    without = f" {small:,} candidates below the least size are not spoken of." if small else ""
+def _statement(method: IntervalSource, delta: float, candidates: int, small: int, listed: int) -> str:
+    without = f" Nothing is stated about {small:,} candidates below the smallest size." if small else ""
     if method == "exact":
         return f"Counted, not estimated: every gap is that of all rows.{without}"
     if method == "simultaneous":
@@ -235,8 +236,8 @@ def _statement(method: Method, delta: float, candidates: int, small: int, listed
             f"{without}"
         )
     return (
-        f"{listed} subgroups were found on one half of the inputs; their intervals come from the other half, and hold "
-        f"together with probability at least 1 - {delta:g}. Other subgroups are not spoken of."
+        f"{listed} subgroups were found on one half of the inputs; their intervals come from the other half, and "
+        f"hold together with probability at least 1 - {delta:g}. Nothing is stated about other subgroups."
     )
 
 
@@ -260,7 +261,7 @@ def _questions(
     label = label or question.model.labels[1]
     if threshold is None:
         if not isinstance(before, Difference):
-            raise SpecError("threshold: missing; give the largest fair difference, since the spec states none")
+            raise SpecError("threshold: missing; give the largest fair difference, because the spec states none")
         threshold = before.threshold
     names = tuple(protected) if protected else question.protected
     about = [Difference(protected=(name,), outcome=label, threshold=threshold, given=before.given) for name in names]
@@ -307,14 +308,14 @@ def _evaluated(
             predicate=predicate_of(question) if question.property.given is not None else None,
         )
         parts = [
-            np.array(drawn.rounds(seed, chunk, min(ROWS_PER_CALL, inputs - start)).show(0))
-            for chunk, start in enumerate(range(0, inputs, ROWS_PER_CALL))
+            np.array(drawn.rounds(seed, chunk, min(ROWS_AT_A_TIME, inputs - start)).show(0))
+            for chunk, start in enumerate(range(0, inputs, ROWS_AT_A_TIME))
         ]
         values, exact = np.concatenate(parts), False
     assert model is not None
     hits = np.empty(len(values), bool)
-    for batch, start in enumerate(range(0, len(values), ROWS_PER_CALL)):
-        part = values[start : start + ROWS_PER_CALL].astype(model.dtype)
+    for batch, start in enumerate(range(0, len(values), ROWS_AT_A_TIME)):
+        part = values[start : start + ROWS_AT_A_TIME].astype(model.dtype)
         labels = decide(model, part, None)
         check_alone(model, part, labels, batch)
         hits[start : start + len(part)] = labels == outcome
@@ -347,7 +348,7 @@ class _Search:
     candidates: Sequence[tuple[tuple[int, int], ...]]
     least: float
 
-    def worst(self, method: Method, delta: float, top: int, seed: int) -> tuple[list[_Found], int]:
+    def worst(self, method: IntervalSource, delta: float, top: int, seed: int) -> tuple[list[_Found], int]:
         """Return the candidates with their intervals, the widest gap first, and how many are too small.
 
         Of a "fresh half" these are the few that the first half of the inputs shows.

@@ -36,7 +36,7 @@ def assert_fair(
     allow_constant
         Whether a model that gives the same decision to every tested input passes; by default as the spec states.
     options
-        Anything else that `verify` takes.
+        Other arguments of `verify`.
 
     Returns
     -------

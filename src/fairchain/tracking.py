@@ -22,7 +22,7 @@ _NOT_TAKEN = re.compile(r"[^\w\-. ]", flags=re.ASCII)
 LONGEST_NAME, MOST_AT_ONCE = 200, 500
 MOST_LETTERS = 4000
 LOGGING_NEEDS_MLFLOW = needs("logging", "mlflow", "fairchain[mlflow]")
-NO_REPORT = "{report}: no such report; write one with fairchain audit SPEC --output FOLDER"
+NO_REPORT = "{report}: report not found; write one with fairchain audit SPEC --output FOLDER"
 
 
 def log_verdict(verdict: Verdict, *, report: str | Path | None = None, prefix: str = "fairness") -> str:

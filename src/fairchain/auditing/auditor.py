@@ -1,7 +1,8 @@
 """The paper's Algorithm 1: verify and, if the model is not fair, explain and repair it; then report.
 
-All stages work on one prepared case and hand their results on. Each returns files of plain values, without times, and
-the report is made from these. So an audit that was stopped ends with the same bytes as one that was not.
+All stages work on one prepared case and pass their results to later stages. Each stage returns files of plain values,
+without times, and the report is made from these files. So an audit that was stopped ends with the same bytes as one
+that was not.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from fairchain.models import OnnxModel
 from fairchain.models.load import PYTHON, is_path, is_url
 from fairchain.prepare import Case, case_of, prepare, read_question
 from fairchain.records import Record
-from fairchain.repairing.files import certificate_of, thresholds_text
+from fairchain.repairing.files import repair_certificate, thresholds_text
 from fairchain.repairing.repair_data import LabelledRows, read_labelled_rows
 from fairchain.repairing.repairer import repair_case
 from fairchain.repairing.result import RepairRecord
@@ -42,10 +43,9 @@ from fairchain.report.findings import Findings
 from fairchain.report.markdown import markdown
 from fairchain.report.page import page, selection_page
 from fairchain.report.selection_table import RowFacts, SelectionTable, selection_csv
-from fairchain.spec import Marginals, Spec, Table, load_specs, revise
+from fairchain.spec import Marginals, Spec, Table, Texts, load_specs, revise
 from fairchain.spec.documents import files_of
-from fairchain.spec.schema import Callable as CallablePopulation
-from fairchain.spec.schema import Texts
+from fairchain.spec.population_keys import UserFunction
 from fairchain.tables import read_table
 from fairchain.tables.read import RawTable
 from fairchain.verification.all_pairs import AllPairs, all_pairs
@@ -74,7 +74,7 @@ ABOUT = {
     "chain.dot": "the chain as a drawing, for Graphviz",
     "network.onnx": "the network that was audited",
     "selection-rates.csv": "selection rates and impact ratios of the groups, for spreadsheets",
-    "selection-rates.html": "the same as a page of its own, as bias audits of hiring tools publish it",
+    "selection-rates.html": "the same tables as a separate page, as bias audits of hiring tools publish them",
     "selection-rates-repaired.csv": "the same for the repaired model",
     "repaired.onnx": "the repaired network",
     "thresholds.json": "the decision thresholds of the repaired model",
@@ -82,9 +82,9 @@ ABOUT = {
     "repair.json": "the candidates of the repair, and its price",
     "report.md": "this report in Markdown",
 }
-# Stages that may not be possible for a question, by the file that then has the reason.
+# Stages that may not be possible for a question, by the file that then contains the reason.
 OPTIONAL = {"explain": "explanation.json", "chain": "chain.json", "repair": "repair.json"}
-# Units between the groups and the decision in the chain of a report: more cannot be read.
+# Largest number of units in the chain of a report: a chain with more units is not readable.
 UNITS_SHOWN = 2
 Tell = Callable[[str], None]
 T = TypeVar("T")
@@ -136,22 +136,23 @@ class Audit:
 
 @dataclass(eq=False)
 class AuditRun:
-    """One audit: what it is about, and the results that later stages use.
+    """One audit: its question, model and rows, and the results that later stages use.
 
     Parameters
     ----------
     name, specs, cases
         The name of the spec file, the spec of each question with its file names, and the cases prepared from them.
     source
-        The model that was given in place of the spec's, an object or the name of one; None for a file.
+        The model that replaces the spec's, an object or the name of one; None for a file.
     labelled, label
         Labelled rows, and their column of true labels.
     workers
-        Who computes.
+        The workers of all stages.
     worst
-        The place of the question that later stages are about: the one that is furthest from being met.
+        The index of the question for later stages: the one that is furthest from being met.
     verdict, explanation, chain
-        The results so far; None for what does not exist. Of several questions, `family` has all verdicts.
+        The results so far; None for a result that does not exist. If there are several questions, `family` has all
+        verdicts.
     """
 
     name: str
@@ -179,12 +180,12 @@ class AuditRun:
 
     @property
     def identified(self) -> bool:
-        """Whether the model has bytes, or there is none: results of a Python function may be those of another one."""
+        """Whether the model has bytes, or there is no model: a Python function may have changed since the last run."""
         return self.case.model is None or bool(self.case.model.sha256)
 
     @property
     def network(self) -> bytes | None:
-        """The network, which others need to check the certificate; None if its bytes alone are not all of it."""
+        """The network, which others need to check the certificate; None if the model is more than these bytes."""
         model = self.case.model
         if not isinstance(model, OnnxModel) or hashlib.sha256(model.content).hexdigest() != model.sha256:
             return None
@@ -192,7 +193,7 @@ class AuditRun:
 
     @property
     def facts(self) -> dict[str, RowFacts]:
-        """What rows say about the groups of each question beside its verdict."""
+        """Facts about the rows of each question's groups, in addition to its verdict."""
         given = None
         if self.labelled is not None and self.spec.text is None:
             given = read_labelled_rows(self.labelled, self.spec, self.label)
@@ -223,8 +224,8 @@ def audit(
         A `Spec`, or the path of a spec file. If there are several questions, all get a verdict, with one error
         probability, and the one that is furthest from being met is explained and repaired.
     folder
-        Where to write. An audit of the same question that was stopped there continues; the stages of a Python function
-        are run again, since the function may have changed.
+        The folder to write. An audit of the same question that was stopped there continues; the stages of a Python
+        function are run again, since the function may have changed.
     model, data
         A model and rows instead of the spec's, as for `verify`: files, objects, `python:` names, frames.
     labelled, label
@@ -256,7 +257,7 @@ def audit(
         for each in ([spec] if isinstance(spec, Spec) else load_specs(spec))
     ]
     name = "the question" if isinstance(spec, Spec) else Path(spec).name
-    if isinstance(questions[0].population, CallablePopulation):
+    if isinstance(questions[0].population, UserFunction):
         raise AuditError(f"{name}: population.kind: an audit needs a population that the spec defines, not a function")
     source = model
     if is_url(model):
@@ -324,7 +325,7 @@ def _run(
         done.update(files)
         report(Step(name, finished=True, kept=kept))
 
-    # The verdict is never taken from the folder, where anyone may have written another one.
+    # The verdict is never read from the folder, because another program may have changed it there.
     stage("verify", verify_files, again=True)
     assert run.verdict is not None
     decision = run.verdict.conclusion
@@ -429,7 +430,7 @@ def chain_files(run: AuditRun, tell: Tell) -> Files:
 
 
 def repair_files(run: AuditRun, tell: Tell) -> Files:
-    """Repair the model; without an accepted one the file says what was tried."""
+    """Repair the model; if no candidate is accepted, the file lists the attempts."""
     found = repair_case(
         run.case,
         source=run.source,
@@ -445,7 +446,7 @@ def repair_files(run: AuditRun, tell: Tell) -> Files:
     files = {"repair.json": to_json(found)}
     if found.accepted and found.content is not None:
         files["repaired.onnx"] = found.content
-        certificate = certificate_of(found, "repaired.onnx", timed=False)
+        certificate = repair_certificate(found, "repaired.onnx", timed=False)
         if certificate is not None:
             files["repaired-certificate.json"] = certificate
     elif found.accepted:
@@ -504,7 +505,7 @@ def _key(run: AuditRun, labelled: LabelledRows | None, **options: bool) -> str:
 
 
 def _checksums(path: Path) -> list[str]:
-    """Return checksums of a file, or of all files of a folder by their names; read piece by piece, however large."""
+    """Return checksums of a file, or of all files of a folder by their names; files are read piece by piece."""
     inside = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
     found = []
     for each in inside:
@@ -584,7 +585,7 @@ def _commands(run: AuditRun, done: Mapping[str, bytes], folder: Path | None) -> 
     rows = population.path if isinstance(population, Table | Marginals | Texts) else None
     data = f" --data {written(Path(rows))}" if rows is not None else ""
     if rows is None and run.case.rows is not None and getattr(population, "dataset", None) is None:
-        # Rows in memory have no file: whoever checks has to name one.
+        # Rows in memory have no file: the checker has to name one.
         data = " --data ROWS.csv"
     given = made / "network.onnx" if run.network is not None else Path(run.spec.model.path or "")
     service = getattr(run.case.model, "service", None)

@@ -29,11 +29,11 @@ from fairchain.system.atomic_write import place
 STATE = ".audit.json"
 # On Windows only; elsewhere the folder itself is locked.
 LOCK = ".audit.lock"
-UNUSABLE = "{}: cannot be used ({}); name another folder with -o"
-IN_USE = "{}: another audit is using it; wait for its end, or name another folder with -o"
-FORMAT: Literal[2] = 2
+FOLDER_UNUSABLE = "{}: cannot be used ({}); name another folder with -o"
+FOLDER_IN_USE = "{}: another audit is using it; wait for its end, or name another folder with -o"
+CHECKPOINT_FORMAT: Literal[2] = 2
 # Prefix and suffix of unfinished files, which only an audit that was killed leaves behind.
-PART = (".fairchain-audit-", ".part")
+UNFINISHED_AUDIT_FILE = (".fairchain-audit-", ".part")
 Files = Mapping[str, bytes]
 # The name of a file in the folder itself; a list that names anything else is not ours.
 Filename = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\x00]+$")]
@@ -42,8 +42,8 @@ ANOTHER_AUDIT = (
     "with --output, or start again in this one with --restart"
 )
 FOREIGN_RESULT = (
-    "{path}: was not written by a known audit, and would be taken for a result of this one; move it away, or name "
-    "another folder with -o"
+    "{path}: was not written by a known audit, but has the name of one of its files; move it away, or name another "
+    "folder with -o"
 )
 NOT_AN_AUDIT = (
     "{folder}: is not empty and contains no audit; name a new folder with --output, or write into this one with "
@@ -69,7 +69,7 @@ def open_checkpoints(
         folder.mkdir(parents=True, exist_ok=True)
         lock = _locked(folder)
     except OSError as error:
-        raise AuditError(UNUSABLE.format(folder, error.strerror)) from None
+        raise AuditError(FOLDER_UNUSABLE.format(folder, error.strerror)) from None
     try:
         yield Checkpoints(folder, key, restart=restart, names=names)
     finally:
@@ -86,13 +86,13 @@ def _locked(folder: Path) -> int | None:
 
         lock = os.open(folder, os.O_RDONLY)
     except FileExistsError:
-        raise AuditError(IN_USE.format(folder)) from None
+        raise AuditError(FOLDER_IN_USE.format(folder)) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(lock)
         if isinstance(error, BlockingIOError):
-            raise AuditError(IN_USE.format(folder)) from None
+            raise AuditError(FOLDER_IN_USE.format(folder)) from None
         return None
     return lock
 
@@ -121,7 +121,7 @@ class Checkpoints:
             self._written: dict[str, list[str]] = {}
             self._begin(restart)
         except OSError as error:
-            raise AuditError(UNUSABLE.format(folder, error.strerror)) from None
+            raise AuditError(FOLDER_UNUSABLE.format(folder, error.strerror)) from None
         self._save()
 
     def stage(self, name: str, make: Callable[[], Files], *, again: bool = False) -> tuple[dict[str, bytes], bool]:
@@ -156,7 +156,7 @@ class Checkpoints:
 
     def _begin(self, restart: bool) -> None:
         """Take over finished stages; raise an error if the folder contains something else."""
-        for leftover in self.folder.glob("*".join(PART)):
+        for leftover in self.folder.glob("*".join(UNFINISHED_AUDIT_FILE)):
             leftover.unlink(missing_ok=True)
         known = self._read()
         if known is None and not (self.folder / STATE).exists() and any(self.folder.iterdir()) and not restart:
@@ -197,7 +197,7 @@ class Checkpoints:
         return found
 
     def _save(self) -> None:
-        state = AuditState(FORMAT, self._key, self._stages, self._written)
+        state = AuditState(CHECKPOINT_FORMAT, self._key, self._stages, self._written)
         self._write(STATE, (json.dumps(state.to_dict(), indent=1) + "\n").encode())
 
     def _read(self) -> AuditState | None:
@@ -209,7 +209,7 @@ class Checkpoints:
 
     def _write(self, filename: str, content: bytes) -> None:
         """Write a file whole or not at all: neither a reader nor a crash sees half of it."""
-        place({self.folder / filename: content}, lasting=True, part=PART)
+        place({self.folder / filename: content}, lasting=True, part=UNFINISHED_AUDIT_FILE)
 
 
 def _digest(content: bytes) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairchain.chain.chain import Chain, Floats, Indices
 from fairchain.chain.estimates import Counts, Moments, bounds, estimate, folded_bounds
-from fairchain.chain.plan import MOST_POSSIBLE, START, ChainPlan, step_name
+from fairchain.chain.plan import MOST_POSSIBLE, START_STATE, ChainPlan, step_name
 from fairchain.chain.traces import Link, TraceCounts
 
 # Source, target, probability, low, high and count of some transitions.
@@ -21,8 +21,8 @@ class ChainLayout:
     """The states of a plan, numbered from left to right: Start, then column by column, copy by copy."""
 
     def __init__(self, plan: ChainPlan) -> None:
-        self.names: list[str] = [START]
-        self.labels: dict[str, frozenset[int]] = {START: frozenset({0})}
+        self.names: list[str] = [START_STATE]
+        self.labels: dict[str, frozenset[int]] = {START_STATE: frozenset({0})}
         self._plan = plan
         self._firsts: list[int] = []
         for column, names in enumerate(plan.columns):

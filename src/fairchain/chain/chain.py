@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 # How far the probabilities of a row may be from 1: files round them.
-ROUNDING = 1e-6
+ROW_SUM_ERROR = 1e-6
 PROBABILITIES_DO_NOT_SUM = 'the probabilities of state "{states}" sum to {sums:.9g}, not to 1'
 
 
@@ -85,7 +85,7 @@ class Chain:
 
     @cached_property
     def starts(self) -> Indices:
-        """Where the transitions of each state begin, and one past the end: the row pointer of the matrix."""
+        """The row pointer of the matrix: the first transition of each state, and the number of all transitions."""
         starts: Indices = np.searchsorted(self.sources, np.arange(len(self.states) + 1)).astype(np.intp)
         return starts
 
@@ -140,7 +140,7 @@ def _check(chain: Chain) -> None:
     if not np.isfinite(chain.probabilities).all() or (chain.probabilities < 0).any():
         raise ChainError("a probability is negative or not a number")
     sums = np.bincount(chain.sources, chain.probabilities, minlength=size)
-    wrong = np.flatnonzero(np.abs(sums - 1) > ROUNDING)
+    wrong = np.flatnonzero(np.abs(sums - 1) > ROW_SUM_ERROR)
     if wrong.size:
         state = int(wrong[0])
         raise ChainError(PROBABILITIES_DO_NOT_SUM.format(states=chain.states[state], sums=sums[state]))
@@ -158,15 +158,17 @@ def _check_bounds(chain: Chain) -> None:
         raise ChainError('"low" and "high" belong together, and one is missing')
     if chain.low is None or chain.high is None:
         return
-    rising = (chain.low >= 0) & (chain.low <= chain.high) & (chain.high <= 1 + ROUNDING)
+    rising = (chain.low >= 0) & (chain.low <= chain.high) & (chain.high <= 1 + ROW_SUM_ERROR)
     if not rising.all():
         raise ChainError(f"{_bounds(chain, rising)} are not two numbers in rising order from 0 to 1")
     # A smoothed estimate need not lie between the bounds of the counts.
     if chain.metadata.get("estimator") == "frequency":
-        inside = (chain.low <= chain.probabilities + ROUNDING) & (chain.probabilities <= chain.high + ROUNDING)
+        inside = (chain.low <= chain.probabilities + ROW_SUM_ERROR) & (
+            chain.probabilities <= chain.high + ROW_SUM_ERROR
+        )
         if not inside.all():
             raise ChainError(
-                f"{_bounds(chain, inside)} leave out {chain.probabilities[np.argmin(inside)]:g}, its estimate"
+                f"{_bounds(chain, inside)} do not contain {chain.probabilities[np.argmin(inside)]:g}, its estimate"
             )
 
 

@@ -24,13 +24,13 @@ from fairchain.populations import Scratch
 from fairchain.populations.build import Left
 from fairchain.prepare import Case, gather, group_population, read_question, with_network
 from fairchain.spec import Group, Spec, Table
-from fairchain.spec.schema import Callable as CallablePopulation
+from fairchain.spec.population_keys import UserFunction
 from fairchain.spec.seeds import Seed
 
-PILOT = 4096
-# Texts or series of each group in a pilot, at least; all of their steps count in it.
+PILOT_INPUTS = 4096
+# Smallest number of texts or series of each group in a pilot; the pilot contains all of their steps.
 FEWEST = 16
-# Chunks of inputs that are not counted, each kind far from all others: the fresh ones that fidelity is measured on, and
+# First chunks of inputs that are not counted, far from all other chunks: the fresh inputs that measure fidelity, and
 # the pilot.
 FRESH, PILOT_CHUNK = 2**40, 2**41
 
@@ -39,7 +39,7 @@ FRESH, PILOT_CHUNK = 2**40, 2**41
 class ChainContext:
     """A network that shows its hidden layers, the population, the groups, and the units that are requested.
 
-    `apart`: groups draw inputs of their own. A shared chain adds its groups up, so one input must not count for all.
+    `apart`: each group draws separate inputs. A shared chain adds up its groups, so one input must not count for all.
     `left_out`: the groups below `property.min_size`, each with its share of the population.
     """
 
@@ -90,10 +90,10 @@ def prepare_context(
     """Prepare the network, the tensors that the states need, and the population; `together`: for one chain."""
     case = source if isinstance(source, Case) else None
     spec = source.spec if isinstance(source, Case) else read_question(source, guarantee__seed=seed)
-    if isinstance(spec.population, Table | CallablePopulation):
+    if isinstance(spec.population, Table | UserFunction):
         raise ChainError(
-            "population.kind: a chain can only be learned from a population that the spec itself defines; use "
-            '"uniform", "marginals" or "network"'
+            'population.kind: a chain needs a population that the spec itself defines; use "uniform", "marginals" '
+            'or "network"'
         )
     if case is None and model is None and spec.model.path is None:
         raise ChainError("model.path: a chain is learned from a network; name its file")
@@ -111,7 +111,7 @@ def prepare_context(
 
 
 def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
-    """Raise an error with a suggestion for a tensor that does not exist; a feature may have been meant."""
+    """Raise an error with suggestions (layers, tensors, features) for a tensor that does not exist."""
     recurrent = recurrent_layers(model)
     for name in dict.fromkeys(tensors):
         if name in recurrent:
@@ -124,7 +124,7 @@ def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
             if near:
                 raise ChainError(f'unknown feature, layer or tensor "{name}"; did you mean {near[0]}?') from None
             if recurrent:
-                # What `resolve` lists are the other layers, and often there are none.
+                # `resolve` lists only the other layers, and often there are none.
                 raise ChainError(f'unknown layer or tensor "{name}"; expected one of {", ".join(recurrent)}') from None
             raise
 
@@ -135,7 +135,7 @@ def fitted(context: ChainContext, *, over_time: bool = False) -> tuple[StateUnit
         return ()
     probe = context.probe
     steps = probe.most if over_time and isinstance(probe, LastSteps) else 1
-    rounds = max(PILOT // steps, FEWEST)
+    rounds = max(PILOT_INPUTS // steps, FEWEST)
     inputs = [shown.copy() for _, shown in context.inputs(PILOT_CHUNK, rounds)]
     if over_time and isinstance(probe, LastSteps):
         parts = [probe.steps(each) for each in inputs]

@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 from fairchain.errors import ChainError
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, domain_of
 
-Method = Literal["values", "bins", "width", "quantiles", "kmeans", "sign"]
-METHODS: tuple[Method, ...] = ("values", "bins", "width", "quantiles", "kmeans", "sign")
+Discretization = Literal["values", "bins", "width", "quantiles", "kmeans", "sign"]
+DISCRETIZATIONS: tuple[Discretization, ...] = ("values", "bins", "width", "quantiles", "kmeans", "sign")
 # Integers with more values than this are divided unless all values are requested.
-FEW_VALUES = 12
+FEW_INTEGERS = 12
 DEFAULT_PARTS = 4
 # Clusters when their number is chosen, and the most that may be requested: time grows with the square.
 MOST_CHOSEN, MOST_CLUSTERS = 8, 64
 # Parts of any other kind, and values of a whole number, each a state.
-MOST_PARTS, MOST_VALUES = 1000, 100_000
+MOST_PARTS, MOST_STATE_VALUES = 1000, 100_000
 # The share of the variance that clusters must explain when their number is chosen.
 EXPLAINED = 0.8
 # Products of matrices up to this size are computed by the calling thread; larger ones by all cores, which would slow
 # down workers that have one core each.
-ONE_THREAD = 2**17
+MOST_TERMS_ON_ONE_THREAD = 2**17
 # Just above zero: an activation is on if it is positive.
 ON = float(np.nextafter(0.0, 1.0))
 TOO_FEW_DISTINCT_VALUES = (
@@ -38,7 +38,7 @@ TOO_FEW_DISTINCT_VALUES = (
 )
 CATEGORY_NO_ORDER = '{name}: a category has no order; leave the method out, or use "values"'
 VALUES_NEED_WHOLE_NUMBERS = '{name}: "values" needs a category or whole numbers; use bins, width or quantiles'
-TOO_MANY_VALUES = "{name}: has {size:,} values, and at most {most_values:,} can be states; use quantiles, width or bins"
+TOO_MANY_STATES = "{name}: has {size:,} values, and at most {most_values:,} can be states; use quantiles, width or bins"
 BINS_NOT_RISING = "{name}: bins must be edges in rising order, for example bins=5,10"
 
 
@@ -66,7 +66,7 @@ class Discretizer:
         # Nearest by |x - c|^2 = |x|^2 - 2 x.c + |c|^2; the first term is the same for all.
         squares, twice = (centres**2).sum(axis=1), -2 * centres.T
         nearest = np.empty(len(values), np.int64)
-        block = max(1, ONE_THREAD // twice.size)
+        block = max(1, MOST_TERMS_ON_ONE_THREAD // twice.size)
         for start in range(0, len(values), block):
             part = values[start : start + block].astype(np.float64)
             nearest[start : start + block] = (part @ twice + squares).argmin(axis=1)
@@ -83,18 +83,22 @@ class Discretizer:
 
 
 def fit_feature(
-    feature: Feature, pilot: NDArray[np.floating], method: Method | None, parts: int | None, edges: Sequence[float]
+    feature: Feature,
+    pilot: NDArray[np.floating],
+    method: Discretization | None,
+    parts: int | None,
+    edges: Sequence[float],
 ) -> Discretizer:
     """Fit a discretiser for an input feature; by default its values if they are few, else quantiles."""
     name = feature.name
     domain = domain_of(feature)
-    few = isinstance(feature, CategoryFeature) or (isinstance(feature, IntegerFeature) and domain.size <= FEW_VALUES)
+    few = isinstance(feature, CategoryFeature) or (isinstance(feature, IntegerFeature) and domain.size <= FEW_INTEGERS)
     method = method or ("bins" if edges else "values" if few and parts is None else "quantiles")
     if method == "values":
         if domain.real:
             raise ChainError(VALUES_NEED_WHOLE_NUMBERS.format(name=name))
-        if domain.size > MOST_VALUES:
-            raise ChainError(TOO_MANY_VALUES.format(name=name, size=domain.size, most_values=MOST_VALUES))
+        if domain.size > MOST_STATE_VALUES:
+            raise ChainError(TOO_MANY_STATES.format(name=name, size=domain.size, most_values=MOST_STATE_VALUES))
         values = np.arange(int(domain.low), int(domain.high) + 1)
         words = feature.values if isinstance(feature, CategoryFeature) else values.tolist()
         return Discretizer(tuple(f"{name}={word}" for word in words), method, tuple(values[1:].tolist()))
@@ -106,7 +110,7 @@ def fit_feature(
 def fit_number(
     name: str,
     pilot: NDArray[np.floating],
-    method: Method | None,
+    method: Discretization | None,
     parts: int | None,
     edges: Sequence[float] = (),
     *,

@@ -14,9 +14,9 @@ import numpy as np
 
 from fairchain.chain.chain import Chain
 
-MOST = 60
+MOST_PRINTED_STATES = 60
 # A wider name does not push all others aside.
-WIDEST = 48
+WIDEST_NAME = 48
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class _Row:
     remark: str = ""
 
 
-def chain_table(chain: Chain, most: int | None = MOST) -> str:
+def chain_table(chain: Chain, most: int | None = MOST_PRINTED_STATES) -> str:
     """Return a chain as a table, state by state.
 
     Parameters
@@ -53,8 +53,8 @@ def chain_table(chain: Chain, most: int | None = MOST) -> str:
     tails stays
     """
     rows, left = _some_rows(chain, most)
-    wide = min(max((len(row.source) for row in rows), default=0), WIDEST)
-    wide_target = min(max((len(row.target) for row in rows), default=0), WIDEST)
+    wide = min(max((len(row.source) for row in rows), default=0), WIDEST_NAME)
+    wide_target = min(max((len(row.target) for row in rows), default=0), WIDEST_NAME)
     lines = [heading(chain)]
     previous = None
     for row in rows:
@@ -68,7 +68,7 @@ def chain_table(chain: Chain, most: int | None = MOST) -> str:
     return "\n".join([*lines, *_more(left)])
 
 
-def chain_html(chain: Chain, most: int | None = MOST) -> str:
+def chain_html(chain: Chain, most: int | None = MOST_PRINTED_STATES) -> str:
     """Return the same table for notebooks: the text with its columns, escaped."""
     return f"<pre>{html.escape(chain_table(chain, most))}</pre>"
 
@@ -77,7 +77,7 @@ def heading(chain: Chain) -> str:
     """Return a line with the kind of the chain, its size and its fidelity."""
     metadata = chain.metadata
     kind = ", ".join(
-        plain(metadata[key]) for key in ("kind", "view", "estimator") if isinstance(metadata.get(key), str)
+        on_one_line(metadata[key]) for key in ("kind", "view", "estimator") if isinstance(metadata.get(key), str)
     )
     parts = [_number(len(chain), "state"), _number(int((chain.probabilities > 0).sum()), "transition")]
     if isinstance(metadata.get("rounds"), int):
@@ -92,11 +92,11 @@ def left_out(chain: Chain) -> str:
     """Return the groups that are left out as too small, with their shares; `metadata` may hold anything."""
     found = chain.metadata.get("left_out")
     named = [
-        f"{plain(str(each['name']))} (share {each['share']:.3g})"
+        f"{on_one_line(str(each['name']))} (share {each['share']:.3g})"
         for each in (found if isinstance(found, list) else [])
         if isinstance(each, dict) and "name" in each and isinstance(each.get("share"), int | float)
     ]
-    return f"left out as smaller than property.min_size: {', '.join(named)}" if named else ""
+    return f"left out, below property.min_size: {', '.join(named)}" if named else ""
 
 
 def _number(count: int, noun: str) -> str:
@@ -108,7 +108,7 @@ def _fidelity(value: Any) -> str:
     phi = measured(value)
     if not phi:
         return ""
-    where = " and ".join(plain(value[key]) for key in ("group", "label") if isinstance(value.get(key), str))
+    where = " and ".join(on_one_line(value[key]) for key in ("group", "label") if isinstance(value.get(key), str))
     text = f"fidelity Phi = {phi}, the error of P(label | group){f' for {where}' if where else ''}"
     steps, visits = measured(value.get("steps")), measured(value.get("visits"))
     return f"{text}; of P(state after a step) {steps}, of P(ever in a state) {visits}" if steps and visits else text
@@ -143,29 +143,29 @@ def _more(left: int) -> list[str]:
 
 
 def _rows(chain: Chain, state: int) -> Iterator[_Row]:
-    source = plain(chain.states[state])
+    source = on_one_line(chain.states[state])
     begin, end = int(chain.starts[state]), int(chain.starts[state + 1])
     real = [place for place in range(begin, end) if chain.probabilities[place] > 0]
     if state in chain.unvisited:
-        yield _Row(source=source, remark="was never seen: its transitions are made up")
+        yield _Row(source=source, remark="was never visited: its transitions are placeholders")
         return
     if [int(chain.targets[place]) for place in real] == [state]:
         yield _Row(source=source, remark="stays")
     else:
         for place in real:
-            target = plain(chain.states[chain.targets[place]])
+            target = on_one_line(chain.states[chain.targets[place]])
             yield _Row(source=source, target=target, value=_value(chain, place), count=_count(chain, place))
     hidden = end - begin - len(real)
     if hidden and chain.high is not None:
         highest = float(np.delete(chain.high[begin:end], [place - begin for place in real]).max())
-        yield _Row(source=source, remark=f"-> {hidden:,} never seen, each at most {digits(highest)}")
+        yield _Row(source=source, remark=f"-> {hidden:,} never observed, each at most {probability_digits(highest)}")
 
 
 def _value(chain: Chain, place: int) -> str:
-    text = digits(chain.probabilities[place])
+    text = probability_digits(chain.probabilities[place])
     if chain.low is None or chain.high is None or chain.low[place] == chain.high[place]:
         return text
-    return f"{text} [{digits(chain.low[place])}, {digits(chain.high[place])}]"
+    return f"{text} [{probability_digits(chain.low[place])}, {probability_digits(chain.high[place])}]"
 
 
 def _count(chain: Chain, place: int) -> str:
@@ -177,7 +177,7 @@ def _count(chain: Chain, place: int) -> str:
     return f"(n={int(chain.counts[place])})"
 
 
-def digits(value: float) -> str:
+def probability_digits(value: float) -> str:
     """Return three decimals, or more where they would show 0 or 1 for another number."""
     text = f"{value:.3f}"
     if text in ("0.000", "1.000") and value not in (0, 1):
@@ -185,6 +185,6 @@ def digits(value: float) -> str:
     return text
 
 
-def plain(text: str) -> str:
+def on_one_line(text: str) -> str:
     """Return a name that cannot move the cursor or break the line."""
     return text if text.isprintable() else ascii(text)[1:-1]

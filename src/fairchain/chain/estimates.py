@@ -26,7 +26,7 @@ STAKES = 2.0 ** np.arange(-20, 11)
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over traces for transitions p -> q of a folded chain, with n_p and n_pq how often one trace took them.
+    """Sums over traces for transitions p -> q of a folded chain; n_p and n_pq are the counts of one trace.
 
     `square` and `cross` are the sums of n_pq^2 and n_pq n_p, (groups, width, following); `visits` of n_p^2,
     (groups, width, 1).
@@ -41,10 +41,11 @@ class Moments:
 
 
 def estimate(table: Counts, estimator: Estimator) -> Floats:
-    """Return (states, successors): probabilities from counts; those of a state that was never seen are equal.
+    """Return (states, successors): probabilities from counts; a state that was never visited has equal probabilities.
 
-    Frequency is what was seen. Laplace adds one to every count. Good-Turing gives what was never seen the share of
-    what was seen once, and takes it from the rest; where everything was seen, or nothing twice, it changes nothing.
+    "frequency" uses the observed frequencies. "laplace" adds one to every count. "good-turing" gives transitions that
+    were never observed the share of those observed once, and takes it from the others; if all transitions were
+    observed, or none twice, it changes nothing.
     """
     counts = table.astype(np.float64)
     if estimator == "laplace":
@@ -83,17 +84,17 @@ def folded_bounds(taken: Counts, moments: Moments, steps: int, level: float) -> 
     taken
         (groups, width, following): how often each transition was taken, over all traces.
     moments
-        The second moments of how often one trace takes it.
+        The second moments of the counts of one trace.
     steps
-        How many steps a trace has at most.
+        The largest number of steps of a trace.
     level
-        Of each interval.
+        The level of each interval.
     """
     visits = taken.sum(axis=2, keepdims=True).astype(np.float64)
     seen = taken.astype(np.float64)
     bar = math.log(2 / level)
     square, cross, both = (part.astype(np.float64) for part in (moments.square, moments.cross, moments.visits))
-    # One trace takes a transition between states at most once less than it has steps, and leaves time once.
+    # A trace of n steps takes a transition between states at most n - 1 times, and its last transition once.
     most = np.ones(taken.shape[2])
     most[: taken.shape[1]] = max(steps - 1, 1)
     stakes = STAKES.reshape(-1, *[1] * (taken.ndim + 1)) / steps
@@ -113,7 +114,7 @@ def folded_bounds(taken: Counts, moments: Moments, steps: int, level: float) -> 
 
 
 def _log_wealth(stakes: Floats, gain: Floats, spread: Floats, loss: Floats) -> Floats:
-    """Return a lower bound of the logarithm of the wealth of bets at these stakes, equal parts at each.
+    """Return a lower bound of the logarithm of the wealth of bets with equal shares at these stakes.
 
     `loss` is the largest loss of a bet.
 
@@ -123,7 +124,7 @@ def _log_wealth(stakes: Floats, gain: Floats, spread: Floats, loss: Floats) -> F
     worst = stakes * loss
     allowed = worst < 1
     worst = np.where(allowed, worst, 0.5)
-    # -(log(1 - u) + u) / u^2 by its series where the difference would round away.
+    # -(log(1 - u) + u) / u^2 by its series if the difference would be lost by rounding.
     small = worst < 1e-3
     bent = np.where(small, 0.5 + worst / 3 + worst**2 / 4 + worst**3, 0.0)
     safe = np.where(small, 0.5, worst)

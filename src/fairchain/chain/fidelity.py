@@ -1,9 +1,9 @@
 """Fidelity: how far the probabilities of a chain are from those of the network, measured on fresh inputs.
 
-A chain whose states forget the group can be wrong about it however many traces it was learned from; one over time
-need not be right about steps and visits either, since what a network does next depends on more than its state. Each
-question is a yes or no of one trace, so the error has an exact interval; nothing is decided on such a chain
-(docs/mathematics.md, "Chains").
+A chain whose states do not carry the group can be wrong about a group for any number of traces. A chain over time can
+also be wrong about steps and visits, because the next state of a network depends on more than its present state. Each
+measured probability is that of an event of one trace, so the error has an exact interval. No verdict depends on such a
+chain (docs/mathematics.md, "Chains").
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def fidelity(chain: Chain, plan: ChainPlan, fresh: TraceCounts) -> dict[str, Any]:
     """Return the largest error of P(label | group), with an interval from counts of fresh traces.
 
-    For a chain over time also those of P(state after step t | group) and P(ever in state | group). The intervals of
-    each kind of question hold together with probability 1 - delta.
+    A chain over time also has the errors of P(state after step t | group) and P(ever in state | group). The intervals
+    of each of these kinds hold together with probability 1 - delta.
     """
     groups, labels = len(plan.groups), fresh.labels
     rounds = int(labels[0].sum())
@@ -47,7 +47,7 @@ def fidelity(chain: Chain, plan: ChainPlan, fresh: TraceCounts) -> dict[str, Any
 def _largest(
     said: Floats, seen: NDArray[np.int64], rounds: int, delta: float
 ) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """Return the largest |said - true| with bounds, and its index; `seen` of `rounds` estimate the truth."""
+    """Return the largest |chain - network| with bounds, and its index; `seen` of `rounds` estimate the network's."""
     low, high = clopper_pearson(seen, np.full(seen.shape, rounds), delta / seen.size)
     off = np.abs(said - seen / rounds)
     at_least = np.maximum(np.maximum(said - high, low - said), 0)
@@ -76,7 +76,7 @@ def _reach(chain: Chain, goals: Iterable[Iterable[int]], groups: int) -> Floats:
 
 
 def _after_steps(chain: Chain, plan: ChainPlan) -> Floats:
-    """Return (groups, steps, states): the probability of being in a state after so many steps from a group."""
+    """Return (groups, steps, states): the probability of being in a state after each number of steps from a group."""
     groups, names = len(plan.groups), plan.units[0].names
     mass = np.zeros((groups, len(chain)))
     mass[np.arange(groups), 1 + np.arange(groups)] = 1

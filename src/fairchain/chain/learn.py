@@ -18,10 +18,10 @@ from fairchain.chain.chain import Chain
 from fairchain.chain.context import FRESH, ChainContext, every_cell, every_unit, fitted, prepare_context
 from fairchain.chain.estimates import ESTIMATORS, Estimator
 from fairchain.chain.fidelity import fidelity
-from fairchain.chain.plan import ChainPlan, Kind, View
+from fairchain.chain.plan import ChainPlan, ColumnKind, View
 from fairchain.chain.probes import LastSteps, recurrent_layers
 from fairchain.chain.state_units import StateUnit
-from fairchain.chain.stopping import ROUNDS, LearningEffort, Progress, Rule
+from fairchain.chain.stopping import ROUNDS, LearningEffort, LearningProgress, StoppingRule
 from fairchain.chain.trace_counter import PlannedUnits, TraceCounter
 from fairchain.errors import ChainError
 from fairchain.executors import AnyWorkers, Workers, open_workers
@@ -31,7 +31,7 @@ from fairchain.prepare import Case
 from fairchain.spec import Spec
 
 VIEWS = (*get_args(View), "last")
-NO_STATES_OVER_TIME = '{text}: has no states over time; use it without view = "folded"'
+NO_STATES_OVER_TIME = '{text}: is not a recurrent unit; use it without view = "folded"'
 UNKNOWN_FAMILY_VIEW = 'unknown view "{view}" of a family; expected folded or last'
 
 
@@ -40,17 +40,17 @@ def learn_chain(
     spec: Spec | str | Path | Case,
     *,
     units: Sequence[str] = (),
-    chain: Kind = "product",
+    chain: ColumnKind = "product",
     estimator: Estimator = "frequency",
     rounds: int | None = None,
     epsilon: float | None = None,
-    rule: Rule = "sound",
+    rule: StoppingRule = "sound",
     view: View | Literal["last"] | None = None,
     seed: int | None = None,
     workers: AnyWorkers = None,
     executor: Executor | str | None = None,
     limits: Limits | None = None,
-    progress: Progress | None = None,
+    progress: LearningProgress | None = None,
 ) -> Chain:
     """Learn a Markov chain Start -> group -> states -> label of how a network decides for each group.
 
@@ -115,7 +115,7 @@ def learn_family(
     spec: Spec | str | Path,
     *,
     units: Sequence[str] | None = None,
-    chain: Kind = "product",
+    chain: ColumnKind = "product",
     estimator: Estimator = "frequency",
     rounds: int = ROUNDS,
     view: Literal["folded", "last"] = "last",
@@ -175,7 +175,7 @@ def _view(context: ChainContext, view: str | None) -> View | None:
     if not timed and view is not None:
         known = sorted(recurrent_layers(context.probe.model))
         remedy = f"name one of {', '.join(known)}" if known else "this network has none"
-        raise ChainError(f"view: only the states of a recurrent layer follow each other in time; {remedy}")
+        raise ChainError(f"view: only recurrent layers have a view; {remedy}")
     if not timed or view == "last":
         return None
     if len(timed) > 1:
@@ -185,8 +185,8 @@ def _view(context: ChainContext, view: str | None) -> View | None:
         )
     if context.requests[0].text != timed[0]:
         raise ChainError(
-            f"{context.requests[0].text}: comes before {timed[0]}, which begins with the first step; name units behind "
-            'it after it, or use view = "last"'
+            f"{context.requests[0].text}: is named before the recurrent unit {timed[0]}; name units of later layers "
+            'after it, or use view = "last"'
         )
     return "unrolled" if view == "unrolled" else "folded"
 
@@ -194,7 +194,7 @@ def _view(context: ChainContext, view: str | None) -> View | None:
 def _plan(
     context: ChainContext,
     units: Sequence[StateUnit],
-    kind: Kind,
+    kind: ColumnKind,
     estimator: Estimator,
     view: View | None,
     *,

@@ -15,9 +15,9 @@ from fairchain.chain.discretize import Discretizer
 from fairchain.chain.estimates import Estimator
 from fairchain.errors import ChainError
 
-Kind = Literal["product", "shared"]
+ColumnKind = Literal["product", "shared"]
 View = Literal["folded", "unrolled"]
-START = "Start"
+START_STATE = "Start"
 # Beyond so many possible transitions no intervals are computed: every pair of neighbours would need one.
 MOST_POSSIBLE = 2_000_000
 TWO_DIFFERENT_STATES = 'two different states would be called "{name}"; rename a feature, or {remedy}'
@@ -55,7 +55,7 @@ class ChainPlan:
     shares: tuple[float, ...]
     units: tuple[Discretizer, ...]
     labels: tuple[str, ...]
-    kind: Kind
+    kind: ColumnKind
     estimator: Estimator
     delta: float
     any_time: bool = False
@@ -67,7 +67,7 @@ class ChainPlan:
 
     def __post_init__(self) -> None:
         """Refuse names that occur twice, as a name is also a label, and chains that are too large."""
-        names = [START, *(name for column in self.columns for name in column)]
+        names = [START_STATE, *(name for column in self.columns for name in column)]
         if self.view == "unrolled":
             names += [*self.units[0].names, *map(step_name, range(1, 1 + self.steps))]
         seen: set[str] = set()
@@ -77,7 +77,7 @@ class ChainPlan:
                 raise ChainError(TWO_DIFFERENT_STATES.format(name=name, remedy=remedy))
             seen.add(name)
         if self.possible > MOST_POSSIBLE and (self.view is not None or self.estimator != "frequency"):
-            remedy = 'use the estimator "frequency", which leaves out transitions that were never seen'
+            remedy = 'use the estimator "frequency", which leaves out transitions that were never observed'
             if self.view is not None:
                 remedy = FEWER_CLUSTERS
             raise ChainError(f"{self.possible:,} transitions are possible, more than {MOST_POSSIBLE:,}; {remedy}")

@@ -17,21 +17,21 @@ from fairchain.models.onnx.decision import Labels
 from fairchain.models.onnx.session import Hidden
 from fairchain.spec import Spec
 
-# Numbers that one call of the network may show.
-MOST_NUMBERS = 2**24
+# Largest number of values that one call of the network may return.
+MOST_CALL_NUMBERS = 2**24
 
 
 class LastSteps:
-    """A network that shows some of its layers with each decision, recurrent ones as they are after the last step.
+    """A network that returns some of its layers with each decision; recurrent layers after the last step.
 
-    Used as a `Probe` is; `steps` shows all steps, at most `most`.
+    It is used like a `Probe`; `steps` returns all steps, at most `most`.
     """
 
     def __init__(self, model: OnnxModel, spec: Spec, names: Sequence[str], recurrent: frozenset[str]) -> None:
         self.model = model
         self.recurrent = recurrent
         self._layers = recurrent_layers(model)
-        # Whether the network may take fewer steps for one row than for another, because it is told how many.
+        # Whether the network may take fewer steps for one row than for another, because it has an input for lengths.
         self.varied = any(self._layers[name].varied for name in recurrent)
         self._probe = StepProbe(model, spec, tuple(dict.fromkeys(names)))
         self.widths = dict(self._probe.units)
@@ -39,8 +39,8 @@ class LastSteps:
         self.most = spec.text.steps if spec.text is not None else inside_of(self._probe(one)).shape[1]
 
     def parts(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
-        """Yield some rows at a time: a large layer has very many numbers over time."""
-        size = max(1, MOST_NUMBERS // (self.most * sum(self.widths.values())))
+        """Yield blocks of rows: a large layer has very many values over time."""
+        size = max(1, MOST_CALL_NUMBERS // (self.most * sum(self.widths.values())))
         for start in range(0, len(values), size):
             yield values[start : start + size]
 
@@ -83,19 +83,19 @@ def _turned(hidden: Hidden, lengths: NDArray[np.int64]) -> Hidden:
 
 
 def probe_of(model: OnnxModel, spec: Spec, names: Sequence[str]) -> Probe | LastSteps:
-    """Return a probe that shows these layers."""
+    """Return a probe for these layers."""
     recurrent = frozenset(recurrent_layers(model)).intersection(names)
     return LastSteps(model, spec, names, recurrent) if recurrent else Probe(model, spec, names)
 
 
 def recurrent_layers(model: OnnxModel) -> dict[str, RecurrentLayer]:
-    """Return the names of states over time, each with its layer: `lstm1`, `lstm1.cell`, `gru2`."""
+    """Return the names of recurrent states, each with its layer: `lstm1`, `lstm1.cell`, `gru2`."""
     layers = steps_of(model)
     return {layer.name: layer for layer in layers} | {f"{layer.name}.cell": layer for layer in layers if layer.cells}
 
 
 def inside_of(shown: RecurrentSteps) -> NDArray[np.bool_]:
-    """Return (rows, steps): which steps a trace has."""
+    """Return (rows, steps): whether a trace has this step."""
     steps = next(iter(shown.states.values())).shape[1]
     inside: NDArray[np.bool_] = np.arange(steps) < shown.lengths[:, None]
     return inside

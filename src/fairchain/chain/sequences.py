@@ -45,7 +45,7 @@ def chain_of_traces(
         )
     inside = {first for first, _ in pairs}
     if ends & inside:
-        raise ChainError(f'traces both end in "{min(ends & inside)}" and go on from it; name the two differently')
+        raise ChainError(f'some traces end in "{min(ends & inside)}" and others continue from it; use two names')
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     number = {name: place for place, name in enumerate(names)}
     edges = {(number[one], number[two]): count for (one, two), count in pairs.items()}

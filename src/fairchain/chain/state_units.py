@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.chain.discretize import (
-    METHODS,
+    DISCRETIZATIONS,
     MOST_CLUSTERS,
     MOST_PARTS,
+    Discretization,
     Discretizer,
-    Method,
     fit_feature,
     fit_layer,
     fit_number,
@@ -29,7 +29,7 @@ from fairchain.errors import ChainError
 from fairchain.messages import unknown
 from fairchain.spec import Spec
 
-Hidden = Mapping[str, NDArray[np.floating]]
+HiddenLayers = Mapping[str, NDArray[np.floating]]
 REQUESTED_TWICE = "{text}: {key} is requested twice; a chain has each unit once"
 UNIT_NOT_FINITE = "{name}: the network computes NaN or infinite values there; choose another unit"
 
@@ -42,7 +42,7 @@ class StateRequest:
     feature: int | None
     tensor: str | None
     unit: int | None
-    method: Method | None
+    method: Discretization | None
     parts: int | None
     edges: tuple[float, ...]
 
@@ -59,7 +59,7 @@ class StateUnit:
     request: StateRequest
     discretizer: Discretizer
 
-    def states(self, values: NDArray[np.floating], hidden: Hidden) -> NDArray[np.int64]:
+    def states(self, values: NDArray[np.floating], hidden: HiddenLayers) -> NDArray[np.int64]:
         """Return the state of each input."""
         return self.discretizer(numbers_of(self.request, values, hidden))
 
@@ -83,10 +83,12 @@ def parse_request(text: str, spec: Spec) -> StateRequest:
     name, colon, how = text.rpartition(":")
     found = re.fullmatch(r"(\w+)(?:=(.*))?", how) if colon else None
     names = [feature.name for feature in spec.features]
-    if found is None or found[1] not in METHODS:
+    if found is None or found[1] not in DISCRETIZATIONS:
         surely = name in names or re.fullmatch(r"(layer|lstm|gru|rnn)\d+(\.cell)?(\[\d+\])?", name)
-        if found is not None and (surely or (get_close_matches(found[1], METHODS, n=1) and found[2] is not None)):
-            raise ChainError(f"{text}: {unknown('method', found[1], METHODS)}")
+        if found is not None and (
+            surely or (get_close_matches(found[1], DISCRETIZATIONS, n=1) and found[2] is not None)
+        ):
+            raise ChainError(f"{text}: {unknown('method', found[1], DISCRETIZATIONS)}")
         # A tensor's name may have colons of its own.
         name, found = text, None
     method, parts, edges = _how(text, found)
@@ -100,10 +102,10 @@ def parse_request(text: str, spec: Spec) -> StateRequest:
     return StateRequest(text, None, name, None, method, parts, edges)
 
 
-def _how(text: str, found: re.Match[str] | None) -> tuple[Method | None, int | None, tuple[float, ...]]:
+def _how(text: str, found: re.Match[str] | None) -> tuple[Discretization | None, int | None, tuple[float, ...]]:
     if found is None:
         return None, None, ()
-    method: Method = found[1]  # type: ignore[assignment]  # one of METHODS, see the caller
+    method: Discretization = found[1]  # type: ignore[assignment]  # one of METHODS, see the caller
     try:
         numbers = [float(number) for number in found[2].split(",")] if found[2] else []
     except ValueError:
@@ -124,7 +126,7 @@ def _how(text: str, found: re.Match[str] | None) -> tuple[Method | None, int | N
     return method, int(numbers[0]) if numbers else None, ()
 
 
-def numbers_of(request: StateRequest, values: NDArray[np.floating], hidden: Hidden) -> NDArray[np.floating]:
+def numbers_of(request: StateRequest, values: NDArray[np.floating], hidden: HiddenLayers) -> NDArray[np.floating]:
     """Return the numbers of a unit, (rows, 1), or of a whole layer, (rows, units)."""
     if request.feature is not None:
         return values[:, request.feature : request.feature + 1]
@@ -140,7 +142,7 @@ def fit_units(
     requests: Sequence[StateRequest],
     spec: Spec,
     values: NDArray[np.floating],
-    hidden: Hidden,
+    hidden: HiddenLayers,
     widths: Mapping[str, int],
 ) -> tuple[StateUnit, ...]:
     """Fit every discretiser on a pilot sample; from then on they are frozen."""

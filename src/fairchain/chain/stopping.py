@@ -11,7 +11,7 @@ import numpy as np
 
 from fairchain.chain.build import column_bounds
 from fairchain.chain.plan import ChainPlan
-from fairchain.chain.trace_counter import CHUNK
+from fairchain.chain.trace_counter import TRACES_PER_CHUNK
 from fairchain.chain.traces import Link, TraceCounts
 from fairchain.errors import ChainError
 from fairchain.messages import unknown
@@ -19,11 +19,11 @@ from fairchain.statistics.intervals import probability_any_time
 
 ROUNDS = 20_000
 MOST_ROUNDS = 10**9
-Rule = Literal["sound", "paper"]
-Progress = Callable[[int, int | None], None]
+StoppingRule = Literal["sound", "paper"]
+LearningProgress = Callable[[int, int | None], None]
 EPSILON_NOT_REACHED = (
-    "epsilon: {done:,} rounds do not make every transition known within {epsilon:g}; a state is too rare: leave it "
-    "out, divide it into other states, or use a larger epsilon"
+    "epsilon: after {done:,} rounds some transition is not known within {epsilon:g}, because a state is rare; leave "
+    "it out, divide it into other states, or use a larger epsilon"
 )
 
 
@@ -33,8 +33,8 @@ class LearningEffort:
 
     rounds: int | None = None
     epsilon: float | None = None
-    rule: Rule = "sound"
-    progress: Progress | None = None
+    rule: StoppingRule = "sound"
+    progress: LearningProgress | None = None
 
     def __post_init__(self) -> None:
         if self.rounds is not None and not 1 <= self.rounds <= MOST_ROUNDS:
@@ -42,7 +42,7 @@ class LearningEffort:
         if self.rule not in ("sound", "paper"):
             raise ChainError(unknown("rule", self.rule, ("sound", "paper")))
         if self.rule == "paper" and self.epsilon is None:
-            raise ChainError('rule: the "paper"\'s says when epsilon is reached; give epsilon, or leave the rule out')
+            raise ChainError('rule: "paper" is a stopping rule for epsilon; give epsilon, or leave the rule out')
         if self.epsilon is not None and not 0 < self.epsilon < 0.5:
             raise ChainError(f"epsilon: found {self.epsilon:g}; give a half width between 0 and 0.5")
 
@@ -55,10 +55,10 @@ class LearningEffort:
         counts = None
         done, chunk = 0, 0
         while done < most:
-            batch = min(max(CHUNK, done // 4 // CHUNK * CHUNK), most - done)
+            batch = min(max(TRACES_PER_CHUNK, done // 4 // TRACES_PER_CHUNK * TRACES_PER_CHUNK), most - done)
             more = count(chunk, batch)
             counts = more if counts is None else counts + more
-            done, chunk = done + batch, chunk + -(-batch // CHUNK)
+            done, chunk = done + batch, chunk + -(-batch // TRACES_PER_CHUNK)
             if self.progress is not None:
                 self.progress(done, None)
             if enough(counts, plan, self.epsilon, self.rule):

@@ -17,7 +17,7 @@ from fairchain.chain.state_units import StateUnit
 from fairchain.chain.traces import Passages, TraceCounts, count_columns, count_steps
 from fairchain.executors import Workers
 
-CHUNK = 4096
+TRACES_PER_CHUNK = 4096
 # The units of a chain, in the order of the network, and its plan.
 PlannedUnits = tuple[Sequence[StateUnit], ChainPlan]
 
@@ -42,7 +42,7 @@ class TraceCounter:
 
     def counts(self, first: int, rounds: int) -> tuple[TraceCounts, ...]:
         """Return the counts for each chain of so many rounds, from chunk `first` on."""
-        sizes = [min(CHUNK, rounds - start) for start in range(0, rounds, CHUNK)]
+        sizes = [min(TRACES_PER_CHUNK, rounds - start) for start in range(0, rounds, TRACES_PER_CHUNK)]
         units = [(first + place, size) for place, size in enumerate(sizes)]
         return _sums(self._workers.map(self.count_chunk, units, sizes=sizes))
 

@@ -21,7 +21,7 @@ States = NDArray[np.integer]
 # Tables up to this size are counted densely.
 DENSE = 2**18
 # Cells of the largest table that is made of the traces of one chunk.
-MOST_CELLS = 2**22
+MOST_TRACE_CELLS = 2**22
 TRACE_STATE_OUT_OF_RANGE = "a trace is in state {least} or {largest} of {width}, numbered from 0"
 WRONG_NUMBER_OF_STEPS = "traces have {least} to {largest} steps, expected {least2} to {steps}"
 
@@ -204,7 +204,7 @@ def _moments(group: int, groups: int, pair: Counts, been: Counts, passages: Pass
     size = width * following
     square = np.zeros((width, following), np.int64)
     cross = np.zeros_like(square)
-    block = max(1, MOST_CELLS // size)
+    block = max(1, MOST_TRACE_CELLS // size)
     for start in range(0, rows, block):
         end = min(start + block, rows)
         part = slice(passages.last[start - 1] + 1 if start else 0, passages.last[end - 1] + 1)

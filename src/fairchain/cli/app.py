@@ -20,7 +20,7 @@ import click
 from fairchain._version import __version__
 from fairchain.cli import options as shared
 from fairchain.cli.exit_codes import BAD_INPUT, CLOSED_PIPE, INTERRUPTED, OUR_BUG, TERMINATED, Terminated
-from fairchain.cli.options import RENAMED, write_or_print
+from fairchain.cli.options import RENAMED_OPTIONS, write_or_print
 from fairchain.cli.output import ClosedPipeError, Output, standard_streams
 from fairchain.errors import FairchainError, OutputError
 from fairchain.system.isolation import NO_MEMORY, out_of_memory
@@ -29,7 +29,7 @@ from fairchain.system.user_code import described
 COMPLETING = "_FAIRCHAIN_COMPLETE"
 # The module of each command whose name is another one.
 HOMES = dict.fromkeys(("card", "compare", "recheck"), "certificate_views") | {"export": "query"}
-NAMES = (
+COMMANDS = (
     *("audit", "card", "check", "compare", "data", "demo", "explain", "export", "init", "monitor", "plan", "query"),
     *("recheck", "repair", "subgroups", "verify"),
 )
@@ -39,7 +39,7 @@ class Commands(MutableMapping[str, click.Command]):
     """The commands by name; the module of a command is imported when the command is looked up."""
 
     def __init__(self) -> None:
-        self._loaded: dict[str, click.Command | None] = dict.fromkeys(NAMES)
+        self._loaded: dict[str, click.Command | None] = dict.fromkeys(COMMANDS)
 
     def __getitem__(self, name: str) -> click.Command:
         found = self._loaded[name]
@@ -151,7 +151,7 @@ def _explained(error: BaseException) -> tuple[str, int]:
         )
     # Nothing of fairchain raises SystemExit or the like while a command runs.
     return (
-        f"no verdict, since the called code tried to end the program ({described(error)}); remove its exit",
+        f"no verdict, because the called code tried to end the program ({described(error)}); remove this exit",
         BAD_INPUT,
     )
 
@@ -159,7 +159,7 @@ def _explained(error: BaseException) -> tuple[str, int]:
 def _usage(error: click.ClickException) -> str:
     """Return the message of click, or the new name of a renamed option, and where to read on."""
     command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fairchain"
-    if isinstance(error, click.NoSuchOption) and (new := RENAMED.get(command, {}).get(error.option_name)):
+    if isinstance(error, click.NoSuchOption) and (new := RENAMED_OPTIONS.get(command, {}).get(error.option_name)):
         return f"{error.option_name} is now {new}; see {command} --help"
     return f"{error.format_message().rstrip('.')}; see {command} --help"
 

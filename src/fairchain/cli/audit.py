@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.exit_codes import VERDICTS
+from fairchain.cli.exit_codes import VERDICT_EXIT_CODES
 from fairchain.cli.options import PATH
 from fairchain.cli.progress import wanted
 from fairchain.system.interrupts import raising
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 STAGES = {
     "verify": "verifying",
     "all pairs": "estimating every group and pair",
-    "explain": "looking for what carries the gap",
+    "explain": "explaining the gap",
     "chain": "learning the chain",
     "repair": "repairing",
     "verify repaired": "verifying all questions of the repaired network",
     "report": "writing the report",
 }
-MOST_UNITS = 3
-KEPT = "interrupted; what is finished is kept in {}, and the same command goes on from there"
+MOST_LISTED_UNITS = 3
+FINISHED_STAGES_KEPT = "interrupted; finished stages are kept in {}, and the same command continues there"
 
 
 @shared.command(
@@ -76,7 +76,7 @@ def audit(
         print(json.dumps(audit_values(found), indent=1))
     else:
         show_audit(found, spec, brief=quiet)
-    return VERDICTS[found.decision]
+    return VERDICT_EXIT_CODES[found.decision]
 
 
 def run_audit(spec: Path, output: Path, *, quiet: bool, **options: Any) -> Audit:
@@ -87,7 +87,7 @@ def run_audit(spec: Path, output: Path, *, quiet: bool, **options: Any) -> Audit
         with raising(_Interrupted), _stages(quiet) as progress:
             return run(spec, output, progress=progress, **options)
     except (_Interrupted, KeyboardInterrupt):
-        raise click.Abort(KEPT.format(output)) from None
+        raise click.Abort(FINISHED_STAGES_KEPT.format(output)) from None
 
 
 class _Interrupted(BaseException):
@@ -122,12 +122,12 @@ def audit_values(found: Audit) -> dict[str, object]:
 def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
     """Print the result of an audit in a few lines, and the next steps."""
     from fairchain.cli.terminal import Screen
-    from fairchain.cli.verdict_display import COLOURS
+    from fairchain.cli.verdict_display import VERDICT_COLOURS
 
     screen, findings, folder = Screen(), found.findings, found.folder
     verdict, repair = findings.verdict, findings.repair
     _show_questions(screen, found)
-    screen.line((verdict.word, COLOURS[verdict.verdict]), f": {verdict.headline}")
+    screen.line((verdict.word, VERDICT_COLOURS[verdict.verdict]), f": {verdict.headline}")
     if brief:
         screen.line(f"Report: {found.report}")
         return
@@ -163,25 +163,25 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
 
 def _show_questions(screen: Screen, found: Audit) -> None:
     """Print the verdict on every question, where there are several."""
-    from fairchain.cli.verdict_display import COLOURS
+    from fairchain.cli.verdict_display import VERDICT_COLOURS
 
     questions = found.findings.questions
     if questions:
-        screen.line((found.decision, COLOURS[found.decision]), f": {len(questions)} questions")
+        screen.line((found.decision, VERDICT_COLOURS[found.decision]), f": {len(questions)} questions")
         for each in questions:
-            screen.line((f"  {each.word}", COLOURS[each.verdict]), f": {each.headline} ({each.question})")
+            screen.line((f"  {each.word}", VERDICT_COLOURS[each.verdict]), f": {each.headline} ({each.question})")
         screen.line("The question that is furthest from being met:")
 
 
 def _show_groups(screen: Screen, findings: Findings) -> None:
     """Print the two groups with the largest gap; the page has all of them."""
-    from fairchain.cli.verdict_display import SCALE, bar
+    from fairchain.cli.verdict_display import SCALE, rate_bar
     from fairchain.number_format import bounded
     from fairchain.statistics import Interval
 
     more, less, outcome = findings.verdict.gap.more, findings.verdict.gap.less, findings.outcome
     shown = sorted((each for each in findings.groups if each.name in (more, less)), key=lambda each: -each.estimate)
-    rows = [[each.name, bounded(each), bar(Interval(each.estimate, each.low, each.high))] for each in shown]
+    rows = [[each.name, bounded(each), rate_bar(Interval(each.estimate, each.low, each.high))] for each in shown]
     screen.table(["group", f"P(Y={outcome})", SCALE], rows, optional=(2,))
     if others := len(findings.groups) - len(shown):
         screen.line((f"and {others} more groups, in the report", "dim"))
@@ -195,7 +195,7 @@ def show_why(screen: Screen, explanation: Explanation | None, kind: str) -> None
     if explanation is None or not explanation.units:
         return
     what = "the share that changes" if kind == "individual" else "the gap"
-    told = "; ".join(f"{unit_name(unit)} {bounded(unit.effect)}" for unit in explanation.units[:MOST_UNITS])
+    told = "; ".join(f"{unit_name(unit)} {bounded(unit.effect)}" for unit in explanation.units[:MOST_LISTED_UNITS])
     screen.line(
         f"Between {explanation.pair.more} and {explanation.pair.less} {what} is {bounded(explanation.gap)}. "
         f"Ablating one unit reduces it by: {told}"

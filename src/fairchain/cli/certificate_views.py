@@ -15,10 +15,10 @@ from fairchain.cli.exit_codes import RECHECKED
 from fairchain.cli.options import PATH, write_or_print
 
 if TYPE_CHECKING:
-    from fairchain.cli.terminal import Part
+    from fairchain.cli.terminal import StyledText
     from fairchain.report.comparison import CertificateComparison
 
-MOST_ROWS = 40
+MOST_PRINTED_ROWS = 40
 MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
 
 
@@ -106,14 +106,14 @@ def card(certificate: Path, output: Path | None) -> None:
 
 def _show(found: CertificateComparison, first: str, second: str) -> None:
     from fairchain.cli.terminal import Screen
-    from fairchain.cli.verdict_display import COLOURS
+    from fairchain.cli.verdict_display import VERDICT_COLOURS
     from fairchain.number_format import bounded
     from fairchain.report.markdown import one_line
 
     screen, both = Screen(), (found.first, found.second)
     measured = "smallest ratio" if found.first.kind == "ratio" else "largest gap"
-    summary: list[list[Part]] = [
-        ["verdict", *((each.word, COLOURS[each.verdict]) for each in both)],
+    summary: list[list[StyledText]] = [
+        ["verdict", *((each.word, VERDICT_COLOURS[each.verdict]) for each in both)],
         [measured if found.first.kind != "individual" else "share that changes", *(bounded(e.gap) for e in both)],
         ["threshold", *(f"{each.threshold:g}" for each in both)],
         ["delta", *(f"{each.delta:g}" for each in both)],
@@ -121,19 +121,19 @@ def _show(found: CertificateComparison, first: str, second: str) -> None:
     ]
     screen.table(["", first, second], summary)
     screen.line()
-    rows: list[list[Part]] = [
+    rows: list[list[StyledText]] = [
         [
             one_line(row.name),
             one_line(row.outcome),
             *(bounded(p) if p else "-" for p in (row.first, row.second)),
             MOVED[row.moved],
         ]
-        for row in found.rows[:MOST_ROWS]
+        for row in found.rows[:MOST_PRINTED_ROWS]
     ]
     if rows:
         screen.table(["group", "outcome", first, second, ""], rows)
-    if len(found.rows) > MOST_ROWS:
-        screen.line(f"... and {len(found.rows) - MOST_ROWS} more: use --json")
+    if len(found.rows) > MOST_PRINTED_ROWS:
+        screen.line(f"... and {len(found.rows) - MOST_PRINTED_ROWS} more: use --json")
     screen.line()
     sentence = found.sentence
     screen.line((f"{sentence[0].upper()}{sentence[1:]}.", "bold"))

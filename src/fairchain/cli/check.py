@@ -32,7 +32,8 @@ from fairchain.cli.verify import must_all_be_writable, show_result
 @shared.choice(
     "--as",
     ["population", "sample", "observed", "swapped"],
-    "What the rows are.  [default: sample; population if groups are ranges derived from the rows; observed for texts]",
+    "Meaning of the rows.  [default: sample; population if groups are ranges derived from the rows; observed for "
+    "texts]",
     to="rows",
 )
 @shared.kind
@@ -87,8 +88,8 @@ def check(
 ) -> int:
     """Decide whether a model treats the groups in DATA (CSV or Parquet; also texts) alike; no spec file is needed.
 
-    What you do not state is inferred from the model and the table, or assumed; every assumption is printed. Exit code
-    0 fair, 1 unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written.
+    The command infers or assumes everything that you do not state, and prints every assumption. Exit code 0 fair, 1
+    unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written.
     """
     from fairchain.checking import answer_check, prepare_check
     from fairchain.cli.progress import progress_of

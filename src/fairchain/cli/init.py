@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 @shared.choice(
     "--as",
     ["population", "sample", "uniform", "observed", "swapped"],
-    "What the rows are; uniform: use the table only for ranges and names.  "
-    "[default: sample; population if groups are ranges derived from the rows; observed for texts]",
+    "Meaning of the rows; uniform: use the table only for ranges and names.  [default: sample; population if groups "
+    "are ranges derived from the rows; observed for texts]",
     to="reading",
 )
 @shared.ignore
@@ -88,7 +88,7 @@ def _drafted(model: str, table: Path, requested: DraftOptions, *, ask: bool) -> 
         # A prompt shows names as they are: those that would act on the terminal are in the message instead.
         if not ask or not all(name.isprintable() for name in error.candidates):
             raise
-        click.echo("No name of a feature says that it is protected.", err=True)
+        click.echo("No feature has a name that suggests a protected feature.", err=True)
         chosen = click.prompt("Protected feature", type=click.Choice(error.candidates), err=True)
         return draft_spec(table, model, replace(requested, protected=(chosen,)))
 

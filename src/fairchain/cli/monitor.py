@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.exit_codes import VERDICTS, Terminated
+from fairchain.cli.exit_codes import VERDICT_EXIT_CODES, Terminated
 from fairchain.cli.options import PATH
 from fairchain.cli.output import must_be_writable
 from fairchain.errors import OutputError, SpecError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fairchain.monitoring.stream import Report, Watch
 
 # Between two writes of the state while nothing happens.
-SECONDS = 5.0
+SECONDS_BETWEEN_WRITES = 5.0
 
 
 @click.command(
@@ -46,7 +46,7 @@ SECONDS = 5.0
 @click.option("--prediction", help="Column with the decisions.")
 @click.option("--outcome", help="Decision whose rate is compared.")
 @click.option("--threshold", type=float, help="Largest difference, or smallest ratio, that is fair.")
-@shared.choice("--kind", ["difference", "ratio"], "What is measured, by default the difference.")
+@shared.choice("--kind", ["difference", "ratio"], "Measure of the gap; by default the difference of rates.")
 @click.option("--delta", type=float, help="Largest probability of a wrong report, by default 0.05 or the spec's.")
 @click.option("--group", "groups", multiple=True, help="Group to compare; by default all of them. Repeatable.")
 @click.option("--state", type=PATH, help="File that keeps the counts; a later run continues from it.")
@@ -129,7 +129,7 @@ def monitor(
                 raise
         if source.unfinished:
             print("The last line is not complete yet; the next run reads it.", file=sys.stderr)
-    return VERDICTS[watch.verdict]
+    return VERDICT_EXIT_CODES[watch.verdict]
 
 
 def _stream_spec(groups: tuple[str, ...], question: dict[str, Any]) -> StreamSpec:
@@ -146,7 +146,7 @@ def _stream_spec(groups: tuple[str, ...], question: dict[str, Any]) -> StreamSpe
     spec = StreamSpec(groups=tuple(_full_name(group, protected) for group in groups), **given)
     for name in spec.columns:
         if spec.columns.count(name) > 1:
-            raise SpecError(f'--protected, --prediction: "{name}" is named twice; every column can play one part only')
+            raise SpecError(f'--protected, --prediction: "{name}" is named twice; use each column once')
     if not all((*spec.columns, spec.outcome)):
         raise SpecError("--protected, --prediction, --outcome: found an empty text; write a name")
     return spec
@@ -159,9 +159,9 @@ def _questions(path: Path, groups: tuple[str, ...], options: dict[str, Any]) -> 
 
     for name in ("protected", "prediction", "outcome", "threshold", "kind"):
         if options[name] not in (None, ()):
-            raise SpecError(f"--{name}: the spec says it; change it there, or leave --spec out")
+            raise SpecError(f"--{name}: the spec states it; change it there, or leave --spec out")
     if groups:
-        raise SpecError("--group: the spec says it; change it there, or leave --spec out")
+        raise SpecError("--group: the spec states it; change it there, or leave --spec out")
     delta = options["delta"]
     specs = [each if delta is None else revise(each, guarantee__delta=delta) for each in load_specs(path)]
     with shared.naming(path):
@@ -210,7 +210,7 @@ def _kept(watch: Watch | FamilyWatch, path: Path | None) -> Iterator[Any]:
 
     def save() -> None:
         nonlocal last
-        if time.monotonic() - last > SECONDS:
+        if time.monotonic() - last > SECONDS_BETWEEN_WRITES:
             write()
             last = time.monotonic()
 
@@ -259,11 +259,11 @@ def _print(report: Report | FamilyReport, *, last: bool, as_json: bool, quiet: b
         print(in_a_line(_line(report)))
     else:
         from fairchain.cli.terminal import Screen
-        from fairchain.cli.verdict_display import COLOURS
+        from fairchain.cli.verdict_display import VERDICT_COLOURS
 
         found, screen = report.to_dict(), Screen()
         head, _, rest = _line(report).partition(" ")
-        screen.line((head, COLOURS[report.verdict]), f" {rest}")
+        screen.line((head, VERDICT_COLOURS[report.verdict]), f" {rest}")
         if not quiet:
             rows = [
                 [each["name"], f"{each['rows']:,}", f"{each['rate']:.3f} [{each['low']:.3f}, {each['high']:.3f}]"]
@@ -279,10 +279,10 @@ def _print(report: Report | FamilyReport, *, last: bool, as_json: bool, quiet: b
 def _print_family(report: FamilyReport, *, last: bool, quiet: bool) -> None:
     """Print a line for all properties, and one for each of them, or for each that changed."""
     from fairchain.cli.terminal import Screen
-    from fairchain.cli.verdict_display import COLOURS
+    from fairchain.cli.verdict_display import VERDICT_COLOURS
 
     screen = Screen()
-    screen.line((report.verdict, COLOURS[report.verdict]), f": {len(report.reports)} properties")
+    screen.line((report.verdict, VERDICT_COLOURS[report.verdict]), f": {len(report.reports)} properties")
     if not quiet:
         for place, (name, each) in enumerate(zip(report.names, report.reports, strict=True)):
             if last or place in report.changed:
@@ -315,13 +315,13 @@ def _notes(found: dict[str, Any]) -> list[str]:
     if found["verdict"] == "CONSTANT":
         have = "Every row has the outcome" if found["constant"] else "No row has the outcome"
         notes.append(
-            f"{have}, so groups cannot differ and nothing is shown about how they are treated; check --outcome, or "
-            "accept it with --allow-constant."
+            f"{have}, so groups cannot differ and a verdict would be meaningless; check --outcome, or accept it "
+            "with --allow-constant."
         )
     empty = [group["name"] for group in found["groups"] if not group["rows"]]
-    notes += [f"Group {name} has no rows yet: is it spelled so?" for name in empty]
+    notes += [f"Group {name} has no rows yet; check its spelling." for name in empty]
     if len(found["groups"]) < 2:
-        notes.append("There are not two groups to compare.")
+        notes.append("Fewer than two groups have rows, so nothing is compared.")
     elif found["verdict"] == "UNDECIDED":
         more = found["forecast"]
         if more:

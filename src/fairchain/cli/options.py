@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fairchain.spec import Spec
 
 # Former options of each command, with what to write instead.
-RENAMED = {
+RENAMED_OPTIONS = {
     "fairchain demo": {"--save": "--output"},
     "fairchain init": {"--out": "--output", "--uniform": "--as uniform"},
     "fairchain verify": {"--predictions": "--data FILE --prediction COLUMN"},
@@ -99,7 +99,11 @@ labels = click.option(
 )
 model_output = click.option("--model-output", help="Output of the network to read, if it has several.")
 prediction = click.option("--prediction", help="Column of the data with recorded decisions, instead of a model.")
-kind = click.option("--kind", type=click.Choice(["difference", "ratio", "individual"]), help="What is measured.")
+kind = click.option(
+    "--kind",
+    type=click.Choice(["difference", "ratio", "individual"]),
+    help="Difference or ratio of rates, or the share of individuals whose decision changes.",
+)
 given = click.option("--given", help='Condition on the inputs that are compared, for example "hours >= 40".')
 criterion = click.option(
     "--criterion",
@@ -107,7 +111,9 @@ criterion = click.option(
     help="Which rates are compared.",
 )
 compare = click.option(
-    "--compare", type=click.Choice(["groups", "overall", "average"]), help="What a group is compared with."
+    "--compare",
+    type=click.Choice(["groups", "overall", "average"]),
+    help="Compare groups with each other, each group with the overall population, or the mean of the groups with it.",
 )
 min_size = click.option(
     "--min-size", type=float, help="Smallest group that is compared: a number of rows or, below 1, a share."
@@ -122,7 +128,7 @@ shift = click.option(
 shift_of = click.option(
     "--shift-of",
     type=click.Choice(["each_group", "all_groups_alike"]),
-    help="What --shift changes: each group separately, or all groups in the same way.",
+    help="Change of the populations of --shift: each group separately, or all groups in the same way.",
 )
 max_evaluations = click.option(
     "--max-evaluations",
@@ -210,7 +216,7 @@ def service(command: Command) -> Command:
         option(
             "--timeout",
             click.FloatRange(min=0, min_open=True),
-            "Longest request to a service, in seconds.  [default: 30]",
+            "Time limit of a request to a service, in seconds.  [default: 30]",
         ),
         option(
             "--requests-per-second", click.FloatRange(min=0, min_open=True), "Largest rate of requests to a service."

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from fairchain.errors import FairchainError, OutputError
 
 # Characters of output that are kept to be shown elsewhere; a verdict comes first.
-MOST_KEPT = 100_000
+MOST_KEPT_OUTPUT = 100_000
 
 
 class ClosedPipeError(Exception):
@@ -90,7 +90,7 @@ class Output(Messages):
     def kept(self) -> str:
         """Text that was not written."""
         text = "".join(self._pending)
-        return text if len(text) <= MOST_KEPT else f"{text[:MOST_KEPT]}\n..."
+        return text if len(text) <= MOST_KEPT_OUTPUT else f"{text[:MOST_KEPT_OUTPUT]}\n..."
 
     def _failed(self, error: OSError | ValueError) -> None:
         if isinstance(error, BrokenPipeError):

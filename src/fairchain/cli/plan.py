@@ -16,7 +16,7 @@ from fairchain.errors import SpecError
 if TYPE_CHECKING:
     from fairchain.planning import QuestionPlan, VerificationPlan
 
-BAR = 40
+PLAN_BAR_WIDTH = 40
 
 
 @shared.command("Forecast the evaluations, seconds or rows of a verdict.", "plan --threshold 0.1 --gap 0.05 --rate 0.3")
@@ -82,7 +82,7 @@ def _draw(found: VerificationPlan, path: Path) -> None:
     from fairchain.system.atomic_write import place
 
     if len(found.questions) > 1 or not any(point.rows or point.evaluations for point in found.questions[0].curve):
-        raise SpecError("--output: the curve is of one question with an end in sight; leave it out")
+        raise SpecError("--output: a curve needs one question whose run is forecast to end; leave it out")
     place({path: f"{cost_curve(found.questions[0])}\n".encode()})
 
 
@@ -110,7 +110,7 @@ def _bars(question: QuestionPlan) -> list[str]:
     unit = "rows of each group" if any(point.rows for point in question.curve) else "evaluations"
     lines = [f"  {'ratio' if question.kind == 'ratio' else 'gap'}, verdict, {unit} (bars: logarithm)"]
     for point, cost in zip(question.curve, costs, strict=True):
-        length = 1 + round((BAR - 1) * (math.log(cost) - low) / max(high - low, 1e-9)) if cost else 0
-        shown = f"{cost:,.0f}" if cost else "no end in sight"
-        lines.append(f"  {point.gap:<7.4g} {point.verdict:<9} {'#' * length:<{BAR}} {shown}")
+        length = 1 + round((PLAN_BAR_WIDTH - 1) * (math.log(cost) - low) / max(high - low, 1e-9)) if cost else 0
+        shown = f"{cost:,.0f}" if cost else "no forecast of an end"
+        lines.append(f"  {point.gap:<7.4g} {point.verdict:<9} {'#' * length:<{PLAN_BAR_WIDTH}} {shown}")
     return lines

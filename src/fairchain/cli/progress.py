@@ -16,13 +16,13 @@ def wanted(quiet: bool) -> bool:
 
 def _repaired(progress: Any) -> str:
     return (
-        f"generation {progress.iteration}, {progress.candidates:,} candidates; "
-        f"best so far: gap {progress.gap:.4f}, accuracy {progress.accuracy:.4f}  (Ctrl-C: judge the best)"
+        f"generation {progress.iteration}, {progress.candidates:,} candidates; best so far: gap {progress.gap:.4f}, "
+        f"accuracy {progress.accuracy:.4f}  (Ctrl-C: verify the best)"
     )
 
 
 # For each kind of work the text that shows a step of it.
-TEXTS: dict[str, Callable[..., str]] = {
+PROGRESS_TEXTS: dict[str, Callable[..., str]] = {
     "verify": lambda progress: str(progress.text),
     "learn": lambda done, _: f"{done:,} rounds",
     "explain": lambda done, total: f"{done:,} of {total:,} rounds",
@@ -43,7 +43,7 @@ def progress_of(work: str, quiet: bool = False) -> Iterator[Callable[..., None] 
 
     def show(*step: Any) -> None:
         nonlocal status
-        text = TEXTS[work](*step)
+        text = PROGRESS_TEXTS[work](*step)
         if text and status is None:
             from rich.console import Console
 

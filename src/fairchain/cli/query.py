@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from fairchain.chain import Chain
 
 SPECS = (".toml", ".json")
-VIEWS, KINDS, RULES = ["folded", "unrolled", "last"], ["product", "shared"], ["sound", "paper"]
-ESTIMATORS = ["frequency", "laplace", "good-turing"]
+CHAIN_VIEWS, COLUMN_KINDS = ("folded", "unrolled", "last"), ("product", "shared")
+ESTIMATORS, STOPPING_RULES = ("frequency", "laplace", "good-turing"), ("sound", "paper")
 # Formats of one file; "explicit" has three.
 PRINTED = ["prism", "drn", "dot", "json"]
 
@@ -35,16 +35,16 @@ LEARNING: Sequence[Callable[[Command], Command]] = (
     ),
     shared.choice(
         "--view",
-        VIEWS,
+        CHAIN_VIEWS,
         "Steps of a recurrent unit: the same states for all steps, separate states for each step, or the "
         "last step only.",
     ),
-    shared.choice("--chain", KINDS, "States with the group, or without it.", default="product"),
+    shared.choice("--chain", COLUMN_KINDS, "States with the group, or without it.", default="product"),
     shared.choice("--estimator", ESTIMATORS, "Estimator of transition probabilities.", default="frequency"),
     shared.protected,
     shared.count("--rounds", "Number of rounds; with --epsilon the largest.  [default: 20000]"),
     click.option("--epsilon", type=float, help="Half width of the interval of every transition."),
-    shared.choice("--rule", RULES, "Stopping rule of --epsilon; paper is not sound.", default="sound"),
+    shared.choice("--rule", STOPPING_RULES, "Stopping rule of --epsilon; paper is not sound.", default="sound"),
     shared.delta,
     shared.seed,
     shared.workers,
@@ -101,7 +101,7 @@ def query(
 @shared.quiet
 def export(source: Path, form: str | None, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:
     """Write the chain of SOURCE, a spec or a chain file: PRISM language or explicit files, Storm DRN, DOT, JSON."""
-    from fairchain.chain.formats import chain_text, check_intervals, format_of, write_chain
+    from fairchain.chain.formats import chain_format, chain_text, check_intervals, write_chain
 
     if (output is None) == (form is None):
         raise click.UsageError("give --output FILE, whose suffix is the format, or --format for standard output")
@@ -110,7 +110,7 @@ def export(source: Path, form: str | None, output: Path | None, intervals: bool,
         check_intervals(form, intervals)
         print(chain_text(_chain(source, quiet=True, **options), form, intervals=intervals), end="")
         return
-    form = format_of(output, None)
+    form = chain_format(output, None)
     check_intervals(form, intervals)
     must_be_writable(output, "--output")
     _must_not_be_read(source, output, form)
@@ -127,7 +127,7 @@ def _chain(source: Path, *, quiet: bool, **options: Any) -> Chain:
         for option in context.command.params:
             given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
             if given and option.name in options:
-                raise click.UsageError(f"{option.opts[0]}: {source} holds a chain, which is not learned; leave it out")
+                raise click.UsageError(f"{option.opts[0]}: {source} contains a learned chain; leave this option out")
         return read_chain(source, fix_deadlocks=True)
     from fairchain.chain.learn import learn_chain
     from fairchain.cli.progress import progress_of
@@ -143,29 +143,28 @@ def _chain(source: Path, *, quiet: bool, **options: Any) -> Chain:
 
 
 def _must_not_be_read(source: Path, output: Path, form: str) -> None:
-    from fairchain.chain.formats import files_of, format_of
+    from fairchain.chain.formats import chain_format, format_files
     from fairchain.errors import ChainError
 
-    read = (source,) if source.suffix.lower() in SPECS else files_of(source, format_of(source, None))
-    for path in files_of(output, form):
+    read = (source,) if source.suffix.lower() in SPECS else format_files(source, chain_format(source, None))
+    for path in format_files(output, form):
         if any(path.resolve() == each.resolve() for each in read):
-            raise ChainError(f"{path}: is what the chain is read from; name another file with --output")
+            raise ChainError(f"{path}: the chain is read from this file; name another file with --output")
 
 
 def _holds_a_chain(path: Path) -> bool:
     """Return whether a JSON file is a chain of fairchain and not a spec."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return False
-    from fairchain.chain.formats.reading import MOST_BYTES
+    from fairchain.chain.formats.reading import MOST_CHAIN_BYTES
 
     with path.open("rb") as file:
-        return b'"fairchain-chain"' in file.read(MOST_BYTES)
+        return b'"fairchain-chain"' in file.read(MOST_CHAIN_BYTES)
 
 
 def _remarks(chain: Chain, answer: Any) -> str:
     """Return the size of the chain, its distance from the network, and reasons to doubt the answer."""
-    from fairchain.chain.display import left_out, measured
-    from fairchain.chain.display import plain as printable
+    from fairchain.chain.display import left_out, measured, on_one_line
 
     # The metadata of a file may be anything.
     metadata = chain.metadata
@@ -175,18 +174,19 @@ def _remarks(chain: Chain, answer: Any) -> str:
     found, product = metadata.get("fidelity"), metadata.get("kind") != "shared"
     error = measured(found, 4)
     if error and isinstance(found, dict):
-        what = f"P({printable(str(found.get('label')))} | {printable(str(found.get('group')))})"
+        what = f"P({on_one_line(str(found.get('label')))} | {on_one_line(str(found.get('group')))})"
         lines.append(
-            f"Fresh inputs differ by up to {error} ({what}): sampling error, the only one of a product chain there."
+            f"Probabilities on fresh inputs differ by up to {error} ({what}); in a product chain this is only "
+            "sampling error."
             if product
-            else f"A shared chain forgets the group: its probabilities are off by up to {error} ({what}); do not "
-            "decide on it."
+            else f"The states of a shared chain do not carry the group: its probabilities are wrong by up to {error} "
+            f"({what}). Do not use it for decisions."
         )
         steps, visits = measured(found.get("steps"), 4), measured(found.get("visits"), 4)
         if steps and visits:
             exact = metadata.get("kind") == "product" and metadata.get("view") == "unrolled"
             lines.append(
-                f"The next state depends on more than the state: P(state after a step) is off by up to {steps}"
+                f"The next state depends on more than the present one: P(state after a step) is wrong by up to {steps}"
                 f"{' (sampling error only)' if exact else ''}, P(ever in a state) by up to {visits}."
             )
     if small := left_out(chain):
@@ -194,5 +194,7 @@ def _remarks(chain: Chain, answer: Any) -> str:
     if metadata.get("sound") is False:
         lines.append("NOT SOUND: the paper's stopping rule gives epsilon no guarantee; the bounds are valid.")
     if answer.depends_on:
-        lines.append(f"No evidence: the answer depends on states never seen: {', '.join(answer.depends_on[:5])}.")
+        lines.append(
+            f"No evidence: the answer depends on states that were never visited: {', '.join(answer.depends_on[:5])}."
+        )
     return "\n".join(lines)

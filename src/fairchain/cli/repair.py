@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.exit_codes import VERDICTS
+from fairchain.cli.exit_codes import VERDICT_EXIT_CODES
 from fairchain.cli.options import PATH, naming, revised
 from fairchain.cli.output import must_be_writable
 from fairchain.errors import FairchainError, OutputError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairchain.spec import Spec
 
 # Lines of each table on a terminal; the file beside the network has all of them.
-MOST_ROWS = 12
+MOST_PRINTED_CHANGES = 12
 FRONT_ROWS = 8
 
 
@@ -52,7 +52,7 @@ FRONT_ROWS = 8
 @shared.choice(
     "--change",
     ["auto", "scales", "biases", "last-layer", "low-rank", "threshold", "group-thresholds"],
-    "What may change: weights, one decision threshold, or one for each group, which may be unlawful.",
+    "Parameters that may change: weights, one decision threshold, or one for each group, which may be unlawful.",
     default="auto",
 )
 @shared.count("--max-units", "Largest number of units that may change.", least=0, default=10)
@@ -117,7 +117,7 @@ def repair(
     if unwritten is not None:
         raise unwritten
     if not result.needed:
-        return VERDICTS[result.before.conclusion]
+        return VERDICT_EXIT_CODES[result.before.conclusion]
     return 0 if result.accepted else 1
 
 
@@ -134,17 +134,17 @@ def _must_be_safe(output: Path, sources: Sequence[Path], *, folder: bool) -> Non
         for source in sources:
             if made.exists() and source.exists() and made.samefile(source):
                 raise FairchainError(
-                    f"{made}: would be overwritten, and the repair is made from it; give --output another name"
+                    f"{made}: is an input of the repair and would be overwritten; give --output another name"
                 )
 
 
 def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
     """Print a repair: before and after, groups, changes, the front, attempts, the guarantee."""
     from fairchain.cli.terminal import Screen
-    from fairchain.cli.verdict_display import COLOURS
+    from fairchain.cli.verdict_display import VERDICT_COLOURS
 
     screen = Screen()
-    name, style = "NOT NEEDED", COLOURS[result.before.conclusion]
+    name, style = "NOT NEEDED", VERDICT_COLOURS[result.before.conclusion]
     if result.needed:
         name, style = ("REPAIRED", "bold green") if result.accepted else ("NOT REPAIRED", "bold red")
     told = (result.after if result.accepted and result.after is not None else result.before).headline
@@ -170,7 +170,7 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
     for note in result.notes:
         screen.line((note, "yellow"))
     if result.needed:
-        stopped = " The search was interrupted; its best candidate was judged." * (result.stopped == "interrupted")
+        stopped = " The search was interrupted; its best candidate was verified." * (result.stopped == "interrupted")
         cost = (
             f"{result.candidates:,} candidates in {result.iterations} generations, {result.evaluations:,} evaluations"
         )
@@ -187,7 +187,7 @@ def _show_groups(screen: Screen, result: Repair) -> None:
     """Print who gained and who lost, with thresholds where these changed."""
     if not result.groups or result.price is None:
         return
-    shown, moved = result.groups[:MOST_ROWS], any(each.threshold is not None for each in result.groups)
+    shown, moved = result.groups[:MOST_PRINTED_CHANGES], any(each.threshold is not None for each in result.groups)
     heads = ["group", f"P({result.groups[0].outcome}) before", "after", "gained it", "lost it", "of"]
     rows: list[list[Any]] = [
         [
@@ -219,10 +219,11 @@ def _show_changes(screen: Screen, result: Repair) -> None:
     if moved:
         screen.line()
         screen.table(
-            ["what changed", "from", "to"], [[a.name, f"{a.before:.4g}", f"{a.after:.4g}"] for a in moved[:MOST_ROWS]]
+            ["what changed", "from", "to"],
+            [[a.name, f"{a.before:.4g}", f"{a.after:.4g}"] for a in moved[:MOST_PRINTED_CHANGES]],
         )
-        if len(moved) > MOST_ROWS:
-            screen.line((f"and {len(moved) - MOST_ROWS} more", "dim"))
+        if len(moved) > MOST_PRINTED_CHANGES:
+            screen.line((f"and {len(moved) - MOST_PRINTED_CHANGES} more", "dim"))
     numbers = sum(change.changed for change in result.changes)
     tensors = ", ".join(change.tensor for change in result.changes)
     screen.line((f"{numbers:,} numbers in {len(result.changes)} tensors: {tensors}", "dim"))
@@ -230,12 +231,12 @@ def _show_changes(screen: Screen, result: Repair) -> None:
 
 def _show_front(screen: Screen, result: Repair) -> None:
     """Print gap and accuracy of the candidates that no other beats in both, as the search measured them."""
-    from fairchain.repairing.search import spread
+    from fairchain.repairing.search import thinned_front
 
     if len(result.front) < 2:
         return
     chosen = [point for point in result.front if point.chosen]
-    shown = sorted({*spread(result.front, FRONT_ROWS), *chosen}, key=lambda point: point.gap)
+    shown = sorted({*thinned_front(result.front, FRONT_ROWS), *chosen}, key=lambda point: point.gap)
     points = [(point, "<- taken" if point.chosen else "") for point in shown]
     if result.original is not None:
         points.append((result.original, "as it was"))
@@ -244,7 +245,7 @@ def _show_front(screen: Screen, result: Repair) -> None:
     screen.table(
         ["gap", measure, ""], [[f"{p.gap:.4f}", f"{p.accuracy:.4f}", (remark, "bold")] for p, remark in points]
     )
-    screen.line(("as measured in the search; --max-accuracy-loss takes another point", "dim"))
+    screen.line(("as measured in the search; --max-accuracy-loss chooses another point", "dim"))
 
 
 def _advice(result: Repair, question: Spec) -> str:
@@ -261,5 +262,5 @@ def _advice(result: Repair, question: Spec) -> str:
             " The search did not reach the threshold: try --change low-rank, more --max-units, or a larger threshold."
         )
     if any(attempt.decision == "UNDECIDED" for attempt in result.attempts):
-        return " The judge ran out of its budget: allow more in [guarantee.budget], or a larger threshold."
+        return " The final verification used up its budget: allow more in [guarantee.budget], or a larger threshold."
     return " Try a larger --max-accuracy-loss, more rows in --labelled, or another --seed."

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.exit_codes import VERDICTS
+from fairchain.cli.exit_codes import VERDICT_EXIT_CODES
 from fairchain.cli.options import PATH, naming
 
 if TYPE_CHECKING:
-    from fairchain.cli.terminal import Part
+    from fairchain.cli.terminal import StyledText
     from fairchain.subgroup_search import SubgroupSearch
 
 
@@ -75,21 +75,21 @@ def subgroups(
         print(json.dumps(found.to_dict(), indent=1))
     else:
         _show(found, brief=quiet)
-    return VERDICTS[found.verdict]
+    return VERDICT_EXIT_CODES[found.verdict]
 
 
 def _show(found: SubgroupSearch, *, brief: bool) -> None:
     from fairchain.cli.terminal import Screen
-    from fairchain.cli.verdict_display import COLOURS
+    from fairchain.cli.verdict_display import VERDICT_COLOURS
     from fairchain.number_format import bounded
 
     screen = Screen()
     beyond = sum(each.certified for each in found.subgroups)
     told = f"{beyond} of the listed subgroups are beyond the threshold {found.threshold:g}"
-    screen.line((found.verdict, COLOURS[found.verdict]), f": {found.candidates:,} subgroups searched; {told}")
+    screen.line((found.verdict, VERDICT_COLOURS[found.verdict]), f": {found.candidates:,} subgroups searched; {told}")
     if brief:
         return
-    rows: list[list[Part]] = [
+    rows: list[list[StyledText]] = [
         [
             (each.name, "bold red" if each.certified else ""),
             f"{each.share:.1%}",

@@ -12,7 +12,7 @@ from typing import Any
 
 from fairchain.messages import in_a_line
 
-Part = str | tuple[str, str]
+StyledText = str | tuple[str, str]
 
 
 class Screen:
@@ -25,7 +25,7 @@ class Screen:
 
             self._console = Console(highlight=False)
 
-    def line(self, *parts: Part) -> None:
+    def line(self, *parts: StyledText) -> None:
         """Print one line."""
         pairs = [_shown(part) for part in parts]
         if self._console is None:
@@ -45,7 +45,9 @@ class Screen:
 
         self._console.rule(Text(text), align="left")
 
-    def table(self, headers: Sequence[str], rows: Sequence[Sequence[Part]], *, optional: Sequence[int] = ()) -> None:
+    def table(
+        self, headers: Sequence[str], rows: Sequence[Sequence[StyledText]], *, optional: Sequence[int] = ()
+    ) -> None:
         """Print columns; no headers, no header line. Of `optional` ones the first are left out of a narrow terminal."""
         cells, headers = [[_shown(cell) for cell in row] for row in rows], [in_a_line(header) for header in headers]
         if self._console is None:
@@ -65,7 +67,7 @@ class Screen:
         self._console.print(table)
 
 
-def _shown(part: Part) -> tuple[str, str]:
+def _shown(part: StyledText) -> tuple[str, str]:
     text, style = (part, "") if isinstance(part, str) else part
     return in_a_line(text), style
 

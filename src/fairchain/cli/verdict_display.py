@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairchain.cli.terminal import Part, Screen
+from fairchain.cli.terminal import Screen, StyledText
 from fairchain.number_format import bounded
 from fairchain.spec.properties import kind_of
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairchain.verification.record import Witness
     from fairchain.verification.verdict import Verdict
 
-COLOURS = {"FAIR": "bold green", "UNFAIR": "bold red", "UNDECIDED": "bold yellow", "CONSTANT": "bold yellow"}
+VERDICT_COLOURS = {"FAIR": "bold green", "UNFAIR": "bold red", "UNDECIDED": "bold yellow", "CONSTANT": "bold yellow"}
 STOPPED = {
     "rounds": "the budget of rounds is spent",
     "seconds": "the budget of seconds is spent",
@@ -25,15 +25,15 @@ STOPPED = {
     "boxes": "the boxes of inputs cannot be divided further, or are too many",
     "weights": "the probabilities of the inputs are not known well enough",
 }
-BAR = 24
-SCALE = "0" + " " * (BAR - 2) + "1"
-MOST_ROWS, MOST_NAMED = 40, 6
+INTERVAL_BAR_WIDTH = 24
+SCALE = "0" + " " * (INTERVAL_BAR_WIDTH - 2) + "1"
+MOST_PRINTED_ROWS, MOST_NAMED_LEFT_OUT = 40, 6
 
 
 def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     """Print a verdict; if `brief`, its first line only."""
     screen = Screen()
-    screen.line((verdict.record.word, COLOURS[verdict.conclusion]), f": {verdict.headline}")
+    screen.line((verdict.record.word, VERDICT_COLOURS[verdict.conclusion]), f": {verdict.headline}")
     if brief:
         return
     _show_groups(screen, verdict)
@@ -41,8 +41,8 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
         screen.line(verdict.record.widest_pair)
     if verdict.left_out:
         unit = "{} ({:,.0f} rows)" if verdict.record.rows is not None else "{} (share {:.2g})"
-        named = ", ".join(unit.format(name, size) for name, size in verdict.left_out[:MOST_NAMED])
-        more = len(verdict.left_out) - MOST_NAMED
+        named = ", ".join(unit.format(name, size) for name, size in verdict.left_out[:MOST_NAMED_LEFT_OUT])
+        more = len(verdict.left_out) - MOST_NAMED_LEFT_OUT
         screen.line(f"Left out as too small: {named}{f' and {more} more' if more > 0 else ''}.")
     for witness in verdict.witnesses[:1]:
         show_witness(screen, witness, f"One {'individual' if verdict.spec.text is None else 'text'}, two decisions")
@@ -73,11 +73,11 @@ def show_family(family: FamilyVerdict, *, brief: bool = False) -> None:
     """Print the verdict on each question in a line, then what holds for all; if `brief`, the first line only."""
     screen, record = Screen(), family.record
     count = len(record.questions) + len(record.unanswered)
-    screen.line((record.verdict, COLOURS[record.verdict]), f": {count} questions")
+    screen.line((record.verdict, VERDICT_COLOURS[record.verdict]), f": {count} questions")
     if brief:
         return
-    rows: list[list[Part]] = [
-        [(each.word, COLOURS[each.verdict]), bounded(each.gap), f"{each.threshold:g}", each.question]
+    rows: list[list[StyledText]] = [
+        [(each.word, VERDICT_COLOURS[each.verdict]), bounded(each.gap), f"{each.threshold:g}", each.question]
         for each in record.questions
     ]
     rows += [["not answered", "", "", question] for question in record.unanswered]
@@ -109,23 +109,23 @@ def _show_groups(screen: Screen, verdict: Verdict) -> None:
     outcome = groups[0].outcome
     title = "P(outcome)" if several else f"P({outcome})" if kind == "individual" else f"P(Y={outcome})"
     headers = ["group", *(["outcome"] if several else []), title, SCALE]
-    rows: list[list[Part]] = []
-    for group in groups[:MOST_ROWS]:
+    rows: list[list[StyledText]] = []
+    for group in groups[:MOST_PRINTED_ROWS]:
         share = group.probability
         number = f"{share.estimate:.4f} of {group.evaluations:,}" if verdict.exact else str(share)
-        rows.append([group.name, *([group.outcome] if several else []), number, bar(share)])
+        rows.append([group.name, *([group.outcome] if several else []), number, rate_bar(share)])
     screen.table(headers, rows, optional=(len(headers) - 1,))
-    if len(groups) > MOST_ROWS:
-        screen.line(f"... and {len(groups) - MOST_ROWS} more: use --json")
+    if len(groups) > MOST_PRINTED_ROWS:
+        screen.line(f"... and {len(groups) - MOST_PRINTED_ROWS} more: use --json")
 
 
-def bar(p: Interval) -> str:
+def rate_bar(p: Interval) -> str:
     """Return the interval on a line from 0 to 1, the estimate marked."""
-    cells = ["·"] * BAR
-    low, high = int(p.low * (BAR - 1)), int(p.high * (BAR - 1) + 0.999)
-    for i in range(low, min(high, BAR - 1) + 1) if p.low < p.high else ():
+    cells = ["·"] * INTERVAL_BAR_WIDTH
+    low, high = int(p.low * (INTERVAL_BAR_WIDTH - 1)), int(p.high * (INTERVAL_BAR_WIDTH - 1) + 0.999)
+    for i in range(low, min(high, INTERVAL_BAR_WIDTH - 1) + 1) if p.low < p.high else ():
         cells[i] = "━"
-    cells[min(BAR - 1, round(p.estimate * (BAR - 1)))] = "●"
+    cells[min(INTERVAL_BAR_WIDTH - 1, round(p.estimate * (INTERVAL_BAR_WIDTH - 1)))] = "●"
     return "".join(cells)
 
 
@@ -173,6 +173,6 @@ def show_recheck(result: Recheck, *, brief: bool = False) -> None:
     else:
         screen.line(("CONFIRMED", "bold green"), f": every claim of this {result.verdict} certificate holds")
     if result.constant is not None and not failing:
-        screen.line((f'Constant model: every input that was tried got the decision "{result.constant}".', "yellow"))
+        screen.line((f'Constant model: every tested input got the decision "{result.constant}".', "yellow"))
     for remark in result.remarks if not brief else ():
         screen.line((remark, "yellow"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.exit_codes import VERDICTS
+from fairchain.cli.exit_codes import VERDICT_EXIT_CODES
 from fairchain.cli.options import PATH, naming, revised
 from fairchain.cli.output import must_be_writable, show_then_write
 from fairchain.errors import SpecError
@@ -42,7 +42,7 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.deterministic
 @click.option("--weights", type=PATH, help="A torch state dict for a model that is given as python:...")
 @shared.data
-@shared.choice("--as", [*ROW_READINGS, *TEXT_READINGS], "What the rows or texts are.", to="reading")
+@shared.choice("--as", [*ROW_READINGS, *TEXT_READINGS], "Meaning of the rows or texts.", to="reading")
 @shared.label
 @shared.prediction
 @click.option(
@@ -125,16 +125,14 @@ def verify(
     try:
         questions = tuple(_changed(question, population, dict(changes)) for question in questions)
     except SpecError as error:
-        raise SpecError(f"{spec}, as changed by the command line: {error}") from None
+        raise SpecError(f"{spec}, with options of the command line: {error}") from None
     with naming(spec):
         options = {"weights": weights, "population": population, "workers": workers, "quiet": quiet or as_json}
         options |= {"certify": certificate is not None, "executor": executor}
         verdict: Verdict | FamilyVerdict
         if len(questions) > 1:
             if checkpoint is not None:
-                raise SpecError(
-                    "--checkpoint keeps the work on one question, and the spec states several; leave it out"
-                )
+                raise SpecError("--checkpoint supports only one question, and the spec states several; leave it out")
             verdict = _run_family(questions, opened, **options)  # type: ignore[arg-type]  # typed by the parameters
         else:
             verdict = run_verify(questions[0], opened, checkpoint=checkpoint, **options)  # type: ignore[arg-type]
@@ -173,7 +171,7 @@ def show_result(
     show_then_write(*_files(verdict, title, certificate, junit, summary))
     if certificate is not None and not (quiet or as_json):
         print(f"Certificate: {certificate}")
-    return VERDICTS[verdict.conclusion]
+    return VERDICT_EXIT_CODES[verdict.conclusion]
 
 
 def _files(
@@ -216,12 +214,13 @@ def _changed(question: Spec, function: str | None, options: dict[str, Any]) -> S
     kind, current = options["kind"], question.property
     if kind is not None and (kind == "ratio") != isinstance(current, Ratio) and options["threshold"] is None:
         raise SpecError(
-            f"property.threshold: {current.threshold:g} was meant for another kind; give one for "
-            f"--kind {kind}, for example --threshold {0.8 if kind == 'ratio' else 0.1}"
+            f"property.threshold: {current.threshold:g} belongs to another kind; give one for --kind {kind}, for "
+            f"example --threshold {0.8 if kind == 'ratio' else 0.1}"
         )
     if kind == "individual" and (options["compare"] or options["criterion"]):
         raise SpecError(
-            'property.kind: "individual" compares an input with itself in another group; drop --compare and --criterion'
+            'property.kind: "individual" compares an input with itself in another group; leave out --compare and '
+            "--criterion"
         )
     before = to_builtins(question.population)
     changes = {key: options.pop(name) for name, key in BUDGET.items()}
@@ -249,13 +248,13 @@ def _population(
     """Return the keys of [population]: of another kind where the command line gives a function, or rows of a table."""
     population: dict[str, Any] = {"kind": "callable"} if function is not None else dict(before)
     if reading in TEXT_READINGS and population["kind"] != "text":
-        raise SpecError(f"population.kind: --as {reading} is about texts, and this population has none; drop it")
+        raise SpecError(f"population.kind: --as {reading} needs texts, and this population has none; leave it out")
     if data is not None and population["kind"] == "text":
         population["dataset"] = None
     if (reading in ROW_READINGS or (data and prediction)) and population["kind"] != "table":
         population = {"kind": "table", "as": "sample"}
     if show_texts is not None and population["kind"] != "text":
-        raise SpecError("population.show_texts: --show-texts is about texts, and this population has none; drop it")
+        raise SpecError("population.show_texts: --show-texts needs texts, and this population has none; leave it out")
     if population["kind"] != "table" and (prediction or (label and population["kind"] != "text")):
         raise SpecError(
             f"population.kind: {'--label' if label else '--prediction'} names a column, and there is no table; give "
@@ -264,8 +263,8 @@ def _population(
     drawn = {"network": "from a Bayesian network", "uniform": "uniformly"}
     if data is not None and population["kind"] in drawn:
         raise SpecError(
-            f"population.kind: the spec draws inputs {drawn[population['kind']]} and --data gives rows; say what they "
-            "are: --as population (the whole population) or --as sample (of a larger population)"
+            f"population.kind: the spec draws inputs {drawn[population['kind']]} and --data gives rows; state their "
+            "meaning: --as population (the whole population) or --as sample (of a larger population)"
         )
     given = {"path": None if data is None else str(data), "as": reading, "label": label, "prediction": prediction}
     given |= {"show_texts": show_texts}  # type: ignore[dict-item]

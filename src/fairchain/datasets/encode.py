@@ -1,6 +1,6 @@
 """Encoding of census, credit and bank: from raw rows to the integer inputs of the example networks.
 
-`parse_plain` and `parse_bank` read text, `encode_rows` turns rows into numbers; both are pure.
+`parse_plain` and `parse_bank` read text, `encode_cells` turns rows into numbers; both are pure.
 `encode` adds the files and the split into training and held-out rows. The columns are declared in `schemas`.
 """
 
@@ -16,19 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.datasets import schemas
-from fairchain.datasets.fetch import Progress, get
+from fairchain.datasets.fetch import FetchProgress, get
 from fairchain.datasets.layout import open_text, separator_of, split_rows
 from fairchain.datasets.schemas import EncodedFeature, RawColumn
 from fairchain.errors import DataError
 
-__all__ = ["Encoded", "EncodedFeature", "encode", "encode_rows", "held_out", "parse_bank", "parse_plain"]
+__all__ = ["Encoded", "EncodedFeature", "encode", "encode_cells", "held_out", "parse_bank", "parse_plain"]
 
-Row = Mapping[str, str]
+NamedCells = Mapping[str, str]
 
 _HELD_OUT = 0.2
 _SPLIT_SEED = 20
 CELL_OF_DATA_SET = "data set {name!r}, row {number}, column {source!r}"
-NO_ENCODING = "data set {name!r} has no encoding; encoded are {tasks}"
+NO_ENCODING = "data set {name!r} has no encoding; expected one of {tasks}"
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ TASKS = {
 }
 
 
-def encode(name: str, cache: Path | str | None = None, progress: Progress | None = None) -> Encoded:
+def encode(name: str, cache: Path | str | None = None, progress: FetchProgress | None = None) -> Encoded:
     """Return a data set in the encoding of its example network, fetched first if need be."""
     if name not in TASKS:
         raise no_encoding(name)
@@ -78,7 +78,7 @@ def encode(name: str, cache: Path | str | None = None, progress: Progress | None
     rows = [row for part in parts for row in part]
     # The census comes in two files, the second of which is the official test set.
     split = np.repeat([False, True], [len(part) for part in parts]) if len(parts) > 1 else held_out(len(rows))
-    return encode_rows(name, rows, split)
+    return encode_cells(name, rows, split)
 
 
 def no_encoding(name: str) -> DataError:
@@ -86,7 +86,7 @@ def no_encoding(name: str) -> DataError:
     return DataError(NO_ENCODING.format(name=name, tasks=", ".join(TASKS)))
 
 
-def read_parts(name: str, paths: Sequence[Path]) -> list[list[Row]]:
+def read_parts(name: str, paths: Sequence[Path]) -> list[list[NamedCells]]:
     """Return the raw rows in the files of census, credit or bank; census has two parts."""
     if name == "census":
         return [parse_plain(lines_of(path), schemas.CENSUS_HEADER, ",") for path in paths]
@@ -108,9 +108,9 @@ def held_out(count: int, share: float = _HELD_OUT, seed: int = _SPLIT_SEED) -> N
     return split
 
 
-def parse_plain(lines: Iterable[str], header: Sequence[str], separator: str | None) -> list[Row]:
+def parse_plain(lines: Iterable[str], header: Sequence[str], separator: str | None) -> list[NamedCells]:
     """Return the rows of a table without a header, named by ours."""
-    rows: list[Row] = []
+    rows: list[NamedCells] = []
     for number, cells in enumerate(split_rows(lines, separator), 1):
         if len(cells) != len(header):
             raise DataError(f"row {number} has {len(cells)} columns instead of {len(header)}")
@@ -118,12 +118,12 @@ def parse_plain(lines: Iterable[str], header: Sequence[str], separator: str | No
     return rows
 
 
-def parse_bank(parts: Sequence[Iterable[str]]) -> list[Row]:
+def parse_bank(parts: Sequence[Iterable[str]]) -> list[NamedCells]:
     """Return the rows of the bank data: parts in the order of their index column, or the original file as it is.
 
     The original calls the label 'y' and has no index; the parts call it 'deposit'.
     """
-    rows: list[Row] = []
+    rows: list[NamedCells] = []
     for part in parts:
         lines = list(part)
         cells = list(split_rows(lines, separator_of(lines[0]) if lines else ","))
@@ -132,7 +132,7 @@ def parse_bank(parts: Sequence[Iterable[str]]) -> list[Row]:
     return sorted(rows, key=lambda row: int(row[""])) if rows and "" in rows[0] else rows
 
 
-def encode_rows(name: str, rows: Sequence[Row], split: NDArray[np.bool_]) -> Encoded:
+def encode_cells(name: str, rows: Sequence[NamedCells], split: NDArray[np.bool_]) -> Encoded:
     """Return rows of named cells as the integers of the data set's schema, clipped into the declared ranges."""
     task = TASKS[name]
     if not rows:
@@ -151,7 +151,7 @@ def encode_rows(name: str, rows: Sequence[Row], split: NDArray[np.bool_]) -> Enc
     )
 
 
-def _code(name: str, number: int, row: Row, column: RawColumn) -> int:
+def _code(name: str, number: int, row: NamedCells, column: RawColumn) -> int:
     try:
         return column.code(row[column.source])
     except (KeyError, ValueError) as error:
@@ -161,7 +161,7 @@ def _code(name: str, number: int, row: Row, column: RawColumn) -> int:
         raise DataError(f"{where}: found {found}, expected {expected}") from error
 
 
-def label_of(name: str, number: int, row: Row, task: Task) -> int:
+def label_of(name: str, number: int, row: NamedCells, task: Task) -> int:
     """Return the index of a row's label; `number` is the row's, for the message."""
     found = row.get(task.label_column, "")
     if found not in task.label_codes:

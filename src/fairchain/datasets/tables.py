@@ -11,8 +11,17 @@ from io import StringIO
 from pathlib import Path
 
 from fairchain.datasets import schemas
-from fairchain.datasets.encode import TASKS, Row, encode_rows, held_out, label_of, lines_of, no_encoding, read_parts
-from fairchain.datasets.fetch import Progress, get
+from fairchain.datasets.encode import (
+    TASKS,
+    NamedCells,
+    encode_cells,
+    held_out,
+    label_of,
+    lines_of,
+    no_encoding,
+    read_parts,
+)
+from fairchain.datasets.fetch import FetchProgress, get
 from fairchain.datasets.layout import split_rows
 from fairchain.datasets.sources import SOURCES
 from fairchain.errors import DataError
@@ -24,7 +33,7 @@ COMPAS_HEADER = (
     *("sex", "age", "race", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count"),
     *("c_charge_degree", "two_year_recid"),
 )
-TABLES = (*TASKS, "compas", "toxicity")
+DATA_TABLES = (*TASKS, "compas", "toxicity")
 
 Cells = Sequence[object]
 UNKNOWN_CODE_IN_COLUMN = "data set {name!r}, column {column!r}: {row!r} is not a known code"
@@ -37,7 +46,7 @@ def write_table(
     encoded: bool = False,
     cache: Path | str | None = None,
     file: Path | str | Sequence[Path | str] | None = None,
-    progress: Progress | None = None,
+    progress: FetchProgress | None = None,
     force: bool = False,
 ) -> int:
     """Write a data set as one CSV file, fetched first if need be; returns the number of rows.
@@ -56,15 +65,15 @@ def write_table(
         Overwrite.
     """
     path = Path(path)
-    if name not in TABLES:
-        raise DataError(unknown("table", name, tuple(TABLES if name in SOURCES else SOURCES)))
+    if name not in DATA_TABLES:
+        raise DataError(unknown("table", name, tuple(DATA_TABLES if name in SOURCES else SOURCES)))
     if encoded and name not in TASKS:
         raise no_encoding(name)
     if path.is_dir() or not path.parent.is_dir():
         raise DataError(NO_FOLDER.format(path=path))
     if path.exists() and not force:
         raise DataError(EXISTS_ALREADY.format(path=path))
-    header, rows = table_of(name, get(name, cache=cache, file=file, progress=progress), encoded=encoded)
+    header, rows = data_set_table(name, get(name, cache=cache, file=file, progress=progress), encoded=encoded)
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
@@ -73,7 +82,7 @@ def write_table(
     return len(rows)
 
 
-def table_of(name: str, paths: Sequence[Path], *, encoded: bool = False) -> tuple[list[str], list[Cells]]:
+def data_set_table(name: str, paths: Sequence[Path], *, encoded: bool = False) -> tuple[list[str], list[Cells]]:
     """Return the header and the rows of a data set's table, read from its files."""
     if name == "compas":
         rows = split_rows(lines_of(paths[0]), ",")
@@ -91,7 +100,7 @@ def table_of(name: str, paths: Sequence[Path], *, encoded: bool = False) -> tupl
     labels = [task.labels[label_of(name, number, row, task)] for number, row in enumerate(parsed, 1)]
     cells: Sequence[Cells]
     if encoded:
-        data = encode_rows(name, parsed, held_out(len(parsed), share=0.0))
+        data = encode_cells(name, parsed, held_out(len(parsed), share=0.0))
         header, cells = [feature.name for feature in data.features], data.x.astype(int).tolist()
     else:
         columns = {column.source: column for column in task.columns}
@@ -101,7 +110,7 @@ def table_of(name: str, paths: Sequence[Path], *, encoded: bool = False) -> tupl
     return [*header, task.label_column], [[*row, label] for row, label in zip(cells, labels, strict=True)]
 
 
-def _cell(name: str, row: Row, column: str, coded: schemas.RawColumn | None) -> str:
+def _cell(name: str, row: NamedCells, column: str, coded: schemas.RawColumn | None) -> str:
     """Return a cell as it is, or a code such as A11 as what it means."""
     if column not in row:
         raise DataError(f"data set {name!r}: a row has no column {column!r}")

@@ -11,8 +11,8 @@ from pathlib import Path
 from fairchain.errors import SpecError
 from fairchain.messages import unknown
 
-NAMES = ("census", "credit", "bank", "census-rows", "comments-religion", "comments-race", "transformer")
-RENAMED = {"census-people": "census-rows"}
+EXAMPLES = ("census", "credit", "bank", "census-rows", "comments-religion", "comments-race", "transformer")
+RENAMED_EXAMPLES = {"census-people": "census-rows"}
 
 
 def example(name: str) -> Path:
@@ -21,17 +21,17 @@ def example(name: str) -> Path:
     >>> example("census").name
     'census.toml'
     """
-    if name in RENAMED:
-        raise SpecError(f'example "{name}" is now called "{RENAMED[name]}"; use the new name')
-    if name not in NAMES:
-        raise SpecError(unknown("example", name, NAMES))
+    if name in RENAMED_EXAMPLES:
+        raise SpecError(f'example "{name}" is now called "{RENAMED_EXAMPLES[name]}"; use the new name')
+    if name not in EXAMPLES:
+        raise SpecError(unknown("example", name, EXAMPLES))
     return Path(__file__).parent / f"{name}.toml"
 
 
-def files_of(stem: str) -> list[Path]:
+def example_files(stem: str) -> list[Path]:
     """Return the paths of the network `stem` and of every spec about it.
 
-    >>> [path.name for path in files_of("census")]
+    >>> [path.name for path in example_files("census")]
     ['census-rows.toml', 'census.onnx', 'census.toml']
     """
     return sorted(Path(__file__).parent.glob(f"{stem}[.-]*"))

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from fairchain.errors import ExecutorError
 from fairchain.executors.processes import Processes
 
-NAMES = '"processes", "dask://HOST:PORT" or "ray://HOST:PORT"'
+EXECUTOR_FORMS = '"processes", "dask://HOST:PORT" or "ray://HOST:PORT"'
 NOT_AN_EXECUTOR = (
     "executor: cannot use an object of type {type}; give {names}, or an executor of concurrent.futures (of a Dask "
     "client: client.get_executor())"
@@ -33,7 +33,7 @@ def connected(executor: Executor | str, workers: int | None) -> Iterator[tuple[E
         yield executor, workers or _size(executor) or default_workers()
         return
     if not isinstance(executor, str):
-        raise ExecutorError(NOT_AN_EXECUTOR.format(type=type(executor).__name__, names=NAMES))
+        raise ExecutorError(NOT_AN_EXECUTOR.format(type=type(executor).__name__, names=EXECUTOR_FORMS))
     if executor == "processes":
         count = workers or default_workers()
         pool = Processes(count)
@@ -56,7 +56,7 @@ def _address(executor: str) -> tuple[str, str]:
     except ValueError:  # a port that is not a number
         valid = False
     if not valid:
-        raise ExecutorError(f"executor: unknown name {executor!r}; expected {NAMES}")
+        raise ExecutorError(f"executor: unknown name {executor!r}; expected {EXECUTOR_FORMS}")
     return parts.scheme, parts.netloc
 
 
@@ -86,7 +86,9 @@ def _dask(address: str) -> Iterator[tuple[Executor, int]]:
     try:
         count = sum(client.nthreads().values())
         if not count:
-            raise ExecutorError(f"executor: the Dask scheduler at {address} has no workers; start some: dask worker")
+            raise ExecutorError(
+                f"executor: the Dask scheduler at {address} has no workers; start workers with: dask worker"
+            )
         # Units are pure, but a unit that is sent twice must be computed twice.
         executor: Executor = client.get_executor(pure=False)
         yield executor, count

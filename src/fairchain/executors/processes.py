@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairchain.errors import ExecutorError
-from fairchain.system.isolation import HEAD, describe_end, die_with, new_interpreter
+from fairchain.system.isolation import LENGTH_BYTES, describe_end, die_with, new_interpreter
 
 # One thread for each worker: workers bring the parallelism.
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 class LostWorkerError(ExecutorError):
@@ -98,7 +98,7 @@ class Processes(Executor):
             new_interpreter("from fairchain.executors.processes import serve; serve()", here, str(alive)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=dict.fromkeys(ONE_THREAD, "1") | os.environ,
+            env=dict.fromkeys(THREAD_VARIABLES, "1") | os.environ,
             **group,
         )
         os.close(alive)
@@ -120,15 +120,15 @@ def _close(child: subprocess.Popen[bytes]) -> None:
 
 def _send(stream: IO[bytes], value: Any) -> None:
     content = pickle.dumps(value, protocol=5)
-    stream.write(len(content).to_bytes(HEAD, "little"))
+    stream.write(len(content).to_bytes(LENGTH_BYTES, "little"))
     stream.write(content)
     stream.flush()
 
 
 def _receive(stream: IO[bytes]) -> Any:
     """Return the next message; None if the other side has ended."""
-    head = stream.read(HEAD)
-    if len(head) < HEAD:
+    head = stream.read(LENGTH_BYTES)
+    if len(head) < LENGTH_BYTES:
         return None
     size = int.from_bytes(head, "little")
     content = stream.read(size)
@@ -157,5 +157,5 @@ def serve() -> None:
         try:
             _send(out, answer)
         except Exception:  # what pickle cannot copy
-            _send(out, (False, ExecutorError(f"{type(answer[1]).__name__}: cannot be handed back from a process")))
+            _send(out, (False, ExecutorError(f"{type(answer[1]).__name__}: cannot be returned from a process")))
     os._exit(0)

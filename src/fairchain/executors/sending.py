@@ -1,7 +1,7 @@
-"""Sending units of work to other processes: in groups, and again what is lost or late.
+"""Sending units of work to other processes in groups; lost and late groups are sent again.
 
-A group takes long enough for the way there and back to cost little. Results do not depend on who computes them, so that
-a group that is lost with its worker, or late, is simply computed again.
+A group takes long enough that its transfer costs little. Results do not depend on the worker that computes them, so a
+group that is lost with its worker, or late, is computed again.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
     from fairchain.executors.workers import Workers
 
-# A group of units should take so many seconds, and no fewer than these while there is enough for all workers.
+# Seconds that a group of units should take, and the fewest seconds while there is enough work for all workers.
 GROUP_SECONDS, LEAST_SECONDS = 0.25, 0.1
-# Processor time that a scheduler may need for a group: with many workers groups are longer, or it could not follow.
+# Processor time of a scheduler for a group: with many workers groups are longer, so that the scheduler keeps up.
 SCHEDULER_SECONDS = 0.004
-# So many workers, if there are as many, get a part of any work.
+# Number of workers that get a part of any work, if there are as many.
 FEW_WORKERS = 8
-# How often a group is sent before the run gives up.
+# Number of times that a group is sent before the run ends with an error.
 TRIES = 4
-# A group is sent to a second worker if it takes so many times as long as expected, and at least so many seconds; the
-# first ones, which load the model, may take longer.
+# A group is sent to a second worker if it takes LATE times as long as expected, and at least LATE_SECONDS; the first
+# groups, which load the model, may take longer (FIRST_SECONDS).
 LATE, LATE_SECONDS, FIRST_SECONDS = 5, 5.0, 60.0
-# Seconds between two looks at what is late, and at whether the run should end.
+# Seconds between two checks for late groups and for the end of the run.
 LOOK_SECONDS = 0.2
-# Jobs up to this size are sent with every group, larger ones where they are missing.
+# Jobs up to this size are sent with every group, larger ones only to workers that lack them.
 SMALL_JOB = 2**16
 LOST_WORK = (
     "the executor lost the same work {tries} times, most recently with {error}: {message}; look at its workers "
@@ -47,7 +47,7 @@ LOST_WORK = (
 
 @dataclass(eq=False)
 class _Group:
-    """Some units that are computed together: where they begin, how often they were sent, and when last."""
+    """Units that are computed together: their first index, how often they were sent, and when last."""
 
     start: int
     units: Sequence[Any]
@@ -58,27 +58,27 @@ class _Group:
 
 
 def group_size(left: float, total: float, count: int, each: float) -> float:
-    """Return the size of the next group: less towards the end, so that all workers end together.
+    """Return the size of the next group: smaller towards the end, so that all workers end together.
 
     Parameters
     ----------
     left, total
-        The size of all units that were not sent yet, and of all.
+        The total size of the units that were not sent yet, and of all units.
     count, each
-        The workers, and the seconds of a unit of size 1.
+        The number of workers, and the seconds of a unit of size 1.
     """
     seconds = left * each
-    # Little work is faster with few workers: n groups take its n-th part, and n times what the scheduler needs.
+    # Little work is faster with few workers: n groups take an n-th of its time, plus n times the scheduler's time.
     few = min(count * SCHEDULER_SECONDS, math.sqrt(seconds * SCHEDULER_SECONDS))
     longest, least = max(GROUP_SECONDS, count * SCHEDULER_SECONDS), max(LEAST_SECONDS, few)
     if (share := seconds / (2 * count)) > least:
         return min(longest, share) / each
-    # No more than a share of all, however little it seems: the first units may have been quick ones.
+    # At most a share of all work, even if it seems little: the first units may have been quick ones.
     return min(left / math.ceil(seconds / least), total / min(count, FEW_WORKERS))
 
 
 class Sending:
-    """The groups of one call of `map` that are on their way, and the results that came back."""
+    """The groups of one call of `map` that are being computed, and the results so far."""
 
     def __init__(self, workers: Workers, job: Job, units: Sequence[Any], sizes: NDArray[np.float64]) -> None:
         self._workers, self._job, self._units, self._sizes = workers, job, units, sizes
@@ -86,24 +86,24 @@ class Sending:
         self._with_job = 0
         self.place = 0
         self.waiting: dict[Future[Any], _Group] = {}
-        # The size of all that is waited for, and what came back: with a thousand workers no reply may take longer the
-        # more groups are on their way.
+        # The total size of the waiting groups, and the futures that are done: with a thousand workers, the cost of a
+        # reply must not grow with the number of groups.
         self._queued = 0.0
         self._arrived: SimpleQueue[Future[Any]] = SimpleQueue()
         self.finished: dict[int, Sequence[Any]] = {}
 
     @property
     def room(self) -> bool:
-        """Whether another group should be sent: two for each worker, so that none has to wait for us."""
+        """Whether another group should be sent: two for each worker, so that no worker is idle."""
         return self.place < len(self._units) and len(self.waiting) < 2 * self._workers.count
 
     @property
     def ahead(self) -> float:
-        """The seconds until a group that is sent now would be back."""
+        """The seconds until the result of a group that is sent now is expected."""
         return float(self._sizes[self.place] + self._queued / self._workers.count) * self._workers.each
 
     def send_next(self) -> None:
-        """Send the next units: as many as take long enough."""
+        """Send the next units, as many as fill a group."""
         count, each = self._workers.count, self._workers.each
         most = (
             group_size(self._left, self._total, count, each)
@@ -118,7 +118,7 @@ class Sending:
         self._send(_Group(start, self._units[start : self.place], size))
 
     def _send(self, group: _Group, *, with_job: bool = False) -> None:
-        # The first groups bring the job along; a worker that does not know it later requests it.
+        # The first groups contain the job; a worker that lacks it later requests it.
         first = self._with_job < 2 * self._workers.count and group.tries == 0
         job = self._job if with_job or first or len(self._job.content) <= SMALL_JOB else None
         self._with_job += job is not None
@@ -136,14 +136,14 @@ class Sending:
         future.add_done_callback(self._arrived.put)
 
     def receive(self) -> None:
-        """Wait for a group, or until one is late; take what came, and send again what was lost."""
+        """Wait for a group, or until one is late; collect results, and send lost groups again."""
         try:
             future = self._arrived.get(timeout=LOOK_SECONDS)
         except Empty:
-            # While others answer, a group that is late may wait behind theirs.
+            # While other groups are answered, a late group may wait behind them.
             self._send_late()
             return
-        # A copy of a group that came back before is not waited for.
+        # No copy of a group is awaited once its result is known.
         if (group := self._no_longer(future)) is not None:
             self._take(future, group)
 
@@ -160,7 +160,7 @@ class Sending:
 
         try:
             reply: Reply = future.result()
-        except (Exception, CancelledError) as error:  # each executor has its own ways to lose a worker
+        except (Exception, CancelledError) as error:  # each executor has its own exceptions for a lost worker
             self._again(group, error)
             return
         if not isinstance(reply, Reply):
@@ -174,7 +174,7 @@ class Sending:
         elif reply.memory:
             self._again(group, MemoryError(f"worker {reply.process} has not enough memory"))
         elif len(reply.results) != len(group.units):
-            # Results that are too few or too many would belong to other units.
+            # A reply with too few or too many results could be taken for results of other units.
             self._again(group, ValueError(f"{len(reply.results)} results for {len(group.units)} units of work"))
         else:
             self._workers.met(reply)
@@ -185,7 +185,7 @@ class Sending:
                 other.cancel()
 
     def _again(self, group: _Group, error: BaseException) -> None:
-        """Send a group that was lost again, to any worker; alone if it was too much for one worker's memory."""
+        """Send a lost group again, to any worker; send its units one by one if a worker ran out of memory."""
         if group.copies:
             return
         if group.tries >= TRIES:
@@ -197,7 +197,7 @@ class Sending:
         self._send(group, with_job=True)
 
     def _send_late(self) -> None:
-        """Send groups that are late to another worker too; give up when several workers do not answer."""
+        """Send late groups to another worker too; raise an error if several workers do not answer."""
         for group in list(self.waiting.values()):
             # Two groups may be in front of it.
             each = self._workers.each
@@ -212,6 +212,6 @@ class Sending:
         return ExecutorError(LOST_WORK.format(tries=group.tries, error=type(error).__name__, message=last[0][:300]))
 
     def cancel(self) -> None:
-        """Ask for nothing further."""
+        """Cancel all groups that are still waiting."""
         for future in self.waiting:
             future.cancel()

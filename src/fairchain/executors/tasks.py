@@ -166,7 +166,7 @@ def _loaded(sha256: str, job: Job | None, facts: WorkerFacts, process: str) -> C
                 _jobs[sha256] = pickle.loads(job.content)
             except ImportError as error:
                 raise ExecutorError(
-                    f"worker {process} lacks what the model needs ({error}); install the same packages there, and "
+                    f"worker {process} lacks a package of the model ({error}); install the same packages there, and "
                     "give Python code as an installed module"
                 ) from None
             except AttributeError as error:

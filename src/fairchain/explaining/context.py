@@ -26,9 +26,9 @@ from fairchain.tables import TableRows
 Values = NDArray[np.floating]
 # Addresses of chunks, far from those that verdicts and chains draw: the counted inputs, a pilot, and the donors whose
 # activations replace those of the inputs, with the group of each donor.
-INPUTS, PILOT, DONORS, DONOR_GROUPS = (2**42 + part * 2**40 for part in range(4))
+INPUTS, PILOT_ADDRESS, DONORS, DONOR_GROUPS = (2**42 + part * 2**40 for part in range(4))
 # Rounds in a chunk: fewer where there are many groups, so that a chunk fits into memory.
-CHUNK, MOST_ROWS, FEWEST = 4096, 2**16, 256
+MOST_CHUNK, MOST_CHUNK_ROWS, LEAST_CHUNK = 4096, 2**16, 256
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class EffectContext:
     @property
     def chunk(self) -> int:
         """Rounds in a chunk: it depends on the question alone, not on the workers."""
-        return max(FEWEST, min(CHUNK, MOST_ROWS // len(self.groups)))
+        return max(LEAST_CHUNK, min(MOST_CHUNK, MOST_CHUNK_ROWS // len(self.groups)))
 
     @property
     def outcomes(self) -> tuple[int, ...]:
@@ -167,7 +167,7 @@ class RowPopulation(Population):
         sizes = masks.sum(axis=1)
         kept = np.flatnonzero(sizes).tolist()
         if len(kept) < 2:
-            raise DataError(f"{rows.source}: {len(kept)} groups have at least 1 row, and two are needed")
+            raise DataError(f"{rows.source}: only {len(kept)} groups have rows, and two are needed")
         self.groups: tuple[Group, ...] = tuple(case.groups[number] for number in kept)
         self._sizes = tuple(float(sizes[number]) for number in kept)
         super().__init__(subgroups_of_groups(self.groups), rows.values.shape[1], dtype)
@@ -208,8 +208,8 @@ def _shown_as(values: Values, spec: Spec, group: Group, source: str) -> Values:
     for protected, domain in zip(spec.protected, group.domains, strict=True):
         if domain.size != 1:
             raise DataError(
-                f'{source}: group "{group.name}" has several values, and a row can be shown with one only; '
-                f'give "{protected}" groups of single values'
+                f'{source}: group "{group.name}" has several values, and a row can be shown with only one; give '
+                f'"{protected}" groups of single values'
             )
         shown[:, names.index(protected)] = domain.low
     return shown

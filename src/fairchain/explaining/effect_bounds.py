@@ -1,7 +1,7 @@
 """From counts to intervals: of effects on the gap, and of the paper's sensitivity (docs/mathematics.md, "Explaining").
 
-Each family of intervals, effects and sensitivities, holds jointly with probability 1 - delta. Also how far the two
-measures rank the units alike.
+Each family of intervals, effects and sensitivities, holds jointly with probability 1 - delta. `agreement` compares the
+rankings of the two measures.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.explaining.effect_counts import MOST_PAIRED, STEPS, EffectCounts
+from fairchain.explaining.effect_counts import MOST_PAIRED, PAIR_VALUES, EffectCounts
 from fairchain.explaining.result import Agreement
 from fairchain.statistics import Interval, Tally
 from fairchain.statistics.e_values import growth, log_wealth
@@ -20,15 +20,15 @@ from fairchain.statistics.intervals import bisect, largest_above, probability_an
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
-# At the end of a range there is nothing left to lose, and no stake: bisection starts, and stays, this far inside.
+# At the end of a range the largest loss is 0 and no stake is defined, so bisection stays this far inside.
 INSIDE, NEAREST = 1e-9, 1e-12
 SIGNS = np.array([-1.0, 0.0, 1.0])
 # Units whose rankings are compared, and the difference below which two values are a tie by rounding.
-TOP, SAME = 10, 1e-12
+RANKED_UNITS, SAME = 10, 1e-12
 
 
 def mean_bounds(counts: Counts, values: Floats, low_level: float, high_level: float) -> tuple[Floats, Floats]:
-    """Return bounds of means of rounds that take some `values`, from (..., values) counts.
+    """Return bounds of the mean of a round's value, one of `values`, from counts of shape (..., values).
 
     They hold at every time; each fails with probability at most its level.
     """
@@ -51,10 +51,10 @@ def mean_bounds(counts: Counts, values: Floats, low_level: float, high_level: fl
 def effects(counts: EffectCounts, delta: float) -> tuple[Interval, ...]:
     """Return for each unit by how much the gap g of the pair shrinks when it becomes g': g - |g'|.
 
-    That is the smaller one of g - g' and g + g', both means of rounds. Of the lower bounds only that of the smaller
-    mean can fail; of the upper bounds either can.
+    This is the smaller one of g - g' and g + g', both means of rounds. Only the lower bound of the smaller mean can
+    fail; either upper bound can.
     """
-    units, values = len(counts.minus), STEPS.astype(float)
+    units, values = len(counts.minus), PAIR_VALUES.astype(float)
     both = np.stack([counts.minus, counts.plus])
     low, high = mean_bounds(both, values, delta / (2 * units), delta / (4 * units))
     estimate = (both @ values / counts.rounds).min(axis=0)
@@ -65,7 +65,7 @@ def effects(counts: EffectCounts, delta: float) -> tuple[Interval, ...]:
 
 
 def gap_of_pair(counts: EffectCounts, delta: float) -> Interval:
-    """Return the gap of the pair as it is; each bound takes a third of delta, and `largest_gap` the last third."""
+    """Return the gap of the pair without an intervention; each bound has a third of delta, `largest_gap` the last."""
     low, high = mean_bounds(counts.now, SIGNS, delta / 3, delta / 3)
     return Interval(float(counts.now @ SIGNS / counts.rounds), float(low), float(high))
 
@@ -73,8 +73,8 @@ def gap_of_pair(counts: EffectCounts, delta: float) -> Interval:
 def largest_gap(counts: EffectCounts, pair: Interval, delta: float) -> Interval:
     """Return the largest gap over all pairs of groups and outcomes.
 
-    The lower bound is that of the pair, which was chosen before these rounds; the upper bound is the largest over all
-    pairs, of which only that of the largest gap can fail.
+    The lower bound is that of the pair, which was chosen before these rounds. The upper bound is the largest over all
+    pairs; it fails only if the bound of the pair with the largest gap fails.
     """
     groups = counts.together.shape[1]
     tally = Tally.of_batch(counts.rounds, counts.together, range(groups), groups)
@@ -86,7 +86,7 @@ def sensitivities(counts: EffectCounts, sizes: Sequence[int], shares: Floats, de
     """Return the paper's sensitivity of each unit; `sizes` are the numbers of states, one unit after another.
 
     It is the sum over states of P(state and label) times the largest difference of P(state | group) between groups.
-    Of each state's share of delta one half goes to the first factor, and the other half to the second.
+    Each state's share of delta is divided equally between the two factors.
     """
     level = delta / sum(sizes)
     low, high = probability_any_time(
@@ -101,8 +101,8 @@ def sensitivities(counts: EffectCounts, sizes: Sequence[int], shares: Floats, de
 def spreads(together: Counts, rounds: int, level: float) -> tuple[Floats, Floats, Floats]:
     """Return the largest difference of P(state | group) between two groups: estimate, lower and upper bound, (states,).
 
-    The counts are (states, groups, groups). Each pair of groups has an upper bound at `level / 2`, of which only that
-    of the widest pair can fail; the lower bounds of all pairs share the other half.
+    The counts are (states, groups, groups). Each pair of groups has an upper bound at `level / 2`, and only that of the
+    widest pair can fail; the lower bounds of all pairs share the other half.
     """
     own = together.diagonal(axis1=1, axis2=2)
     estimate = (own.max(axis=1) - own.min(axis=1)) / rounds
@@ -119,10 +119,10 @@ def spreads(together: Counts, rounds: int, level: float) -> tuple[Floats, Floats
 
 
 def _front(only: Counts, groups: int) -> Counts:
-    """Return (pairs, 2): how often only the first of two groups, and only the second, was in a state.
+    """Return (pairs, 2): the rounds in which only the first of two groups, and only the second, was in a state.
 
-    The pairs are those that no other dominates with more of the first and less of the second: bounds grow with the
-    first and fall with the second, so the largest bounds are among these.
+    Only pairs that no other pair dominates are returned. Bounds grow with the first count and fall with the second, so
+    these pairs have the largest bounds.
     """
     off = ~np.eye(groups, dtype=bool)
     pairs = np.unique(np.stack([only[off], only.T[off]], axis=1), axis=0)
@@ -133,8 +133,8 @@ def _front(only: Counts, groups: int) -> Counts:
     return chosen
 
 
-def agreement(first: Sequence[float], second: Sequence[float], top: int = TOP) -> Agreement:
-    """Return how far two measures of the same units agree: Kendall's tau-b, Spearman's rho, and the common leaders.
+def agreement(first: Sequence[float], second: Sequence[float], top: int = RANKED_UNITS) -> Agreement:
+    """Return the agreement of two measures of the same units: Kendall's tau-b, Spearman's rho, common leaders.
 
     >>> agreement([3, 2, 1], [30, 20, 10], top=2)
     Agreement(kendall=1.0, spearman=1.0, top=2, common=2)

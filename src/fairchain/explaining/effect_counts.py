@@ -23,7 +23,7 @@ Evaluate = Callable[[Values], tuple[NDArray[np.integer], Mapping[str, Values]]]
 # With more groups than this, states are counted for each group and not for each pair.
 MOST_PAIRED = 40
 # Differences and sums of two rounds' values: -2, -1, 0, 1, 2.
-STEPS = np.arange(-2, 3)
+PAIR_VALUES = np.arange(-2, 3)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,24 +14,24 @@ from fairchain.spec import CategoryFeature, Group, domain_of
 from fairchain.verification.witnesses import unprotected
 
 Values = NDArray[np.floating]
-MOST, SEARCH = 5, 4096
+MOST_EXAMPLES, EXAMPLE_ROUNDS = 5, 4096
 # Rows of a table that are searched, and drawn inputs whose nearest row is searched.
-MOST_ROWS, MOST_DRAWN = 100_000, 200
+MOST_SEARCHED_ROWS, MOST_DRAWN = 100_000, 200
 
 
 def examples(context: EffectContext, pair: ComparedPair) -> tuple[tuple[Example, ...], Flips | None]:
     """Return a few inputs that are decided differently as the two groups of the pair, and how many are in each way."""
     found = _real(context, pair)
-    drawn, flips = _drawn(context, pair, MOST - len(found))
+    drawn, flips = _drawn(context, pair, MOST_EXAMPLES - len(found))
     return (*found, *drawn), flips
 
 
 def _real(context: EffectContext, pair: ComparedPair) -> list[Example]:
     """Return rows of the table that are decided differently as one group and as the other."""
     # A feature whose frequencies are stated is missing in the table.
-    if context.rows is None or np.isnan(context.rows.values[:MOST_ROWS]).any():
+    if context.rows is None or np.isnan(context.rows.values[:MOST_SEARCHED_ROWS]).any():
         return []
-    values = context.rows.values[:MOST_ROWS]
+    values = context.rows.values[:MOST_SEARCHED_ROWS]
     shown = [_as(context, values, context.groups[group]) for group in (pair.more, pair.less)]
     # A row of neither group would be changed on both sides, and no real row would remain.
     real = np.flatnonzero((shown[0] == values).all(axis=1) | (shown[1] == values).all(axis=1))
@@ -39,7 +39,7 @@ def _real(context: EffectContext, pair: ComparedPair) -> list[Example]:
     labels, flips = _flips(context, pair, inputs)
     return [
         _example(context, pair, inputs[0, row], labels[:, row], int(context.rows.numbers[real[row]]), 0.0)
-        for row in flips[:MOST].tolist()
+        for row in flips[:MOST_EXAMPLES].tolist()
     ]
 
 
@@ -57,7 +57,7 @@ def _as(context: EffectContext, values: Values, group: Group) -> Values:
 
 def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> tuple[list[Example], Flips | None]:
     """Return inputs of the first rounds, and counts; rounds that show two groups different inputs are left out."""
-    shown = [inputs.copy() for inputs in context.inputs(INPUTS, min(SEARCH, context.chunk))]
+    shown = [inputs.copy() for inputs in context.inputs(INPUTS, min(EXAMPLE_ROUNDS, context.chunk))]
     inputs = np.stack([shown[pair.more], shown[pair.less]])
     spec, rows = context.spec, context.rows
     columns = [place for place, each in enumerate(spec.features) if each.name not in spec.protected]
@@ -88,7 +88,7 @@ def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> tuple[list[
 def _nearest(context: EffectContext, one: Values, columns: list[int]) -> tuple[float, int]:
     """Return the distance to the nearest row, the mean over features relative to their ranges, and its place."""
     assert context.rows is not None
-    rows = context.rows.values[:MOST_ROWS]
+    rows = context.rows.values[:MOST_SEARCHED_ROWS]
     total = np.zeros(len(rows))
     for column in columns:
         feature, domain = context.spec.features[column], domain_of(context.spec.features[column])
@@ -103,7 +103,7 @@ def _flips(context: EffectContext, pair: ComparedPair, inputs: Values) -> tuple[
     labels = np.stack([context.model.predict(one) for one in inputs])
     values = pair.values(labels)
     along, against = np.flatnonzero(values > 0), np.flatnonzero(values < 0)
-    return labels, np.concatenate([along[: MOST - 1], against[:1], along[MOST - 1 :], against[1:]])
+    return labels, np.concatenate([along[: MOST_EXAMPLES - 1], against[:1], along[MOST_EXAMPLES - 1 :], against[1:]])
 
 
 def _example(

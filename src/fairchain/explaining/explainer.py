@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.executors import AnyWorkers, open_workers
-from fairchain.explaining.context import PILOT, ComparedPair, EffectContext, check_explainable, context_of
+from fairchain.explaining.context import PILOT_ADDRESS, ComparedPair, EffectContext, check_explainable, context_of
 from fairchain.explaining.effect_bounds import agreement, effects, gap_of_pair, largest_gap, sensitivities
-from fairchain.explaining.effect_counts import STEPS, EffectCounter, EffectCounts, Evaluate
+from fairchain.explaining.effect_counts import PAIR_VALUES, EffectCounter, EffectCounts, Evaluate
 from fairchain.explaining.examples import examples
 from fairchain.explaining.result import Explanation, Influence, LayerTotal
-from fairchain.explaining.units import METHODS, Choice, Target, requested_units, targets_of
+from fairchain.explaining.units import INTERVENTIONS, Choice, Target, requested_units, targets_of
 from fairchain.explaining.words import word_effects
 from fairchain.messages import unknown
 from fairchain.models import Limits, Model
@@ -34,12 +34,12 @@ from fairchain.statistics import Interval, Tally, count_together, payoff_of
 from fairchain.tables import encode_named_or_numbered, read_table
 from fairchain.verification.record import Pair
 
-ROUNDS, PILOT_ROUNDS = 20_000, 4096
+EXPLAINED_ROUNDS, PILOT_ROUNDS = 20_000, 4096
 # Rounds in which every group is intervened on, for the largest gap that remains.
 ALL_GROUPS = 1024
 MOST_ROUNDS = 10**9
 ROWS_OF_A_TABLE = (
-    "--rows (rows=...): witnesses are searched in the rows of the population; give those with --data (data=...)"
+    "--rows (rows=...): the spec is about rows, in which witnesses are searched; give them with --data (data=...)"
 )
 
 
@@ -48,7 +48,7 @@ def explain(
     spec: Spec | str | Path,
     *,
     units: Sequence[str] | None = None,
-    rounds: int = ROUNDS,
+    rounds: int = EXPLAINED_ROUNDS,
     method: Choice = "default",
     data: Any = None,
     rows: Any = None,
@@ -111,7 +111,7 @@ def explain_case(
     *,
     rows: Any = None,
     units: Sequence[str] | None = None,
-    rounds: int = ROUNDS,
+    rounds: int = EXPLAINED_ROUNDS,
     method: Choice = "default",
     workers: AnyWorkers = None,
     progress: Callable[[int, int], None] | None = None,
@@ -126,8 +126,8 @@ def explain_case(
         As for `explain`.
     """
     start = time.perf_counter()
-    if method not in METHODS:
-        raise SpecError(f"method: {unknown('name', method, METHODS)}")
+    if method not in INTERVENTIONS:
+        raise SpecError(f"method: {unknown('name', method, INTERVENTIONS)}")
     if not 1 <= rounds <= MOST_ROUNDS:
         raise SpecError(f"rounds: found {rounds}; give 1 to {MOST_ROUNDS:,}")
     witnesses = None
@@ -139,7 +139,7 @@ def explain_case(
     requests, layers = requested_units(context, units)
     evaluate = _evaluation(context, [request.tensor for request in requests if request.tensor is not None])
     pair = _widest_pair(context)
-    pilot = np.concatenate([inputs.copy() for inputs in context.inputs(PILOT, context.chunk)])
+    pilot = np.concatenate([inputs.copy() for inputs in context.inputs(PILOT_ADDRESS, context.chunk)])
     targets = targets_of(context, requests, layers, method, pilot, evaluate(pilot)[1] if layers else {})
     counter = EffectCounter(context, pair, targets, evaluate)
     counts = _count(counter, context.chunk, rounds, workers, progress)
@@ -168,7 +168,7 @@ def _widest_pair(context: EffectContext) -> ComparedPair:
     """Return the pair of groups with the largest gap on a pilot, whose inputs the counted rounds do not use."""
     labels = np.concatenate(
         [
-            np.stack([context.model.predict(inputs) for inputs in context.inputs(PILOT + chunk, count)])
+            np.stack([context.model.predict(inputs) for inputs in context.inputs(PILOT_ADDRESS + chunk, count)])
             for chunk, count in enumerate(_sizes(PILOT_ROUNDS, context.chunk))
         ],
         axis=1,
@@ -252,12 +252,12 @@ def _assemble(
         population=str(context.population),
         model_sha256=context.model.sha256,
         statement=(
-            f"Each of the {len(units)} effects lies in its interval, all of them together with probability at least "
-            f"1 - {delta:g}, under {context.population}; so do, on their own, the sensitivities"
-            f"{' and the words' if words else ''}."
+            f"All {len(units)} effects lie in their intervals together with probability at least 1 - {delta:g}, under "
+            f"{context.population}. The same holds, separately, for the sensitivities"
+            f"{' and for the words' if words else ''}."
             if units
-            else f"The effect of each word lies in its interval, all of them together with probability at least "
-            f"1 - {delta:g}, under {context.population}."
+            else f"The effects of all words lie in their intervals together with probability at least 1 - {delta:g}, "
+            f"under {context.population}."
         ),
         scope=scope(context.model.sha256, seed.value, seed.origin),
         notes=_notes(context),
@@ -276,7 +276,7 @@ def _influences(
     # All rounds give the rate of each outcome in each group; the change by an intervention comes from fewer.
     rates = counts.together.diagonal(axis1=1, axis2=2) / counts.rounds + counts.shift / counts.shift_rounds
     spread = (rates.max(axis=2) - rates.min(axis=2)).max(axis=1)
-    remaining = (counts.plus - counts.minus) @ STEPS / (2 * counts.rounds)
+    remaining = (counts.plus - counts.minus) @ PAIR_VALUES / (2 * counts.rounds)
     return tuple(
         Influence(
             name=target.name,
@@ -324,7 +324,7 @@ def _notes(context: EffectContext) -> tuple[str, ...]:
     """Return sentences that a reader should know besides."""
     spec, notes = context.spec, [context.model.note] if context.model.note else []
     if isinstance(spec.population, Table) and spec.population.reading == "sample":
-        notes.append("All numbers are about these rows, not about the population they come from.")
+        notes.append("All numbers are about these rows, not about the population from which they were drawn.")
     if kind_of(spec) == "ratio":
         notes.append("The pair is the one with the smallest ratio; gap and effects are differences of probabilities.")
     if getattr(spec.property, "compare", "groups") != "groups":

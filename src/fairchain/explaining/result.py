@@ -12,9 +12,9 @@ from fairchain.records import Record
 from fairchain.statistics import Interval
 from fairchain.verification.record import Pair, Witness
 
-Kind = Literal["feature", "neuron", "cell", "word"]
-Method = Literal["resample", "mean"]
-Measure = Literal["effect", "sensitivity"]
+UnitKind = Literal["feature", "neuron", "cell", "word"]
+Intervention = Literal["resample", "mean"]
+EffectMeasure = Literal["effect", "sensitivity"]
 # The layer of the features.
 INPUT_LAYER = "inputs"
 
@@ -46,9 +46,9 @@ class Influence(Record, frozen=True):
     name: str
     layer: str
     place: int
-    kind: Kind
+    kind: UnitKind
     tensor: str | None
-    method: Method
+    method: Intervention
     held_at: float | None
     held_as: str | None
     effect: Interval
@@ -160,7 +160,7 @@ class Explanation(Record, frozen=True, kw_only=True):
             return f"The share of {self.inputs} decided differently as {pair.more} and as {pair.less} is {self.gap:.4f}"
         return f"{pair.more} gets {pair.outcome} more often than {pair.less}: the gap is {self.gap:.4f}"
 
-    def ranked(self, by: Measure = "effect", *, layer: str | None = None) -> tuple[Influence, ...]:
+    def ranked(self, by: EffectMeasure = "effect", *, layer: str | None = None) -> tuple[Influence, ...]:
         """Return the units, of one layer if it is given (`inputs` for the features), the most influential first."""
         chosen = [unit for unit in self.units if layer is None or unit.layer == layer]
         return tuple(sorted(chosen, key=lambda unit: -getattr(unit, by).estimate))

@@ -19,7 +19,7 @@ from fairchain.chain.discretize import Discretizer
 from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_request
 from fairchain.errors import ModelError
 from fairchain.explaining.context import EffectContext
-from fairchain.explaining.result import INPUT_LAYER, Kind, Method
+from fairchain.explaining.result import INPUT_LAYER, Intervention, UnitKind
 from fairchain.models import OnnxModel
 from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import HiddenLayer, layers_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from onnx import GraphProto
 
 Choice = Literal["default", "resample", "mean"]
-METHODS: tuple[Choice, ...] = ("default", "resample", "mean")
+INTERVENTIONS: tuple[Choice, ...] = ("default", "resample", "mean")
 FEATURES, NEURONS = "features", "neurons"
 MOST_UNITS = 2048
 # Activations that are always positive: on and off are separated at their middle.
@@ -44,8 +44,8 @@ KEEPS_UNITS = frozenset(
     Split Squeeze Transpose Unsqueeze
     """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
 )
-FEW = 5
-NO_NEURONS = "{name}: has no neurons, since it is evaluated in Python and not as a network; take {features}{note}"
+FEW_UNITS = 5
+NO_NEURONS = "{name}: has no neurons, because it is evaluated in Python and not as a network; use {features}{note}"
 UNKNOWN_UNIT = '{name}: unknown feature or hidden layer "{tensor}"; expected {names}'
 
 
@@ -59,10 +59,10 @@ class Target:
 
     name: str
     layer: str
-    kind: Kind
+    kind: UnitKind
     tensor: str | None
     column: int
-    method: Method
+    method: Intervention
     unit: StateUnit
     hold: float
     called: str
@@ -112,7 +112,7 @@ def requested_units(
         for request in _single(parse_request(text, spec), layers, context):
             found[request.feature, request.tensor, request.unit] = request
     if not found and spec.text is None:
-        raise ModelError(f"{name}: has no unprotected feature and no hidden layer; there is nothing to explain")
+        raise ModelError(f"{name}: has no unprotected feature and no hidden layer, so it has no units to explain")
     if len(found) > MOST_UNITS:
         raise ModelError(
             f"{name}: {len(found):,} units, more than {MOST_UNITS:,}; name some of them, for example "
@@ -173,14 +173,14 @@ def targets_of(
             feature, column = spec.features[request.feature], request.feature
             hold = _typical(spec, column, inputs[:, column], weights)
             called = str(feature.values[int(hold)]) if isinstance(feature, CategoryFeature) else f"{hold:.4g}"
-            applied: Method = ("mean" if independent else "resample") if method == "default" else method
+            applied: Intervention = ("mean" if independent else "resample") if method == "default" else method
             targets.append(Target(request.name, INPUT_LAYER, "feature", None, column, applied, unit, hold, called))
             continue
         assert request.tensor is not None
         assert request.unit is not None
         layer = by_tensor[request.tensor]
         hold = float(means[layer.tensor][request.unit])
-        kind: Kind = "cell" if layer.operator in RECURRENT else "neuron"
+        kind: UnitKind = "cell" if layer.operator in RECURRENT else "neuron"
         applied = "resample" if method == "default" else method
         divided, called = unit, f"{hold:.4g}"
         if unit.discretizer.method == "sign" and layer.operator in MIDDLE:
@@ -240,7 +240,7 @@ def _read_tensor(model: OnnxModel, spec: Spec, layer: RecurrentLayer, names: Seq
     if not names:
         return None
     # A number of rows that differs from the number of units.
-    rows = FEW + (layer.units == FEW)
+    rows = FEW_UNITS + (layer.units == FEW_UNITS)
     inputs = random_inputs(spec.described, rows).astype(model.dtype)
     shown = model.with_outputs(names)
     together = _tensors(shown, inputs, names)

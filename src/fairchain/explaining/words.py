@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.explaining.context import INPUTS, PILOT, ComparedPair, EffectContext
+from fairchain.explaining.context import INPUTS, PILOT_ADDRESS, ComparedPair, EffectContext
 from fairchain.explaining.effect_bounds import SIGNS, mean_bounds
 from fairchain.explaining.result import WordEffect
 from fairchain.statistics import Interval
@@ -21,7 +21,7 @@ from fairchain.text import lexicon_of
 from fairchain.verification.witnesses import quote
 
 Ids = NDArray[np.int32]
-MOST_WORDS, ROUNDS = 30, 4096
+MOST_RANKED_WORDS, WORD_ROUNDS = 30, 4096
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -34,7 +34,7 @@ def word_effects(context: EffectContext, pair: ComparedPair, rounds: int) -> tup
     if not len(words):
         return ()
     cells = np.zeros((len(words), 3), np.int64)
-    wanted = min(rounds, ROUNDS)
+    wanted = min(rounds, WORD_ROUNDS)
     for chunk, start in enumerate(range(0, wanted, context.chunk)):
         shown = context.inputs(INPUTS + chunk, min(context.chunk, wanted - start))
         texts: NDArray[Any] = next(inputs.copy() for group, inputs in enumerate(shown) if group == pair.more)
@@ -63,14 +63,14 @@ def _frequent(context: EffectContext, pair: ComparedPair) -> list[Any]:
 
     A word is its number, or its letters in lower case where texts are as they are.
     """
-    shown = {group: texts.copy() for group, texts in enumerate(context.inputs(PILOT, context.chunk))}
+    shown = {group: texts.copy() for group, texts in enumerate(context.inputs(PILOT_ADDRESS, context.chunk))}
     labels = np.stack([context.model.predict(shown[group]) for group in (pair.more, pair.less)])
     differ = shown[pair.more][pair.values(labels) > 0]
     counts: Counter[Any] = Counter()
     for row in differ.tolist():
         # Each text counts a word once.
         counts.update(_words_of(row[0]) if differ.dtype == object else {word for word in row if word})
-    return [word for word, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_WORDS]]
+    return [word for word, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_RANKED_WORDS]]
 
 
 def _words_of(text: str) -> set[str]:

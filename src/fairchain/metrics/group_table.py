@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.messages import many, needs, unknown
-from fairchain.metrics.columns import Objects, check_delta, column, feature_columns, grouped, positives, same_length
+from fairchain.metrics.arguments import Objects, check_delta, column, feature_columns, grouped, positives, same_length
 from fairchain.statistics.intervals import Interval
 from fairchain.statistics.rate_counts import fixed_sample
 
 Codes = NDArray[np.intp]
 Mask = NDArray[np.bool_]
-Key = tuple[Hashable, ...]
+GroupKey = tuple[Hashable, ...]
 TITLES = {
     "selection_rate": "selection rate",
     "accuracy": "accuracy",
@@ -32,10 +32,10 @@ TITLES = {
     "false_negative_rate": "FNR",
     "positive_predictive_value": "PPV",
 }
-MOST_BINS = 100
+MOST_SCORE_BINS = 100
 # Lines of a printed table.
 MOST_LINES = 60
-NOTHING_TO_COMPARE = 'metric: fewer than two groups have rows for "{metric}", nothing to compare'
+NOTHING_TO_COMPARE = 'metric: fewer than two groups have rows for "{metric}", so it cannot be compared'
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class TableRate:
 
     metric: str
     features: tuple[str, ...]
-    control: Key
-    group: Key
+    control: GroupKey
+    group: GroupKey
     rows: int
     rate: Interval
 
@@ -62,8 +62,8 @@ class CalibrationBin:
     """
 
     features: tuple[str, ...]
-    control: Key
-    group: Key
+    control: GroupKey
+    group: GroupKey
     low: float
     high: float
     rows: int
@@ -99,11 +99,11 @@ class GroupTable:
     controls: tuple[str, ...]
     rows: int
     delta: float
-    _known: Mapping[tuple[str, tuple[str, ...]], dict[Key, TableRate]] = field(init=False, compare=False)
+    _known: Mapping[tuple[str, tuple[str, ...]], dict[GroupKey, TableRate]] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         """Index the rates by metric and features."""
-        known: dict[tuple[str, tuple[str, ...]], dict[Key, TableRate]] = {}
+        known: dict[tuple[str, tuple[str, ...]], dict[GroupKey, TableRate]] = {}
         for each in self.rates:
             known.setdefault((each.metric, each.features), {})[(*each.control, *each.group)] = each
         object.__setattr__(self, "_known", known)
@@ -188,7 +188,7 @@ class GroupTable:
 
         `by` is one sensitive feature alone, rather than the combinations of all.
         """
-        lines: dict[Key, dict[str, Any]] = {}
+        lines: dict[GroupKey, dict[str, Any]] = {}
         for metric in self.metrics:
             for key, each in self._part(metric, by).items():
                 line = lines.setdefault(key, {})
@@ -263,7 +263,7 @@ class GroupTable:
         """Yield what the table does not show: empty denominators, and bins that are miscalibrated for sure."""
         empty = [each for each in self.rates if not each.rows]
         if empty:
-            yield f"{many(len(empty), 'rate')} without rows: not known, and not compared."
+            yield f"{many(len(empty), 'rate')} without rows: unknown, and not compared."
         if self.calibration:
             wrong = sum(each.miscalibrated for each in self.calibration)
             yield f"Calibration: {wrong} of {len(self.calibration)} bins have a rate that is certainly outside."
@@ -275,10 +275,10 @@ class GroupTable:
 
     def _features(self, by: str | None) -> tuple[str, ...]:
         if by is not None and by not in self.features:
-            raise DataError(f'by: "{by}" is not a sensitive feature; there is {", ".join(self.features)}')
+            raise DataError(f'by: "{by}" is not a sensitive feature; expected one of {", ".join(self.features)}')
         return self.features if by is None else (by,)
 
-    def _part(self, metric: str, by: str | None) -> dict[Key, TableRate]:
+    def _part(self, metric: str, by: str | None) -> dict[GroupKey, TableRate]:
         return self._known[self._metric(metric), self._features(by)]
 
     def _compared(
@@ -392,7 +392,7 @@ class _Family:
 
     features: tuple[str, ...]
     codes: Codes
-    keys: tuple[tuple[Key, Key], ...]
+    keys: tuple[tuple[GroupKey, GroupKey], ...]
 
     def rates(self, metric: str, counted: Mask, successes: Mask, share: float) -> Iterator[TableRate]:
         """Yield the rate of successes among the counted rows of each group; together they fail at most at `share`."""
@@ -444,8 +444,8 @@ def _scores(values: Any, labels: Objects, bins: int) -> NDArray[np.float64]:
     """Return the scores as probabilities."""
     found = column("y_score", values)
     same_length("y_score", found, labels)
-    if not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
-        raise DataError(f"bins: found {bins!r}; give a whole number from 1 to {MOST_BINS}")
+    if not isinstance(bins, int) or not 1 <= bins <= MOST_SCORE_BINS:
+        raise DataError(f"bins: found {bins!r}; give a whole number from 1 to {MOST_SCORE_BINS}")
     try:
         scores = found.astype(np.float64)
     except (TypeError, ValueError):
@@ -458,7 +458,7 @@ def _scores(values: Any, labels: Objects, bins: int) -> NDArray[np.float64]:
     return scores
 
 
-def _key(key: Key) -> Hashable:
+def _key(key: GroupKey) -> Hashable:
     return key[0] if len(key) == 1 else key
 
 
@@ -471,7 +471,7 @@ def _quotient(one: float, other: float) -> float:
     return one / other if other else math.inf
 
 
-def _frame(names: Sequence[str], keys: Sequence[Key], lines: Sequence[Mapping[str, Any]]) -> Any:
+def _frame(names: Sequence[str], keys: Sequence[GroupKey], lines: Sequence[Mapping[str, Any]]) -> Any:
     try:
         pandas = import_module("pandas")
     except ImportError:

@@ -1,9 +1,9 @@
 """Fairness metrics that compare groups, called as in fairlearn, with bounds.
 
-Each function takes what fairlearn's function of that name takes, and gives an `Interval` in place of a number: the
-estimate is fairlearn's number, and the truth lies between the bounds with probability at least 1 - delta if the
-rows are an independent sample of the population and no model was fitted on them. `Interval` prints as
-`0.500 [0.383, 0.594]`.
+Each function takes the arguments of fairlearn's function of that name, and returns an `Interval` instead of a number.
+The estimate is fairlearn's number. The true value lies between the bounds with probability at least 1 - delta, if the
+rows are an independent sample of the population and no model was fitted on them. `Interval` prints as `0.500 [0.383,
+0.594]`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
-from fairchain.metrics.columns import (
+from fairchain.metrics.arguments import (
     Objects,
     check_delta,
     column,
@@ -31,14 +31,14 @@ from fairchain.metrics.columns import (
 from fairchain.statistics.intervals import Interval
 from fairchain.statistics.rate_counts import SubgroupCounts, fixed_sample, gap_bounds
 
-Method = Literal["between_groups", "to_overall"]
+ComparedWith = Literal["between_groups", "to_overall"]
 Aggregation = Literal["worst_case", "mean"]
 Measure = Literal["difference", "ratio"]
 Floats = NDArray[np.float64]
 
-NO_WEIGHTS = (
-    "sample_weight: the bounds count rows, and weighted rows cannot be counted; leave it out, or compute the metric on "
-    "the rows of one weight"
+NO_SAMPLE_WEIGHTS = (
+    "sample_weight: the bounds are not valid for weighted rows; leave it out, or compute the metric on the rows of one "
+    "weight"
 )
 
 
@@ -47,7 +47,7 @@ def demographic_parity_difference(
     y_pred: Any,
     *,
     sensitive_features: Any,
-    method: Method = "between_groups",
+    method: ComparedWith = "between_groups",
     sample_weight: None = None,
     delta: float = 0.05,
 ) -> Interval:
@@ -61,7 +61,7 @@ def demographic_parity_difference(
     Parameters
     ----------
     y_true
-        True labels; they play no part here, only their number is checked.
+        True labels; only their number is checked here.
     y_pred
         Decisions: 0 and 1, or -1 and 1.
     sensitive_features
@@ -88,13 +88,14 @@ def demographic_parity_ratio(
     y_pred: Any,
     *,
     sensitive_features: Any,
-    method: Method = "between_groups",
+    method: ComparedWith = "between_groups",
     sample_weight: None = None,
     delta: float = 0.05,
 ) -> Interval:
     """Return the smallest ratio of P(y_pred = 1) between two groups, or between a group and all rows.
 
-    The parameters are those of `demographic_parity_difference`. If no row is selected the estimate is NaN, as there.
+    The parameters are those of `demographic_parity_difference`. If no row is selected, the estimate is NaN, as in
+    fairlearn.
 
     >>> y_pred = [1, 1, 1, 0] * 50 + [1, 1, 0, 0] * 50
     >>> sex = ["F"] * 200 + ["M"] * 200
@@ -110,7 +111,7 @@ def equalized_odds_difference(
     y_pred: Any,
     *,
     sensitive_features: Any,
-    method: Method = "between_groups",
+    method: ComparedWith = "between_groups",
     sample_weight: None = None,
     agg: Aggregation = "worst_case",
     delta: float = 0.05,
@@ -135,15 +136,15 @@ def equalized_odds_ratio(
     y_pred: Any,
     *,
     sensitive_features: Any,
-    method: Method = "between_groups",
+    method: ComparedWith = "between_groups",
     sample_weight: None = None,
     agg: Aggregation = "worst_case",
     delta: float = 0.05,
 ) -> Interval:
     """Return the smaller (or the mean) of the ratios of true positive rates and of false positive rates.
 
-    The parameters are those of `equalized_odds_difference`. Where no group has a false positive, their ratio is left
-    out of the estimate, as it is in fairlearn; for the bounds it counts as 1.
+    The parameters are those of `equalized_odds_difference`. If no group has a false positive, the estimate leaves out
+    the ratio of false positive rates, as fairlearn does; for the bounds it counts as 1.
 
     >>> y_true = [1, 1, 0, 0] * 100
     >>> y_pred = [1, 1, 1, 0] * 50 + [1, 0, 1, 0] * 50
@@ -160,7 +161,7 @@ def equal_opportunity_difference(
     y_pred: Any,
     *,
     sensitive_features: Any,
-    method: Method = "between_groups",
+    method: ComparedWith = "between_groups",
     sample_weight: None = None,
     delta: float = 0.05,
 ) -> Interval:
@@ -183,7 +184,7 @@ def equal_opportunity_ratio(
     y_pred: Any,
     *,
     sensitive_features: Any,
-    method: Method = "between_groups",
+    method: ComparedWith = "between_groups",
     sample_weight: None = None,
     delta: float = 0.05,
 ) -> Interval:
@@ -222,7 +223,7 @@ def selection_rates(
     0.750 [0.675, 0.816]
     """
     if sample_weight is not None:
-        raise DataError(NO_WEIGHTS)
+        raise DataError(NO_SAMPLE_WEIGHTS)
     labels = column("y_pred", y_pred)
     same_length("y_true", one_dimensional("y_true", y_true), labels)
     groups, codes = read_groups(sensitive_features, len(labels))
@@ -235,7 +236,7 @@ def selection_rates(
     }
 
 
-def _aggregated(rows: _Rows, agg: Aggregation, measure: Measure, method: Method, delta: float) -> Interval:
+def _aggregated(rows: _Rows, agg: Aggregation, measure: Measure, method: ComparedWith, delta: float) -> Interval:
     """Return the metric of the rates among rows of true label 1 and among those of true label 0."""
     if agg == "worst_case":
         return _bounded(rows, (True, False), measure, method, delta)
@@ -247,7 +248,9 @@ def _aggregated(rows: _Rows, agg: Aggregation, measure: Measure, method: Method,
     return _around(estimate, sum(part.low for part in parts) / 2, sum(part.high for part in parts) / 2)
 
 
-def _bounded(rows: _Rows, truths: Sequence[bool | None], measure: Measure, method: Method, delta: float) -> Interval:
+def _bounded(
+    rows: _Rows, truths: Sequence[bool | None], measure: Measure, method: ComparedWith, delta: float
+) -> Interval:
     """Return the worst gap among rows of the same true label, with its bounds."""
     check_delta(delta)
     if method not in ("between_groups", "to_overall"):
@@ -271,7 +274,7 @@ def _bounded(rows: _Rows, truths: Sequence[bool | None], measure: Measure, metho
 
 
 def _estimate(rates: Floats, measure: Measure, overall: bool) -> float:
-    """Return the metric of these rates, by the same operations as in fairlearn: not even the last digit differs."""
+    """Return the metric of these rates, by the same operations as in fairlearn, so that all digits are equal."""
     groups = rates[:-1] if overall else rates
     if measure == "difference":
         return float(np.abs(groups - (rates[-1] if overall else rates.min())).max())
@@ -283,7 +286,7 @@ def _estimate(rates: Floats, measure: Measure, overall: bool) -> float:
 
 
 def _around(estimate: float, low: float, high: float) -> Interval:
-    """Return an interval that contains the estimate, whatever the rounding."""
+    """Return an interval that contains the estimate in spite of rounding."""
     if math.isnan(estimate):
         return Interval(estimate, max(0.0, low), min(1.0, high))
     return Interval(estimate, max(0.0, min(low, estimate)), min(1.0, max(high, estimate)))
@@ -300,14 +303,14 @@ class _Rows:
 
     def counts(self, truth: bool | None, *, overall: bool) -> SubgroupCounts:
         """Count the rows of each group, and of all together if `overall`, with this true label."""
-        # True labels are checked here only, since demographic parity does without them.
+        # True labels are checked only here, since demographic parity does not use them.
         mine = slice(None) if truth is None else is_one("y_true", complete("y_true", self.truths)) == truth
         counts = _count(self.codes[mine], len(self.groups), self.selected[mine])
         empty = np.flatnonzero(counts.trials == 0)
         if len(empty):
             raise DataError(
-                f"y_true: no row of the group {self.groups[empty[0]]!r} has the true label {int(bool(truth))}, so the "
-                "rate among them is not known; leave the rows of this group out, or join it with another"
+                f"y_true: no row of the group {self.groups[empty[0]]!r} has the true label {int(bool(truth))}, so this "
+                "rate is unknown; leave out the rows of this group, or join it with another"
             )
         if not overall:
             return counts
@@ -319,14 +322,12 @@ class _Rows:
 def _read_rows(y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any) -> _Rows:
     """Check the arguments of a metric and convert them to arrays."""
     if sample_weight is not None:
-        raise DataError(NO_WEIGHTS)
+        raise DataError(NO_SAMPLE_WEIGHTS)
     truths, labels = one_dimensional("y_true", y_true), column("y_pred", y_pred)
     same_length("y_true", truths, labels)
     groups, codes = read_groups(sensitive_features, len(labels))
     if len(groups) < 2:
-        raise DataError(
-            f"sensitive_features: every row has the group {groups[0]!r}, nothing to compare; give at least two groups"
-        )
+        raise DataError(f"sensitive_features: all rows have the group {groups[0]!r}; give at least two groups")
     return _Rows(groups, codes, is_one("y_pred", labels), truths)
 
 

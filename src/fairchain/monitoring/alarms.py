@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from fairchain.errors import SpecError
 from fairchain.system.atomic_write import place
 
-TIMEOUT, TRIES = 10.0, 3
-LATE = "did not answer in time"
+TIMEOUT, WEBHOOK_TRIES = 10.0, 3
+NO_ANSWER_IN_TIME = "did not answer in time"
 
 
 def check_webhook(url: str) -> None:
@@ -47,19 +47,19 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         """Refuse."""
 
 
-def send_alarm(url: str, report: dict[str, Any], *, timeout: float = TIMEOUT, tries: int = TRIES) -> str:
+def send_alarm(url: str, report: dict[str, Any], *, timeout: float = TIMEOUT, tries: int = WEBHOOK_TRIES) -> str:
     """Send the alarm as JSON by POST; return an empty text, or why it could not be delivered.
 
     The address may contain a secret, so that only its host is named.
     """
-    content, problem = json.dumps(report).encode(), LATE
+    content, problem = json.dumps(report).encode(), NO_ANSWER_IN_TIME
     for _ in range(tries):
         # The time-out of a socket is one for each piece, and a server may send many small ones.
         found: list[str] = []
         sending = Thread(target=lambda told=found: told.append(_sent(url, content, timeout)), daemon=True)
         sending.start()
         sending.join(timeout)
-        problem = found[0] if found else LATE
+        problem = found[0] if found else NO_ANSWER_IN_TIME
         if not problem:
             return ""
     return f"the webhook at {urlsplit(url).hostname} {problem} ({tries} tries)"
@@ -76,5 +76,5 @@ def _sent(url: str, content: bytes, timeout: float) -> str:
         return f"answered {error.code}"
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
-        return LATE if isinstance(reason, TimeoutError) else type(reason).__name__
+        return NO_ANSWER_IN_TIME if isinstance(reason, TimeoutError) else type(reason).__name__
     return ""

@@ -21,14 +21,14 @@ from fairchain.statistics.intervals import Interval
 from fairchain.statistics.rate_counts import any_time
 from fairchain.statistics.rules import Decision
 
-Kind = Literal["difference", "ratio"]
+Measure = Literal["difference", "ratio"]
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 MOST_GROUPS = 500
 # Of a group: the sum over all groups is then far below 2**63.
-MOST_ROWS = 2**50
+MOST_GROUP_ROWS = 2**50
 # Characters of a group's name. A state holds every name twice at most, each character in six bytes at most.
 MOST_NAME = 1000
 # Decisions by number: arrays of numbers are faster than arrays of objects.
@@ -40,7 +40,7 @@ def name_problem(name: str) -> str:
     """Return why a group's name cannot be kept and shown; the empty text if it can."""
     if len(name) > MOST_NAME:
         return f"the name of a group has more than {MOST_NAME:,} characters; use a column with shorter values"
-    return "the name of a group holds a NUL character; remove it" if "\0" in name else ""
+    return "the name of a group contains a NUL character; remove it" if "\0" in name else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class MonitoredProperty:
     """
 
     threshold: float
-    kind: Kind = "difference"
+    kind: Measure = "difference"
     delta: float = 0.05
     groups: tuple[str, ...] = ()
     allow_constant: bool = False
@@ -83,7 +83,7 @@ class MonitoredProperty:
         if self.kind not in ("difference", "ratio"):
             raise SpecError(f'kind: found "{self.kind}"; write "difference" or "ratio"')
         if len(self.groups) == 1:
-            raise SpecError(f'groups: only "{self.groups[0]}" is named, nothing to compare; name at least two, or none')
+            raise SpecError(f'groups: only "{self.groups[0]}" is named; name at least two groups, or none')
         if len(set(self.groups)) < len(self.groups):
             raise SpecError("groups: a group is named twice; every name must be different")
         if len(self.groups) > MOST_GROUPS:
@@ -172,7 +172,7 @@ class GroupCounts:
         estimate, low, high = 0.0, 0.0, 1.0
         if (self.trials > 0).sum() >= 2:
             estimate = max(0.0, float(estimated_gap(self.trials, self.successes, question.kind)))
-            bounds = gap_bounds(self.trials, self.successes, question)
+            bounds = monitored_gap_bounds(self.trials, self.successes, question)
             low, high = min(max(0.0, float(bounds[0])), estimate), max(min(1.0, float(bounds[1])), estimate)
         return Interval(1 - estimate, 1 - high, 1 - low) if question.kind == "ratio" else Interval(estimate, low, high)
 
@@ -190,7 +190,7 @@ def existing(trials: Counts, question: MonitoredProperty) -> Mask:
     return np.ones(trials.shape, bool) if question.groups else trials > 0
 
 
-def gap_between(more: Floats, less: Floats, here: Mask, kind: Kind) -> Floats:
+def gap_between(more: Floats, less: Floats, here: Mask, kind: Measure) -> Floats:
     """Return the largest gap between two different groups that are `here`, (...,) from (..., groups).
 
     `more` are the rates of the group that is ahead and `less` those of the one behind: an upper bound takes upper
@@ -210,13 +210,13 @@ def gap_between(more: Floats, less: Floats, here: Mask, kind: Kind) -> Floats:
     return gaps
 
 
-def estimated_gap(trials: Counts, successes: Counts, kind: Kind) -> Floats:
+def estimated_gap(trials: Counts, successes: Counts, kind: Measure) -> Floats:
     """Return (...,): the largest gap between the rates seen, of groups that have rows."""
     rates = successes / np.maximum(trials, 1)
     return gap_between(rates, rates, trials > 0, kind)
 
 
-def gap_bounds(trials: Counts, successes: Counts, question: MonitoredProperty) -> tuple[Floats, Floats]:
+def monitored_gap_bounds(trials: Counts, successes: Counts, question: MonitoredProperty) -> tuple[Floats, Floats]:
     """Return (...,) each: bounds of the largest gap; a named group without rows can have any rate."""
     low, high = any_time(successes, trials, question.levels(trials.shape[-1]))
     here = existing(trials, question)
@@ -245,7 +245,7 @@ def next_decisions(
     """
     if trials.shape[-1] < 2:
         return np.zeros(len(trials), np.intp)
-    low, high = gap_bounds(trials, successes, question)
+    low, high = monitored_gap_bounds(trials, successes, question)
     kept: Mask | bool = False
     if now:
         above = estimated_gap(trials, successes, question.kind) > question.limit
@@ -253,7 +253,7 @@ def next_decisions(
     return np.where(low > question.limit, UNFAIR, np.where(high <= question.limit, FAIR, np.where(kept, now, 0)))
 
 
-def look_grid(every_row: int = 256, most: int = MOST_GROUPS * MOST_ROWS) -> Counts:
+def look_grid(every_row: int = 256, most: int = MOST_GROUPS * MOST_GROUP_ROWS) -> Counts:
     """Return the row counts at which the bounds are computed: each up to `every_row`, then in steps of 1%."""
     grid = list(range(1, every_row + 1))
     while grid[-1] < most:

@@ -21,8 +21,8 @@ from fairchain.messages import FILE_NOT_FOUND
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-BLOCK = 2**20
-MOST_LINE = 2**20
+BYTES_AT_ONCE = 2**20
+MOST_LINE_BYTES = 2**20
 # Seconds between two looks at signals while a stream has nothing to read.
 PAUSE = 0.5
 
@@ -84,7 +84,7 @@ class LineSource:
         try:
             self._wait()
             read1: Callable[[int], bytes] = getattr(self._file, "read1", self._file.read)
-            return read1(BLOCK if size is None else size)
+            return read1(BYTES_AT_ONCE if size is None else size)
         except OSError as error:
             raise DataError(f"{self.name}: cannot be read ({error.strerror})") from None
 
@@ -105,7 +105,7 @@ class LineSource:
         Raises a DataError if the file does not begin with the very same bytes.
         """
         place, start = Place(), b""
-        while place.size < size and (raw := self._read(min(BLOCK, size - place.size))):
+        while place.size < size and (raw := self._read(min(BYTES_AT_ONCE, size - place.size))):
             start = start or raw
             running = place.after(raw)
             # A block can end within a line here; only whole lines are counted.
@@ -131,9 +131,9 @@ class LineSource:
         while raw := self._read():
             rest += raw
             end = rest.rfind(b"\n") + 1
-            if len(rest) - end > MOST_LINE:
+            if len(rest) - end > MOST_LINE_BYTES:
                 line = number + rest.count(b"\n")
-                raise DataError(f"{self.name}, line {line}: longer than {MOST_LINE:,} bytes; is this a CSV file?")
+                raise DataError(f"{self.name}, line {line}: longer than {MOST_LINE_BYTES:,} bytes; is this a CSV file?")
             if end:
                 yield rest[:end]
                 number += rest.count(b"\n", 0, end)

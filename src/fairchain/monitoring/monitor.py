@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.monitoring.bounds import (
+    MOST_GROUP_ROWS,
     MOST_GROUPS,
-    MOST_ROWS,
     GroupCounts,
-    Kind,
+    Measure,
     MonitoredProperty,
     advance,
     name_problem,
@@ -25,17 +25,17 @@ from fairchain.statistics.rules import Decision
 from fairchain.tables.frames import has_masked
 
 TOO_MANY_STREAM_GROUPS = "groups: {places_count} are more than {most_groups}; is this a column of groups?"
-NO_GROUP = "groups: row {row:,} has no value; fill it, for example with 'unknown', or leave the row out"
+GROUP_NOT_KNOWN = "groups: row {row:,} has no value; fill it, for example with 'unknown', or leave the row out"
 LARGEST_GAP = "the largest gap"
 # What a missing value of Python, numpy or pandas is as a text.
-MISSING = frozenset({"None", "nan", "NaN", "sNaN", "NaT", "<NA>"})
+MISSING_TEXTS = frozenset({"None", "nan", "NaN", "sNaN", "NaT", "<NA>"})
 
 
 class Monitor:
     """A monitor of decisions as they are made, with bounds of the largest gap that are valid at any time.
 
-    The probability that it is ever wrong, with FAIR or with UNFAIR, is at most delta, however often you look, if the
-    decisions within each group are independent with a fixed rate (docs/monitor.md).
+    The probability that it is ever wrong, with FAIR or with UNFAIR, is at most delta for any number of looks. This
+    assumes that the decisions within each group are independent with a fixed rate (docs/monitor.md).
 
     >>> monitor = Monitor(threshold=0.1)
     >>> monitor.update("Female", True)
@@ -65,7 +65,7 @@ class Monitor:
         self,
         threshold: float,
         *,
-        kind: Kind = "difference",
+        kind: Measure = "difference",
         delta: float = 0.05,
         groups: Iterable[str] | None = None,
         allow_constant: bool = False,
@@ -103,10 +103,10 @@ class Monitor:
             raise DataError(f"decisions: shape {outcomes.shape} for {len(names)} groups; give one for each row")
         if names and (outcomes.dtype.kind not in "biuf" or not ((outcomes == 0) | (outcomes == 1)).all()):
             raise DataError("decisions: write True or 1 for a row that got the outcome, False or 0 for any other")
-        if not MISSING.isdisjoint(names):
+        if not MISSING_TEXTS.isdisjoint(names):
             for row, (group, name) in enumerate(zip(given, names, strict=True)):
-                if name in MISSING and not isinstance(group, str):
-                    raise DataError(NO_GROUP.format(row=row + 1))
+                if name in MISSING_TEXTS and not isinstance(group, str):
+                    raise DataError(GROUP_NOT_KNOWN.format(row=row + 1))
         places = self._placed(names)
         codes = np.fromiter(map(places.__getitem__, names), np.intp, len(names))
         self._counts, self._places = self._counts.widened(tuple(places)), places
@@ -171,7 +171,7 @@ class Monitor:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain JSON values; `Monitor.from_dict` continues from it."""
-        return describe(self._decision, self._counts, self.question)
+        return describe_monitor(self._decision, self._counts, self.question)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Monitor:
@@ -188,7 +188,7 @@ class Monitor:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DataError(f"monitor: not what Monitor.to_dict gives ({error!r}); start a new one") from None
         if (
-            not ((successes >= 0) & (successes <= trials) & (trials <= MOST_ROWS)).all()
+            not ((successes >= 0) & (successes <= trials) & (trials <= MOST_GROUP_ROWS)).all()
             or len(set(names)) < len(names)
             or len(names) > MOST_GROUPS
         ):
@@ -209,7 +209,7 @@ class Monitor:
         )
         return (
             f"<p><b>{self.conclusion}</b> after {self.rows:,} rows: {html.escape(sentence(self.gap, self.question))}"
-            f"<br>{html.escape(statement(self.decision, self.question, len(self._counts.names)))}</p>"
+            f"<br>{html.escape(monitor_statement(self.decision, self.question, len(self._counts.names)))}</p>"
             f"<table><tr><th>group</th><th>rows</th><th>rate</th></tr>{rows}</table>"
         )
 
@@ -240,7 +240,7 @@ def sentence(gap: Interval, question: MonitoredProperty) -> str:
     return f"{what} is {gap:.4f}; the threshold is {question.threshold:g}"
 
 
-def statement(decision: Decision, question: MonitoredProperty, groups: int) -> str:
+def monitor_statement(decision: Decision, question: MonitoredProperty, groups: int) -> str:
     """Return what is guaranteed, no more."""
     about = f"these {groups} groups" if question.groups else f"the {groups} groups seen so far"
     if decision is Decision.UNDECIDED:
@@ -268,7 +268,7 @@ def forecast(counts: GroupCounts, question: MonitoredProperty) -> int | None:
     return int(trials[decided.argmax()].sum()) - counts.rows if decided.any() else None
 
 
-def describe(decision: Decision, counts: GroupCounts, question: MonitoredProperty) -> dict[str, Any]:
+def describe_monitor(decision: Decision, counts: GroupCounts, question: MonitoredProperty) -> dict[str, Any]:
     """Return everything that is known, as plain JSON values."""
     gap, widest = counts.gap(question), counts.widest()
     more, less = widest or (None, None)
@@ -297,5 +297,5 @@ def describe(decision: Decision, counts: GroupCounts, question: MonitoredPropert
             )
         ],
         "forecast": forecast(counts, question) if decision is Decision.UNDECIDED else None,
-        "statement": statement(decision, question, len(counts.names)),
+        "statement": monitor_statement(decision, question, len(counts.names)),
     }

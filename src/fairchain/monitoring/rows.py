@@ -22,7 +22,7 @@ from fairchain.messages import listed, shown, unknown
 from fairchain.monitoring.bounds import MOST_GROUPS, name_problem
 from fairchain.monitoring.state import StreamSpec
 
-Key = tuple[str, ...]
+GroupCells = tuple[str, ...]
 Form = Literal["csv", "jsonl"]
 # From the values of the protected columns to the name of the group, or None for a row of no group; it raises a
 # DataError for values that are not those of the features.
@@ -30,17 +30,17 @@ Grouping = Callable[[Sequence[str]], str | None]
 Scalar = str | int | float | bool
 # Some programs begin UTF-8 files with it.
 MARK = b"\xef\xbb\xbf"
-MOST_LABELS = 1000
+MOST_STREAM_LABELS = 1000
 NOT_A_DECISION = "{label} is not one of model.labels ({known})"
 MOST_KEYS = 100_000
-SUFFIXES: dict[str, Form] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
+STREAM_SUFFIXES: dict[str, Form] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
 
 
 @dataclass(frozen=True)
 class ParsedLines:
     """The rows of a block: their keys, the line within the block that each is on, and the lines that are wrong."""
 
-    keys: list[Key]
+    keys: list[GroupCells]
     lines: Sequence[int]
     bad: list[tuple[int, str]]
 
@@ -61,18 +61,18 @@ def csv_parser(header: bytes, columns: Sequence[str], delimiter: str, where: str
     places = [_place(name, names, delimiter, where) for name in columns]
     choose, width = itemgetter(*places), len(names)
 
-    def whole(raw: bytes) -> list[Key] | None:
+    def whole(raw: bytes) -> list[GroupCells] | None:
         text = raw.decode().removesuffix("\n").split("\n")
         rows = list(csv.reader(text, delimiter=delimiter, strict=True, skipinitialspace=True))
         if len(rows) != len(text) or set(map(len, rows)) != {width}:
             return None
         return list(map(choose, rows))
 
-    def single(line: bytes) -> Key:
+    def single(line: bytes) -> GroupCells:
         cells = _cells(line.decode().removesuffix("\r"), delimiter)
         if len(cells) != width:
             raise _BadLineError(f"{len(cells)} cells, but the header has {width}")
-        key: Key = choose(cells)
+        key: GroupCells = choose(cells)
         return key
 
     return _parser(columns, whole, single)
@@ -86,7 +86,7 @@ def json_parser(columns: Sequence[str]) -> Parser:
     )
     decoder, choose = msgspec.json.Decoder(shape), attrgetter(*fields)
 
-    def whole(raw: bytes) -> list[Key] | None:
+    def whole(raw: bytes) -> list[GroupCells] | None:
         # One by one: the decoder's own splitting would take two objects on a line, or one on two lines, for two rows.
         keys = list(map(choose, map(decoder.decode, raw.removeprefix(MARK).removesuffix(b"\n").split(b"\n"))))
         values = list(zip(*keys, strict=True))
@@ -94,14 +94,14 @@ def json_parser(columns: Sequence[str]) -> Parser:
             return keys
         return list(zip(*(map(_text, each) for each in values), strict=True))
 
-    def single(line: bytes) -> Key:
+    def single(line: bytes) -> GroupCells:
         return tuple(map(_text, choose(decoder.decode(line.removeprefix(MARK)))))
 
     return _parser(columns, whole, single)
 
 
 def _parser(
-    columns: Sequence[str], whole: Callable[[bytes], list[Key] | None], single: Callable[[bytes], Key]
+    columns: Sequence[str], whole: Callable[[bytes], list[GroupCells] | None], single: Callable[[bytes], GroupCells]
 ) -> Parser:
     def parse(raw: bytes) -> ParsedLines:
         try:
@@ -115,7 +115,7 @@ def _parser(
     return parse
 
 
-def _line_by_line(raw: bytes, columns: Sequence[str], single: Callable[[bytes], Key]) -> ParsedLines:
+def _line_by_line(raw: bytes, columns: Sequence[str], single: Callable[[bytes], GroupCells]) -> ParsedLines:
     parsed = ParsedLines([], lines := [], [])
     for number, line in enumerate(raw.removesuffix(b"\n").split(b"\n")):
         if not line.strip():
@@ -139,7 +139,7 @@ def _line_by_line(raw: bytes, columns: Sequence[str], single: Callable[[bytes], 
     return parsed
 
 
-def _problem(key: Key) -> tuple[int, str] | None:
+def _problem(key: GroupCells) -> tuple[int, str] | None:
     """Return the first cell that has no value or a wrong one, and what is wrong with it."""
     for place, cell in enumerate(key):
         if not cell:
@@ -183,13 +183,13 @@ def _text(value: Scalar) -> str:
     return str(value)
 
 
-def format_of(suffix: str, start: bytes) -> Form:
+def stream_format(suffix: str, start: bytes) -> Form:
     """Return `csv` or `jsonl`, by the name of the input or else by its first character."""
-    found = SUFFIXES.get(suffix.lower())
+    found = STREAM_SUFFIXES.get(suffix.lower())
     return found or ("jsonl" if start.removeprefix(MARK).lstrip()[:1] == b"{" else "csv")
 
 
-class Encoder(dict[Key, int]):
+class Encoder(dict[GroupCells, int]):
     """A number for each key, by which `encode` finds its group and whether it has the outcome.
 
     The dictionary fills itself: it knows every combination of values that has come, and there are few of them.
@@ -214,12 +214,12 @@ class Encoder(dict[Key, int]):
         """The groups in the order in which they were named or came."""
         return tuple(self._places)
 
-    def encode(self, keys: Sequence[Key]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    def encode(self, keys: Sequence[GroupCells]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Return, (rows,) each, the index of the group, LEFT_OUT or TROUBLE, and whether the row has the outcome."""
         numbers = np.fromiter(map(self.__getitem__, keys), np.intp, len(keys))
         return np.array(self._groups, np.intp)[numbers], np.array(self._hits, bool)[numbers]
 
-    def __missing__(self, key: Key) -> int:
+    def __missing__(self, key: GroupCells) -> int:
         *values, label = key
         self.labels.add(label)
         known = not self._known_labels or label in self._known_labels
@@ -234,10 +234,10 @@ class Encoder(dict[Key, int]):
             name = self._grouping(values)
         except DataError as error:
             return self._refused(str(error))
-        if len(self.labels) > MOST_LABELS:
+        if len(self.labels) > MOST_STREAM_LABELS:
             return self._refused(
-                f'column "{self._spec.prediction}" has more than {MOST_LABELS} different values; --prediction must '
-                "name decisions, not scores"
+                f'column "{self._spec.prediction}" has more than {MOST_STREAM_LABELS} different values; --prediction '
+                "must name decisions, not scores"
             )
         if name is None:
             return self.LEFT_OUT

@@ -19,15 +19,14 @@ from fairchain.errors import DataError, SpecError
 from fairchain.monitoring.lines import LineSource
 from fairchain.monitoring.rows import Form, Grouping
 from fairchain.monitoring.state import FamilyState, StreamSpec
-from fairchain.monitoring.stream import ENDS, Report, Watch
-from fairchain.spec import CategoryFeature, Spec, Table, groups_of
-from fairchain.spec.schema import Difference, Ratio
+from fairchain.monitoring.stream import EMPTY_STREAM, ENDING_VERDICTS, Report, Watch
+from fairchain.spec import CategoryFeature, Difference, Ratio, Spec, Table, groups_of
 from fairchain.statements import family_conclusion, family_statement
 from fairchain.verification.family import divided
 
 NEEDS_RECORDED = (
     'monitor: the spec needs population.kind = "table" with `prediction`, the column of the decisions in the input, '
-    'and as = "sample", since a stream goes on'
+    'and as = "sample", because a stream has no end'
 )
 ONLY_RATES = (
     'property {question}: a monitor compares the rates of one outcome between groups; write kind = "difference" or '
@@ -123,7 +122,7 @@ def _code_of(feature: Any) -> Callable[[str], Any]:
         try:
             return np.array([float(cell)])
         except ValueError:
-            raise DataError(f'"{cell}" is not a number, as feature {feature.name} is') from None
+            raise DataError(f'"{cell}" is not a number, and feature {feature.name} contains numbers') from None
 
     return number
 
@@ -227,7 +226,7 @@ class FamilyWatch:
         Without `keep_going` the run ends as soon as one property is UNFAIR, or all are FAIR. With `every` there is also
         a report after the block in which each so many rows were reached.
         """
-        if self.verdict in ENDS and not keep_going:
+        if self.verdict in ENDING_VERDICTS and not keep_going:
             yield self._report("before")
             return
         empty = True
@@ -239,13 +238,13 @@ class FamilyWatch:
             changed = tuple(place for place, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1])
             if changed:
                 yield (report := self._report("change", changed))
-                if report.verdict in ENDS and not keep_going:
+                if report.verdict in ENDING_VERDICTS and not keep_going:
                     return
             elif every and rows // every != self.rows // every:
                 yield self._report("every")
             after_block()
         if empty and not any(each.started for each in self.watches):
-            raise DataError(f"{self._source.name}: is empty; give a CSV file with a header, or JSON Lines")
+            raise DataError(EMPTY_STREAM.format(name=self._source.name))
         yield self._report("end")
 
     def _feed(self, raw: bytes) -> None:

@@ -16,16 +16,16 @@ from msgspec import Meta
 
 from fairchain.certificate_format import digest
 from fairchain.errors import DataError, FairchainError
-from fairchain.monitoring.bounds import MOST_GROUPS, MOST_ROWS, MonitoredProperty, name_problem
+from fairchain.monitoring.bounds import MOST_GROUP_ROWS, MOST_GROUPS, MonitoredProperty, name_problem
 from fairchain.system.atomic_write import place
 from fairchain.system.locks import LockedError, locked
 from fairchain.system.untrusted_files import UnreadableError, read_plain
 
 # More than the question and all groups with the longest names take.
-MOST_BYTES = 16_000_000
+MOST_STATE_BYTES = 16_000_000
 NEW = "start with a new --state"
 
-Count = Annotated[int, Meta(ge=0, le=MOST_ROWS)]
+RowCount = Annotated[int, Meta(ge=0, le=MOST_GROUP_ROWS)]
 Verdict = Literal["FAIR", "UNFAIR", "UNDECIDED"]
 
 
@@ -64,15 +64,15 @@ class GroupState(_Strict, frozen=True, kw_only=True):
     """One group's counts."""
 
     name: str
-    rows: Count
-    successes: Count
+    rows: RowCount
+    successes: RowCount
 
 
 class Read(_Strict, frozen=True, kw_only=True):
     """How much of a regular file was counted, and how it was read, if any of it was."""
 
     format: Literal["csv", "jsonl"] | None
-    bytes: Count
+    bytes: RowCount
     sha256: str
 
 
@@ -80,10 +80,10 @@ class Turn(_Strict, frozen=True, kw_only=True):
     """A decision, and after how many rows it was made."""
 
     verdict: Verdict
-    rows: Count
+    rows: RowCount
 
 
-START = Turn(verdict="UNDECIDED", rows=0)
+FIRST_TURN = Turn(verdict="UNDECIDED", rows=0)
 
 
 class State(_Strict, frozen=True, kw_only=True):
@@ -93,9 +93,9 @@ class State(_Strict, frozen=True, kw_only=True):
     version: Literal[1] = 1
     question: StreamSpec
     groups: tuple[GroupState, ...] = ()
-    left_out: Count = 0
-    skipped: Count = 0
-    now: Turn = START
+    left_out: RowCount = 0
+    skipped: RowCount = 0
+    now: Turn = FIRST_TURN
     first: Turn | None = None
     file: Read | None = None
     digest: str = ""
@@ -119,9 +119,9 @@ def write_state(state: State | FamilyState, path: Path) -> None:
     content = msgspec.to_builtins(state)
     content["digest"] = digest(content)
     text = msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
-    if len(text) > MOST_BYTES:
+    if len(text) > MOST_STATE_BYTES:
         raise FairchainError(
-            f"{path}: a state of more than {MOST_BYTES:,} bytes cannot be read again; use shorter names"
+            f"{path}: a state of more than {MOST_STATE_BYTES:,} bytes cannot be read again; use shorter names"
         )
     place({path: text}, lasting=True)
 
@@ -137,7 +137,7 @@ def sole_use(path: Path) -> Iterator[None]:
             stack.enter_context(locked(path))
         except LockedError as error:
             raise FairchainError(
-                f"{path}: {error} already keeps its counts in this state; stop it, or give each monitor its own --state"
+                f"{path}: {error} is using this state; stop it, or give each monitor its own --state"
             ) from None
         except OSError as error:
             raise FairchainError(
@@ -173,7 +173,7 @@ def read_family_state(path: Path, questions: Sequence[StreamSpec], definitions: 
     for state, question in zip(family.questions, questions, strict=True):
         _must_answer(path, state, question)
     if family.definitions != definitions:
-        raise DataError(f"{path}: was made for groups or labels that the spec defined otherwise; {NEW}")
+        raise DataError(f"{path}: was made for other definitions of the groups or labels; {NEW}")
     return family
 
 
@@ -183,7 +183,7 @@ StateFile = TypeVar("StateFile", State, FamilyState)
 def _read(path: Path, kind: type[StateFile]) -> StateFile | None:
     """Return the content of a state file, if it was not changed."""
     try:
-        state = msgspec.json.decode(read_plain(path, MOST_BYTES), type=kind)
+        state = msgspec.json.decode(read_plain(path, MOST_STATE_BYTES), type=kind)
     except UnreadableError as error:
         if error.missing:
             return None
@@ -209,7 +209,7 @@ def _consistent(state: State) -> bool:
     """Return whether some rows could have led to this state."""
     names, known = [group.name for group in state.groups], state.question.groups
     rows = sum(group.rows for group in state.groups)
-    first = state.first or START
+    first = state.first or FIRST_TURN
     return (
         all(group.successes <= group.rows for group in state.groups)
         and len(set(names)) == len(names) <= MOST_GROUPS

@@ -18,14 +18,24 @@ import numpy as np
 from fairchain.errors import DataError
 from fairchain.monitoring.bounds import GroupCounts, MonitoredProperty, advance
 from fairchain.monitoring.lines import LineSource, Place
-from fairchain.monitoring.monitor import describe
-from fairchain.monitoring.rows import Encoder, Form, Grouping, ParsedLines, Parser, csv_parser, format_of, json_parser
-from fairchain.monitoring.state import START, GroupState, Read, State, StreamSpec, Turn, Verdict
+from fairchain.monitoring.monitor import describe_monitor
+from fairchain.monitoring.rows import (
+    Encoder,
+    Form,
+    Grouping,
+    ParsedLines,
+    Parser,
+    csv_parser,
+    json_parser,
+    stream_format,
+)
+from fairchain.monitoring.state import FIRST_TURN, GroupState, Read, State, StreamSpec, Turn, Verdict
 from fairchain.statistics.rules import Decision
 
 # What ends a run, unless it is to go on.
-ENDS = ("FAIR", "UNFAIR")
-VERDICTS: dict[Decision, Verdict] = {
+EMPTY_STREAM = "{name}: is empty; give a CSV file with a header, or JSON Lines"
+ENDING_VERDICTS = ("FAIR", "UNFAIR")
+VERDICT_NAMES: dict[Decision, Verdict] = {
     Decision.FAIR: "FAIR",
     Decision.UNFAIR: "UNFAIR",
     Decision.UNDECIDED: "UNDECIDED",
@@ -40,7 +50,7 @@ class StreamProgress:
     place: Place
     left_out: int = 0
     skipped: int = 0
-    now: Turn = START
+    now: Turn = FIRST_TURN
     first: Turn | None = None
 
     def concluded(self, question: MonitoredProperty) -> str:
@@ -73,7 +83,7 @@ class Report:
             "event": self.event,
             "line": progress.place.lines,
             "since": progress.now.rows,
-            **describe(Decision[progress.now.verdict], progress.counts.seen(self.question), self.question),
+            **describe_monitor(Decision[progress.now.verdict], progress.counts.seen(self.question), self.question),
             "left_out": progress.left_out,
             "skipped": progress.skipped,
         }
@@ -183,20 +193,20 @@ class Watch:
         Without `keep_going` the first decision ends it, but not FAIR while all rows have the same decision. With
         `every` there is also a report after each so many rows.
         """
-        if self.progress.concluded(self.question) in ENDS and not keep_going:
+        if self.progress.concluded(self.question) in ENDING_VERDICTS and not keep_going:
             yield Report("before", self.progress, self.question)
             return
         number = self.progress.place.lines + 1
         for raw in self._source.blocks(number, keep_unfinished=self._keep_unfinished):
             for report in self._take(self._body(raw), every):
-                ends = report.event == "change" and report.verdict in ENDS and not keep_going
+                ends = report.event == "change" and report.verdict in ENDING_VERDICTS and not keep_going
                 if ends or keep_going or report.event != "change":
                     yield report
                 if ends:
                     return
             after_block()
         if not self.started:
-            raise DataError(f"{self._source.name}: is empty; give a CSV file with a header, or JSON Lines")
+            raise DataError(EMPTY_STREAM.format(name=self._source.name))
         yield Report("end", self.progress, self.question)
 
     @property
@@ -229,7 +239,7 @@ class Watch:
 
     def _parser_for(self, start: bytes) -> tuple[Parser, int]:
         """Return the parser, and how many bytes at the start are a header."""
-        self._form = self._form or format_of(Path(self._source.name).suffix, start)
+        self._form = self._form or stream_format(Path(self._source.name).suffix, start)
         if self._form == "jsonl":
             return json_parser(self._spec.columns), 0
         size = start.find(b"\n") + 1 or len(start)
@@ -276,7 +286,7 @@ class Watch:
         fresh = block.raw[self.progress.place.size - before.place.size : size]
         now, first = self.progress.now, self.progress.first
         if changed:
-            now = Turn(verdict=VERDICTS[changed], rows=counts.rows)
+            now = Turn(verdict=VERDICT_NAMES[changed], rows=counts.rows)
             first = first or (None if now.verdict == "UNDECIDED" else now)
         return StreamProgress(
             counts,
@@ -335,7 +345,7 @@ class _Block:
         self.error: tuple[int, str] | None = None
         if parsed.bad and not skip_bad:
             line, problem = parsed.bad[0]
-            self.error = line, f"{problem}; fix it, or pass over such lines with --skip-bad"
+            self.error = line, f"{problem}; fix it, or skip such lines with --skip-bad"
         troubled = np.flatnonzero(self._groups == Encoder.TROUBLE)
         if len(troubled) and (self.error is None or self._lines[troubled[0]] < self.error[0]):
             self.error = self._lines[troubled[0]], encoder.trouble

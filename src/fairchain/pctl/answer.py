@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fairchain.pctl.formula import Formula, Measure
 
-MOST_NAMED = 5
-ANSWER_HAS_NO_TRUTH = "an answer is neither true nor false itself: look at its value, low, high and undecided"
+MOST_NAMED_STATES = 5
+ANSWER_HAS_NO_TRUTH = "an answer has no truth value: use its value, low, high and undecided"
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,10 @@ class QueryAnswer:
         """Notes for a reader of the answer."""
         if not self.depends_on:
             return ()
-        count, named = len(self.depends_on), ", ".join(self.depends_on[:MOST_NAMED])
-        states = "a state that was never seen" if count == 1 else f"{count} states that were never seen"
-        return (f"depends on {states}, with made-up probabilities: {named}{', ...' if count > MOST_NAMED else ''}",)
+        count, named = len(self.depends_on), ", ".join(self.depends_on[:MOST_NAMED_STATES])
+        states = "a state that was never visited" if count == 1 else f"{count} states that were never visited"
+        more = ", ..." if count > MOST_NAMED_STATES else ""
+        return (f"depends on {states}, with placeholder probabilities: {named}{more}",)
 
     def __bool__(self) -> bool:
         raise TypeError(ANSWER_HAS_NO_TRUTH)
@@ -120,7 +121,7 @@ class QueryAnswer:
         }
 
 
-def plain(value: Any) -> float | bool:
+def python_value(value: Any) -> float | bool:
     """Return a number or truth value of numpy as one of Python."""
     return bool(value) if isinstance(value, bool | np.bool_) else float(value)
 

@@ -9,7 +9,7 @@ import numpy as np
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
 from fairchain.messages import unknown
-from fairchain.pctl.answer import Quantity, QueryAnswer, plain
+from fairchain.pctl.answer import Quantity, QueryAnswer, python_value
 from fairchain.pctl.formula import (
     Eventually,
     ExpectedSteps,
@@ -22,27 +22,28 @@ from fairchain.pctl.formula import (
     Until,
 )
 from fairchain.pctl.graph import Floats, Mask
-from fairchain.pctl.group_gaps import entered, groups_of, widest
+from fairchain.pctl.group_gaps import entered, gap_groups, widest
 from fairchain.pctl.interval_bounds import Between, Bounds, decided
 from fairchain.pctl.label_names import check_labels, state_number
-from fairchain.pctl.lexer import quoted
+from fairchain.pctl.lexer import quoted_label
 from fairchain.pctl.parser import parse
 from fairchain.pctl.point_values import Points, satisfies
 
 EngineName = Literal["own", "storm"]
 NO_EVIDENCE = (
-    "state {states} was never seen, so there is no evidence for an answer; sample more, or start from another state"
+    "state {states} was never visited, so there is no evidence for an answer; use more rounds, or start from another "
+    "state"
 )
 
 
 class Engine(Protocol):
-    """Computes values: "own" (`Points`), or Storm."""
+    """An engine that computes values: "own" (`Points`), or Storm."""
 
     def holds(self, formula: Formula) -> Mask:
-        """Return (states,): where a formula is true."""
+        """Return (states,): whether a formula is true."""
 
     def measure(self, formula: Measure) -> Floats:
-        """Return (states,): the number of a measure."""
+        """Return (states,): the value of a measure."""
 
 
 def check_chain(
@@ -103,11 +104,11 @@ def check_chain(
             quantity = Quantity(*(float(each[first]) for each in (found, *(between or ()))))
             found, numbers = satisfies(found, query), between
             between = None if numbers is None else _including(found, decided(numbers, query))
-    low, high = (None, None) if between is None else (plain(each[first]) for each in between)
+    low, high = (None, None) if between is None else (python_value(each[first]) for each in between)
     return QueryAnswer(
         formula=query,
         state=chain.states[first],
-        value=plain(found[first]),
+        value=python_value(found[first]),
         low=low,
         high=high,
         values=found,
@@ -130,7 +131,7 @@ def _engine(name: str, points: Points) -> Engine:
 
 
 def _including(values: Any, between: Between) -> Between:
-    """Return bounds that include the values too, which rounding or another engine may have moved out of them."""
+    """Return bounds that also include the values, which rounding or another engine may have moved outside."""
     return Between(np.minimum(between.low, values), np.maximum(between.high, values))
 
 
@@ -143,7 +144,7 @@ def _gap(
     query: GapQuery, points: Points, values: Engine, bounds: Bounds | None
 ) -> tuple[Floats, Between | None, dict[str, Quantity], Mask]:
     """Return the gap, the same in every state, its bounds, the number of each group and the states entered first."""
-    groups = groups_of(points.chain, query)
+    groups = gap_groups(points.chain, query)
     entries = np.stack([entered(points, states) for states in groups.values()])
     numbers, around = _measured(Probability(None, query.path), values, bounds)
     means = np.array([entry @ numbers for entry in entries])
@@ -170,7 +171,7 @@ def _unvisited(points: Points, query: Formula, start: Mask) -> tuple[str, ...]:
     unvisited[list(chain.unvisited)] = True
     used = unvisited & _used_rows(points, query, start)
     for state in np.flatnonzero(used & start)[:1]:
-        raise QueryError(NO_EVIDENCE.format(states=quoted(chain.states[state])))
+        raise QueryError(NO_EVIDENCE.format(states=quoted_label(chain.states[state])))
     return tuple(chain.states[state] for state in np.flatnonzero(used))
 
 
@@ -189,7 +190,7 @@ def _used_rows(points: Points, formula: Formula, start: Mask) -> Mask:
         used, touched = start, graph.ahead(start, every, 1)
     elif isinstance(path, Eventually | Until):
         _, left, right, window = path.until
-        # Before the window begins, a run goes on whether or not it is at the goal.
+        # Before the window begins, a path continues even if it is at the goal.
         through = points.holds(left) if window.low else points.holds(left) & ~points.holds(right)
         touched = graph.ahead(start, through, window.high)
         used = through & (touched if window.high is None else graph.ahead(start, through, window.high - 1))

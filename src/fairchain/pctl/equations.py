@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 # So few states are eliminated as one dense matrix: finding components takes longer.
-WHOLE = 48
+MOST_DENSE_STATES = 48
 # Components up to SMALL states are inverted in batches of one size, those up to ELIMINATED one by one.
 SMALL = 32
 ELIMINATED = 300
 # Multiplications, estimated from the bandwidth, above which a component is not factorised.
 MOST_FACTORISING = 1e11
 # Factors lose all but six digits beyond so many expected steps; elimination loses none until numbers underflow.
-MOST_STEPS = 1e10
+MOST_EXPECTED_STEPS = 1e10
 MOST_ELIMINATED_STEPS = 1e250
 ACCURATE = 1e-6
 EPSILON = float(np.finfo(float).eps)
@@ -46,8 +46,8 @@ TOO_LARGE_TO_FACTORISE = (
     'engine="storm" (--engine storm), or {bound_steps}'
 )
 ROUNDING_ADDS_UP = (
-    "the rounding errors of {parts:,} parts of the chain, one behind the other, may add up to more than the sixth "
-    "digit; {bound_steps}"
+    "the rounding errors of {parts:,} consecutive parts of the chain may add up to more than the sixth digit; "
+    "{bound_steps}"
 )
 
 
@@ -88,7 +88,7 @@ def solve(inner: csr_array, leaving: Floats, right: Floats, *, visits: bool = Fa
     edges = inner.tocoo()
     other = edges.row != edges.col
     rates = coo_array((edges.data[other], (edges.row[other], edges.col[other])), shape=inner.shape).tocsr()
-    if len(leaving) <= WHOLE:
+    if len(leaving) <= MOST_DENSE_STATES:
         return _eliminated(rates.toarray(), leaving, values, visits=visits).reshape(right.shape)
     count, component = components_of(len(leaving), edges.row, edges.col)
     # Edges lead to components with smaller numbers: the other way round they lead ahead.
@@ -267,7 +267,7 @@ def _largest_error(matrix: csr_array, right: Floats, values: Floats, leaving: Fl
     """
     steps = values[:, -1]
     most = float(np.abs(steps).max())
-    if not most < MOST_STEPS:
+    if not most < MOST_EXPECTED_STEPS:
         raise _never_left(len(steps), most)
     residual, inside, ends = _residual(matrix, right, values, leaving)
     missed = np.abs(residual) + inside

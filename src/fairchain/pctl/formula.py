@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fairchain.pctl.lexer import quoted
+from fairchain.pctl.lexer import quoted_label
 
 
 class _Node:
@@ -63,7 +63,7 @@ class Label(Formula):
     column: int = field(default=0, compare=False, repr=False)
 
     def __str__(self) -> str:
-        return quoted(self.name)
+        return quoted_label(self.name)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class GapQuery(Measure):
     column: int = field(default=0, compare=False, repr=False)
 
     def __str__(self) -> str:
-        return f"gap{self.comparison} [ {self.path} ] over {', '.join(map(quoted, self.groups))}"
+        return f"gap{self.comparison} [ {self.path} ] over {', '.join(map(quoted_label, self.groups))}"
 
 
 @dataclass(frozen=True)

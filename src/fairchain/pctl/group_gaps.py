@@ -13,11 +13,11 @@ from fairchain.pctl.formula import GapQuery
 from fairchain.pctl.graph import Floats, Mask
 from fairchain.pctl.interval_rows import difference
 from fairchain.pctl.label_names import holds_in, no_label
-from fairchain.pctl.lexer import quoted
+from fairchain.pctl.lexer import quoted_label
 from fairchain.pctl.point_values import Points
 
 
-def groups_of(chain: Chain, gap: GapQuery) -> dict[str, Mask]:
+def gap_groups(chain: Chain, gap: GapQuery) -> dict[str, Mask]:
     """Return the labels of the groups of a gap, each with its states.
 
     Raises a QueryError if a pattern matches no label, or there are fewer than two groups.
@@ -32,10 +32,10 @@ def groups_of(chain: Chain, gap: GapQuery) -> dict[str, Mask]:
         found |= {label: holds_in(chain, label) for label in matches}
     for label, states in found.items():
         if not states.any():
-            raise QueryError(f"no state has label {quoted(label)}; name groups that the chain has")
+            raise QueryError(f"no state has label {quoted_label(label)}; name groups that the chain has")
     if len(found) < 2:
         raise QueryError(
-            f"a gap needs at least two groups, found only {', '.join(map(quoted, found))}; "
+            f"a gap needs at least two groups, found only {', '.join(map(quoted_label, found))}; "
             'name more labels, or a pattern like "sex=*"'
         )
     return found
@@ -55,7 +55,7 @@ def entered(points: Points, states: Mask) -> Floats:
     start[initial] = True
     before = points.graph.ahead(start, ~states) & points.graph.back(states, ~states) & ~states
     if not before.any():
-        names = ", ".join(quoted(points.chain.states[state]) for state in np.flatnonzero(states)[:3])
+        names = ", ".join(quoted_label(points.chain.states[state]) for state in np.flatnonzero(states)[:3])
         raise QueryError(f"the states of a group, {names}, cannot be reached from the initial state")
     rows = points.matrix[before]
     leaving = rows[:, ~before].sum(axis=1)

@@ -21,9 +21,9 @@ from fairchain.pctl.label_names import holds_in
 from fairchain.pctl.point_values import Points, satisfies, satisfies_exactly
 
 # Rounds of the iteration for long-run shares, fewer if there are many transitions, and the width at which it ends.
-MOST_ROUNDS = 3000
+MOST_ITERATIONS = 3000
 MOST_SHARED = 2e8
-NARROW = 1e-9
+NARROW_ENOUGH = 1e-9
 
 
 class Between(NamedTuple):
@@ -206,7 +206,7 @@ class Bounds(Evaluator[Between, Between]):
         first = inside[np.unique(number[inside], return_index=True)[1]]
         ahead = np.zeros(self.rows.size)
         share = np.zeros(count)
-        rounds = min(MOST_ROUNDS, int(MOST_SHARED / max(len(rows.sources), 1)))
+        rounds = min(MOST_ITERATIONS, int(MOST_SHARED / max(len(rows.sources), 1)))
         for _ in range(rounds if count else 0):
             change = part + rows.back(ahead, largest=False) - ahead
             least, most, scale = np.full(count, np.inf), np.full(count, -np.inf), np.ones(count)
@@ -214,7 +214,7 @@ class Bounds(Evaluator[Between, Between]):
             np.minimum.at(least, number[inside], change[inside] - rows.noise[inside] * scale[number[inside]])
             np.maximum.at(most, number[inside], change[inside])
             share = np.maximum(share, least)
-            if (most - least).max() <= NARROW:
+            if (most - least).max() <= NARROW_ENOUGH:
                 break
             ahead[inside] += (change[inside] - change[first][number[inside]]) / 2
         # No rounding where all of a component is in `part`.

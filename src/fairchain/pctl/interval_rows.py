@@ -21,9 +21,9 @@ from fairchain.errors import ChainError
 from fairchain.pctl.graph import Floats, Indices, Mask
 
 # How far the bounds of a row may miss a sum of 1.
-ROUNDING = 1e-6
+ROW_SUM_ERROR = 1e-6
 # Transitions of rows with no more of them are compared pair by pair, which is faster than sorting.
-FEW = 8
+FEW_TRANSITIONS = 8
 # Masses below are not told apart from 0 where being sure of a transition depends on it.
 CERTAIN = 1e-9
 # What rounding may do to the extreme expectation of a row, relative to the largest value: so much for each of its
@@ -66,7 +66,7 @@ class IntervalRows:
         most = sums(chain.sources, high, size)
         crossed = np.zeros(size, bool)
         crossed[chain.sources[~(low <= high)]] = True
-        for state in np.flatnonzero(crossed | ~(least <= 1 + ROUNDING) | ~(most >= 1 - ROUNDING))[:1]:
+        for state in np.flatnonzero(crossed | ~(least <= 1 + ROW_SUM_ERROR) | ~(most >= 1 - ROW_SUM_ERROR))[:1]:
             raise ChainError(NO_DISTRIBUTION.format(states=chain.states[state]))
         low = low / np.maximum(least, 1)[chain.sources]
         high = np.minimum(high / np.minimum(most, 1)[chain.sources], 1)
@@ -113,7 +113,7 @@ class IntervalRows:
         chosen = self.low.copy()
         for places, targets, real, slack, remaining in self._buckets:
             worth = values[targets] if largest else -values[targets]
-            before = _compared(worth, slack) if len(slack) <= FEW else _sorted(worth, slack)
+            before = _compared(worth, slack) if len(slack) <= FEW_TRANSITIONS else _sorted(worth, slack)
             given = np.clip(remaining - before, 0, slack)
             chosen[places[real]] += given[real]
         return chosen

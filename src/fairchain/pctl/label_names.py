@@ -11,15 +11,15 @@ from fairchain.chain import Chain
 from fairchain.errors import QueryError
 from fairchain.pctl.formula import Formula, labels_of
 from fairchain.pctl.graph import Mask
-from fairchain.pctl.lexer import quoted, short
+from fairchain.pctl.lexer import beginning, quoted_label
 
-MOST_SHOWN = 8
+MOST_SHOWN_LABELS = 8
 # Comparing a name with very many others takes long.
 MOST_COMPARED = 5000
 # Labels that every chain has, as in PRISM and Storm, unless it has one of its own of that name.
 INITIAL = "init"
 DEADLOCK = "deadlock"
-NO_STATE_CHAIN = "no state {name} in this chain; {name2}"
+NO_STATE_CHAIN = "unknown state {name}; {name2}"
 
 
 def holds_in(chain: Chain, name: str) -> Mask:
@@ -42,13 +42,15 @@ def check_labels(chain: Chain, formula: Formula) -> None:
 def no_label(chain: Chain, name: str, column: int) -> QueryError:
     """Return the error for a label, or a pattern, that the chain does not have."""
     where = f"column {column}: " if column else ""
-    return QueryError(f"{where}no label {quoted(short(name))} in this chain; {_suggestion(name, chain.labels)}")
+    return QueryError(f"{where}unknown label {quoted_label(beginning(name))}; {_suggestion(name, chain.labels)}")
 
 
 def state_number(chain: Chain, name: str) -> int:
     """Return the number of a state, or raise a QueryError."""
     if name not in chain.states:
-        raise QueryError(NO_STATE_CHAIN.format(name=quoted(short(name)), name2=_suggestion(name, chain.states)))
+        raise QueryError(
+            NO_STATE_CHAIN.format(name=quoted_label(beginning(name)), name2=_suggestion(name, chain.states))
+        )
     return chain.index(name)
 
 
@@ -56,12 +58,14 @@ def _suggestion(name: str, known: Iterable[str]) -> str:
     names = list(known)
     compared = names[:MOST_COMPARED]
     by_case = {other.lower(): other for other in compared}
-    near = get_close_matches(short(name), compared, n=3) or [
+    near = get_close_matches(beginning(name), compared, n=3) or [
         by_case[each] for each in [name.lower()] if each in by_case
     ]
     if near:
-        return f"did you mean {' or '.join(map(quoted, near))}?"
+        return f"did you mean {' or '.join(map(quoted_label, near))}?"
     if not names:
         return "it has none"
-    listed = ", ".join(quoted(short(other)) for other in names[:MOST_SHOWN])
-    return f"expected one of {listed}" + (f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else "")
+    listed = ", ".join(quoted_label(beginning(other)) for other in names[:MOST_SHOWN_LABELS])
+    return f"expected one of {listed}" + (
+        f" and {len(names) - MOST_SHOWN_LABELS} more" if len(names) > MOST_SHOWN_LABELS else ""
+    )

@@ -8,9 +8,9 @@ from typing import NoReturn
 
 from fairchain.errors import QueryError
 
-OPERATORS = ("P", "S", "R", "T", "X", "F", "G", "U", "W", "true", "false", "gap", "over")
+QUERY_OPERATORS = ("P", "S", "R", "T", "X", "F", "G", "U", "W", "true", "false", "gap", "over")
 # Operators of other languages, and those to write instead.
-FOREIGN = {
+FOREIGN_OPERATORS = {
     "&&": '"&"',
     "||": '"|"',
     "/\\": '"&"',
@@ -57,18 +57,18 @@ class FormulaToken:
     shown: str
 
 
-def fail(column: int, message: str) -> NoReturn:
+def fail_query(column: int, message: str) -> NoReturn:
     """Raise a QueryError that points at a column."""
     raise QueryError(f"column {column}: {message}")
 
 
-def short(text: str, most: int = 60) -> str:
+def beginning(text: str, most: int = 60) -> str:
     """Return the beginning of a long text, on one line."""
     line = "".join(letter if letter.isprintable() else "?" for letter in text[: most + 1])
     return line if len(line) <= most else line[: most - 3] + "..."
 
 
-def quoted(label: str) -> str:
+def quoted_label(label: str) -> str:
     r"""Return a label as it is written in a formula: in double quotes, `"` and `\` behind a backslash."""
     return '"' + label.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
@@ -91,13 +91,13 @@ def _token(text: str, start: int) -> FormulaToken:
     if label := _LABEL.match(text, start):
         return FormulaToken("label", _ESCAPE.sub(r"\1", label[1]), column, label[0])
     if text[start] == '"':
-        fail(column, 'found " without its end; close the quotes')
+        fail_query(column, 'found " without a closing quote; close the quotes')
     if number := _NUMBER.match(text, start):
         return FormulaToken("number", number[0], column, number[0])
     if word := _WORD.match(text, start):
         return FormulaToken("word", word[0], column, word[0])
     if symbol := _SYMBOL.match(text, start):
-        if symbol[0] in FOREIGN:
-            fail(column, f"found {symbol[0]}, write {FOREIGN[symbol[0]]}")
+        if symbol[0] in FOREIGN_OPERATORS:
+            fail_query(column, f"found {symbol[0]}, write {FOREIGN_OPERATORS[symbol[0]]}")
         return FormulaToken(symbol[0], symbol[0], column, symbol[0])
-    fail(column, f'found "{short(text[start])}", which has no meaning here')
+    fail_query(column, f'found "{beginning(text[start])}", which has no meaning here')

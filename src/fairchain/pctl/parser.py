@@ -34,20 +34,20 @@ from fairchain.pctl.formula import (
     Until,
     Window,
 )
-from fairchain.pctl.lexer import OPERATORS, FormulaToken, fail, short, tokens_of
+from fairchain.pctl.lexer import QUERY_OPERATORS, FormulaToken, beginning, fail_query, tokens_of
 
 __all__ = ["parse"]
 
-MOST_CHARACTERS = 10_000
-MOST_DEPTH = 100
-MOST_STEPS = 1_000_000
+MOST_QUERY_CHARACTERS = 10_000
+MOST_QUERY_DEPTH = 100
+MOST_STEP_BOUND = 1_000_000
 
 MEASURES = ("P", "S", "R", "T")
 # From the one that binds most to the one that binds least.
-SIGNS = ("&", "|", "<=>", "=>")
-COMPARISONS = (">=", ">", "<=", "<")
+CONNECTIVES = ("&", "|", "<=>", "=>")
+BOUND_COMPARISONS = (">=", ">", "<=", "<")
 # Words of other languages, and what they are here.
-WORDS = {
+WORDS_OF_OTHERS = {
     "and": "&",
     "or": "|",
     "not": "!",
@@ -81,8 +81,8 @@ def parse(text: str) -> Formula:
     QueryError
         With the column in the text, what was found there and what to write.
     """
-    if len(text) > MOST_CHARACTERS:
-        raise QueryError(f"{len(text)} characters are more than {MOST_CHARACTERS}; write a shorter query")
+    if len(text) > MOST_QUERY_CHARACTERS:
+        raise QueryError(f"{len(text)} characters are more than {MOST_QUERY_CHARACTERS}; write a shorter query")
     parser = _Parser(tokens_of(text))
     return parser.query()
 
@@ -115,8 +115,8 @@ class _Parser:
 
     def _deeper(self) -> None:
         self._depth += 1
-        if self._depth > MOST_DEPTH:
-            fail(self._next.column, f"more than {MOST_DEPTH} levels of nesting; write a simpler query")
+        if self._depth > MOST_QUERY_DEPTH:
+            fail_query(self._next.column, f"more than {MOST_QUERY_DEPTH} levels of nesting; write a simpler query")
 
     def query(self) -> Formula:
         """Parse the whole text."""
@@ -130,7 +130,7 @@ class _Parser:
     def _state(self, *, outermost: bool = False) -> Formula:
         parts = [self._single(may_ask=outermost)]
         signs: list[str] = []
-        while self._is(*SIGNS) and not parts[0].is_number:
+        while self._is(*CONNECTIVES) and not parts[0].is_number:
             signs.append(self._take().kind)
             parts.append(self._single())
         return _joined(parts, signs)
@@ -158,9 +158,9 @@ class _Parser:
         if self._is_word(*MEASURES):
             return self._measure(may_ask=may_ask)
         if self._is_word("X", "F", "G"):
-            fail(token.column, f"{token.text} belongs inside the brackets of P, like P=? [ {token.text} ... ]")
+            fail_query(token.column, f"{token.text} belongs inside the brackets of P, like P=? [ {token.text} ... ]")
         if self._is_word("gap"):
-            fail(token.column, "gap is a whole query and cannot be part of another")
+            fail_query(token.column, "gap is a whole query and cannot be part of another")
         self._unexpected('a label in quotes, true, false, "!", "(" or one of P S R')
 
     def _measure(self, *, may_ask: bool) -> Formula:
@@ -194,8 +194,8 @@ class _Parser:
         if not self._is_word("F"):
             self._unexpected('"F": write R=? [ F phi ] for the expected number of steps until phi,')
         self._take()
-        if self._is(*COMPARISONS, "=", "["):
-            fail(self._next.column, "the expected number of steps is until phi holds at all, without a bound")
+        if self._is(*BOUND_COMPARISONS, "=", "["):
+            fail_query(self._next.column, "the expected number of steps is until phi holds at all, without a bound")
         return self._state()
 
     def _gap(self) -> Formula:
@@ -223,15 +223,15 @@ class _Parser:
         sign = self._next
         if sign.kind == "=?":
             if not may_ask:
-                fail(sign.column, f"{name}=? is a number and cannot be part of another formula; write {name}>=p")
+                fail_query(sign.column, f"{name}=? is a number and cannot be part of another formula; write {name}>=p")
             self._take()
             return None
         if sign.kind == "=>":
-            fail(sign.column, 'found "=>", write ">="')
+            fail_query(sign.column, 'found "=>", write ">="')
         if sign.kind == "=":
-            fail(sign.column, f'found "=", write {name}=? for the number, or {name}>=p to compare')
-        if sign.kind not in COMPARISONS:
-            self._unexpected(f'"=?" or one of {" ".join(COMPARISONS)} after {name}')
+            fail_query(sign.column, f'found "=", write {name}=? for the number, or {name}>=p to compare')
+        if sign.kind not in BOUND_COMPARISONS:
+            self._unexpected(f'"=?" or one of {" ".join(BOUND_COMPARISONS)} after {name}')
         self._take()
         if not self._is("number"):
             self._unexpected(f"a number after {name}{sign.kind}")
@@ -239,14 +239,14 @@ class _Parser:
         value = float(number.text)
         if not (value <= most and math.isfinite(value)):
             wanted = "a probability from 0 to 1" if most == 1 else "a finite number"
-            fail(number.column, f"found {short(number.text)}, expected {wanted}")
+            fail_query(number.column, f"found {beginning(number.text)}, expected {wanted}")
         return Bound(sign.kind, value)
 
     def _path(self) -> Path:
         if self._is_word("X"):
             column = self._take().column
-            if self._is(*COMPARISONS, "=", "["):
-                fail(column, "X is exactly one step and takes no bound; write F=k for k steps")
+            if self._is(*BOUND_COMPARISONS, "=", "["):
+                fail_query(column, "X is exactly one step and takes no bound; write F=k for k steps")
             return Next(self._inner())
         if self._is_word("F", "G"):
             always = self._take().text == "G"
@@ -259,14 +259,14 @@ class _Parser:
         column = self._next.column
         window = self._window()
         if weak and window.low:
-            fail(column, "W takes an upper bound only, like W<=5")
+            fail_query(column, "W takes an upper bound only, like W<=5")
         return Until(left, self._inner(), window, weak)
 
     def _inner(self) -> Formula:
         """Parse the state formula of a path operator."""
         if self._is_word("X", "F", "G"):
             token = self._next
-            fail(
+            fail_query(
                 token.column,
                 f"{token.text} inside another path formula needs its own P, like P>=1 [ {token.text} ... ]",
             )
@@ -282,14 +282,14 @@ class _Parser:
             high = self._whole()
             self._need("]")
             if high < low:
-                fail(column, f"the window ends at {high}, before it begins at {low}")
+                fail_query(column, f"the window ends at {high}, before it begins at {low}")
             return Window(low, high)
-        if sign.kind not in (*COMPARISONS, "="):
+        if sign.kind not in (*BOUND_COMPARISONS, "="):
             return EVER
         self._take()
         steps = self._whole()
         if sign.kind == "<" and not steps:
-            fail(sign.column, 'no time is before step 0; write "<=0" or more')
+            fail_query(sign.column, 'no time is before step 0; write "<=0" or more')
         return {
             "<=": lambda: Window(0, steps),
             "<": lambda: Window(0, steps - 1),
@@ -303,25 +303,25 @@ class _Parser:
             self._unexpected("a whole number of steps")
         token = self._take()
         if not (token.text.isascii() and token.text.isdigit()):
-            fail(token.column, f"found {short(token.text)}, expected a whole number of steps")
-        if len(token.text) > 20 or int(token.text) > MOST_STEPS:
-            fail(token.column, f"found {short(token.text)}, expected at most {MOST_STEPS} steps")
+            fail_query(token.column, f"found {beginning(token.text)}, expected a whole number of steps")
+        if len(token.text) > 20 or int(token.text) > MOST_STEP_BOUND:
+            fail_query(token.column, f"found {beginning(token.text)}, expected at most {MOST_STEP_BOUND} steps")
         return int(token.text)
 
     def _unexpected(self, wanted: str) -> NoReturn:
         token = self._next
         wanted = wanted.removesuffix(",")
         if token.kind == "end":
-            fail(token.column, f"the formula ends where {wanted} was expected")
+            fail_query(token.column, f"the formula ends where {wanted} was expected")
         if token.kind == "word":
             _unknown_word(token, wanted)
-        shown = short(token.shown) if token.kind == "label" else f'"{short(token.shown)}"'
-        fail(token.column, f"found {shown}, expected {wanted}")
+        shown = beginning(token.shown) if token.kind == "label" else f'"{beginning(token.shown)}"'
+        fail_query(token.column, f"found {shown}, expected {wanted}")
 
 
 def _joined(parts: list[Formula], signs: list[str]) -> Formula:
     """Return the tree of parts with signs between them."""
-    for sign in SIGNS:
+    for sign in CONNECTIVES:
         runs = [[parts[0]]]
         looser: list[str] = []
         for found, part in zip(signs, parts[1:], strict=True):
@@ -337,12 +337,14 @@ def _joined(parts: list[Formula], signs: list[str]) -> Formula:
 
 def _unknown_word(token: FormulaToken, wanted: str) -> NoReturn:
     word = token.text
-    if word in OPERATORS:
-        fail(token.column, f"found {word}, expected {wanted}")
+    if word in QUERY_OPERATORS:
+        fail_query(token.column, f"found {word}, expected {wanted}")
     if word in CHOICES:
-        fail(token.column, f"found {word}, but a chain has no choices to make the most of; write {word[0]}=?")
-    if word.lower() in WORDS or word in WORDS:
-        fail(token.column, f"found {word}, write {WORDS.get(word) or WORDS[word.lower()]}")
-    near = get_close_matches(word, OPERATORS, n=1) or [known for known in OPERATORS if known.lower() == word.lower()]
-    hint = f"did you mean {near[0]}?" if near else f'write a label in quotes: "{short(word)}"'
-    fail(token.column, f'found "{short(word)}", expected {wanted}; {hint}')
+        fail_query(token.column, f"found {word}, but a chain has no choices to optimise; write {word[0]}=?")
+    if word.lower() in WORDS_OF_OTHERS or word in WORDS_OF_OTHERS:
+        fail_query(token.column, f"found {word}, write {WORDS_OF_OTHERS.get(word) or WORDS_OF_OTHERS[word.lower()]}")
+    near = get_close_matches(word, QUERY_OPERATORS, n=1) or [
+        known for known in QUERY_OPERATORS if known.lower() == word.lower()
+    ]
+    hint = f"did you mean {near[0]}?" if near else f'write a label in quotes: "{beginning(word)}"'
+    fail_query(token.column, f'found "{beginning(word)}", expected {wanted}; {hint}')

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 # A number as near as this to the one it is compared with, relative to both ends of its range, counts as equal to it.
-ROUNDING = 1e-10
+EQUAL_WITHIN = 1e-10
 # The same for a difference of two probabilities, which can be 0 in truth and not in floating point.
 GAP_ROUNDING = 1e-12
 
@@ -32,9 +32,9 @@ def satisfies(values: Floats, formula: Measure) -> Mask:
     sign, edge = formula.bound.sign, formula.bound.value
     if isinstance(formula, Probability | LongRun):
         # At 0 and 1 there is no rounding: the graph decides what is certain.
-        width = ROUNDING * min(edge, 1 - edge)
+        width = EQUAL_WITHIN * min(edge, 1 - edge)
     else:
-        width = ROUNDING * edge if isinstance(formula, ExpectedSteps) else GAP_ROUNDING
+        width = EQUAL_WITHIN * edge if isinstance(formula, ExpectedSteps) else GAP_ROUNDING
     near = np.abs(values - edge) <= width
     exactly = satisfies_exactly(values, formula)
     return near | exactly if "=" in sign else ~near & exactly

@@ -17,8 +17,8 @@ from fairchain.pctl.graph import Floats, Mask
 from fairchain.pctl.label_names import DEADLOCK, INITIAL, holds_in
 from fairchain.pctl.point_values import Points
 
-MISSING = needs("engine storm", "stormpy", "fairchain[storm]")
-MOST_CHARACTERS = 100_000
+STORM_MISSING = needs("engine storm", "stormpy", "fairchain[storm]")
+MOST_STORM_CHARACTERS = 100_000
 OPPOSITE = {">=": "<=", "<=": ">=", ">": "<", "<": ">"}
 
 
@@ -32,7 +32,7 @@ class Storm:
         try:
             import stormpy
         except ImportError:
-            raise QueryError(MISSING) from None
+            raise QueryError(STORM_MISSING) from None
 
         chain, matrix = points.chain, points.matrix.tocoo()
         builder = stormpy.datastructures.SparseMatrixBuilder[float](
@@ -143,6 +143,6 @@ class _Translation(Evaluator[str, _Number]):
 
 
 def _limited(text: str) -> str:
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MOST_STORM_CHARACTERS:
         raise QueryError("the formula is too long for Storm once it is translated; use engine own")
     return text

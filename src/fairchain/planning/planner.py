@@ -22,7 +22,7 @@ from scipy.stats import binom
 
 from fairchain.errors import SpecError
 from fairchain.models.journal import Journaled
-from fairchain.planning.result import CurvePoint, Kind, QuestionPlan, RowsPlan, VerificationPlan
+from fairchain.planning.result import CurvePoint, PropertyKind, QuestionPlan, RowsPlan, VerificationPlan
 from fairchain.prepare import Case, case_of, gather, read_question, read_rows
 from fairchain.spec import Comparison, Spec, Subgroup, Table, comparison_of, load_specs
 from fairchain.spec.groups import Group
@@ -30,7 +30,7 @@ from fairchain.spec.properties import kind_of, limit_of, shows_same_individual
 from fairchain.spec.seeds import family_seed
 from fairchain.spec.validate import may_count, refuse_shift
 from fairchain.statistics import Rule
-from fairchain.statistics.forecast import MOST_ROUNDS, RUNS, RoundAnswers, RunForecast, Spread, differing, forecast_run
+from fairchain.statistics.forecast import HORIZON, RUNS, RoundAnswers, RunForecast, Spread, differing, forecast_run
 from fairchain.statistics.rate_counts import decided_samples
 from fairchain.statistics.rules import every_pair
 from fairchain.verification.choosing import (
@@ -53,17 +53,18 @@ DIFFER_PART = 0.2
 CURVE = (0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 1.1, 1.2, 1.35, 1.5, 2.0, 2.5, 3.0)
 CURVE_RUNS = 40
 # A table decides a gap if it does so in this share of samples; more rows of a group than these are not planned.
-POWER, MOST_ROWS = 0.95, 10**9
+POWER, MOST_PLANNED_ROWS = 0.95, 10**9
+ONLY_DISJOINT_GROUPS = "rows: can be planned only if groups are compared with each other and share no row"
 LEAST_PILOT = 64
-SPEC_HAS_ITS_OWN = "groups, rows, questions: are for a plan without a spec; the spec has its own"
+SPEC_HAS_ITS_OWN = "groups, rows, questions: are for a plan without a spec; leave them out"
 MEASURED_AND_ASSUMED = "pilot, {name}: a pilot measures what {name} assumes; give one of the two"
 PILOT_OF_ROWS = "pilot: is for inputs that are drawn; here every row or text is evaluated once"
-DIFFER_OF_ROWS = "differ: is about rounds that show one input as every group; rows of a sample are not, so leave it out"
+DIFFER_OF_ROWS = "differ: applies to rounds that show one input as every group, not to rows of a sample; leave it out"
 PILOT_IN_JOURNAL = (
     "pilot: the verdict on a random model would use the answers of the pilot again, which are in the journal; leave "
     "--journal (journal=...) out"
 )
-EVERY_INPUT = "every row or text is evaluated, whatever the rates"
+EVERY_INPUT = "every row or text is evaluated, for any rates"
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class _Question:
     """A question as the forecast needs it."""
 
     name: str
-    kind: Kind
+    kind: PropertyKind
     threshold: float
     limit: Fraction
     delta: float
@@ -109,7 +110,7 @@ class _Question:
         return "FAIR" if fair else "UNFAIR"
 
     def forecast(
-        self, rates: Sequence[float], differ: float | None, runs: int = RUNS, most_rounds: int = MOST_ROUNDS
+        self, rates: Sequence[float], differ: float | None, runs: int = RUNS, most_rounds: int = HORIZON
     ) -> RunForecast:
         """Return the forecast for assumed rates."""
         if self.gap_of(rates) == self.threshold:
@@ -122,7 +123,7 @@ class _Question:
         answers = replace(answers, labels=np.where(answers.labels == 1, outcomes[-1], other))
         return self.of_answers(answers, runs, most_rounds)
 
-    def of_answers(self, answers: RoundAnswers, runs: int = RUNS, most_rounds: int = MOST_ROUNDS) -> RunForecast:
+    def of_answers(self, answers: RoundAnswers, runs: int = RUNS, most_rounds: int = HORIZON) -> RunForecast:
         """Return the forecast for a distribution of labels."""
         comparison = self.comparison
         return forecast_run(
@@ -152,7 +153,7 @@ def plan(
     curve: bool = False,
     **overrides: Any,
 ) -> VerificationPlan:
-    """Forecast what a verdict takes: rounds, evaluations, seconds, or the rows of a table.
+    """Forecast the cost of a verdict: rounds, evaluations, seconds, or the rows of a table.
 
     Parameters
     ----------
@@ -193,12 +194,12 @@ def plan(
         if value is not None and not 0 <= value <= 1:
             raise SpecError(f"{name}: found {value:g}; write a number from 0 to 1")
     if speed is not None and not (speed > 0 and isfinite(speed)):
-        raise SpecError(f"speed: found {speed:g}; write how many evaluations a second takes, above 0")
+        raise SpecError(f"speed: found {speed:g}; write the number of evaluations per second, above 0")
     assume = _Assumed(gap=gap, rate=rate, rates=None if rates is None else tuple(rates), differ=differ)
     about: dict[str, Any] = {"assume": assume, "speed": speed, "curve": curve}
     if spec is None:
         if pilot is not None or model is not None or data is not None:
-            raise SpecError("pilot, model, data: need a spec, which says what the model takes")
+            raise SpecError("pilot, model, data: need a spec, which states the inputs of the model")
         bare = _bare_question(groups, questions, **overrides)
         sizes = None if rows is None else _sizes(rows, groups)
         if sizes is None:
@@ -278,10 +279,10 @@ def _bare_question(
     **unknown: Any,
 ) -> _Question:
     """Return a question without a spec."""
-    from fairchain.spec.schema import Guarantee
+    from fairchain.spec import Guarantee
 
     if unknown:
-        raise SpecError(f"{', '.join(unknown)}: not a part of a question without a spec; give a spec")
+        raise SpecError(f"{', '.join(unknown)}: needs a spec; give one")
     kind = kind or "difference"
     if kind not in ("difference", "ratio", "individual"):
         raise SpecError(f'kind: found "{kind}"; write difference, ratio or individual')
@@ -291,7 +292,7 @@ def _bare_question(
     if not 0 < delta < 1:
         raise SpecError(f"delta: found {delta:g}; write a number between 0 and 1")
     if groups < 2 or questions < 1:
-        raise SpecError("groups, questions: there are at least two groups and one question")
+        raise SpecError("groups, questions: give at least two groups and one question")
     exact = Fraction(repr(float(threshold)))
     limit = 1 - exact if kind == "ratio" else exact
     individual = kind == "individual"
@@ -398,7 +399,7 @@ def _effort(found: RunForecast) -> _Effort:
 def _worth_sampling(spec: Spec) -> int:
     """Return the rounds after which a run would surely have been left to an enumeration."""
     fewest = fewest_evaluations(spec)
-    return int(min(4 * fewest, MOST_ROUNDS)) if spec.guarantee.engine == "auto" else MOST_ROUNDS
+    return int(min(4 * fewest, HORIZON)) if spec.guarantee.engine == "auto" else HORIZON
 
 
 def _cheapest(spec: Spec, question: _Question, sampled: _Effort) -> _Effort:
@@ -465,7 +466,7 @@ def _curve(question: _Question, rate: float, cost: Callable[[list[float]], dict[
 def _of_sample(question: _Question, sizes: NDArray[np.int64] | None, assume: _Assumed, *, curve: bool) -> QuestionPlan:
     """Return the plan for a table that is read as a sample; without sizes all groups have the same number of rows."""
     if not question.comparison.disjoint or question.kind == "individual":
-        raise SpecError("rows: are planned where groups are compared with each other and share no row")
+        raise SpecError(ONLY_DISJOINT_GROUPS)
     question = replace(question, coupled=False)
     known = sizes is not None
     if known and assume.differ is not None:
@@ -524,7 +525,7 @@ class _Sample:
         few, many = 0.0, max(1.0 / int(self.sizes.min()), 0.125)
         while self.decided(rates, many) < POWER:
             few, many = many, 2 * many
-            if many * self.sizes.max() > MOST_ROWS:
+            if many * self.sizes.max() > MOST_PLANNED_ROWS:
                 return None
         while many - few > 0.03 * many and (many - few) * self.sizes.min() > 1:
             middle = (few + many) / 2
@@ -556,7 +557,7 @@ def _subgroup_sizes(case: Case) -> NDArray[np.int64]:
     masks = []
     for each in case.comparison.subgroups:
         if each.group is None:
-            raise SpecError("rows: are planned where groups are compared with each other and share no row")
+            raise SpecError(ONLY_DISJOINT_GROUPS)
         mask = of[each.group]
         masks.append(mask if each.truth is None else mask & (case.rows.truth == each.truth))
     return np.array([case.rows.sizes(mask) for mask in masks], np.int64)

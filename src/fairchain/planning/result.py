@@ -7,7 +7,7 @@ from typing import Literal
 from fairchain.records import Record
 from fairchain.statistics.forecast import Spread
 
-Kind = Literal["difference", "ratio", "individual"]
+PropertyKind = Literal["difference", "ratio", "individual"]
 
 
 class CurvePoint(Record, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class QuestionPlan(Record, frozen=True, kw_only=True):
 
     question: str
     engine: Literal["sampling", "enumeration", "counting"]
-    kind: Kind
+    kind: PropertyKind
     threshold: float
     delta: float
     groups: tuple[str, ...]
@@ -90,7 +90,7 @@ def plan_lines(found: QuestionPlan) -> list[str]:
 def amount(spread: Spread, unit: str) -> str:
     """Return a mean and what 95 of 100 runs do not exceed."""
     if spread.mean is None or spread.most is None:
-        return f"{unit}: no end in sight; the gap is too near to the threshold"
+        return f"{unit}: no forecast of an end, because the gap is too near to the threshold"
     if spread.mean == spread.most:
         return f"{_shown(spread.mean)} {unit}"
     return f"{_shown(spread.mean)} {unit} on average, at most {_shown(spread.most)} in 95 of 100 runs"

@@ -17,17 +17,17 @@ from fairchain.errors import ModelError, SpecError
 from fairchain.executors import AnyWorkers
 from fairchain.explaining import Explanation
 from fairchain.explaining.explainer import explain_case
-from fairchain.explaining.result import Measure
+from fairchain.explaining.result import EffectMeasure
 from fairchain.messages import unknown
 from fairchain.models import OnnxModel
 from fairchain.models.edit.candidates import Tunable, input_means
 from fairchain.models.edit.linear import with_dense_layers
-from fairchain.models.edit.weights import Array, Weights
+from fairchain.models.edit.weights import WeightArray, Weights
 from fairchain.prepare import Case, case_of, with_network
 from fairchain.repairing.judge import CandidateEdits, WeightEdits
-from fairchain.repairing.optimizers import NAMES
+from fairchain.repairing.optimizers import OPTIMIZERS
 from fairchain.repairing.parameters import (
-    CHANGES,
+    CHANGEABLE,
     NamedUnit,
     Parameters,
     Scales,
@@ -38,21 +38,13 @@ from fairchain.repairing.parameters import (
     ranked_units,
     unit_biases,
 )
-from fairchain.repairing.repair_data import (
-    SEARCH,
-    LabelledRows,
-    SearchInputs,
-    inputs_of,
-    seed_for,
-)
-from fairchain.repairing.search import (
-    CandidateDecisions,
-)
+from fairchain.repairing.repair_data import SEARCH_SEED, LabelledRows, SearchInputs, inputs_of, seed_for
+from fairchain.repairing.search import CandidateDecisions
 from fairchain.repairing.thresholds import (
     ThresholdDecisions,
     ThresholdEdits,
     ThresholdParameters,
-    check_groups,
+    check_threshold_groups,
     score_reader,
     threshold_places,
 )
@@ -71,11 +63,11 @@ MEAN_ROWS = 4096
 # Rounds of the explanation that ranks units: no verdict depends on it.
 RANKING_ROUNDS = 10_000
 THRESHOLD, GROUP_THRESHOLDS = "threshold", "group-thresholds"
-UNITS_CANNOT_BE_RANKED = "units cannot be ranked: {error}; do without: --max-units 0 (max_units=0 in Python)"
+UNITS_CANNOT_BE_RANKED = "units cannot be ranked: {error}; repair without units: --max-units 0 (max_units=0 in Python)"
 BAD_ACCURACY_LOSS = "max_accuracy_loss: found {max_accuracy_loss:g}; give a share from 0 to below 1"
 LOW_RANK_KEEPS_NOTHING = (
-    'change: "low-rank" changes only the weights of the protected features, which keep_protected leaves as they are; '
-    'take change = "scales" or "last-layer"'
+    'change: "low-rank" changes only the weights of the protected features, which keep_protected leaves unchanged; '
+    'use change = "scales" or "last-layer"'
 )
 CHANGE_THRESHOLDS_INSTEAD = '{error}; take change = "{threshold}" or "{group_thresholds}"'
 NO_WEIGHTS_IN_PYTHON = (
@@ -96,10 +88,10 @@ class Settings:
     iterations: int = 100
 
     def __post_init__(self) -> None:
-        if self.optimizer not in NAMES:
-            raise SpecError(f"optimizer: {unknown('name', self.optimizer, NAMES)}")
-        if self.change not in CHANGES:
-            raise SpecError(f"change: {unknown('name', self.change, CHANGES)}")
+        if self.optimizer not in OPTIMIZERS:
+            raise SpecError(f"optimizer: {unknown('name', self.optimizer, OPTIMIZERS)}")
+        if self.change not in CHANGEABLE:
+            raise SpecError(f"change: {unknown('name', self.change, CHANGEABLE)}")
         if self.change == "low-rank" and self.keep_protected:
             raise SpecError(LOW_RANK_KEEPS_NOTHING)
         if self.max_units < 0 or self.iterations < 0:
@@ -159,7 +151,7 @@ class Plan:
 
     change: str
     parameters: Parameters
-    base: Mapping[str, Array]
+    base: Mapping[str, WeightArray]
     decisions: CandidateDecisions
     edits: CandidateEdits
     inputs: SearchInputs
@@ -222,7 +214,7 @@ def _weight_plan(
     change = settings.change_of(spec, protected, weights)
     # Texts are read anew for every candidate, unless only the last layer changes.
     slow = spec.text is not None and change != "last-layer"
-    inputs = inputs_of(case, seed_for(seed, SEARCH), TEXTS if slow else SEARCHED)
+    inputs = inputs_of(case, seed_for(seed, SEARCH_SEED), TEXTS if slow else SEARCHED)
     shown = rows.values if rows is not None else inputs.values
     # Rows from all over: drawn inputs come group after group.
     some = shown[:: max(1, len(shown) // MEAN_ROWS)]
@@ -253,11 +245,11 @@ def _threshold_plan(case: Case, change: str, source: Any) -> Plan:
     assert model is not None
     groups = case.groups if change == GROUP_THRESHOLDS else ()
     if groups:
-        check_groups(spec)
+        check_threshold_groups(spec)
     network = isinstance(model, OnnxModel)
     sizes = (TEXTS, TEXTS_REFINED) if spec.text is not None else (IN_PYTHON, IN_PYTHON_REFINED)
     searched, refined = (SEARCHED, REFINED) if network and spec.text is None else sizes
-    inputs = inputs_of(case, seed_for(case.seed.value, SEARCH), searched)
+    inputs = inputs_of(case, seed_for(case.seed.value, SEARCH_SEED), searched)
     limits = model.limits if isinstance(model, OnnxModel) else None
     reader = score_reader(case, source, inputs.values, limits)
     scores, places = reader(inputs.values), threshold_places(spec, groups, inputs.values)
@@ -297,7 +289,7 @@ def _parameters(
     name: str,
     weights: Weights,
     protected: list[NamedUnit],
-    means: dict[str, Array],
+    means: dict[str, WeightArray],
     ranked: Callable[[], list[NamedUnit]],
 ) -> Parameters:
     """Return what may change; an error says why nothing can. Units are ranked only where they are needed."""
@@ -308,14 +300,14 @@ def _parameters(
     if change == "low-rank":
         if not protected:
             raise ModelError(
-                f"{name}: the weights of the protected features are unknown, so there is no low-rank change; take "
-                'change = "scales" or "last-layer"'
+                f'{name}: the weights of the protected features are unknown, so change = "low-rank" is impossible; '
+                'use change = "scales" or "last-layer"'
             )
         return low_rank(weights, protected, means)
     if change == "biases":
         shifts = unit_biases(weights, ranked())
         if not shifts.places:
-            raise ModelError(f'{name}: has no bias to move; take change = "scales" or "last-layer"')
+            raise ModelError(f'{name}: has no bias to change; use change = "scales" or "last-layer"')
         return shifts
     units = [*(protected if settings.protected_too else ()), *ranked()]
     if not units:
@@ -333,12 +325,12 @@ def _ranked(
     if not settings.max_units:
         return []
     if explanation is None:
-        seed = seed_for(case.seed.value, SEARCH, 1)
+        seed = seed_for(case.seed.value, SEARCH_SEED, 1)
         spec = replace(case.spec, guarantee=replace(case.spec.guarantee, seed=seed))
         try:
             seeded = case_of(spec, case.model, case.rows, function=case.function)
             explanation = explain_case(seeded, rounds=RANKING_ROUNDS, workers=workers)
         except SpecError as error:
             raise SpecError(UNITS_CANNOT_BE_RANKED.format(error=error)) from None
-    measure: Measure = "sensitivity" if settings.paper else "effect"
+    measure: EffectMeasure = "sensitivity" if settings.paper else "effect"
     return ranked_units(explanation, case.spec, weights, settings.max_units, measure)

@@ -20,9 +20,9 @@ from fairchain.repairing.folder import is_weights_folder, write_folder
 from fairchain.repairing.result import Repair
 from fairchain.system.atomic_write import place
 
-OVERWRITES_SOURCE = "{path}: would be overwritten, and the repair is made from it; give another name"
+OVERWRITES_SOURCE = "{path}: is an input of the repair and would be overwritten; give another name"
 STALE_CERTIFICATE = (
-    "{certificate}: would be taken for the certificate of this network, which has none; give another name"
+    "{certificate}: has the name of the certificate of this network, which has no certificate; give another name"
 )
 REPAIR_NOT_ACCEPTED = "the repair was not accepted; nothing is written"
 
@@ -37,7 +37,7 @@ def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None 
     Parameters
     ----------
     repair
-        What `repair` returned.
+        The result of `repair`.
     path
         The file, or the folder.
     source
@@ -65,7 +65,7 @@ def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None 
     if _is_original(repair, path):
         raise FairchainError(OVERWRITES_SOURCE.format(path=path))
     certificate, changes = path.with_suffix(".json"), path.with_suffix(".txt")
-    content = certificate_of(repair, path.name)
+    content = repair_certificate(repair, path.name)
     if content is None and certificate.exists():
         raise FairchainError(STALE_CERTIFICATE.format(certificate=certificate))
     # The certificate first: a network without one may be mistaken for a certified one.
@@ -74,7 +74,7 @@ def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None 
     return [path, *contents, changes]
 
 
-def certificate_of(repair: Repair, name: str, *, timed: bool = True) -> bytes | None:
+def repair_certificate(repair: Repair, name: str, *, timed: bool = True) -> bytes | None:
     """Return the certificate of a repaired network in a file of this name; None if it cannot have one."""
     if repair.after is None or not repair.after.certifiable or not repair.recheckable:
         return None
@@ -135,7 +135,7 @@ def diff_report(repair: Repair) -> str:
         for weight in change.largest:
             place = ", ".join(str(i) for i in weight.index)
             lines.append(f"    [{place}] {weight.before:.6g} -> {weight.after:.6g}")
-    lines += ["", "Attempts before the judge:"]
+    lines += ["", "Attempts of the final verification:"]
     for attempt in repair.attempts:
         found = attempt.why if attempt.gap is None else f"{attempt.gap:.4f}; {attempt.price}"
         lines.append(f"  {attempt.number}. delta {attempt.delta:g}: {attempt.decision}, {found}")

@@ -20,35 +20,35 @@ from msgspec.structs import replace
 from fairchain.certificates import dump, make_certificate
 from fairchain.errors import FairchainError, ModelError
 from fairchain.messages import listed
-from fairchain.models.adapters.from_transformers import NETWORK, WEIGHTS, is_folder
-from fairchain.models.onnx.file_checks import parse
+from fairchain.models.adapters.from_transformers import NETWORK, WEIGHT_FILES, is_folder
+from fairchain.models.onnx.file_checks import parse_network
 from fairchain.prepare import gather
 from fairchain.repairing.judge import predicted
 from fairchain.repairing.result import Repair
 from fairchain.verification.verifier import verify_case
 
 # The files of a folder that are not copied: weights are written anew, and code is never copied.
-CERTIFICATE, CHANGES = "certificate.json", "changes.txt"
+CERTIFICATE_FILE, CHANGES_FILE = "certificate.json", "changes.txt"
 COPIED = (".json", ".txt", ".model", ".md")
 # What names of tensors begin with in the copy in ONNX.
-PREFIX = "model."
+TENSOR_PREFIX = "model."
 ADDED = "bias_of_"
 EXISTS = "{path}: exists already; give another name"
 NO_WEIGHTS_CHANGED = (
-    "{path}: the repair changes {what}, which the weights of the folder do not hold; write an .onnx file instead"
+    "{path}: the repair changes {what}, which the weights of the folder do not contain; write an .onnx file instead"
 )
-DECIDES_OTHERWISE = (
-    "{path}: with the weights of the repair the folder decides otherwise than the repaired network about {count:,} of "
-    "{total:,} texts; write an .onnx file instead"
+FOLDER_DECIDES_OTHERWISE = (
+    "{path}: with the weights of the repair, the folder and the repaired network decide differently for {count:,} "
+    "of {total:,} texts; write an .onnx file instead"
 )
-NOT_FAIR_AGAIN = "{path}: verified again from its own files, the folder is {conclusion}; write an .onnx file instead"
+NOT_FAIR_AGAIN = "{path}: after a verification of its files the folder is {conclusion}; write an .onnx file instead"
 
 
 def is_weights_folder(source: Any) -> bool:
     """Return whether a model was given as a folder with weights in safetensors."""
     if not isinstance(source, str | Path) or not is_folder(Path(source)):
         return False
-    return any(Path(source).glob(WEIGHTS)) and not (Path(source) / NETWORK).is_file()
+    return any(Path(source).glob(WEIGHT_FILES)) and not (Path(source) / NETWORK).is_file()
 
 
 def write_folder(repair: Repair, source: Path, target: Path, changes: str, data: Any = None) -> list[Path]:
@@ -61,14 +61,14 @@ def write_folder(repair: Repair, source: Path, target: Path, changes: str, data:
         folder = Path(place) / target.name
         folder.mkdir()
         for file in sorted(source.iterdir()):
-            if file.is_file() and file.suffix in COPIED and file.name not in (CERTIFICATE, CHANGES):
+            if file.is_file() and file.suffix in COPIED and file.name not in (CERTIFICATE_FILE, CHANGES_FILE):
                 shutil.copyfile(file, folder / file.name)
         _write_weights(repair, source, folder, target)
         content = _verified(repair, folder, target, data)
-        (folder / CERTIFICATE).write_bytes(content)
-        (folder / CHANGES).write_text(changes, encoding="utf-8")
+        (folder / CERTIFICATE_FILE).write_bytes(content)
+        (folder / CHANGES_FILE).write_text(changes, encoding="utf-8")
         folder.rename(target)
-    return [target, target / CERTIFICATE, target / CHANGES]
+    return [target, target / CERTIFICATE_FILE, target / CHANGES_FILE]
 
 
 def _write_weights(repair: Repair, source: Path, folder: Path, target: Path) -> None:
@@ -77,10 +77,10 @@ def _write_weights(repair: Repair, source: Path, folder: Path, target: Path) -> 
     assert repair.content is not None
     from onnx import numpy_helper
 
-    held = {each.name: each for each in parse(target, repair.content).graph.initializer}
+    held = {each.name: each for each in parse_network(target, repair.content).graph.initializer}
     names = [change.tensor for change in repair.changes]
-    changed = {name.removeprefix(PREFIX): numpy_helper.to_array(held[name]) for name in names}
-    for file in sorted(source.glob(WEIGHTS)):
+    changed = {name.removeprefix(TENSOR_PREFIX): numpy_helper.to_array(held[name]) for name in names}
+    for file in sorted(source.glob(WEIGHT_FILES)):
         with import_module("safetensors").safe_open(file, "pt") as opened:
             told = opened.metadata()
         weights = tensors.load_file(file)
@@ -113,7 +113,7 @@ def _verified(repair: Repair, folder: Path, target: Path, data: Any) -> bytes:
     texts = case.rows.values
     other = int(np.count_nonzero(predicted(case.model, texts) != predicted(repair.model, texts)))
     if other:
-        raise ModelError(DECIDES_OTHERWISE.format(path=target, count=other, total=len(texts)))
+        raise ModelError(FOLDER_DECIDES_OTHERWISE.format(path=target, count=other, total=len(texts)))
     verdict = verify_case(case, certify=True)
     if not verdict.fair:
         raise ModelError(NOT_FAIR_AGAIN.format(path=target, conclusion=verdict.conclusion))

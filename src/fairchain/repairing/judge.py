@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from fairchain.errors import UnansweredError
 from fairchain.executors import AnyWorkers
 from fairchain.models import Model, OnnxModel
-from fairchain.models.edit.candidates import ROWS_PER_CALL
-from fairchain.models.edit.weights import Array, Weights
+from fairchain.models.edit.candidates import CANDIDATE_ROWS_PER_CALL
+from fairchain.models.edit.weights import WeightArray, Weights
 from fairchain.prepare import Case, case_of, group_masks
 from fairchain.repairing.parameters import Parameters
-from fairchain.repairing.repair_data import CERTIFICATE, PRICE, LabelledRows, Labels, inputs_of, seed_for
+from fairchain.repairing.repair_data import CERTIFICATE_SEED, PRICE_SEED, LabelArray, LabelledRows, inputs_of, seed_for
 from fairchain.repairing.result import Attempt, GroupChange, Price
 from fairchain.repairing.search import Candidate, is_almost_constant, usual_share
 from fairchain.spec import Spec, Table
@@ -63,7 +63,7 @@ class Judged:
 class CandidateEdits(Protocol):
     """Makes the model of a candidate."""
 
-    def edited(self, changes: Mapping[str, Array], spec: Spec, /) -> tuple[Model, bytes | None]:
+    def edited(self, changes: Mapping[str, WeightArray], spec: Spec, /) -> tuple[Model, bytes | None]:
         """Return the model with these arrays in place of its own, loaded with `spec`, and its bytes if it has any."""
 
 
@@ -74,7 +74,7 @@ class WeightEdits:
     weights: Weights
     original: OnnxModel
 
-    def edited(self, changes: Mapping[str, Array], spec: Spec) -> tuple[Model, bytes]:
+    def edited(self, changes: Mapping[str, WeightArray], spec: Spec) -> tuple[Model, bytes]:
         """Return the network with these weights, and its bytes."""
         content = self.weights.network(changes)
         return OnnxModel.from_bytes(content, self.original.name, spec, self.original.limits), content
@@ -136,7 +136,7 @@ class Judge:
         return Judged(candidate, attempt, verdict, model, content, groups)
 
     @cached_property
-    def _priced(self) -> tuple[NDArray[Any], Labels]:
+    def _priced(self) -> tuple[NDArray[Any], LabelArray]:
         """The inputs on which the price is measured, and the decisions of the original network about them."""
         assert self.case.model is not None
         values = self.held_out.values if self.held_out is not None else _fresh_inputs(self.case)
@@ -152,7 +152,7 @@ def attempt_spec(spec: Spec, number: int) -> Spec:
     guarantee = replace(
         spec.guarantee,
         delta=spec.guarantee.delta * 2.0**-number,
-        seed=None if chosen is None else seed_for(chosen, CERTIFICATE, number),
+        seed=None if chosen is None else seed_for(chosen, CERTIFICATE_SEED, number),
         rule="betting",
         epsilon=None,
     )
@@ -192,7 +192,7 @@ def candidates_of(front: Sequence[Candidate], limit: float, floor: float | None)
     return list({id(each): each for each in ordered}.values())[: len(FREE)]
 
 
-def group_changes(case: Case, values: NDArray[Any], before: Labels, after: Labels) -> tuple[GroupChange, ...]:
+def group_changes(case: Case, values: NDArray[Any], before: LabelArray, after: LabelArray) -> tuple[GroupChange, ...]:
     """Return for each group how many of these inputs gained and lost the outcome; none for texts."""
     spec = case.spec
     if spec.text is not None:
@@ -213,7 +213,7 @@ def group_changes(case: Case, values: NDArray[Any], before: Labels, after: Label
     )
 
 
-def accuracy_price(old: Labels, new: Labels, truth: Labels, delta: float, *, exact: bool = False) -> Price:
+def accuracy_price(old: LabelArray, new: LabelArray, truth: LabelArray, delta: float, *, exact: bool = False) -> Price:
     """Return the change of accuracy, from the decisions of both models about held-out rows.
 
     Rows that became correct and rows that became wrong are counted separately, each count with exact bounds at
@@ -229,7 +229,7 @@ def accuracy_price(old: Labels, new: Labels, truth: Labels, delta: float, *, exa
     return Price("accuracy", on, count, *accuracy, change, delta, gained, lost, usual_share(old), usual_share(new))
 
 
-def agreement_price(old: Labels, new: Labels, delta: float, *, exact: bool, rows: bool = False) -> Price:
+def agreement_price(old: LabelArray, new: LabelArray, delta: float, *, exact: bool, rows: bool = False) -> Price:
     """Return the share of inputs that are decided otherwise, as a negative number.
 
     `exact` for all rows of a population, `rows` for the rows of a table rather than drawn inputs.
@@ -248,18 +248,21 @@ def agreement_price(old: Labels, new: Labels, delta: float, *, exact: bool, rows
 def _fresh_inputs(case: Case) -> NDArray[Any]:
     """Return inputs that no search has seen, to measure agreement on; of a table all rows."""
     seed = case.seed.value
-    values = inputs_of(case, seed_for(seed, PRICE), 0, PRICE_ROUNDS).values
+    values = inputs_of(case, seed_for(seed, PRICE_SEED), 0, PRICE_ROUNDS).values
     if case.population is None:
         return values
     # One random subgroup of each round: the subgroups of a round share a draw and are not independent.
     subgroups = len(case.comparison.subgroups)
     rounds = len(values) // subgroups
-    random = np.random.Generator(np.random.Philox(seed_for(seed, PRICE, 1)))
+    random = np.random.Generator(np.random.Philox(seed_for(seed, PRICE_SEED, 1)))
     return values.reshape(subgroups, rounds, -1)[random.integers(subgroups, size=rounds), np.arange(rounds)]
 
 
 def predicted(model: Model, values: NDArray[Any]) -> NDArray[np.integer]:
     """Return the decisions of a network, some thousands at a time."""
     values = values.astype(model.dtype)
-    parts = [model.predict(values[start : start + ROWS_PER_CALL]) for start in range(0, len(values), ROWS_PER_CALL)]
+    parts = [
+        model.predict(values[start : start + CANDIDATE_ROWS_PER_CALL])
+        for start in range(0, len(values), CANDIDATE_ROWS_PER_CALL)
+    ]
     return np.concatenate(parts) if parts else np.empty(0, np.uint16)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Points = NDArray[np.float64]
-NAMES = ("evolution", "pso")
+OPTIMIZERS = ("evolution", "pso")
 # Dimensions up to which the evolution learns the covariance; of more it learns the variances.
 MOST_TOGETHER = 200
 
@@ -111,5 +111,5 @@ class Evolution:
 
 
 def make_optimizer(name: str, start: Points, step: float, seed: int) -> Swarm | Evolution:
-    """Return the optimiser of this name, one of `NAMES`, which starts near `start`."""
+    """Return the optimiser of this name, one of `OPTIMIZERS`, which starts near `start`."""
     return Swarm(start, seed) if name == "pso" else Evolution(start, step, seed)

@@ -15,15 +15,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.explaining.result import Explanation, Measure
-from fairchain.models.edit.weights import RECURRENT, Array, WeightBlock, Weights, WeightUnit
+from fairchain.explaining.result import EffectMeasure, Explanation
+from fairchain.models.edit.weights import GATES, WeightArray, WeightBlock, Weights, WeightUnit
 from fairchain.repairing.result import Adjustment
 from fairchain.spec import Spec
 
 Point = NDArray[np.float64]
-CHANGES = ("auto", "scales", "biases", "last-layer", "low-rank", "threshold", "group-thresholds")
+CHANGEABLE = ("auto", "scales", "biases", "last-layer", "low-rank", "threshold", "group-thresholds")
 # How far the influence of the protected features is reduced at the points that are scored first.
-STEPS = np.arange(1, 17) / 16
+REDUCTIONS = np.arange(1, 17) / 16
 # Scores of a last layer whose biases are moved one by one at the points that are scored first, at most.
 MOST_MOVED = 4
 # How far a weight of a linear model may move, in multiples of its value.
@@ -47,7 +47,7 @@ def protected_units(spec: Spec, weights: Weights) -> list[NamedUnit]:
 
 
 def ranked_units(
-    explanation: Explanation, spec: Spec, weights: Weights, count: int, measure: Measure
+    explanation: Explanation, spec: Spec, weights: Weights, count: int, measure: EffectMeasure
 ) -> list[NamedUnit]:
     """Return the first unprotected features and neurons of an explanation whose weights can be changed."""
     found: list[NamedUnit] = []
@@ -78,7 +78,7 @@ class Scales:
         None for the paper's way, in which it is f h.
     """
 
-    def __init__(self, weights: Weights, units: Sequence[NamedUnit], means: Mapping[str, Array] | None) -> None:
+    def __init__(self, weights: Weights, units: Sequence[NamedUnit], means: Mapping[str, WeightArray] | None) -> None:
         self._base = weights.values
         self._units = [each for each in units if weights.outgoing(each.unit)]
         self._columns = [
@@ -90,7 +90,7 @@ class Scales:
         self.tensors = tuple(dict.fromkeys([*(block.tensor for block in blocks), *biases]))
         self.names = tuple(f"factor of {each.name}" for each in self._units)
 
-    def weights(self, point: Point) -> dict[str, Array]:
+    def weights(self, point: Point) -> dict[str, WeightArray]:
         """Return the tensors with these factors."""
         changed = {name: self._base[name].copy() for name in self.tensors}
         for value, columns in zip(point, self._columns, strict=True):
@@ -107,7 +107,7 @@ class Scales:
     def starts(self) -> list[Point]:
         """Return the factors of the protected features from 1 down to 0, all together."""
         protected = np.array([float(each.protected) for each in self._units])
-        return [-share * protected for share in STEPS] if protected.any() else []
+        return [-share * protected for share in REDUCTIONS] if protected.any() else []
 
     def adjustments(self, point: Point) -> tuple[Adjustment, ...]:
         """Return the factors."""
@@ -115,8 +115,8 @@ class Scales:
 
 
 def constant_part(
-    block: WeightBlock, entries: Sequence[int], base: Mapping[str, Array], means: Mapping[str, Array] | None
-) -> Array | None:
+    block: WeightBlock, entries: Sequence[int], base: Mapping[str, WeightArray], means: Mapping[str, WeightArray] | None
+) -> WeightArray | None:
     """Return what these entries add to the layer's sums on average, in the unit of its bias; None if it is not kept."""
     if means is None or block.bias is None or block.source not in means:
         return None
@@ -137,7 +137,7 @@ class Shifts:
     layer's sums stays.
     """
 
-    base: Mapping[str, Array]
+    base: Mapping[str, WeightArray]
     places: tuple[tuple[str, int], ...]
     reach: tuple[float, ...]
     names: tuple[str, ...]
@@ -150,7 +150,7 @@ class Shifts:
         partners = [each[0] for each in self.partners if each is not None]
         return tuple(dict.fromkeys([*(tensor for tensor, _ in self.places), *partners]))
 
-    def weights(self, point: Point) -> dict[str, Array]:
+    def weights(self, point: Point) -> dict[str, WeightArray]:
         """Return the tensors with these shifts."""
         changed = {name: self.base[name].copy() for name in self.tensors}
         for number, ((tensor, index), amount) in enumerate(zip(self.places, point * self.reach, strict=True)):
@@ -184,7 +184,7 @@ class Parameters(Protocol):
     def tensors(self) -> tuple[str, ...]:
         """The arrays that follow from the numbers."""
 
-    def weights(self, point: Point, /) -> dict[str, Array]:
+    def weights(self, point: Point, /) -> dict[str, WeightArray]:
         """Return these arrays at a point."""
 
     def starts(self) -> list[Point]:
@@ -209,12 +209,12 @@ def last_layer(weights: Weights) -> Shifts:
     unit = np.eye(len(places))
     # Of two scores it is enough to move one.
     moved = range(values.size + (size > 1), len(places)) if size <= MOST_MOVED else ()
-    first = tuple(sign * share * unit[place] for place in moved for share in STEPS for sign in (1.0, -1.0))
+    first = tuple(sign * share * unit[place] for place in moved for share in REDUCTIONS for sign in (1.0, -1.0))
     return Shifts(weights.values, tuple(places), reach, _names(weights, places), first=first)
 
 
 def linear_layer(
-    weights: Weights, protected: Sequence[NamedUnit], means: Mapping[str, Array], *, protected_too: bool
+    weights: Weights, protected: Sequence[NamedUnit], means: Mapping[str, WeightArray], *, protected_too: bool
 ) -> Shifts:
     """Return each weight of a linear model, up to `FAR` times its value away from it, and its biases.
 
@@ -242,7 +242,9 @@ def linear_layer(
     typical = typical_size(base) * (1 + (float(np.abs(mean).mean()) if mean is not None else 0.0))
     biases = [(block.bias, place) for place in range(weights.values[block.bias].size)] if block.bias else []
     starts = tuple(
-        np.append(-share * np.sign(old) * of_protected, np.zeros(len(biases))) for share in STEPS if any(of_protected)
+        np.append(-share * np.sign(old) * of_protected, np.zeros(len(biases)))
+        for share in REDUCTIONS
+        if any(of_protected)
     )
     reach = (*(FAR * np.abs(old)).tolist(), *(typical for _ in biases))
     every = (*places, *biases)
@@ -259,14 +261,14 @@ def unit_biases(weights: Weights, units: Sequence[NamedUnit]) -> Shifts:
     reach: list[float] = []
     for block, index in wanted:
         # A recurrent operator has a bias for each of its gates; none of them alone is the cell's.
-        if block.bias is None or (block.bias, index) in places or block.operator in RECURRENT:
+        if block.bias is None or (block.bias, index) in places or block.operator in GATES:
             continue
         places.append((block.bias, index))
         reach.append(typical_size(weights.values[block.bias]))
     return Shifts(weights.values, tuple(places), tuple(reach), _names(weights, places))
 
 
-def low_rank(weights: Weights, protected: Sequence[NamedUnit], means: Mapping[str, Array]) -> Shifts:
+def low_rank(weights: Weights, protected: Sequence[NamedUnit], means: Mapping[str, WeightArray]) -> Shifts:
     """Return each weight of the protected features; what they add on average is kept through the bias."""
     places: list[tuple[str, int]] = []
     owners: list[str] = []
@@ -283,13 +285,13 @@ def low_rank(weights: Weights, protected: Sequence[NamedUnit], means: Mapping[st
             average = block.gain * float(mean[entry]) if kept and mean is not None else 0.0
             partners += [(block.bias or "", place, average) if kept else None for place in range(len(row))]
     old = np.array([float(weights.values[tensor].reshape(-1)[index]) for tensor, index in places])
-    starts = tuple(-share * np.sign(old) for share in STEPS)
+    starts = tuple(-share * np.sign(old) for share in REDUCTIONS)
     reach = tuple(np.abs(old).tolist())
     names = tuple(f"{name} of {owner}" for name, owner in zip(_names(weights, places), owners, strict=True))
     return Shifts(weights.values, tuple(places), reach, names, tuple(partners), starts)
 
 
-def typical_size(values: Array) -> float:
+def typical_size(values: WeightArray) -> float:
     """Return the root of the mean square; 1 if all are zero."""
     return float(np.sqrt(np.mean(np.square(values, dtype=np.float64)))) or 1.0
 

@@ -25,18 +25,24 @@ from fairchain.tables.cell_values import label_values
 from fairchain.tables.read import RawTable
 from fairchain.verification.counting import count_rows
 
-SEARCH, REFINE, SPLIT, OPTIMIZER, PRICE, CERTIFICATE = "search", "refine", "split", "optimizer", "price", "certificate"
+# Purposes of the random numbers of a repair.
+SEARCH_SEED, REFINE_SEED, SPLIT_SEED = "search", "refine", "split"
+OPTIMIZER_SEED, PRICE_SEED, CERTIFICATE_SEED = "optimizer", "price", "certificate"
 # Rounds that are drawn at once.
-CHUNK = 4096
+DRAWN_AT_ONCE = 4096
 # Fewer rows than this on either side give no useful accuracy.
 LEAST_ROWS = 20
-Labels = NDArray[np.integer]
+TOO_FEW_LABELLED = (
+    "{rows:,} labelled rows are too few for a search on one half and a hold-out of the other; "
+    f"give at least {2 * LEAST_ROWS}, or none to keep agreement with the original network instead"
+)
+LabelArray = NDArray[np.integer]
 
 
 def seed_for(seed: int, purpose: str, number: int = 0) -> int:
     """Return the seed of a purpose: the same for the same arguments, always and everywhere.
 
-    >>> seed_for(0, SEARCH) == seed_for(0, SEARCH), seed_for(0, SEARCH) == seed_for(0, CERTIFICATE)
+    >>> seed_for(0, SEARCH_SEED) == seed_for(0, SEARCH_SEED), seed_for(0, SEARCH_SEED) == seed_for(0, CERTIFICATE_SEED)
     (True, False)
     """
     text = f"fairchain repair 1, {purpose}, {number}, seed {seed}"
@@ -50,7 +56,7 @@ class SearchInputs:
     case: Case
     values: NDArray[np.floating]
 
-    def gap(self, labels: Labels) -> float:
+    def gap(self, labels: LabelArray) -> float:
         """Return the largest gap over pairs and outcomes, 0 when all are equal; of a ratio 1 minus the ratio."""
         comparison = self.case.comparison
         if self.case.population is None:
@@ -69,8 +75,8 @@ def inputs_of(case: Case, seed: int, count: int, rounds: int | None = None) -> S
     subgroups = range(len(case.comparison.subgroups))
     rounds = rounds or max(1024, count // len(subgroups))
     parts = [
-        case.population.rounds(seed, chunk, min(CHUNK, rounds - start)).inputs(subgroups)
-        for chunk, start in enumerate(range(0, rounds, CHUNK))
+        case.population.rounds(seed, chunk, min(DRAWN_AT_ONCE, rounds - start)).inputs(subgroups)
+        for chunk, start in enumerate(range(0, rounds, DRAWN_AT_ONCE))
     ]
     width = parts[0].shape[1]
     values = np.concatenate([part.reshape(len(subgroups), -1, width) for part in parts], axis=1)
@@ -108,7 +114,7 @@ class LabelledRows:
 
     def shuffled(self, seed: int) -> LabelledRows:
         """Return the rows in random order: a file may be sorted, and only its first rows are searched on."""
-        random = np.random.Generator(np.random.Philox(seed_for(seed, SPLIT)))
+        random = np.random.Generator(np.random.Philox(seed_for(seed, SPLIT_SEED)))
         return self.part(random.permutation(len(self)))
 
     def split(self, seed: int) -> tuple[LabelledRows, LabelledRows]:
@@ -118,10 +124,7 @@ class LabelledRows:
         the population of the rows.
         """
         if len(self) < 2 * LEAST_ROWS:
-            raise DataError(
-                f"{len(self):,} labelled rows are too few to search on one half and judge on the other; "
-                f"give at least {2 * LEAST_ROWS}, or none to keep agreement with the original network instead"
-            )
+            raise DataError(TOO_FEW_LABELLED.format(rows=len(self)))
         mixed, half = self.shuffled(seed), len(self) // 2
         return mixed.part(np.arange(half)), mixed.part(np.arange(half, len(self)))
 
@@ -152,7 +155,7 @@ def halves(case: Case) -> tuple[Case, Case]:
     """Return the case on a random half of its rows, and on the other half: one to search on, one to judge on."""
     rows = case.rows
     assert rows is not None
-    random = np.random.Generator(np.random.Philox(seed_for(case.seed.value, SPLIT)))
+    random = np.random.Generator(np.random.Philox(seed_for(case.seed.value, SPLIT_SEED)))
     order = random.permutation(len(rows.values))
     parts = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
     first, second = (case_of(case.spec, case.model, rows_part(rows, part), function=case.function) for part in parts)

@@ -17,18 +17,14 @@ from fairchain.errors import DataError, SpecError
 from fairchain.executors import AnyWorkers, open_workers
 from fairchain.explaining import Explanation
 from fairchain.models import Limits
-from fairchain.models.edit.weights import Array, Weights
+from fairchain.models.edit.weights import WeightArray, Weights
 from fairchain.prepare import GROUPED_ROWS, Case, case_of, gather, read_question
-from fairchain.repairing.change_plan import (
-    Plan,
-    Settings,
-    plan_change,
-)
+from fairchain.repairing.change_plan import Plan, Settings, plan_change
 from fairchain.repairing.judge import Judge, Judged, candidates_of
 from fairchain.repairing.repair_data import (
     LEAST_ROWS,
-    OPTIMIZER,
-    REFINE,
+    OPTIMIZER_SEED,
+    REFINE_SEED,
     LabelledRows,
     halves,
     inputs_of,
@@ -37,14 +33,7 @@ from fairchain.repairing.repair_data import (
     seed_for,
 )
 from fairchain.repairing.result import FrontPoint, GroupChange, Repair, RepairProgress, TensorChange, WeightChange
-from fairchain.repairing.search import (
-    Candidate,
-    CandidateTrial,
-    Objective,
-    Searcher,
-    front_of,
-    spread,
-)
+from fairchain.repairing.search import Candidate, CandidateTrial, Objective, Searcher, front_of, thinned_front
 from fairchain.spec import Individual, Spec, Table
 from fairchain.spec.properties import limit_of
 from fairchain.spec.validate import refuse_shift
@@ -56,29 +45,29 @@ from fairchain.verification.verdict import Verdict
 
 MOST_ON_FRONT = 40
 PART_NOT_CERTIFIED = (
-    "no certificate: it would be about a part of the rows; give rows to judge on as a table of their own: "
-    "fairchain repair --held-out (repair(held_out=...) in Python)"
+    "no certificate: it would be about a part of the rows; give the rows of the final verification as a separate "
+    "table: fairchain repair --held-out (repair(held_out=...) in Python)"
 )
 # The share of the last attempt must be a delta that a verdict can have.
 LEAST_DELTA = 1e-98
 # The share of judging rows that may equal a labelled row of a sample by coincidence.
 MOST_COMMON = 0.25
 # Weights of a tensor that are listed.
-MOST_LISTED = 5
+MOST_LISTED_WEIGHTS = 5
 USES_GROUP = (
     "The decision now uses the group: every group of {protected} has its own threshold. This may be unlawful in some "
     "places, and the group must be known for every decision."
 )
 HELD_OUT_IS_DATA = "held_out: the same rows as data; give others, or leave it out to hold out half of data"
-HELD_OUT_WITHOUT_LABELLED = "held_out: labelled rows to judge on, and none to search on; give labelled too"
+HELD_OUT_WITHOUT_LABELLED = "held_out: the search has no labelled rows; give labelled too"
 RECORDED_DECISIONS = (
     "population.prediction: recorded decisions have no model that could be repaired; remove it and name the model: "
     "model.path"
 )
 JUDGED_ROWS_SEARCHED = (
-    "labelled: {common:,} of the {total:,} rows that judge the repair equal labelled rows that are searched on, which "
-    'would make the verdict invalid; leave them out and name the column of true labels in the spec: label = "..." in '
-    "[population]"
+    "labelled: {common:,} of the {total:,} rows of the final verification equal labelled rows of the search, which "
+    'would make the verdict invalid; leave them out and name the column of true labels in the spec: label = "..." '
+    "in [population]"
 )
 HELD_OUT_IS_POPULATION = "held_out: the same rows as the population; give others, or leave it out to divide the rows"
 
@@ -114,9 +103,9 @@ def repair(
         As for `verify`. Weights of networks and linear models can be changed; the decision thresholds of every model
         with a score for two labels.
     labelled
-        Labelled rows on which the accuracy is to be kept: a table with the features and a column of true labels. Half
-        of them are held out for the price. Without them, the labels of the spec's own table are used; without these,
-        agreement with the original model is kept instead.
+        Labelled rows on which the repair keeps the accuracy: a table with the features and a column of true labels.
+        Half of them are held out for the price. Without them, the labels of the spec's own table are used; without
+        these, agreement with the original model is kept instead.
     held_out
         Labelled rows on which the price is measured; then the search uses all of `labelled`. If the spec reads its rows
         as a sample (`as = "sample"`), the final verification also uses these rows, which must be other rows of the same
@@ -126,11 +115,11 @@ def repair(
     optimizer
         "evolution" (covariance matrix adaptation), or "pso" (the paper's particle swarm, with the paper's fitness).
     change
-        What may change. Of the weights: "scales", "biases", "last-layer" or "low-rank". Of the decision: "threshold"
-        for one threshold, or "group-thresholds" for one in each group; then the decision uses the group, which may be
-        unlawful. "auto" chooses "last-layer" for linear models and for networks that read texts, "low-rank" for
-        networks that read the protected features and whose weights for these may change, "scales" for other networks,
-        and "threshold" for models without weights.
+        Parameters that may change. Weights: "scales", "biases", "last-layer" or "low-rank". Decision thresholds:
+        "threshold" for one threshold, or "group-thresholds" for one in each group; then the decision uses the group,
+        which may be unlawful. "auto" chooses "last-layer" for linear models and for networks that read texts,
+        "low-rank" for networks that read the protected features and whose weights for these may change, "scales" for
+        other networks, and "threshold" for models without weights.
     max_units
         Number of features and neurons (those that `explain` ranks first) that may change besides the protected
         features.
@@ -259,7 +248,7 @@ def _sides(case: Case, held_out: Any) -> Sides:
     """Divide the inputs of a case: a search must not see what judges, unless all there is gets counted."""
     population = case.spec.population
     if not isinstance(population, Table):
-        return Sides(case, case, "the draws on which the model was judged")
+        return Sides(case, case, "the draws of the final verification")
     assert case.rows is not None
     total = len(case.rows.values)
     if population.reading == "population":
@@ -272,19 +261,22 @@ def _sides(case: Case, held_out: Any) -> Sides:
         first, second = halves(case)
         sizes = [len(each.rows.values) for each in (first, second) if each.rows is not None]
         if min(sizes) < LEAST_ROWS:
-            raise SpecError(f"population: {total:,} rows are too few to search on one half and judge on the other")
+            raise SpecError(
+                f"population: {total:,} rows are too few for a search on one half and a verification on the other; "
+                "give more rows"
+            )
         note = (
-            f"The {total:,} rows of the sample were divided at random: {sizes[0]:,} to search on and {sizes[1]:,} to "
-            "judge on."
+            f"The {total:,} rows of the sample were divided at random: {sizes[0]:,} for the search and {sizes[1]:,} "
+            "for the final verification."
         )
-        return Sides(first, second, f"the {sizes[1]:,} rows on which the model was judged", note, recheckable=False)
+        return Sides(first, second, f"the {sizes[1]:,} rows of the final verification", note, recheckable=False)
     path = str(held_out) if isinstance(held_out, str | Path) else None
     spec = replace(case.spec, population=replace(population, path=path))
     rows = encode_rows(read_table(held_out), spec)
     if rows.sha256 == case.rows.sha256:
         raise SpecError(HELD_OUT_IS_POPULATION)
     judged = case_of(spec, case.model, rows, function=case.function)
-    note = f"All {total:,} rows of the sample were searched on; the verdict is about the {len(rows.values):,} others."
+    note = f"The search used all {total:,} rows of the sample; the verdict uses the {len(rows.values):,} others."
     return Sides(case, judged, f"the {len(rows.values):,} held-out rows", note)
 
 
@@ -337,7 +329,9 @@ def _with_others(sides: Sides, rows: LabelledRows | None) -> Sides:
         raise SpecError(JUDGED_ROWS_SEARCHED.format(common=common, total=total))
     if not common:
         return sides
-    note = f"{common:,} of the rows that judge equal a labelled row; if they are copies, the verdict is not valid."
+    note = (
+        f"{common:,} rows of the final verification equal a labelled row; if they are copies, the verdict is not valid."
+    )
     return dataclasses.replace(sides, note=f"{sides.note} {note}")
 
 
@@ -364,11 +358,11 @@ def _repaired(
     objective = Objective(limit, None if lost is None else trial.score({}).accuracy - lost, settings.paper)
     with open_workers(workers) as opened:
         searcher = Searcher(trial, parameters, plan.base, objective, opened, progress)
-        stopped = searcher.run(settings.optimizer, settings.iterations, seed_for(seed, OPTIMIZER))
+        stopped = searcher.run(settings.optimizer, settings.iterations, seed_for(seed, OPTIMIZER_SEED))
         # Measured again on fresh inputs: a candidate that won by chance falls back.
-        fresh = inputs_of(case, seed_for(seed, REFINE), plan.refined)
+        fresh = inputs_of(case, seed_for(seed, REFINE_SEED), plan.refined)
         fine = CandidateTrial(plan.decisions, fresh, rows)
-        chosen = spread(front_of(searcher.tried), MOST_ON_FRONT)
+        chosen = thinned_front(front_of(searcher.tried), MOST_ON_FRONT)
         scores = opened.map(fine.score, [parameters.weights(each.point) for each in chosen])
         front = front_of([Candidate(c.point, score, c.change) for c, score in zip(chosen, scores, strict=True)])
     original = fine.score({})
@@ -427,7 +421,7 @@ def _group_changes(best: Judged, plan: Plan) -> tuple[GroupChange, ...]:
     return tuple(changed(each) for each in best.groups)
 
 
-def _changes(weights: Weights, new: Mapping[str, Array]) -> tuple[TensorChange, ...]:
+def _changes(weights: Weights, new: Mapping[str, WeightArray]) -> tuple[TensorChange, ...]:
     """Return the change of each tensor that is different."""
     found = []
     for name, values in new.items():
@@ -437,7 +431,7 @@ def _changes(weights: Weights, new: Mapping[str, Array]) -> tuple[TensorChange, 
         if not move.any():
             continue
         length = float(np.linalg.norm(before.astype(np.float64)))
-        order = np.argsort(-move, axis=None, kind="stable")[:MOST_LISTED]
+        order = np.argsort(-move, axis=None, kind="stable")[:MOST_LISTED_WEIGHTS]
         places = [tuple(int(i) for i in np.unravel_index(flat, before.shape)) for flat in order if move.flat[flat]]
         found.append(
             TensorChange(
@@ -461,7 +455,7 @@ def _statement(spec: Spec, judged: Sequence[Judged], sides: Sides) -> str:
         tries = "the only candidate was not" if len(judged) == 1 else f"none of {len(judged)} candidates was"
         return f"Not repaired: {tries} shown to be fair; {attempt.why}."
     if verdict.exact:
-        return f"{verdict.statement} The repaired model was counted anew on all of them."
+        return f"{verdict.statement} The decisions of the repaired model were counted on all of them."
     return (
         f"{verdict.statement} This is attempt {attempt.number}, at delta {attempt.delta:g}; attempts together wrongly "
         f"accept a model with probability at most {spec.guarantee.delta:g}. The search has not seen {sides.on}."
@@ -489,7 +483,7 @@ def _notes(
         rule = sides.searched.model.decision
         if rule.kind != "label":
             notes.append(
-                f'The output "{rule.output}" is shifted by what the threshold moved, so that it is decided as before; '
+                f'The output "{rule.output}" is shifted by the change of the threshold, so the spec stays the same; '
                 "do not read it as a probability."
             )
     if sides.note:
@@ -500,15 +494,15 @@ def _notes(
         notes.append("The original model was UNDECIDED; it was repaired as if it were unfair.")
     if best.attempt.price is not None and best.attempt.price.measure == "agreement":
         notes.append(
-            "Accuracy was not measured, since no labelled rows were given; agreement with the original model was. "
-            "Give rows with --labelled (labelled=... in Python) to keep accuracy."
+            "Accuracy was not measured, because no labelled rows were given; agreement with the original model was "
+            "measured instead. Give rows with --labelled (labelled=... in Python) to keep accuracy."
         )
     # Nothing in a table distinguishes a copy of a row from another individual with the same values.
     apart = rows is not None and held_out is not None and not held_out.whole
     copies = rows.in_common(held_out) if rows is not None and held_out is not None and apart else 0
     if copies and held_out is not None:
         notes.append(
-            f"{copies:,} of the {len(held_out):,} held-out rows equal a row that was searched on; if they are copies "
-            "and not other individuals, the price is too favourable."
+            f"{copies:,} of the {len(held_out):,} held-out rows equal a row of the search; if they are copies and "
+            "not other individuals, the price is too favourable."
         )
     return tuple(notes)

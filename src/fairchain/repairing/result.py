@@ -215,7 +215,7 @@ class Repair(RepairOf[Verdict], frozen=True, kw_only=True):
 
     @property
     def objection(self) -> str:
-        """Why no candidate was accepted: the gap of the best candidate or, if it is fair, what else was wrong."""
+        """Why no candidate was accepted: the gap of the best candidate or, if it is fair, its other defect."""
         if self.after is None:
             return self.before.headline
         refused = [attempt.why for attempt in self.attempts if attempt.gap == self.after.gap]
@@ -223,7 +223,7 @@ class Repair(RepairOf[Verdict], frozen=True, kw_only=True):
 
     @property
     def record(self) -> RepairRecord:
-        """The result as a typed record: what is written as JSON, without the network's bytes."""
+        """The result as a typed record, which is written as JSON, without the network's bytes."""
         fields = {name: getattr(self, name) for name in RepairOf.__struct_fields__}
         fields["before"] = self.before.record
         fields["after"] = self.after.record if self.after is not None else None

@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.executors import Workers
-from fairchain.models.edit.weights import Array
+from fairchain.models.edit.weights import WeightArray
 from fairchain.repairing.optimizers import make_optimizer
 from fairchain.repairing.parameters import Parameters, Point
-from fairchain.repairing.repair_data import LabelledRows, Labels, SearchInputs
+from fairchain.repairing.repair_data import LabelArray, LabelledRows, SearchInputs
 from fairchain.repairing.result import RepairProgress
 
 Each = TypeVar("Each")
 # Of the decisions other than the most frequent one, the part that a repair must keep.
 VARIETY = 0.1
 # Generations without a better candidate after which a search ends, and what counts as better.
-PATIENCE = 10
-BETTER = 1e-4
+MOST_IDLE_GENERATIONS = 10
+BETTER_BY = 1e-4
 # Numbers that are reset one by one in the end; more of them would take longer than the search.
 MOST_RESET = 150
 # The paper's weight of accuracy against the gap.
@@ -56,10 +56,10 @@ class Score:
 
 
 # Of a candidate with an output that is not a decision, or with the same decision for (almost) every input.
-FAILED = Score(1.0, 0.0)
+WORST_SCORE = Score(1.0, 0.0)
 
 
-def usual_share(labels: Labels) -> float:
+def usual_share(labels: LabelArray) -> float:
     """Return the share of the most frequent decision."""
     return float(np.bincount(labels).max() / len(labels))
 
@@ -83,7 +83,7 @@ class CandidateDecisions(Protocol):
     def prepare(self, values: NDArray[Any], /) -> Any:
         """Return all that does not depend on the candidate, computed once."""
 
-    def decide(self, prepared: Any, changes: Mapping[str, Array], /) -> Labels | None:
+    def decide(self, prepared: Any, changes: Mapping[str, WeightArray], /) -> LabelArray | None:
         """Return the class of each row with these arrays; {} for the original. None if a row has no class."""
 
 
@@ -110,7 +110,7 @@ class CandidateTrial:
         if rows is not None and self._labelled is not None:
             self._correct = self._original(self._labelled) == rows.truth
 
-    def _original(self, prepared: Any) -> Labels:
+    def _original(self, prepared: Any) -> LabelArray:
         labels = self._network.decide(prepared, {})
         if labels is None:
             raise ModelError(UNDECIDED_INPUT.format(name=self._network.name))
@@ -121,20 +121,20 @@ class CandidateTrial:
         """The number of inputs that each candidate is evaluated on."""
         return len(self._inputs.values) + (len(self._rows) if self._rows is not None else 0)
 
-    def score(self, weights: Mapping[str, Array]) -> Score:
+    def score(self, weights: Mapping[str, WeightArray]) -> Score:
         """Return the score of a candidate; {} is the original network."""
         labels = self._network.decide(self._drawn, weights)
         if labels is None:
-            return FAILED
+            return WORST_SCORE
         agreement = float(np.mean(labels == self._before)) if self._rows is None else None
         if is_almost_constant(self._usual, usual_share(labels), agreement):
-            return FAILED
+            return WORST_SCORE
         gap = self._inputs.gap(labels)
         if self._rows is None or self._labelled is None:
             return Score(gap, agreement or 0.0)
         found = self._network.decide(self._labelled, weights)
         if found is None:
-            return FAILED
+            return WORST_SCORE
         correct = found == self._rows.truth
         other = np.count_nonzero(correct != self._correct)
         return Score(gap, float(np.mean(correct)), float(np.sqrt(other)) / len(correct))
@@ -191,7 +191,7 @@ class Searcher:
         self,
         trial: CandidateTrial,
         parameters: Parameters,
-        base: Mapping[str, Array],
+        base: Mapping[str, WeightArray],
         objective: Objective,
         workers: Workers | None = None,
         progress: Callable[[RepairProgress], None] | None = None,
@@ -233,9 +233,9 @@ class Searcher:
                 found, seconds = self._best().score, time.perf_counter() - self._start
                 done = (self.iterations, iterations, len(self.tried))
                 self._progress(RepairProgress(*done, found.gap, found.accuracy, seconds))
-            waited = 0 if fitness.min() < best - BETTER else waited + 1
+            waited = 0 if fitness.min() < best - BETTER_BY else waited + 1
             best = min(best, float(fitness.min()))
-            if waited >= PATIENCE:
+            if waited >= MOST_IDLE_GENERATIONS:
                 return "no progress"
         return "iterations"
 
@@ -244,7 +244,7 @@ class Searcher:
         best = self._best()
         if np.count_nonzero(best.point) > MOST_RESET:
             return
-        allowed = self._objective.fitness(best) + max(BETTER, best.score.error) / 2
+        allowed = self._objective.fitness(best) + max(BETTER_BY, best.score.error) / 2
         for place in np.argsort(np.abs(best.point), kind="stable"):
             if best.point[place]:
                 point = best.point.copy()
@@ -264,7 +264,7 @@ class Searcher:
         self.tried += found
         return found
 
-    def _change(self, weights: Mapping[str, Array]) -> float:
+    def _change(self, weights: Mapping[str, WeightArray]) -> float:
         """Return the size of a change relative to all weights."""
         moved = sum(np.square(v - self._base[name], dtype=np.float64).sum() for name, v in weights.items())
         return float(np.sqrt(moved)) / self._length
@@ -283,7 +283,7 @@ def front_of(candidates: Sequence[Candidate]) -> list[Candidate]:
     return front
 
 
-def spread(front: Sequence[Each], most: int) -> list[Each]:
+def thinned_front(front: Sequence[Each], most: int) -> list[Each]:
     """Return at most so many of a front, evenly spaced."""
     if len(front) <= most:
         return list(front)

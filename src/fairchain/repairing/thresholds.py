@@ -18,20 +18,14 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError, SpecError, UnansweredError
 from fairchain.models import Limits, Model, OnnxModel, load_model
 from fairchain.models.base import describe_input, must_fit
-from fairchain.models.edit.thresholds import (
-    ScoreTensor,
-    reading_groups,
-    score_tensors,
-    showing_scores,
-    with_thresholds,
-)
-from fairchain.models.edit.weights import Array
+from fairchain.models.edit.thresholds import ScoreTensor, reading_groups, score_tensors, showing_scores, with_thresholds
+from fairchain.models.edit.weights import WeightArray
 from fairchain.models.onnx.decision import DecisionRule, Ends, Labels
 from fairchain.prepare import Case, group_masks
 from fairchain.repairing.parameters import Point
 from fairchain.repairing.result import Adjustment
 from fairchain.spec import Group, ProbabilityFormula, Spec
-from fairchain.spec.schema import Decision
+from fairchain.spec.schema import DecisionKind
 
 Floats = NDArray[np.float64]
 # The one name under which the thresholds of a candidate are handed on.
@@ -39,14 +33,14 @@ THRESHOLDS = "thresholds"
 # Selection rates that all groups get alike in the points that are scored first, and how far each of them goes there.
 TARGETS, STEPS = 41, (1.0, 0.75, 0.5)
 # Rows that go through a model in one call, and the share of labels that its scores must explain.
-ROWS_PER_CALL, AGREEMENT = 4096, 0.99
+SCORED_ROWS_PER_CALL, AGREEMENT = 4096, 0.99
 GROUPS_OVERLAP = (
     'change: "group-thresholds" needs groups that do not overlap, and decisions that follow from '
     'scores; take change = "threshold", or another property'
 )
 NO_SCORES = (
-    "{name}: returns labels and has no scores, so no threshold can be moved; give a model that returns scores, and say "
-    'so: decision = "probability" or "logit" in [model]'
+    "{name}: returns labels and has no scores, so no threshold can be moved; give a model that returns scores, and "
+    'state it: decision = "probability" or "logit" in [model]'
 )
 DECIDES_BETWEEN_LABELS = "{name}: decides between {labels_count} labels; a threshold is for a score of two"
 
@@ -79,7 +73,7 @@ class ScoreReader:
     def __call__(self, values: NDArray[Any]) -> Floats:
         """Return the score of each row, (rows,)."""
         values = values.astype(self.model.dtype, copy=False)
-        parts = [values[start : start + ROWS_PER_CALL] for start in range(0, len(values), ROWS_PER_CALL)]
+        parts = [values[start : start + SCORED_ROWS_PER_CALL] for start in range(0, len(values), SCORED_ROWS_PER_CALL)]
         answers = [self.model.scores(part).reshape(len(part), -1).astype(np.float64) for part in parts]
         answer = np.concatenate(answers) if answers else np.empty((0, self.model.decision.columns))
         if answer.shape[1] == 1:
@@ -134,7 +128,7 @@ def _views(
                 continue
     # Code that a spec file names is never imported.
     trusted, source = source is not None, spec.model.path if source is None else source
-    decisions: tuple[Decision, ...] = ("probability", "argmax", "logit")
+    decisions: tuple[DecisionKind, ...] = ("probability", "argmax", "logit")
     for decision in decisions:
         changed = replace(spec, model=replace(spec.model, decision=decision, codes=None))
         try:
@@ -148,7 +142,7 @@ def _reader(original: Model, spec: Spec, model: Model, values: NDArray[Any], ten
     """Return the reader of a model that gives scores; two columns that add up to 1 are probabilities."""
     if model.decision.kind == "threshold":
         return ScoreReader(original, spec, model, model.decision.cut)
-    some = model.scores(values[:ROWS_PER_CALL].astype(model.dtype)).reshape(-1, 2).astype(np.float64)
+    some = model.scores(values[:SCORED_ROWS_PER_CALL].astype(model.dtype)).reshape(-1, 2).astype(np.float64)
     sure = bool(((some >= 0) & (some <= 1)).all() and np.allclose(some.sum(axis=1), 1.0, atol=1e-5))
     held = ScoreTensor(tensor, not sure) if tensor is not None else None
     return ScoreReader(original, spec, model, 0.5 if sure else 0.0, not sure, held)
@@ -185,7 +179,7 @@ class ThresholdDecisions:
         """Return the number of the threshold for each row."""
         return threshold_places(self._spec, self._groups, values)
 
-    def decide(self, prepared: ScoredRows, changes: Mapping[str, Array]) -> Labels | None:
+    def decide(self, prepared: ScoredRows, changes: Mapping[str, WeightArray]) -> Labels | None:
         """Return the label of each row under the changed thresholds; None if a score is not a number."""
         if not np.isfinite(prepared.scores).all():
             return None
@@ -228,7 +222,7 @@ class ThresholdParameters:
         self._rates = [float(np.mean(each > cut)) if len(each) else 0.0 for each in scores]
         self.names = tuple(f"threshold of {name}" if name else "threshold" for name in names)
 
-    def weights(self, point: Point) -> dict[str, Array]:
+    def weights(self, point: Point) -> dict[str, WeightArray]:
         """Return the thresholds."""
         return {THRESHOLDS: np.array([self._threshold(place, float(v)) for place, v in enumerate(point)])}
 
@@ -338,7 +332,7 @@ class ThresholdEdits:
     groups: tuple[Group, ...]
 
     @property
-    def values(self) -> dict[str, Array]:
+    def values(self) -> dict[str, WeightArray]:
         """The thresholds as they are."""
         return {THRESHOLDS: np.full(max(1, len(self.groups)), self.reader.cut)}
 
@@ -348,7 +342,7 @@ class ThresholdEdits:
         spec = self.reader.spec
         return reading_groups(spec) if self.groups and isinstance(self.reader.original, OnnxModel) else spec
 
-    def edited(self, changes: Mapping[str, Array], spec: Spec) -> tuple[Model, bytes | None]:
+    def edited(self, changes: Mapping[str, WeightArray], spec: Spec) -> tuple[Model, bytes | None]:
         """Return the model with these thresholds, loaded with `spec`, and its bytes if it is a network."""
         original = self.reader.original
         thresholds = np.asarray(changes[THRESHOLDS], np.float64).tolist()
@@ -367,12 +361,12 @@ class ThresholdEdits:
         return OnnxModel.from_bytes(content, original.name, spec, original.limits), content
 
 
-def check_groups(spec: Spec) -> None:
+def check_threshold_groups(spec: Spec) -> None:
     """Raise a SpecError where groups cannot have thresholds of their own."""
     if spec.text is not None:
         raise SpecError(
-            'change: "group-thresholds" needs the group of each input, and a text has none that the model is given; '
-            'take change = "threshold"'
+            'change: "group-thresholds" needs the group of each input, which a model of texts does not get; use '
+            'change = "threshold"'
         )
     if isinstance(spec.property, ProbabilityFormula) or spec.model.decision == "random":
         raise SpecError(GROUPS_OVERLAP)

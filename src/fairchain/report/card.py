@@ -32,13 +32,13 @@ def model_card(certificate: CertificateContents | Mapping[str, Any], *, source: 
         f"Protected: {' and '.join(escape(name) for name in spec['property']['protected'])}",
         f"Question: {code(claims.question)}",
         f"{claims.inputs.capitalize()}: {escape(claims.population)}",
-        f"Probability of a wrong verdict: {wrong if claims.sound else 'not known, the rule is not sound'}",
+        f"Probability of a wrong verdict: {wrong if claims.sound else 'unknown, because the rule is not sound'}",
         f"Network: sha256 {code(claims.model_sha256)}" if claims.model_sha256 else "Decisions as recorded",
     ]
     if claims.left_out:
         points.append(f"Groups too small to be compared: {len(claims.left_out)}")
     if claims.constant is not None:
-        points.append(f"Constant: every input that was tried got the decision {code(claims.constant)}")
+        points.append(f"Constant: every tested input got the decision {code(claims.constant)}")
     software = escape(certificate.software.get("fairchain", "?"))
     text = joined(
         "## Fairness",

@@ -17,8 +17,8 @@ from fairchain.spec import parse_spec
 from fairchain.verification.record import VerdictRecord
 
 CHANGED_AFTER_WRITTEN = (
-    "{path}: was changed after it was written: its digest does not fit; write it again with fairchain verify SPEC "
-    "--certificate FILE"
+    "{path}: was changed after it was written, since its digest does not match; write it again with fairchain "
+    "verify SPEC --certificate FILE"
 )
 
 
@@ -41,7 +41,7 @@ def read_claims(path: Path) -> CertificateContents:
     """Read a certificate; raise a CertificateError that says why it cannot be shown."""
     raw, file, intact = read_certificate(path)
     if isinstance(file, FamilyCertificate):
-        raise CertificateError(f"{path}: answers {len(file.members)} questions, and one is expected here")
+        raise CertificateError(f"{path}: contains {len(file.members)} questions, expected one")
     if not intact:
         raise CertificateError(CHANGED_AFTER_WRITTEN.format(path=path))
     try:

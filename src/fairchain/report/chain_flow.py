@@ -14,7 +14,7 @@ from fairchain.chain import Chain
 # A folded chain comes back to its states, and one with many columns shows nothing: both are tables in the report.
 MOST_COLUMNS = 8
 Step = tuple[int, str, str]
-Bounds = tuple[float, float, float]
+BoundedValue = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Strand:
     tone: str
     states: Mapping[tuple[int, str], float]
     steps: Mapping[Step, float]
-    bounds: Mapping[Step, Bounds] = field(default_factory=dict)
+    bounds: Mapping[Step, BoundedValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ChainFlow:
     strands: tuple[Strand, ...]
 
 
-def groups_of(chain: Chain) -> list[str]:
+def flow_groups(chain: Chain) -> list[str]:
     """Return the groups: the successors of the first state."""
     return [chain.states[int(chain.targets[number])] for number in _transitions(chain, chain.initial)]
 
@@ -60,9 +60,9 @@ def flow_of(chain: Chain, groups: Sequence[str], more: str, less: str) -> ChainF
     return ChainFlow(tuple(tuple(column) for column in names), tuple(strands))
 
 
-def transitions_of(chain: Chain, group: str) -> dict[tuple[str, str], Bounds]:
+def transitions_of(chain: Chain, group: str) -> dict[tuple[str, str], BoundedValue]:
     """Return the transitions of one group between its states, with bounds, by the names without the group."""
-    found: dict[tuple[str, str], Bounds] = {}
+    found: dict[tuple[str, str], BoundedValue] = {}
     for state, called in enumerate(chain.states):
         if called != group and not called.startswith(f"{group} & "):
             continue
@@ -92,7 +92,7 @@ def _strand(chain: Chain, columns: Sequence[Sequence[int]], group: str, tone: st
     """Follow one group from its own state to the labels."""
     states: dict[tuple[int, str], float] = {}
     steps: dict[Step, float] = {}
-    bounds: dict[Step, Bounds] = {}
+    bounds: dict[Step, BoundedValue] = {}
     here = {chain.states.index(group): 1.0}
     for place in range(len(columns)):
         ahead: dict[int, float] = {}
@@ -113,7 +113,7 @@ def _transitions(chain: Chain, state: int) -> Iterator[int]:
     yield from range(int(chain.starts[state]), int(chain.starts[state + 1]))
 
 
-def _bounds(chain: Chain, number: int) -> Bounds:
+def _bounds(chain: Chain, number: int) -> BoundedValue:
     """Return a transition's probability and bounds; 0 and 1 without intervals."""
     probability = float(chain.probabilities[number])
     if chain.low is None or chain.high is None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fairchain.chain import Chain
 from fairchain.number_format import share, with_interval
-from fairchain.report.chain_flow import ChainFlow, flow_of, groups_of, transitions_of
+from fairchain.report.chain_flow import ChainFlow, flow_groups, flow_of, transitions_of
 from fairchain.report.findings import Findings
-from fairchain.report.markup import Child, Markup, el, figure, join, name, table
+from fairchain.report.markup import Child, Markup, el, figure, html_table, join, name
 from fairchain.report.plots.flow import flow_picture
 from fairchain.report.plots.frame import without_prefix
 
-MOST_STEPS = 24
+MOST_DRAWN_STEPS = 24
 
 
 def chain_section(findings: Findings) -> Markup | None:
@@ -20,7 +20,7 @@ def chain_section(findings: Findings) -> Markup | None:
         # Rows of a table are counted, not drawn: no chain is expected there.
         reason = findings.left_out.get("chain") if findings.verdict.rows is None else None
         return None if reason is None else el("p", f"Not possible here: {reason}.")
-    groups = groups_of(chain)
+    groups = flow_groups(chain)
     if len(groups) < 2:
         return None
     gap = findings.verdict.gap
@@ -61,15 +61,15 @@ def _picture(findings: Findings, chain: Chain, flow: ChainFlow) -> Markup:
     others = " Groups in grey have equal weights." if any(s.tone == "others" for s in flow.strands) else ""
     units = findings.explanation.units if findings.explanation is not None else ()
     cells = {unit.name for unit in units if unit.kind == "cell"} & {*map(str, chain.metadata.get("states", ()))}
-    moment = " Cells of a recurrent layer are drawn as they are after the last step." if cells else ""
+    moment = " Cells of a recurrent layer are shown after the last step." if cells else ""
     title = "The learned Markov chain"
     return figure(
         flow_picture(title, about, flow, headings, without_prefix([strand.name for strand in flow.strands])),
         title,
         "Point at a ribbon for the share of its group that takes it, and for the probability of the step with its "
-        "interval; point at a state for the share of each group in it. Each group is traced separately, so the shares "
-        f"on the right are those counted{counted}; the selection rates above rest on other evaluations, and have "
-        f"intervals.{others}{moment} All numbers are in chain.json.",
+        "interval; point at a state for the share of each group in it. Each group is traced separately, so the "
+        f"shares on the right are those counted{counted}; the selection rates above come from other evaluations, "
+        f"and have intervals.{others}{moment} All numbers are in chain.json.",
     )
 
 
@@ -81,11 +81,11 @@ def _as_table(chain: Chain, more: str, less: str) -> Markup | None:
         return None
     rows: list[list[Child]] = [
         [name(step[0]), name(step[1]), with_interval(*one[step]), with_interval(*other[step])]
-        for step in both[:MOST_STEPS]
+        for step in both[:MOST_DRAWN_STEPS]
     ]
     return join(
         el("p", "A Markov chain learned from the network: a unit is in one of its states at each step. Where the two "
            "columns differ, the groups differ."),
-        table("Steps in which the groups differ most", ["from", "to", more, less], rows, words=(0, 1)),
+        html_table("Steps in which the groups differ most", ["from", "to", more, less], rows, words=(0, 1)),
         el("p", f"{len(rows)} of {len(both):,} steps; all of them are in chain.json.", class_="note"),
     )  # fmt: skip

@@ -17,12 +17,12 @@ from fairchain.statistics import Interval
 from fairchain.verification.record import VerdictRecord
 
 # Keys of a feature that define the inputs; the others belong to the network. The length of a text, and the treatment of
-# unknown words, decide which terms it has and so its group.
+# unknown words, determine its terms and therefore its group.
 OF_INPUTS = (
     *("name", "kind", "low", "high", "values", "groups", "column", "missing", "clip", "aliases", "terms"),
     *("length", "unknown"),
 )
-# Keys of a population that change no rate.
+# Keys of a population that do not affect any rate.
 NO_DIFFERENCE = ("path", "name", "prediction", "pair_by")
 SHOWN = ("verdict", "constant", "kind", "gap", "threshold", "delta", "sound", "model_sha256")
 
@@ -48,7 +48,7 @@ class CertificateComparison:
 
     @property
     def comparable(self) -> bool:
-        """Whether both gaps are measured alike, for the same population, by sound rules."""
+        """Whether both gaps are the same measure of the same population, by sound rules."""
         return not self.differences and self.sound
 
     @property
@@ -114,8 +114,8 @@ def compare(
 ) -> CertificateComparison:
     """Compare two certificates, as `read_claims` or `make_certificate` returns them.
 
-    Each certificate's intervals fail with probability delta at most, so a statement about both fails with the sum of
-    the two deltas at most, whether or not the same inputs were drawn.
+    The intervals of a certificate fail with probability at most its delta, so a statement about both fails with
+    probability at most the sum of the two deltas, even if both runs drew the same inputs.
     """
     first, second = contents_of(first), contents_of(second)
     one, other = first.claims, second.claims
@@ -148,7 +148,7 @@ def _moved(one: Bounded, other: Bounded) -> str:
 
 def _question(certificate: CertificateContents) -> dict[str, object]:
     """Return the parts in which comparable certificates agree; network, threshold, delta and seed may differ."""
-    # Through the struct, so that a key that is left out and one with its default value are the same.
+    # Parsed as a struct, so that a missing key equals a key with its default value.
     spec, claims = msgspec.to_builtins(parse_spec(certificate.spec)), certificate.claims
     question = {key: value for key, value in spec["property"].items() if key != "threshold"}
     population = {key: value for key, value in spec["population"].items() if key not in NO_DIFFERENCE}

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from fairchain.explaining.result import Example, Explanation, Influence
 from fairchain.number_format import bounded
 from fairchain.report.findings import Findings, unit_name
-from fairchain.report.markup import Child, Markup, el, figure, join, name, section, table
+from fairchain.report.markup import Child, Markup, el, figure, html_table, join, name, section
 from fairchain.report.plots.intervals import Line, intervals
 from fairchain.report.plots.units import units_overview
 from fairchain.verification.record import Witness
 
-MOST_NAMED, MOST_WITNESSES, MOST_WORDS = 15, 12, 15
+MOST_NAMED_UNITS, MOST_WITNESSES, MOST_SHOWN_WORDS = 15, 12, 15
 # Bars in the picture of all units: with many more the page would no longer be small.
 MOST_BARS = 600
 
@@ -20,7 +20,7 @@ MOST_BARS = 600
 def why_section(findings: Findings) -> Markup | None:
     """Return the features and neurons, or words, with the largest effects on the gap."""
     explanation, texts = findings.explanation, findings.inputs == "texts"
-    title = "Why: words and units" if texts else "Why: the features behind it"
+    title = "Why: words and units" if texts else "Why: the features behind the gap"
     if explanation is None or not (explanation.units or explanation.words):
         return findings.missing("explanation", "why", title)
     pair = explanation.pair
@@ -40,10 +40,10 @@ def why_section(findings: Findings) -> Markup | None:
     return section(
         "why",
         title,
-        el("p", *told, f" Which {'words and units' if texts else 'features'} make that difference?"),
+        el("p", *told, f" Which {'words and units' if texts else 'features'} cause this difference?"),
         _words(explanation),
-        el("p", f"An effect is the amount by which the gap shrinks when one {'unit' if texts else 'feature'} no "
-           f"longer tells the groups apart (ablation). {instead}.{protected}") if units else None,
+        el("p", f"An effect is the amount by which the gap shrinks when one {'unit' if texts else 'feature'} no longer "
+            f"distinguishes the groups (ablation). {instead}.{protected}") if units else None,
         _effects(units, findings.codes) if units else None,
         *(el("p", note, class_="note") for note in explanation.notes),
     )  # fmt: skip
@@ -67,16 +67,17 @@ def annex_explanation(findings: Findings) -> Markup | None:
     pair, shown = explanation.pair, _main_units(explanation)
     return join(
         el("p", f"Effects and sensitivities are about the gap between {pair.more} and {pair.less}. They are measured "
-           f"on {explanation.rounds:,} inputs of their own; explanation.json has the gap there.", class_="note"),
+            f"on {explanation.rounds:,} separate inputs; explanation.json has the gap for these "
+            "inputs.", class_="note"),
         _effects(explanation.units, findings.codes) if len(shown) < len(explanation.units) else None,
         _sensitivities(explanation.units),
-        table("Layer by layer", headers, layers) if layers else None,
+        html_table("Layer by layer", headers, layers) if layers else None,
         el("p", explanation.statement, class_="note"),
     )  # fmt: skip
 
 
 def _effects(units: Sequence[Influence], codes: Mapping[str, Mapping[float, str]]) -> Markup:
-    shown = units[:MOST_NAMED]
+    shown = units[:MOST_NAMED_UNITS]
     lines = [Line(unit_name(unit, codes), unit.effect.estimate, unit.effect.low, unit.effect.high) for unit in shown]
     title = (
         "Effect of each feature on the gap"
@@ -89,8 +90,8 @@ def _effects(units: Sequence[Influence], codes: Mapping[str, Mapping[float, str]
             title, f"Largest: {lines[0].name} with {bounded(lines[0])}.", lines, "reduction of the gap", zero=True
         ),
         title,
-        f"To the right of zero: the gap shrinks by so much; to the left: it grows.{more} Where a line crosses "
-        "zero, no effect is shown. The intervals hold together. Effects overlap, so they do not add up to the gap.",
+        f"To the right of zero the gap shrinks by this amount, to the left it grows.{more} If a line crosses zero, "
+        "no effect was shown. The intervals hold together. Effects overlap, so they do not add up to the gap.",
     )
 
 
@@ -104,21 +105,21 @@ def _sensitivities(units: Sequence[Influence]) -> Markup:
     return figure(
         units_overview(title, f"Largest: {ranked[0].name} with {bounded(ranked[0].sensitivity)}.", shown),
         title,
-        "Sensitivity compares how often a unit's states occur in different groups. "
-        f"{which} on one scale, thin lines for the intervals; numbers are in explanation.json. "
-        "It can mislead, since it does not measure what a unit changes; the effects above do.",
+        f"Sensitivity compares how often a unit's states occur in different groups. {which} on one scale, thin "
+        "lines for the intervals; numbers are in explanation.json. It can mislead, because it does not measure the "
+        "influence of a unit on the decision; the effects above do.",
     )
 
 
 def _words(explanation: Explanation) -> Markup | None:
     words: list[list[Child]] = [
-        [name(word.word), f"{word.texts:,}", bounded(word.effect)] for word in explanation.words[:MOST_WORDS]
+        [name(word.word), f"{word.texts:,}", bounded(word.effect)] for word in explanation.words[:MOST_SHOWN_WORDS]
     ]
     caption = (
-        "Words: how much smaller the share of texts with this decision is when the word is left out. If the brackets "
+        "Words: the decrease of the share of texts with this decision when the word is left out. If the brackets "
         "contain 0, no effect was shown."
     )
-    return table(caption, ["word", "texts", "effect"], words) if words else None
+    return html_table(caption, ["word", "texts", "effect"], words) if words else None
 
 
 def witnesses_section(findings: Findings) -> Markup | None:

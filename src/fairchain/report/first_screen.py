@@ -1,4 +1,4 @@
-"""First screen of the page: the verdict, the question and its answer in plain words, what was tested, and by whom."""
+"""First screen of the page: the verdict, the question and its answer in plain words, the tested inputs, the auditor."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NOT_STATED = "not stated"
 MORE_EVALUATIONS = "More evaluations may decide it: give [guarantee] of the spec a larger budget."
 MORE_ROWS = "More rows may decide it."
 GAP_MOVED = (
-    "The gap of these two estimates is outside the interval above, which earlier rounds narrowed; the estimate above "
-    "is the nearest end of the interval."
+    "The difference of these two estimates is outside the interval above, because earlier rounds gave a narrower "
+    "interval. The estimate above is the nearest end of the interval."
 )
 
 
 def verdict_panel(verdict: VerdictRecord, *details: Child) -> Markup:
-    """Return the verdict, its sentence, what it was tested on, and how often such a verdict is wrong."""
+    """Return the verdict, its sentence, the tested inputs, and the probability that such a verdict is wrong."""
     # CONSTANT does not answer the question, so it has no probability of a wrong answer.
     named = verdict.verdict == verdict.decision
     return el(
@@ -38,7 +38,9 @@ def verdict_panel(verdict: VerdictRecord, *details: Child) -> Markup:
         el("p", verdict.headline, class_="headline"),
         *details,
         el("p", error_in_words(verdict.decision, verdict.delta, sound=verdict.sound)) if named else None,
-        el("p", _to_decide(verdict)) if verdict.verdict == "UNDECIDED" else None,
+        el("p", verdict.rows_needed or (MORE_EVALUATIONS if verdict.rows is None else MORE_ROWS))
+        if verdict.verdict == "UNDECIDED"
+        else None,
         el("p", verdict.tipping_sentence) if verdict.tipping is not None else None,
         el("p", verdict.shift_sentence) if verdict.shift is not None else None,
         *(
@@ -51,7 +53,7 @@ def verdict_panel(verdict: VerdictRecord, *details: Child) -> Markup:
 
 
 def first_screen(findings: Findings) -> Markup:
-    """Return the verdict with the question, the two extreme groups in percent and what was tested."""
+    """Return the verdict with the question, the two extreme groups in percent and the tested inputs."""
     verdict = findings.verdict
     question, answer = question_text(verdict), answer_text(verdict)
     details = (
@@ -65,7 +67,7 @@ def first_screen(findings: Findings) -> Markup:
 
 
 def _not_compared(verdict: VerdictRecord) -> Markup | None:
-    """Return how many groups were too small to be compared, with their rows where they are known."""
+    """Return the number of groups that were too small to be compared, with their rows if they are known."""
     left = verdict.left_out
     if not left:
         return None
@@ -77,13 +79,8 @@ def _not_compared(verdict: VerdictRecord) -> Markup | None:
     )
 
 
-def _to_decide(verdict: VerdictRecord) -> str:
-    """Return what would decide an open question."""
-    return verdict.rows_needed or (MORE_EVALUATIONS if verdict.rows is None else MORE_ROWS)
-
-
 def question_text(verdict: VerdictRecord) -> str:
-    """Return the question in plain words; empty where it has no simple ones, such as for a formula."""
+    """Return the question in plain words; empty if there are no simple ones, for example for a formula."""
     limit = verdict.threshold
     if verdict.kind == "individual" and " changes with " in verdict.question and "|" not in verdict.question:
         feature = verdict.question.partition(" changes with ")[2].partition(" alone")[0]
@@ -108,7 +105,7 @@ def question_text(verdict: VerdictRecord) -> str:
 
 
 def answer_text(verdict: VerdictRecord) -> str:
-    """Return the answer in a sentence that needs no statistics; empty where there is none, or no simple one."""
+    """Return the answer in a sentence without statistics; empty if there is no simple one."""
     if verdict.verdict not in ("FAIR", "UNFAIR") or verdict.kind == "individual" or not question_text(verdict):
         return ""
     fair = verdict.verdict == "FAIR"
@@ -136,23 +133,23 @@ def _of_several(questions: Sequence[VerdictRecord], verdict: VerdictRecord) -> M
     """Return how many questions there are, and which of them the verdict above belongs to."""
     if not questions:
         return None
-    return el("p", f"{len(questions)} questions were asked: {counted_words(questions)}. This is the one furthest from "
-              "being met, ", name(property_text(verdict)), ".")  # fmt: skip
+    counted = f"The spec has {len(questions)} questions: {counted_words(questions)}."
+    return el("p", f"{counted} This is the one furthest from being met, ", name(property_text(verdict)), ".")
 
 
 def counted_words(questions: Sequence[VerdictRecord]) -> str:
-    """Return how many questions have which verdict: `1 FAIR, 2 UNFAIR`."""
+    """Return the number of questions with each verdict: `1 FAIR, 2 UNFAIR`."""
     return ", ".join(f"{count} {word}" for word, count in Counter(each.word for each in questions).items())
 
 
 def property_text(verdict: VerdictRecord) -> str:
-    """Return what is compared, in a few words: `the ratio by sex and race`."""
+    """Return a short name of a question: `the ratio by sex and race`."""
     kind = {"difference": "the gap", "ratio": "the ratio"}.get(verdict.kind, "individual decisions")
     return f"{kind} {by_features(verdict)}".rstrip()
 
 
 def by_features(verdict: VerdictRecord) -> str:
-    """Return the features that define the groups: `by sex and race`; empty where groups have none."""
+    """Return the features that define the groups: `by sex and race`; empty if the groups have none."""
     named = next((group.name for group in verdict.groups if "=" in group.name), "")
     features = dict.fromkeys(part.partition("=")[0] for part in named.partition(", ")[0].split(" & "))
     return f"by {' and '.join(features)}" if named else ""
@@ -160,7 +157,7 @@ def by_features(verdict: VerdictRecord) -> str:
 
 def _extremes(verdict: VerdictRecord, answer: str) -> Markup | None:
     """Return the rates of the two groups that differ most, in percent, and the answer in a sentence."""
-    # Of the verdict itself, so that their difference is the gap above, unless that was moved into its interval.
+    # The rates of the verdict itself: their difference is the gap above, unless the gap was moved into its interval.
     gap = verdict.gap
     rates = {group.name: group.estimate for group in verdict.groups if group.outcome == gap.outcome}
     more, less = gap.more, gap.less
@@ -181,13 +178,13 @@ def _extremes(verdict: VerdictRecord, answer: str) -> Markup | None:
 
 
 def _moved(verdict: VerdictRecord, more: float, less: float) -> bool:
-    """Return whether the estimate of the gap is an end of its interval, since the gap of the two rates is outside."""
+    """Return whether the estimate of the gap is an end of its interval because the gap of the two rates is outside."""
     gap, measured = verdict.gap, less / more if verdict.kind == "ratio" and more else more - less
     return verdict.shift is None and gap.estimate in (gap.low, gap.high) and not gap.low <= measured <= gap.high
 
 
 def tested_on(findings: Findings) -> str:
-    """Return what was tested and how much of it, in the words of a reader who knows no populations."""
+    """Return the tested inputs and their number, in words that need no statistics."""
     verdict, texts = findings.verdict, findings.inputs == "texts"
     if verdict.rows is not None:
         whole = "all of them counted" if verdict.delta == 0 else "taken as a random sample"
@@ -208,7 +205,7 @@ def tested_on(findings: Findings) -> str:
 
 
 def issued_by(about: About | None) -> Markup:
-    """Return which model was audited by whom and when, as far as the spec states it."""
+    """Return the audited model, the auditor and the date, as far as the spec states them."""
     stated = about or About()
     model = " ".join(filter(None, (stated.model_name, stated.model_version))) or NOT_STATED
     parts = {"Model": model, "audited by": stated.auditor or NOT_STATED, "date": stated.audit_date or NOT_STATED}

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from fairchain.verification.family import FamilyRecord
     from fairchain.verification.record import GroupRate, VerdictRecord
 
-MOST_ROWS = 40
-MOST_UNITS = 10
+MOST_PRINTED_ROWS = 40
+MOST_PRINTED_UNITS = 10
 _ACTS = re.compile(r"([\\`*_{}\[\]<>|~&#])")
 # Links and mentions, which a build server makes even where Markdown does not.
 _CALLS = re.compile(r"(@)(?=\w)|(:)(?=//)|(www)(?=\.)")
@@ -59,7 +59,7 @@ def fence_for(text: str, least: int = 1) -> str:
     return "`" * max(least, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
 
 
-def table(headers: list[str], rows: list[list[str]]) -> str:
+def markdown_table(headers: list[str], rows: list[list[str]]) -> str:
     """Return rows under headers; the first column is text, the others are numbers."""
     rule = ["---", *["---:"] * (len(headers) - 1)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (headers, rule, *rows))
@@ -122,7 +122,7 @@ def questions_table(questions: Sequence[VerdictRecord], unanswered: Sequence[str
         return ""
     rows = [[code(each.question), f"{MARKS[each.verdict]} {each.word}", each.measured] for each in questions]
     rows += [[code(question), "not answered", ""] for question in unanswered]
-    return table(["question", "verdict", "measured"], rows)
+    return markdown_table(["question", "verdict", "measured"], rows)
 
 
 def markdown(findings: Findings) -> str:
@@ -133,9 +133,9 @@ def markdown(findings: Findings) -> str:
     if explanation is not None and explanation.units:
         rows = [
             [escape(unit_name(unit, findings.codes)), bounded(unit.effect), bounded(unit.sensitivity)]
-            for unit in explanation.units[:MOST_UNITS]
+            for unit in explanation.units[:MOST_PRINTED_UNITS]
         ]
-        effects = table(["unit", "reduction of the gap without it", "sensitivity"], rows)
+        effects = markdown_table(["unit", "reduction of the gap without it", "sensitivity"], rows)
         why = joined("## Why", effects, escape(explanation.statement))
     seed = "" if verdict.seed is None else f" Seed {verdict.seed} ({verdict.seed_origin})."
     cost = f" {verdict.evaluations:,} evaluations of the model." if verdict.evaluations else ""
@@ -168,16 +168,17 @@ def groups_table(groups: Sequence[GroupRate]) -> str:
     """Return every group with its interval; nothing without groups."""
     if not groups:
         return ""
-    rows = [[escape(g.name), bounded(g)] for g in groups[:MOST_ROWS]]
-    more = f"... and {len(groups) - MOST_ROWS} more groups." if len(groups) > MOST_ROWS else ""
-    return joined(table(["group", f"P({escape(groups[0].outcome)})"], rows), more)
+    rows = [[escape(g.name), bounded(g)] for g in groups[:MOST_PRINTED_ROWS]]
+    more = f"... and {len(groups) - MOST_PRINTED_ROWS} more groups." if len(groups) > MOST_PRINTED_ROWS else ""
+    return joined(markdown_table(["group", f"P({escape(groups[0].outcome)})"], rows), more)
 
 
 def _repair(repair: RepairRecord | None) -> str:
     if repair is None or not repair.needed:
         return ""
     changes = [
-        [escape(each.name), f"{each.before:.4g}", f"{each.after:.4g}"] for each in repair.adjustments[:MOST_UNITS]
+        [escape(each.name), f"{each.before:.4g}", f"{each.after:.4g}"]
+        for each in repair.adjustments[:MOST_PRINTED_UNITS]
     ]
     more = len(repair.adjustments) - len(changes)
     return joined(
@@ -186,7 +187,7 @@ def _repair(repair: RepairRecord | None) -> str:
         f"> {escape(repair.statement)}",
         _price(repair.price) if repair.price is not None else "",
         _repair_groups(repair),
-        table(["what changed", "from", "to"], changes) if changes else "",
+        markdown_table(["what changed", "from", "to"], changes) if changes else "",
         f"... and {more} more." if more > 0 else "",
         *map(escape, repair.notes),
     )
@@ -196,9 +197,11 @@ def _repair_groups(repair: RepairRecord) -> str:
     """Return who gained and who lost."""
     if not repair.groups or repair.price is None:
         return ""
-    rows = [[escape(g.group), f"{g.gained:,}", f"{g.lost:,}", f"{g.inputs:,}"] for g in repair.groups[:MOST_ROWS]]
+    rows = [
+        [escape(g.group), f"{g.gained:,}", f"{g.lost:,}", f"{g.inputs:,}"] for g in repair.groups[:MOST_PRINTED_ROWS]
+    ]
     outcome = escape(repair.groups[0].outcome)
-    return table(["group", f"gained {outcome}", f"lost {outcome}", "of"], rows)
+    return markdown_table(["group", f"gained {outcome}", f"lost {outcome}", "of"], rows)
 
 
 def _price(price: Price) -> str:

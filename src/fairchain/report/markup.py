@@ -27,10 +27,10 @@ class Markup(NamedTuple):
 
 
 Child = Markup | str | float | None
-Value = str | float | bool | None
+CellValue = str | float | bool | None
 
 
-def el(tag: str, *children: Child, **attributes: Value) -> Markup:
+def el(tag: str, *children: Child, **attributes: CellValue) -> Markup:
     """Return an element. Texts are escaped; `class_` is the attribute class, `aria_label` aria-label; None is omitted.
 
     >>> print(el("p", "a < b", class_="note"))
@@ -85,7 +85,7 @@ def scrolled(content: Markup, label: str) -> Markup:
     return el("div", content, class_="scroll", tabindex="0", role="group", aria_label=label)
 
 
-def table(
+def html_table(
     caption: str,
     headers: Sequence[str],
     rows: Sequence[Sequence[Child]],

@@ -9,7 +9,7 @@ from fairchain.report.chain_section import chain_section
 from fairchain.report.explanation_section import annex_explanation, why_section, witnesses_section
 from fairchain.report.findings import Findings
 from fairchain.report.first_screen import NOT_STATED, by_features, first_screen, issued_by, tested_on
-from fairchain.report.markup import Child, Markup, el, join, name, section, table
+from fairchain.report.markup import Child, Markup, el, html_table, join, name, section
 from fairchain.report.repair_section import annex_repair, repair_section
 from fairchain.report.verdict_section import (
     groups_section,
@@ -24,20 +24,20 @@ from fairchain.verification.record import VerdictRecord
 
 # Nothing may be loaded from anywhere, whatever the page contains.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-RULES = {
-    "betting": "betting: a test martingale that stops as soon as the evidence suffices",
+RULE_NAMES = {
+    "betting": "betting: a test martingale; the run stops as soon as the evidence suffices",
     "exact": "exact: everything was counted",
     "paper": "the rule of the paper, which is not sound",
 }
 # Publications of the statistics, by rule.
-METHODS = {
+PUBLICATIONS = {
     "betting": "test martingales: J. Ville, 1939; I. Waudby-Smith and A. Ramdas, J. R. Stat. Soc. B 86, 2024",
     "fixed sample": "exact binomial intervals: C. J. Clopper and E. S. Pearson, Biometrika 26, 1934",
 }
 FEWER = (
-    "A round is one draw that is shown to every group still in question. Groups that can no longer change the verdict "
-    "are left out, so evaluations are fewer than rounds times groups. Evaluations after the verdict make the intervals "
-    "narrower; they cannot change it, and the certificate covers both."
+    "A round is one draw that is shown as every group that can still change the verdict. Groups that can no longer "
+    "change the verdict are left out, so evaluations are fewer than rounds times groups. Evaluations after the "
+    "verdict make the intervals narrower; they cannot change it, and the certificate covers both."
 )
 NOT_LEGAL = (
     "The verdict compares selection rates with a threshold that was chosen for this audit. It is not a legal finding."
@@ -49,48 +49,53 @@ PUBLISHED = (
 )  # fmt: skip
 SEEDS = {
     "derived": "derived from the network, the spec and the data",
-    "chosen": "chosen by the issuer; how many others were tried is stated under seeds tried, if at all",
+    "chosen": "chosen by the issuer; the number of other seeds that were tried is stated under seeds tried, if it is "
+    "stated at all",
 }
 DATA_APART = (
-    "The table or texts after --data are not copied to this folder: ask the issuer for them. The certificate has their "
-    "checksum, so that other data are noticed."
+    "The table or texts after --data are not copied to this folder: request them from the issuer. The certificate "
+    "has their checksum, so other data are detected."
 )
 UNIFORM = (
-    "A computer drew each feature by itself, and each of its values as often as any other. In life some values and "
-    "combinations are far more frequent than others."
+    "A computer drew each feature independently, with equal probability for each of its values. In reality, some "
+    "values and combinations are far more frequent than others."
 )
-NO_HASH_SEED = "derived from the spec and the data only, since the model has no bytes to hash"
+NO_HASH_SEED = "derived from the spec and the data only, because the model has no bytes to hash"
 HOW_TO_READ = {
     "Group": "Profiles, rows or texts that share a protected feature: age=80-89 is everyone aged 80 to 89.",
     "Verdict": "FAIR: all compared groups stay within the limit. UNFAIR: at least two do not. UNDECIDED: there is not "
-    "enough evidence for either, so this is neither a pass nor a failure. CONSTANT: the model gave everyone the same "
-    "decision, so nothing can be compared.",
-    "Threshold": "The limit. Who ordered or made the audit chose it; the page does not say that it is the right one.",
-    "What was tested": "The words in the frame at the top. Synthetic profiles are made up by a computer, which draws "
-    "each feature at random; they show what the model does, not what happened to people. Rows of a table are real "
-    "records. Each profile, row or text is an input of the model, and an evaluation is one input shown to it.",
-    "Gap": "How much more often one group gets the decision than another. 0.10 means 10 decisions more in 100.",
-    "Ratio": "How often one group gets the decision for each time that another does. 0.80 means 80 times for 100.",
+    "enough evidence for either, so this is neither a pass nor a failure. CONSTANT: the model gave the same "
+    "decision to every input, so nothing can be compared.",
+    "Threshold": "The limit for the gap. The people who ordered or made the audit chose it; this page does not say "
+    "that it is the right one.",
+    "What was tested": "The words in the frame at the top. A computer makes synthetic profiles by drawing each feature "
+    "at random; they show how the model decides, not what happened to people. Rows of a table are real records. "
+    "Each profile, row or text is an input of the model, and an evaluation is one decision of the model about one "
+    "input.",
+    "Gap": "The rate of one group minus the rate of another. 0.10 means 10 more decisions in 100.",
+    "Ratio": "The rate of one group divided by the rate of another. 0.80 means 80 decisions in one group for every 100 "
+    "in the other, among equally many members.",
     "Numbers in brackets": "0.15 [0.12, 0.18] means: the best guess is 0.15, and the true value is somewhere from 0.12 "
-    "to 0.18. How rarely such ranges are wrong is said beside them, and in the technical annex. A number without "
+    "to 0.18. How often such a range is wrong is stated beside it, and in the technical annex. A number without "
     "brackets was counted and is exact.",
-    "Assessed and selected": "How many inputs of a group the model decided about, and how many of them got the "
-    "decision.",
+    "Assessed and selected": "The number of a group's inputs that the model decided about, and the number of them that "
+    "got the decision.",
     "Selection rate and impact ratio": "The selection rate is selected divided by assessed. The impact ratio divides "
     "it by the highest rate of all groups, so the group that is selected most often has 1. The four-fifths rule "
     "is a rule of thumb for hiring in the United States: a ratio below 0.8 calls for an explanation.",
     "Scoring rate": "The share of a group whose score is above the middle (median) score of all.",
     "How far the population may change": "In the real world some kinds of inputs may be more frequent than in the "
-    "test. A factor of 1.4 means: the verdict stays even if each kind is up to 1.4 times as frequent, or as rare, as "
-    "in the test. Close to 1 means: a small change could turn it.",
-    "Effect": "The amount by which the gap shrinks when one feature or unit (neuron) of the model no longer tells the "
-    "groups apart. If the brackets contain 0, no effect was shown. Effects overlap, so they do not add up to the gap.",
-    "One profile, two decisions": "A profile, row or text that gets two decisions, depending on its group alone; also "
-    "called a counterfactual pair.",
-    "What it does not say": "Whether the decisions are right or lawful, and nothing about other inputs than those that "
-    "were tested.",
+    "test. A factor of 1.4 means: the verdict stays even if each kind is up to 1.4 times as frequent, or as rare, "
+    "as in the test. A factor close to 1 means: a small change could change the verdict.",
+    "Effect": "The amount by which the gap shrinks when one feature or unit (neuron) of the model no longer "
+    "distinguishes the groups. If the brackets contain 0, no effect was shown. Effects overlap, so they do not add "
+    "up to the gap.",
+    "One profile, two decisions": "A profile, row or text whose decision changes with its group alone; also called a "
+    "counterfactual pair.",
+    "What it does not say": "It does not say whether the decisions are right or lawful, and it says nothing about "
+    "inputs that were not tested.",
 }
-UNIT = "A unit is a feature or a neuron of the model: layer4[1] is neuron 1 of layer 4, counted from 0."
+UNIT_MEANING = "A unit is a feature or a neuron of the model: layer4[1] is neuron 1 of layer 4, counted from 0."
 ROUND = "A round shows one profile to the model once as each group."
 DELTA = "Delta is the largest probability that a statement is wrong, and a sha256 is the fingerprint of a file."
 COLUMNS = ("Assessed and selected", "Selection rate and impact ratio", "Scoring rate", "Numbers in brackets")
@@ -211,8 +216,8 @@ def _population_section(findings: Findings) -> Markup:
         el("p", "The guarantee in the words of statistics: ", verdict.statement),
         el("p", verdict.scope),
         _other_thresholds(verdict),
-        el("p", f"The result is about {what}. It does not carry over to other {findings.inputs}, and it does not "
-           "state whether the decisions are right."),
+        el("p", f"The result is about {what}. It does not apply to other {findings.inputs}, and it does not state "
+            "whether the decisions are right."),
         *(el("p", note, class_="note") for note in verdict.notes),
         *(el("p", f"Assumed: {text}", class_="note") for text in verdict.assumptions),
         _features(findings),
@@ -225,8 +230,8 @@ def _other_thresholds(verdict: VerdictRecord) -> Markup | None:
     if not decided or not verdict.sound or low == high:
         return None
     below, above = ("FAIR", "UNFAIR") if verdict.kind == "ratio" else ("UNFAIR", "FAIR")
-    return el("p", f"For a threshold below the interval at the top the same data say {below}, for one above it "
-              f"{above}. A threshold is to be chosen before the test, and for a reason.")  # fmt: skip
+    return el("p", f"For a threshold below the interval at the top, the same data give {below}; for a threshold above "
+        f"it, {above}. Choose the threshold before the test, and state the reason.")  # fmt: skip
 
 
 def _features(findings: Findings) -> Markup | None:
@@ -234,7 +239,7 @@ def _features(findings: Findings) -> Markup | None:
     if not findings.features:
         return None
     rows: list[list[Child]] = [[name(each), kind, ranged] for each, kind, ranged in findings.features]
-    listed = table("Features and their ranges", ["feature", "kind", "values"], rows, words=(0, 1, 2))
+    listed = html_table("Features and their ranges", ["feature", "kind", "values"], rows, words=(0, 1, 2))
     return el("details", el("summary", f"{len(rows)} features and their ranges"), listed)
 
 
@@ -247,7 +252,7 @@ def _about_section(about: About | None) -> Markup:
     return section(
         "about",
         "About this audit",
-        el("p", "As the issuer of this report states it, in [about] of the spec; fairchain checks none of it."),
+        el("p", "The issuer of this report stated these facts in [about] of the spec; fairchain checks none of them."),
         el("details", el("summary", "Nothing is stated"), el("dl", *listed)) if empty else el("dl", *listed),
     )
 
@@ -260,9 +265,9 @@ def _recheck_section(findings: Findings) -> Markup | None:
     return section(
         "recheck",
         "Check it yourself",
-        el("p", f"The certificate has every count behind the verdict. With it and the {tested} anyone can check both, "
-           "without trust in the author of this page. Install fairchain, a Python package, and run this in the "
-           "folder of this page; CONFIRMED means that the result was computed again and agrees:"),
+        el("p", f"The certificate has every count behind the verdict. Everyone who has it and the {tested} can check "
+            "both, without trusting the author of this page. Install fairchain, a Python package, and run this in "
+            "the folder of this page; CONFIRMED means that the result was computed again and agrees:"),
         el("pre", el("code", commands), data_copy="", tabindex="0"),
         el("p", DATA_APART, class_="note") if " --data " in commands else None,
         el("p", "A model can change after an audit. ", el("code", "fairchain monitor"), " watches the same question on "
@@ -284,7 +289,7 @@ def _annex(findings: Findings) -> Markup:
     folded = [
         el("details", el("summary", title), part, id=key) for key, (title, part) in parts.items() if part is not None
     ]
-    words = ["For specialists.", *([UNIT] if findings.explanation is not None else [])]
+    words = ["For specialists.", *([UNIT_MEANING] if findings.explanation is not None else [])]
     words += [ROUND, DELTA] if findings.verdict.rounds else [DELTA]
     return section("annex", "Technical annex", el("p", " ".join(words), class_="note"), *folded)
 
@@ -315,8 +320,8 @@ def _errors(findings: Findings) -> Markup:
     ]
     return join(
         el("p", error_in_words(verdict.decision, verdict.delta, sound=verdict.sound)),
-        table(
-            "How often, at most, a part of a page like this is wrong", ["part", "probability", "at most"], listed,
+        html_table(
+            "Largest probability that a part of such a page is wrong", ["part", "probability", "at most"], listed,
             words=(0, 2),
         ),
     )  # fmt: skip
@@ -332,8 +337,8 @@ def _run(findings: Findings) -> Markup:
         ("threshold", f"{verdict.threshold:g}"),
         ("probability of a wrong verdict", f"at most {verdict.delta:g}" if verdict.delta else "none"),
         ("engine", verdict.engine),
-        ("rule", RULES.get(verdict.rule, verdict.rule)),
-        *([("method, to cite", METHODS[verdict.rule])] if verdict.rule in METHODS else []),
+        ("rule", RULE_NAMES.get(verdict.rule, verdict.rule)),
+        *([("method, to cite", PUBLICATIONS[verdict.rule])] if verdict.rule in PUBLICATIONS else []),
         ("seed", "–" if verdict.seed is None else f"{verdict.seed}, {origin}"),
         *([("rounds", f"{verdict.rounds:,}")] if verdict.engine in ("sampling", "bounds") else []),
         *([("rows", f"{verdict.rows:,}")] if verdict.rows is not None else []),

@@ -6,19 +6,19 @@ from fairchain.number_format import bounded, confidence, share
 from fairchain.repairing.result import Price, RepairRecord
 from fairchain.report.findings import Findings
 from fairchain.report.first_screen import counted_words, property_text, verdict_panel
-from fairchain.report.markup import Child, Markup, el, figure, join, name, section, table, two_lines
+from fairchain.report.markup import Child, Markup, el, figure, html_table, join, name, section, two_lines
 from fairchain.report.plots.intervals import Dumbbell, dumbbells
 from fairchain.report.plots.scatter import front
 from fairchain.report.verdict_section import MOST_UNFOLDED
 
-MOST_WEIGHTS, MOST_GROUPS = 200, 40
+MOST_WEIGHTS, MOST_SHOWN_GROUPS = 200, 40
 OTHER_DRAWS = (
-    "Its numbers come from other draws than those at the top, so that a part of each difference is chance; the "
-    "intervals allow for it."
+    "Its numbers come from other draws than those at the top, so a part of each difference is random; the intervals "
+    "account for this."
 )
 REPAIR = (
-    "The model was changed so that the groups differ less, and the changed model was tested anew. Whether to use it is "
-    "for people to decide: some decisions change."
+    "The model was changed so that the groups differ less, and the changed model was tested on new inputs. People "
+    "must decide whether to use it, because some decisions change."
 )
 
 
@@ -63,7 +63,7 @@ def _other_questions(findings: Findings) -> Markup | None:
     open_ones = f" Not FAIR: {', '.join(failed)}." if failed else ""
     return el("p", el("b", f"All {len(findings.answers_after)} questions after the repair: "),
               f"{counted_words(findings.answers_after)}.", name(open_ones),
-              " The repair was made for the one above.")  # fmt: skip
+              " The repair was made for the question above.")  # fmt: skip
 
 
 def annex_repair(findings: Findings) -> Markup | None:
@@ -84,7 +84,7 @@ def _before_after(findings: Findings, repair: RepairRecord) -> Markup | None:
     lines = [
         Dumbbell(group.name, group.estimate, after[group.name]) for group in findings.groups if group.name in after
     ]
-    if not lines or len(lines) > MOST_GROUPS:
+    if not lines or len(lines) > MOST_SHOWN_GROUPS:
         return None
     title = f"Probability of {outcome} before and after the repair"
     first = lines[0]
@@ -142,11 +142,11 @@ def _table_after(findings: Findings, repair: RepairRecord) -> Markup | None:
             f"{_lowered(after.four_fifths)}" if after.four_fifths else ""]  # fmt: skip
     if after.moved:
         told.append(
-            f"Gained: the outcome only after the repair; lost: only before; counted on {repair.price.on}, shown as "
-            "their own group."
+            "Gained: individuals with the outcome only after the repair; lost: only before. Counted on "
+            f"{repair.price.on}, shown as their own group."
         )
     content = join(
-        table(f"Before and after the repair: {after.outcome}", heads, rows, tools=True),
+        html_table(f"Before and after the repair: {after.outcome}", heads, rows, tools=True),
         el("p", " ".join(filter(None, told)), class_="note"),
     )
     return content if len(rows) <= MOST_UNFOLDED else el("details", el("summary", f"All {len(rows)} groups"), content)
@@ -178,7 +178,7 @@ def _tables(repair: RepairRecord) -> list[Markup]:
     rows: list[list[Child]] = [[name(a.name), f"{a.before:.4g}", f"{a.after:.4g}"] for a in moved[:MOST_WEIGHTS]]
     if rows and repair.changes:
         which = f": the {len(rows)} largest of {len(moved):,}" if len(rows) < len(moved) else ""
-        found.append(table(f"Changes{which}", ["parameter", "before", "after"], rows))
+        found.append(html_table(f"Changes{which}", ["parameter", "before", "after"], rows))
     if repair.changes:
         rows = []
         for c in repair.changes:
@@ -186,7 +186,7 @@ def _tables(repair: RepairRecord) -> list[Markup]:
             cells = join(*(el("div", text, class_="whole") for text in largest))
             rows.append([name(c.tensor), c.operator, f"{c.changed:,} of {c.size:,}", share(c.relative), cells])
         headers = ["tensor", "operator", "weights changed", "relative size", "largest changes"]
-        found.append(table("Tensors", headers, rows, words=(0, 1, 4)))
+        found.append(html_table("Tensors", headers, rows, words=(0, 1, 4)))
     if len(repair.attempts) > 1 or not all(attempt.accepted for attempt in repair.attempts):
         rows = [
             [
@@ -199,5 +199,5 @@ def _tables(repair: RepairRecord) -> list[Markup]:
             for a in repair.attempts
         ]
         headers = ["attempt", "delta", "verdict", "gap", "why"]
-        found.append(table("Attempts, each with its own share of delta", headers, rows, words=(0, 2, 4)))
+        found.append(html_table("Attempts, each with its own share of delta", headers, rows, words=(0, 2, 4)))
     return found

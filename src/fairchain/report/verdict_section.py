@@ -8,7 +8,7 @@ from itertools import chain as chained
 from fairchain.number_format import bounded, close_to, confidence, share
 from fairchain.report.findings import Findings
 from fairchain.report.first_screen import property_text
-from fairchain.report.markup import Child, Markup, el, figure, join, name, section, table
+from fairchain.report.markup import Child, Markup, el, figure, html_table, join, name, section
 from fairchain.report.plots.intervals import Band, Line, intervals
 from fairchain.report.plots.matrix import Gap, Headline, matrix, side_of
 from fairchain.report.selection_table import FOUR_FIFTHS, SelectionRow, SelectionTable
@@ -16,7 +16,7 @@ from fairchain.spec.subgroups import OVERALL
 from fairchain.verification.record import GroupRate, VerdictRecord
 
 FOUR_FIFTHS_RULE = (
-    "The four-fifths rule, a rule of thumb for hiring in the United States, takes a ratio below 0.8 as a sign of "
+    "The four-fifths rule, a rule of thumb for hiring in the United States, treats a ratio below 0.8 as a sign of "
     "disparate impact."
 )
 # Groups in the table of pairs: with more, its numbers would be unreadable on paper.
@@ -26,7 +26,7 @@ MOST_UNFOLDED, MOST_EXTREME = 60, 20
 # Fewer labelled rows than this support a group weakly; so many groups and categories are named.
 FEW_ROWS, MOST_FEW, MOST_LEFT_OUT = 30, 8, 40
 NO_SUPPORT = (
-    "How many real individuals of each group the model was trained on is not known here: no labelled rows were given."
+    "The number of real individuals of each group in the training data is unknown, because no labelled rows were given."
 )
 
 
@@ -55,7 +55,7 @@ def questions_section(findings: Findings) -> Markup | None:
         f"{len(rows)} questions",
         el("p", f"{together} The sections below are about the question that is furthest from being met; the selection "
            f"rates of the others are in the annex{page_too} and in selection-rates.csv."),
-        table("Every question with its verdict", heads, rows, words=(0, 1, 4, 5), tools=True),
+        html_table("Every question with its verdict", heads, rows, words=(0, 1, 4, 5), tools=True),
     )  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def selection_part(selection: SelectionTable | None, title: str = "Selection rat
             "counted on these rows."
         )
     content = join(
-        table(f"{title}: how often each group gets {selection.outcome}", heads, rows, tools=True),
+        html_table(f"{title}: how often each group gets {selection.outcome}", heads, rows, tools=True),
         el("p", " ".join(filter(None, told)), class_="note"),
         _support_note(selection),
         _left_out(selection),
@@ -194,11 +194,11 @@ def _support_note(selection: SelectionTable) -> Markup | None:
     more = f" and {len(few) - MOST_FEW} more groups" if len(few) > MOST_FEW else ""
     told = []
     if any(row.facts.right is not None for row in selection.rows):
-        told.append(f"The accuracy is counted on the {facts.support_is}, and is about these rows alone.")
+        told.append(f"The accuracy is counted on the {facts.support_is}, and is only about these rows.")
     if few:
         told.append(
-            f"Weak support: fewer than {FEW_ROWS} {facts.support_is} are of {', '.join(few[:MOST_FEW])}{more}. What a "
-            "model does with such inputs was hardly learned from data."
+            f"Weak support: fewer than {FEW_ROWS} {facts.support_is} are of {', '.join(few[:MOST_FEW])}{more}. The "
+            "model learned little from data about such inputs."
         )
     return el("p", " ".join(told), class_="note") if told else None
 
@@ -225,7 +225,7 @@ def _left_out(selection: SelectionTable) -> Markup | None:
         *(["scoring rate"] if scored else []),
         "reason",
     ]
-    return table(f"Not compared{more}", heads, rows, words=(0, len(heads) - 1))
+    return html_table(f"Not compared{more}", heads, rows, words=(0, len(heads) - 1))
 
 
 def _rate(rate: float | None) -> str:
@@ -258,14 +258,15 @@ def _band(findings: Findings, lines: list[Line]) -> Band | None:
         middle = overall[0]
         low, high = (middle * threshold, middle / threshold) if ratio else (middle - threshold, middle + threshold)
         meaning = (
-            f"no {'estimate' if findings.verdict.delta else 'share'} is further from the overall one than is allowed"
+            f"no {'estimate' if findings.verdict.delta else 'share'} differs from the overall one by more than the "
+            "threshold allows"
         )
         return Band(max(low, 0.0), min(high, 1.0), meaning)
     pairs = findings.pairs
     if pairs and len(pairs) < len(lines) * (len(lines) - 1) // 2:
         return None
     low, high = min(line.estimate for line in lines), max(line.estimate for line in lines)
-    meaning = f"no two {'estimates' if findings.verdict.delta else 'shares'} are further apart than is allowed"
+    meaning = f"no two {'estimates' if findings.verdict.delta else 'shares'} differ by more than the threshold allows"
     if ratio:
         return Band(high * threshold, high, meaning)
     middle = (low + high) / 2
@@ -284,7 +285,7 @@ def _other_outcomes(findings: Findings) -> Markup | None:
         [name(each), *(bounded(have[outcome]) if outcome in have else "–" for outcome in outcomes)]
         for each, have in by_name.items()
     ]
-    return table("Every outcome", ["group", *outcomes], rows)
+    return html_table("Every outcome", ["group", *outcomes], rows)
 
 
 def pairs_section(findings: Findings) -> Markup | None:

@@ -11,11 +11,11 @@ from pathlib import Path
 from fairchain.errors import OutputError
 
 # How a file's name begins and ends before it is in its place; a process that is killed may leave one behind.
-PART = (".fairchain-", ".part")
+UNFINISHED_FILE = (".fairchain-", ".part")
 CANNOT_BE_WRITTEN = "{path}: cannot be written ({value})"
 
 
-def place(contents: Mapping[Path, bytes], *, lasting: bool = False, part: tuple[str, str] = PART) -> None:
+def place(contents: Mapping[Path, bytes], *, lasting: bool = False, part: tuple[str, str] = UNFINISHED_FILE) -> None:
     """Put files in their places, all of them or none; `lasting` waits until each is on the disk.
 
     All are written beside their places first, so that a full disk changes nothing, and then renamed in this order. If

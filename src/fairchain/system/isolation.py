@@ -19,13 +19,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO, Any
 
-HEAD = 8
+LENGTH_BYTES = 8
 # The search path of this process without the working directory, behind the standard library and installed packages.
 _PREPARE = (
     "import sys; end = 2 + int(sys.argv[1]); sys.path += [each for each in sys.argv[2:end] if each not in sys.path]; "
     "del sys.argv[1:end]; "
 )
-NO_MEMORY = "the memory ran out; allow more of it (ulimit -v), or use a smaller network or table"
+NO_MEMORY = "out of memory; allow more (ulimit -v), or use a smaller network or table"
 _NO_MEMORY = ("failed to map segment", "annot allocate memory", "can't start new thread", "std::bad_alloc")
 # A user or a program requests the end of the process by one of these; the others are accidents.
 _REQUESTS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGVTALRM")
@@ -34,7 +34,7 @@ _REQUESTS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGALRM", "SI
 _tell: Callable[[str], None] | None = None
 NATIVE_CODE_CRASHED = "{subject}native code crashed ({sign}, {what}); {remedy}"
 NOT_PICKLABLE = (
-    "the call cannot be copied into a process of its own ({type}: {error}); give the model as a file, or call without "
+    "the call cannot be copied into a separate process ({type}: {error}); give the model as a file, or call without "
     "isolation"
 )
 
@@ -70,8 +70,8 @@ def describe_end(code: int, model: str) -> str:
     sign = signal.Signals(-code).name if -code in {*signal.Signals} else f"signal {-code}"
     if sign == "SIGKILL":
         return (
-            f"{subject}the process was killed ({sign}), most likely because the memory ran out; "
-            "use a smaller network or table, or allow more memory"
+            f"{subject}the process was killed ({sign}), probably because it ran out of memory; use a smaller "
+            "network or table, or allow more memory"
         )
     if sign == "SIGXCPU":
         return f"{subject}the limit of processor time ended the process ({sign}); raise it (ulimit -t)"
@@ -124,8 +124,8 @@ def new_interpreter(code: str, *arguments: str) -> list[str]:
 def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = None, **options: Any) -> Any:
     """Call a function in a new Python process and return its result.
 
-    If native code crashes in that process (a damaged network can crash the runtime), a `ModelError` is raised here. The
-    new process takes about as long as importing fairchain. It has the same rights as this one.
+    If native code crashes in that process (a damaged network can crash the runtime), a `ModelError` is raised here.
+    Starting the new process takes about as long as importing fairchain. The process has the same rights as this one.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = N
     try:
         with first_interrupt(stop):
             with suppress(BrokenPipeError):
-                child.stdin.write(len(request).to_bytes(HEAD, "little") + request)
+                child.stdin.write(len(request).to_bytes(LENGTH_BYTES, "little") + request)
                 child.stdin.flush()
             for kind, value in _messages(child.stdout):
                 said[kind] = value
@@ -213,7 +213,7 @@ def _messages(stream: IO[bytes]) -> Iterator[tuple[str, Any]]:
     """Yield what the child says, until it ends or a message is cut off."""
     import pickle
 
-    while len(head := stream.read(HEAD)) == HEAD:
+    while len(head := stream.read(LENGTH_BYTES)) == LENGTH_BYTES:
         size = int.from_bytes(head, "little")
         content = stream.read(size)
         if len(content) < size:
@@ -237,13 +237,13 @@ def answer() -> None:
 
     def send(kind: str, value: object) -> None:
         content = pickle.dumps((kind, value))
-        out.write(len(content).to_bytes(HEAD, "little") + content)
+        out.write(len(content).to_bytes(LENGTH_BYTES, "little") + content)
         out.flush()
 
     try:
         send("ready", None)
         tell_by(lambda name: send("model", name))
-        size = int.from_bytes(sys.stdin.buffer.read(HEAD), "little")
+        size = int.from_bytes(sys.stdin.buffer.read(LENGTH_BYTES), "little")
         request = sys.stdin.buffer.read(size)
         die_with(0)
         function, arguments, options, reports = pickle.loads(request)
@@ -256,7 +256,7 @@ def answer() -> None:
     try:
         send(*found)
     except Exception:  # what pickle cannot copy
-        send("error", ModelError(f"{type(found[1]).__name__}: cannot be handed back from a process of its own"))
+        send("error", ModelError(f"{type(found[1]).__name__}: cannot be returned from a separate process"))
     sys.stderr.flush()
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""Locks between processes, held by the operating system: it releases them however a process ends.
+"""Locks between processes; the operating system releases them when a process ends for any reason.
 
 The lock of a file is a second file beside it, since the file itself is replaced at every write. The lock file holds
 the number of the process that has the lock, for messages, and is removed when the lock is released.
@@ -28,7 +28,7 @@ class LockedError(Exception):
 
 @contextmanager
 def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold the lock of a file for the time of a `with` block, whether the file exists or not.
+    """Hold the lock of a file during a `with` block; the file need not exist.
 
     Parameters
     ----------
@@ -52,18 +52,19 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
         try:
             yield
         finally:
-            # While the lock is held: whoever waits for this file finds that it is gone, and makes a new one.
+            # Removed while the lock is held: a process that waits for this file finds that it is gone, and creates a
+            # new one.
             with suppress(OSError):
                 own.unlink()
 
 
 def _acquired(path: Path, wait: bool) -> IO[bytes]:
     while True:
-        # Not opened for appending or writing at once: the number in it is read if it is locked.
+        # Not truncated when it is opened: if it is locked, the number in it is read.
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
         try:
             _lock(file, wait)
-            # Unless the last holder removed the file meanwhile.
+            # Try again if the last holder has removed the file in the meantime.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                     return file
@@ -85,7 +86,7 @@ def _lock(file: IO[bytes], wait: bool) -> None:
         import msvcrt
         import time
 
-        # Far behind the number in the file, which stays readable.
+        # Far after the number in the file, so that the number stays readable.
         file.seek(2**20)
         while True:
             try:

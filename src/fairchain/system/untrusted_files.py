@@ -11,6 +11,8 @@ from typing import Any, BinaryIO
 
 TOO_LARGE = "larger than the limit of {most:,} bytes"
 NOT_PLAIN_FILE = "not a plain file"
+NO_FILE_HERE = "file not found"
+UNREADABLE = "cannot be read ({error})"
 
 
 def open_plain(path: Path) -> BinaryIO:
@@ -37,9 +39,9 @@ def read_plain(path: Path, most: int) -> bytes:
         with open_plain(path) as file:
             content = file.read(most + 1)
     except FileNotFoundError:
-        raise UnreadableError("file not found", missing=True) from None
+        raise UnreadableError(NO_FILE_HERE, missing=True) from None
     except (OSError, ValueError) as error:
-        raise UnreadableError(f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        raise UnreadableError(UNREADABLE.format(error=getattr(error, "strerror", None) or error)) from None
     if len(content) > most:
         raise UnreadableError(TOO_LARGE.format(most=most))
     return content

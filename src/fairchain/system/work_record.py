@@ -21,16 +21,18 @@ from fairchain.system.cache_folder import own_key
 from fairchain.system.locks import LockedError, locked
 from fairchain.system.untrusted_files import UnreadableError, read_plain
 
-FORMAT = "fairchain-checkpoint 1"
+RECORD_FORMAT = "fairchain-checkpoint 1"
 # Bytes of a record, at most.
-LARGEST = 2**30
+MOST_RECORD_BYTES = 2**30
 NOT_A_RECORD = "{}: not a {} of fairchain; name another file"
-ANOTHER_WRITER = "{}: was not written by this user on this computer, or was changed; name another file, or delete this"
-ANOTHER_QUESTION = (
-    "{}: belongs to another question, network or version of the software; name another file, or delete this"
+ANOTHER_WRITER = (
+    "{}: was not written by this user on this computer, or was changed; name another file, or delete this one"
 )
-IN_USE = "{}: {} is using it; wait for its end, or name another file"
-UNUSABLE = "{}: {}; name another file"
+ANOTHER_QUESTION = (
+    "{}: belongs to another question, network or version of the software; name another file, or delete this one"
+)
+FILE_IN_USE = "{}: {} is using it; wait until it ends, or name another file"
+FILE_UNUSABLE = "{}: {}; name another file"
 CANNOT_BE_USED = "cannot be used ({})"
 
 
@@ -60,17 +62,17 @@ class WorkRecord:
     """
 
     def __init__(
-        self, path: Path, question: str, key: bytes, *, form: str = FORMAT, another: str = ANOTHER_QUESTION
+        self, path: Path, question: str, key: bytes, *, form: str = RECORD_FORMAT, another: str = ANOTHER_QUESTION
     ) -> None:
         self._path, self._key = path, key
         self.pieces: list[bytes] = []
         self.dropped = 0
         head = json.dumps({"format": form, "question": question}).encode()
         try:
-            content = read_plain(path, LARGEST)
+            content = read_plain(path, MOST_RECORD_BYTES)
         except UnreadableError as error:
             if not error.missing:
-                raise CheckpointError(UNUSABLE.format(path, error)) from None
+                raise CheckpointError(FILE_UNUSABLE.format(path, error)) from None
             self._tag = self._signed(b"", head)
             place({path: self._line(head)}, lasting=True)
             self._size = len(self._line(head))
@@ -99,8 +101,10 @@ class WorkRecord:
         """Append a finished piece, one line of JSON."""
         self._tag = self._signed(self._tag, piece)
         line = self._line(piece)
-        if self._size + len(line) > LARGEST:
-            raise CheckpointError(UNUSABLE.format(self._path, f"would be larger than the limit of {LARGEST:,} bytes"))
+        if self._size + len(line) > MOST_RECORD_BYTES:
+            raise CheckpointError(
+                FILE_UNUSABLE.format(self._path, f"would be larger than the limit of {MOST_RECORD_BYTES:,} bytes")
+            )
         self._size += len(line)
         append(self._path, line)
 
@@ -118,9 +122,9 @@ def work_record(path: Path, question: str, **names: str) -> Iterator[WorkRecord]
     try:
         stack.enter_context(locked(path))
     except LockedError as error:
-        raise CheckpointError(IN_USE.format(path, error)) from None
+        raise CheckpointError(FILE_IN_USE.format(path, error)) from None
     except (OSError, ValueError) as error:
         why = CANNOT_BE_USED.format(getattr(error, "strerror", None) or error)
-        raise CheckpointError(UNUSABLE.format(path, why)) from None
+        raise CheckpointError(FILE_UNUSABLE.format(path, why)) from None
     with stack:
         yield WorkRecord(path, question, own_key(path), **names)

@@ -19,8 +19,8 @@ from fairchain.system.atomic_write import place
 __all__ = ["FORMATS", "ChainFormat", "chain_text", "read_chain", "write_chain"]
 UNKNOWN_SUFFIX = "{path}: unknown suffix; use one of {suffixes}, or name the format"
 WRITTEN_NOT_READ = '{path}: "{name}" is written but not read; read the chain from {readable}'
-TAKES_THREE_FILES = '"{value}" takes three files ({suffixes}); write it to a path'
-FORMAT_WITHOUT_INTERVALS = '"{value}" cannot hold intervals alone; write {able}, or "json", which holds both'
+TAKES_THREE_FILES = '"{value}" consists of three files ({suffixes}); write it to a path'
+FORMAT_WITHOUT_INTERVALS = '"{value}" does not support intervals; write {able}, or "json", which contains both'
 NOT_WRITABLE = "{file}: cannot be written: {text!r} is not valid Unicode"
 
 
@@ -41,7 +41,7 @@ class ChainFormat:
 FORMATS: Mapping[str, ChainFormat] = MappingProxyType(
     {
         "prism": ChainFormat((".prism", ".pm"), prism.to_text, None, intervals=True),
-        "explicit": ChainFormat(explicit.SUFFIXES, None, explicit.read),
+        "explicit": ChainFormat(explicit.EXPLICIT_SUFFIXES, None, explicit.read),
         "drn": ChainFormat((".drn",), drn.to_text, drn.read, intervals=True),
         "dot": ChainFormat((".dot", ".gv"), dot.to_text, None),
         "json": ChainFormat((".json",), json_file.to_text, json_file.read),
@@ -71,9 +71,9 @@ def write_chain(
         The files written.
     """
     path = Path(path)
-    name = format_of(path, format)
+    name = chain_format(path, format)
     check_intervals(name, intervals)
-    files = files_of(path, name)
+    files = format_files(path, name)
     texts = explicit.to_texts(chain) if name == "explicit" else [chain_text(chain, name, intervals=intervals)]
     contents = {}
     for file, text in zip(files, texts, strict=True):
@@ -86,14 +86,14 @@ def write_chain(
     return files
 
 
-def files_of(path: Path, format: str) -> tuple[Path, ...]:
+def format_files(path: Path, format: str) -> tuple[Path, ...]:
     """Return the files of a chain in this format, if one of them is named."""
     return explicit.paths_of(path) if format == "explicit" else (path,)
 
 
 def chain_text(chain: Chain, format: str, *, intervals: bool = False) -> str:
     """Return a chain as the text of a file, for any format but "explicit", which takes three."""
-    check_intervals(format_of(Path(), format), intervals)
+    check_intervals(chain_format(Path(), format), intervals)
     text = FORMATS[format].text
     if text is None:
         raise ChainError(TAKES_THREE_FILES.format(value=format, suffixes=", ".join(FORMATS[format].suffixes)))
@@ -118,7 +118,7 @@ def read_chain(path: str | Path, format: str | None = None, *, fix_deadlocks: bo
         With one message that states the file, the line and what to write there.
     """
     path = Path(path)
-    name = format_of(path, format)
+    name = chain_format(path, format)
     read = FORMATS[name].read
     if read is None:
         readable = ", ".join(f'"{each}"' for each, entry in FORMATS.items() if entry.read)
@@ -126,7 +126,7 @@ def read_chain(path: str | Path, format: str | None = None, *, fix_deadlocks: bo
     return read(path, fix_deadlocks=fix_deadlocks)
 
 
-def format_of(path: Path, format: str | None) -> str:
+def chain_format(path: Path, format: str | None) -> str:
     """Return the requested format, or the one of a path's suffix."""
     if format is not None and format not in FORMATS:
         raise ChainError(unknown("format", format, list(FORMATS)))

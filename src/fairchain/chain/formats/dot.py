@@ -13,8 +13,8 @@ import numpy as np
 from fairchain.chain.chain import Chain, Floats, Indices
 
 # Dark enough to be read on white, and told apart by most colour-blind readers.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#4b4ba3", "#7f3b08", "#1b7837")
-NEUTRAL = "#444444"
+GROUP_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#4b4ba3", "#7f3b08", "#1b7837")
+NEUTRAL_COLOUR = "#444444"
 RARE = 0.05
 _MIXED, _NONE = -2, -1
 
@@ -25,7 +25,7 @@ def to_text(chain: Chain) -> str:
 
 
 def _lines(chain: Chain) -> Iterator[str]:
-    columns = columns_of(chain)
+    columns = state_columns(chain)
     colours = _colours(chain)
     stays = [set(ahead) <= {state} for state, ahead in enumerate(_successors(chain))]
     yield "digraph chain {"
@@ -38,7 +38,7 @@ def _lines(chain: Chain) -> Iterator[str]:
     yield ""
     for state, (name, colour) in enumerate(zip(chain.states, colours, strict=True)):
         if state in chain.unvisited:
-            look = f'\\n(nothing seen)", color="{colour}", fontcolor="#888888", style="rounded,dashed"'
+            look = f'\\n(never visited)", color="{colour}", fontcolor="#888888", style="rounded,dashed"'
         else:
             border = ", peripheries=2" if stays[state] else ""
             look = f'", color="{colour}"{border}{", penwidth=2" if state == chain.initial else ""}'
@@ -93,7 +93,7 @@ def _successors(chain: Chain) -> list[list[int]]:
     return [[targets[place] for place in range(begin, end) if real[place]] for begin, end in rows]
 
 
-def columns_of(chain: Chain) -> Indices:
+def state_columns(chain: Chain) -> Indices:
     """Return the column of each state: the length of the longest path from the start, or the shortest with cycles.
 
     A loop is not a cycle. States that are not reached have a column of their own.
@@ -151,7 +151,7 @@ def _colours(chain: Chain) -> list[str]:
             if owner[target] not in (owner[state], _MIXED):
                 owner[target] = owner[state] if owner[target] == _NONE else _MIXED
                 queue.append(target)
-    return [COLOURS[group % len(COLOURS)] if group >= 0 else NEUTRAL for group in owner]
+    return [GROUP_COLOURS[group % len(GROUP_COLOURS)] if group >= 0 else NEUTRAL_COLOUR for group in owner]
 
 
 def escaped(text: str) -> str:

@@ -80,12 +80,12 @@ def _head(lines: Lines) -> int:
         if key == "@type" and fact.lower() != "dtmc":
             raise lines.error(NOT_A_DTMC.format(fact=found(fact)))
         if (key == "@value_type" and fact == "parametric") or (key == "@parameters" and fact):
-            raise lines.error("the model has parameters; put numbers in their place first")
+            raise lines.error("the model has parameters; replace them by numbers first")
         if key == "@nr_states":
             lines.state_count(fact)
         if key == "@nr_choices":
             lines.count(fact, "the number of choices")
-    raise lines.error("the file ends before @model; is it a DRN file, and whole?")
+    raise lines.error("the file ends before @model; is it a complete DRN file?")
 
 
 class _Body:
@@ -168,7 +168,7 @@ class _Body:
         """Return the chain, if the file is whole."""
         self._close()
         if self._states != self._size:
-            raise self._lines.error(f"the file ends after {self._states} of {self._size} states; is it whole?")
+            raise self._lines.error(f"the file ends after {self._states} of {self._size} states; is it complete?")
         if self._initial is None:
             raise self._lines.error("no state is init; write init after the number of the state to start from")
         # A valuation may leave out what tells two states apart; our own notes do not.

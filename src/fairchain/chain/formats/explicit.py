@@ -15,13 +15,13 @@ from fairchain.chain.formats.drn import INIT
 from fairchain.chain.formats.identifiers import identifiers_of, labels_by_state, note_text, notes_of, written_values
 from fairchain.chain.formats.reading import MOST_STATES, ChainReader, Lines, found
 
-SUFFIXES = (".tra", ".sta", ".lab")
+EXPLICIT_SUFFIXES = (".tra", ".sta", ".lab")
 _DECLARED = re.compile(r'\s*+([0-9]{1,9})="([^"]*+)"')
 _STATE = re.compile(r"([0-9]{1,18}):\(([^()]*+)\)\s*+")
 
 
 def to_texts(chain: Chain) -> tuple[str, str, str]:
-    """Return the texts of the three files, in the order of `SUFFIXES`."""
+    """Return the texts of the three files, in the order of `EXPLICIT_SUFFIXES`."""
     identifiers = identifiers_of(chain.labels)
     columns = chain.sources.tolist(), chain.targets.tolist(), written_values(chain)
     rows = [f"{source} {target} {value}" for source, target, value in zip(*columns, strict=True)]
@@ -40,8 +40,8 @@ def to_texts(chain: Chain) -> tuple[str, str, str]:
 
 def paths_of(path: Path) -> tuple[Path, Path, Path]:
     """Return the paths of the three files, if one of them or their stem is named."""
-    stem = path.with_suffix("") if path.suffix in SUFFIXES else path
-    tra, sta, lab = (stem.with_name(stem.name + suffix) for suffix in SUFFIXES)
+    stem = path.with_suffix("") if path.suffix in EXPLICIT_SUFFIXES else path
+    tra, sta, lab = (stem.with_name(stem.name + suffix) for suffix in EXPLICIT_SUFFIXES)
     return tra, sta, lab
 
 
@@ -89,12 +89,12 @@ def _read_transitions(reader: ChainReader) -> int:
             raise lines.error(f"found {found(text)}; write source, target and probability, as 0 3 0.25")
         reader.add(lines.state(words[0], size), lines.state(words[1], size), words[2])
     if not reader.sources:
-        raise lines.error("the file has no transitions; is it whole?")
+        raise lines.error("the file has no transitions; is it complete?")
     if not counted:
         return max(map(max, (reader.sources, reader.targets))) + 1
     if lines.count(head[1], "the number of transitions") != len(reader.sources):
         raise lines.error(
-            f"the file has {len(reader.sources)} transitions, and its first line says {head[1]}; is it whole?"
+            f"the file has {len(reader.sources)} transitions, and its first line states {head[1]}; is it complete?"
         )
     return size
 
@@ -136,7 +136,7 @@ def _read_labels(reader: ChainReader, lines: Lines, size: int) -> int:
             places = [lines.count(number, "the number of a label") for number in numbers.split()]
             for place in places:
                 if place >= len(names):
-                    raise lines.error(f"there is no label {place}; there are {len(names)}, numbered from 0")
+                    raise lines.error(f"unknown label {place}; the file has {len(names)} labels, numbered from 0")
             own = [names[place] for place in places]
         else:
             state, *own = text.split()

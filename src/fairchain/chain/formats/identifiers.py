@@ -119,7 +119,7 @@ def written_values(chain: Chain, intervals: bool = False) -> list[str]:
     return [f"[{low!r}, {high!r}]" for low, high in zip(chain.low.tolist(), chain.high.tolist(), strict=True)]
 
 
-def comment(text: str) -> str:
+def comment_name(text: str) -> str:
     """Return a name for a comment, which must not end the line."""
     return text if text.isprintable() else ascii(text)
 

@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 
 from fairchain.chain.chain import Chain
-from fairchain.chain.formats.reading import MOST_STATES, read_bytes
+from fairchain.chain.formats.reading import MOST_STATES, read_chain_bytes
 from fairchain.errors import ChainError
 
-FORMAT, VERSION = "fairchain-chain", 2
+CHAIN_FORMAT, CHAIN_VERSION = "fairchain-chain", 2
 _COLUMNS: dict[str, Any] = {
     "sources": np.intp,
     "targets": np.intp,
@@ -28,7 +28,7 @@ _COLUMNS: dict[str, Any] = {
 }
 Decoded = TypeVar("Decoded")
 State = Annotated[int, msgspec.Meta(ge=0, lt=MOST_STATES)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+TransitionCount = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Share = Annotated[float, msgspec.Meta(ge=0)]
 NOT_JSON_VALUES = "the chain cannot be written as JSON: {error}; keep plain values in metadata"
 
@@ -54,7 +54,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     probabilities: list[Share]
     low: list[Share] | None
     high: list[Share] | None
-    counts: list[Count] | None
+    counts: list[TransitionCount] | None
     metadata: dict[str, Any]
 
 
@@ -62,8 +62,8 @@ def to_text(chain: Chain) -> str:
     """Return the chain as JSON, one entry on each line."""
     columns = {name: getattr(chain, name) for name in _COLUMNS}
     content = {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": CHAIN_FORMAT,
+        "version": CHAIN_VERSION,
         "states": chain.states,
         "initial": chain.initial,
         "labels": {label: sorted(states) for label, states in chain.labels.items()},
@@ -83,17 +83,17 @@ def to_text(chain: Chain) -> str:
 
 def read(path: Path, *, fix_deadlocks: bool = False) -> Chain:
     """Read the chain in a JSON file."""
-    content = read_bytes(path)
+    content = read_chain_bytes(path)
     head = _decoded(path, content, _Head)
-    if head.format != FORMAT:
+    if head.format != CHAIN_FORMAT:
         raise ChainError(
-            f'{path}: not a chain: "format" is {json.dumps(head.format[:40])}, not "{FORMAT}"; '
+            f'{path}: not a chain: "format" is {json.dumps(head.format[:40])}, not "{CHAIN_FORMAT}"; '
             "name a file that write_chain or export wrote"
         )
-    if head.version != VERSION:
+    if head.version != CHAIN_VERSION:
         raise ChainError(
-            f"{path}: cannot read chain file version {head.version}, expected {VERSION}; learn the chain again, or "
-            "export it to another format with the fairchain that wrote it"
+            f"{path}: cannot read chain file version {head.version}, expected {CHAIN_VERSION}; learn the chain again, "
+            "or export it to another format with the fairchain that wrote it"
         )
     file = _decoded(path, content, _File)
     try:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fairchain.chain.chain import Chain
-from fairchain.chain.formats.identifiers import comment, identifiers_of, written_values
+from fairchain.chain.formats.identifiers import comment_name, identifiers_of, written_values
 
-# Longer sums of states are put in parentheses by halves, as a parser descends into each bar.
+# Longer disjunctions of states are nested by halves, because a parser recurses into each "|".
 FLAT = 16
 
 
@@ -29,15 +29,15 @@ def _lines(chain: Chain, intervals: bool) -> Iterator[str]:
     # A transition of probability 0 is left out.
     possible = ((chain.high if intervals and chain.high is not None else chain.probabilities) > 0).tolist()
     for state, name in enumerate(chain.states):
-        unvisited = " (nothing was seen of this state: its transitions are made up)" if state in chain.unvisited else ""
-        yield f"  // {comment(name)}{unvisited}"
+        unvisited = " (never visited: its transitions are placeholders)" if state in chain.unvisited else ""
+        yield f"  // {comment_name(name)}{unvisited}"
         row = range(chain.starts[state], chain.starts[state + 1])
         updates = [f"{values[place]} : (s'={targets[place]})" for place in row if possible[place]]
         yield f"  [] s={state} -> " + "\n    + ".join(updates) + ";"
     yield "endmodule"
     for label, identifier in identifiers_of(chain.labels).items():
         yield ""
-        yield f"// {comment(label)}"
+        yield f"// {comment_name(label)}"
         yield f'label "{identifier}" = {_any_of(sorted(chain.labels[label]))};'
 
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from fairchain.chain.chain import ROUNDING, Chain
+from fairchain.chain.chain import ROW_SUM_ERROR, Chain
 from fairchain.chain.formats.identifiers import NOTE, read_note
 from fairchain.errors import ChainError
 from fairchain.system.untrusted_files import UnreadableError, read_plain
 
 # Larger files are refused before they are read; a chain of 100,000 states and a million transitions takes 40 MB.
-MOST_BYTES = 2**27
+MOST_CHAIN_BYTES = 2**27
 MOST_STATES = 2_000_000
 MOST_TRANSITIONS = 5_000_000
 _NUMBER = re.compile(r"(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,4})?")
@@ -35,12 +35,12 @@ STATE_WITHOUT_TRANSITION = (
 NOT_UTF8 = "{path}: line {line}: not text in UTF-8; is it the right file?"
 
 
-def read_bytes(path: Path) -> bytes:
+def read_chain_bytes(path: Path) -> bytes:
     """Return the content of a file of bounded size."""
     try:
-        return read_plain(path, MOST_BYTES)
+        return read_plain(path, MOST_CHAIN_BYTES)
     except UnreadableError as error:
-        raise ChainError(f"{path}: {error}; name a file that holds a chain") from None
+        raise ChainError(f"{path}: {error}; name a file that contains a chain") from None
 
 
 def found(text: str, most: int = 40) -> str:
@@ -55,7 +55,7 @@ class Lines:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.number = 0
-        content = read_bytes(path)
+        content = read_chain_bytes(path)
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -84,7 +84,7 @@ class Lines:
         # Short digits need no pattern, which takes most of the time of a large file.
         number = int(text) if text.isdecimal() and len(text) < 9 else self.count(text, "the number of a state")
         if number >= size:
-            raise self.error(f"there is no state {number}; there are {size}, numbered from 0")
+            raise self.error(f"unknown state {number}; the chain has {size} states, numbered from 0")
         return number
 
     def state_count(self, text: str) -> int:
@@ -130,7 +130,7 @@ class ChainReader:
             )
         if low > high:
             raise self.lines.error(f"the interval {found(value)} ends before it begins; write the smaller number first")
-        if estimate is not None and not 0 <= estimate <= 1 + ROUNDING:
+        if estimate is not None and not 0 <= estimate <= 1 + ROW_SUM_ERROR:
             raise self.lines.error(f"found the estimate {estimate:g} in the note above; probabilities are at most 1")
         self.sources.append(source)
         self.targets.append(target)
@@ -148,7 +148,7 @@ class ChainReader:
             number = above / below if 0 <= above <= 2 * below and below else np.inf
         else:
             return None
-        if not number <= 1 + ROUNDING:
+        if not number <= 1 + ROW_SUM_ERROR:
             raise self.lines.error(
                 f"found {found(text)}; probabilities are at most 1 (a chain with rates, a CTMC, is not read)"
             )
@@ -202,17 +202,17 @@ class ChainReader:
         elif self.has_intervals:
             # Only intervals are known: take some distribution inside.
             least, most = (np.bincount(source, bound, minlength=size) for bound in (low, high))
-            for state in np.flatnonzero((least > 1 + ROUNDING) | (most < 1 - ROUNDING))[:1]:
+            for state in np.flatnonzero((least > 1 + ROW_SUM_ERROR) | (most < 1 - ROW_SUM_ERROR))[:1]:
                 raise self.lines.error(
-                    f"no distribution fits the intervals of state {state}: they sum to between {least[state]:.9g} and "
-                    f"{most[state]:.9g}; let 1 lie between",
+                    f"no distribution fits the intervals of state {state}: their sums are {least[state]:.9g} and "
+                    f"{most[state]:.9g}, and 1 must lie between them",
                     self.places[self.sources.index(state)],
                 )
             share = np.clip((1 - least) / np.where(most > least, most - least, 1), 0, 1)[source]
             probability = low + share * (high - low)
             metadata = {"probabilities": "chosen inside the intervals of the file"}
         sums = np.bincount(source, probability, minlength=size)
-        for state in np.flatnonzero(~(np.abs(sums - 1) <= ROUNDING))[:1]:
+        for state in np.flatnonzero(~(np.abs(sums - 1) <= ROW_SUM_ERROR))[:1]:
             raise self.lines.error(
                 f"the probabilities of state {state} sum to {sums[state]:.9g}, not to 1; correct them, or write them "
                 "with more digits",

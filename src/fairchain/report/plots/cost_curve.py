@@ -36,8 +36,8 @@ def cost_curve(found: QuestionPlan) -> Markup:
     line, middle = across(found.threshold), (HEIGHT - BOTTOM + TOP) / 2
     return picture(
         f"{what} against the assumed {unit}",
-        f"{found.question}, delta {found.delta:g}: a verdict takes more the nearer the {unit} is to the threshold "
-        f"{found.threshold:g}",
+        f"{found.question}, delta {found.delta:g}: the cost of a verdict grows as the {unit} approaches the "
+        f"threshold {found.threshold:g}",
         WIDTH,
         HEIGHT,
         el("style", STYLE),

@@ -1,4 +1,4 @@
-"""The chain as a picture: groups on the left, states in columns, decisions on the right, thick where much flows.
+"""The chain as a flow diagram: groups on the left, states in columns, decisions on the right.
 
 Two groups are drawn in colours, all others as one grey strand. Each node is a stack of as many parts as there are
 strands, so that a difference between the groups is a difference in height.
@@ -15,7 +15,7 @@ from fairchain.report.plots.frame import label, picture
 
 WIDTH, NODE, GAP, TOP, BOTTOM = 860, 14, 26, 48, 14
 LEFT, RIGHT = 150, 190
-# Height of one strand where it is whole; thinner than this many pixels a ribbon is not drawn.
+# Height of one complete strand in pixels, and the height below which a ribbon is not drawn.
 WHOLE, THINNEST = 110.0, 0.15
 
 
@@ -129,7 +129,7 @@ def _ribbon(
 
 
 def _told(strand: Strand, step: tuple[int, str, str]) -> str:
-    """Return the share of the strand that takes a step and, where it is known, the probability of the step itself."""
+    """Return the share of the strand that takes a transition and, if it is known, the transition's probability."""
     column, one, other = step
     amount, known = share(strand.steps[step]), strand.bounds.get(step)
     if column == 0:
@@ -172,7 +172,7 @@ def _node(places: _Places, column: int, state: str, headings: Sequence[str]) -> 
 
 
 def _node_text(places: _Places, column: int, state: str, headings: Sequence[str], amounts: Sequence[float]) -> Markup:
-    """Return the shares beside a decision, or the name above another state, without the unit's name on top."""
+    """Return the text beside a node: the shares of a decision, or the name of a state without its unit."""
     x, first = places.x(column), places.tops[column, state, 0]
     if column == len(places.flow.columns) - 1:
         x, middle = x + NODE + 8, first + WHOLE * sum(amounts) / 2

@@ -68,7 +68,7 @@ def matrix(
     """
     look = _Look(threshold, ratio, small=len(names) > MOST_WRITTEN, above=above)
     if look.small and any(low < high for _, low, high in gaps.values()):
-        caption += " ± is the longer side of an interval, which is whole in all-pairs.json."
+        caption += " ± is the longer side of an interval; all-pairs.json has the whole interval."
     shortened = list(zip(names, without_prefix(names), strict=True))
     head = el("tr", el("td"), *(_header(each, short, "col") for each, short in shortened[:-1]))
     rows = (

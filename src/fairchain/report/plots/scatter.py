@@ -38,7 +38,7 @@ def front(title: str, about: str, points: Sequence[FrontPoint], threshold: float
             width,
             HEIGHT,
             el("rect", x=LEFT, y=TOP, width=line - LEFT, height=HEIGHT - BOTTOM - TOP, class_="band"),
-            axis(across, TOP, HEIGHT - BOTTOM, "gap on the search data (to the left is fairer)", ticks),
+            axis(across, TOP, HEIGHT - BOTTOM, "gap on the search data (smaller gaps to the left)", ticks),
             *(el("line", x1=LEFT, x2=end, y1=y, y2=y, class_="grid") for _, y in heights),
             *(el("text", f"{v:g}", x=LEFT - 8, y=y + 4, class_="tick", text_anchor="end") for v, y in heights),
             el("text", accuracy, class_="tick", **turned),

@@ -11,7 +11,7 @@ from fairchain.report.markup import Markup, el, join
 from fairchain.report.plots.frame import AxisScale, bounds_data, label, picture
 
 WIDTH, LEFT, ROW, SPACE, TOP, BOTTOM = 760, 150, 64, 20, 14, 8
-# Bars in a row: with more, the intervals would not be visible.
+# Largest number of bars in a row: with more, the intervals would not be visible.
 MOST_IN_ROW = 150
 
 

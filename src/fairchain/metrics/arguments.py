@@ -16,7 +16,7 @@ from fairchain.errors import DataError
 from fairchain.tables.frames import has_masked
 
 Objects = NDArray[Any]
-NO_ROW_LABEL = "{name}: no row has the label {pos_label!r}, there is {found}; state pos_label=..."
+NO_ROW_LABEL = "{name}: no row has the label {pos_label!r}, found {found}; state pos_label=..."
 
 
 def column(name: str, values: Any) -> Objects:
@@ -36,7 +36,7 @@ def one_dimensional(name: str, values: Any) -> Objects:
         found = "a single value" if array.ndim == 0 else f"an array of shape {array.shape}"
         raise DataError(f"{name}: found {found}; give one value for each row: a list, an array or a column")
     if not len(array):
-        raise DataError(f"{name}: there are no rows; give at least one")
+        raise DataError(f"{name}: found no rows; give at least one")
     return array
 
 
@@ -74,7 +74,7 @@ def grouped(columns: Sequence[Objects], rows: int) -> tuple[list[Hashable], NDAr
     """Return the values that occur, or tuples of them where there are several columns, and the number of each row."""
     keys: list[Any] = [each.tolist() for each in columns]
     values = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True)) if keys else [()] * rows
-    found = distinct("sensitive_features", values)
+    found = distinct_values("sensitive_features", values)
     try:
         found.sort()
     except TypeError:
@@ -88,7 +88,7 @@ def feature_columns(argument: str, features: Any, rows: int) -> dict[str, Object
     if isinstance(features, Mapping) or hasattr(features, "columns"):
         names = list(features) if isinstance(features, Mapping) else list(features.columns)
         if not names:
-            raise DataError(f"{argument}: there is no column; give at least one")
+            raise DataError(f"{argument}: found no column; give at least one")
         found = {str(name): column(f'{argument} "{name}"', features[name]) for name in names}
     elif isinstance(features, np.ndarray) and features.ndim == 2 and features.shape[1] > 1:
         found = {f"column {i + 1}": column(f"{argument}, column {i + 1}", each) for i, each in enumerate(features.T)}
@@ -104,7 +104,7 @@ def feature_columns(argument: str, features: Any, rows: int) -> dict[str, Object
     return found
 
 
-def distinct(name: str, values: Iterable[Any]) -> list[Any]:
+def distinct_values(name: str, values: Iterable[Any]) -> list[Any]:
     """Return the different values in the order they come; a DataError names the argument if they cannot be compared."""
     try:
         return list(dict.fromkeys(values))
@@ -119,18 +119,20 @@ def is_binary(labels: Sequence[Any]) -> bool:
 
 def is_one(name: str, labels: Objects) -> NDArray[np.bool_]:
     """Return which labels are 1, if they are 0 and 1, or -1 and 1."""
-    found = distinct(name, labels.tolist())
+    found = distinct_values(name, labels.tolist())
     if not is_binary(found):
-        many = f"{len(found)} labels, {some(found)}" if len(found) > 2 else f"the labels {some(found)}"
-        raise DataError(f"{name}: found {many}; they must be 0 and 1, or -1 and 1: write {name} == {found[-1]!r}, say")
+        many = f"{len(found)} labels, {some_values(found)}" if len(found) > 2 else f"the labels {some_values(found)}"
+        raise DataError(
+            f"{name}: found {many}; they must be 0 and 1, or -1 and 1: write for example {name} == {found[-1]!r}"
+        )
     return np.equal(labels, 1).astype(bool)
 
 
 def positives(name: str, labels: Objects, pos_label: Any) -> NDArray[np.bool_]:
     """Return which labels are `pos_label`; a DataError if none is, unless they are 0 and 1, or -1 and 1."""
-    found = distinct(name, labels.tolist())
+    found = distinct_values(name, labels.tolist())
     if pos_label not in found and not is_binary(found):
-        raise DataError(NO_ROW_LABEL.format(name=name, pos_label=pos_label, found=some(found)))
+        raise DataError(NO_ROW_LABEL.format(name=name, pos_label=pos_label, found=some_values(found)))
     positive: NDArray[np.bool_] = np.equal(labels, pos_label).astype(bool)
     return positive
 
@@ -141,7 +143,7 @@ def same_length(name: str, values: Objects, labels: Objects) -> None:
         raise DataError(f"{name}: {len(values)} rows, but y_pred has {len(labels)}; give one for each")
 
 
-def some(values: Sequence[Any], most: int = 5) -> str:
+def some_values(values: Sequence[Any], most: int = 5) -> str:
     """Return a few values, for a message."""
     shown = ", ".join(repr(value)[:40] for value in values[:most])
     return f"{shown}, ..." if len(values) > most else shown
