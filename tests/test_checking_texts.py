@@ -13,6 +13,7 @@ from fairchain.certificates import write_certificate
 from fairchain.checking import TERMS_WITHOUT_TEXT
 from fairchain.drafting.draft import TEXT_READING
 from fairchain.drafting.texts import NAME_LABELS, TABLE_READING
+from fairchain.drafting.trials import CUT_OFF_NEEDED
 from fairchain.errors import CertificateError, DataError, ModelError, SpecError
 from fairchain.messages import unknown
 from fairchain.models.adapters.from_sklearn import READS_TEXTS, TEXTS_NOT_CONVERTED
@@ -175,7 +176,38 @@ def test_a_function_of_scores_gets_its_labels_from_the_column(frame: Any) -> Non
 
     verdict = check(score, frame, text="comment", terms="religion", label="label", decision="probability")
     assert verdict.spec.model.labels == ("toxic", "fine")
-    assert any("agrees with the true labels of 100%" in text for text in verdict.assumptions)
+    assert any("in this order the model agrees with the rows" in text for text in verdict.assumptions)
+    assert any('agrees with column "label" in 100.0% of 16 rows' in note for note in verdict.notes)
+
+
+def test_one_score_for_each_text_is_a_probability_or_needs_a_cut_off(frame: Any) -> None:
+    """A score that nobody explained was taken for a logit: of probabilities, every text was toxic."""
+
+    def score(texts: list[str]) -> Any:
+        return np.array([0.9 if "!" in text else 0.1 for text in texts])
+
+    options = {"text": "comment", "terms": "religion", "labels": ["fine", "toxic"]}
+    verdict = check(score, frame, **options)
+    assert set(rates(verdict).values()) == {0.5}
+    assert any("probabilities, cut at 0.5" in text for text in verdict.assumptions)
+    with pytest.raises(ModelError, match=says(CUT_OFF_NEEDED)):
+        check(lambda texts: 10 * score(texts), frame, **options)
+
+
+def test_no_more_texts_are_evaluated_than_a_budget_allows() -> None:
+    """The order of the labels was found with 512 texts, whatever the budget was."""
+    seen = []
+
+    def score(texts: list[str]) -> Any:
+        seen.append(len(texts))
+        return np.array([0.0 if "!" in text else 1.0 for text in texts])
+
+    texts = [f"{WHO[row % 2]} {row}{'!' * (row % 3)}" for row in range(3000)]
+    data = {"comment": texts, "label": ["toxic" if "!" in text else "fine" for text in texts]}
+    options = {"text": "comment", "terms": "religion", "label": "label", "decision": "probability"}
+    verdict = check(score, data, max_evaluations=400, **options)
+    assert verdict.spec.model.labels == ("toxic", "fine")
+    assert sum(seen) <= 400
 
 
 def test_files_of_lines_and_of_json(frame: Any, tmp_path: Path) -> None:

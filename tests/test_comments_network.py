@@ -10,14 +10,14 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 
-from fairchain.examples import example, files_of
+from fairchain.examples import example, example_files
 
 CELLS, WIDTH = 8, 50
 
 
 @pytest.fixture(scope="module")
 def network() -> Any:
-    (path,) = [path for path in files_of("comments") if path.suffix == ".onnx"]
+    (path,) = [path for path in example_files("comments") if path.suffix == ".onnx"]
     return onnx.load(path)
 
 

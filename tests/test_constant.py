@@ -225,10 +225,10 @@ def test_commands_exit_with_3_and_with_0_if_it_is_allowed(
         assert out.count("Constant model: all") == 1
         code, out, _ = cli("recheck", tmp_path / "c.json", "--model", network)
         assert code == 0
-        assert 'Constant model: every input that was tried got the decision "no".' in out
+        assert 'Constant model: every tested input got the decision "no".' in out
         _, out, _ = cli("card", tmp_path / "c.json")
         assert "**CONSTANT**" in out
-        assert "Constant: every input that was tried got the decision `no`" in out
+        assert "Constant: every tested input got the decision `no`" in out
         _, out, _ = cli("compare", tmp_path / "c.json", tmp_path / "c.json")
         assert out.splitlines()[1].split() == ["verdict", "CONSTANT", "CONSTANT"]
 

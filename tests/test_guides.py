@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 import fairchain
-from fairchain.cli.exit_codes import BAD_INPUT, CLOSED_PIPE, INTERRUPTED, OUR_BUG, TERMINATED, VERDICTS
+from fairchain.cli.exit_codes import BAD_INPUT, CLOSED_PIPE, INTERRUPTED, OUR_BUG, TERMINATED, VERDICT_EXIT_CODES
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -128,6 +128,7 @@ def test_every_key_of_a_spec_is_described() -> None:
 
 
 def test_the_fields_of_the_output_and_of_certificates_are_those_described() -> None:
+    from fairchain.certificate_format import BatchEvidence
     from fairchain.report.certificate_contents import contents_of
     from fairchain.report.comparison import compare
 
@@ -136,13 +137,13 @@ def test_the_fields_of_the_output_and_of_certificates_are_those_described() -> N
     certificate = fairchain.make_certificate(verdict)
     assert list(reference.VERDICT) == list(verdict.to_dict())
     assert list(reference.CERTIFICATE) == list(certificate)
-    assert list(reference.BATCH) == list(certificate["evidence"]["batches"][0])
+    assert list(reference.BATCH) == list(BatchEvidence.__struct_fields__)
     contents = contents_of(certificate)
     assert list(reference.COMPARISON) == list(compare(contents, contents).to_dict())
     left_out = {"seconds", "witnesses", "free_regions", "forecast", "notes", "assumptions", "unseen"}
     assert set(certificate["claims"]) == set(reference.VERDICT) - left_out
     assert set(reference.EXIT_CODES) == {
-        *VERDICTS.values(),
+        *VERDICT_EXIT_CODES.values(),
         BAD_INPUT,
         INTERRUPTED,
         TERMINATED,

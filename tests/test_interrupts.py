@@ -139,7 +139,7 @@ def test_what_an_import_made_of_control_c_is_still_one() -> None:
     assert not is_interruption(ImportError())
 
 
-@pytest.mark.parametrize("moment", ["Sampler", "find_witnesses", "assemble"])
+@pytest.mark.parametrize("moment", ["Sampler", "Answer", "assemble"])
 def test_from_the_first_round_on_control_c_returns_a_verdict(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the first batch, and after the last one too."""
     module = verifier if moment == "assemble" else sampling
@@ -156,13 +156,13 @@ def test_from_the_first_round_on_control_c_returns_a_verdict(moment: str, monkey
 
 
 def test_before_the_first_round_control_c_is_a_keyboard_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = prepare.build_population
+    original = prepare.seed_of
 
     def pressed(*arguments: Any, **options: Any) -> Any:
         press()
         return original(*arguments, **options)
 
-    monkeypatch.setattr(prepare, "build_population", pressed)
+    monkeypatch.setattr(prepare, "seed_of", pressed)
     with pytest.raises(KeyboardInterrupt):
         verify(None, load_spec(example("credit")))
 

@@ -1,9 +1,9 @@
-"""Names across the package: a public class name has one meaning, and what is private to a module stays in it."""
+"""Names across the package: a public name has one meaning, and what is private to a module stays in it."""
 
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +14,16 @@ from fairchain import example
 from fairchain.errors import SpecError
 
 SOURCE = Path(fairchain.__file__).parent
+# Public functions that several modules define, since they mean the same in each.
+COMMANDS = {"audit", "check", "compare", "explain", "plan", "recheck", "repair", "verify"}  # a command and its function
+CHECKED_TWICE = {"chunk_rounds", "count_rows", "largest_bound", "trials_within"}  # the recheck computes them by itself
+OF_EACH_MODULE = {
+    *("read", "to_text"),  # each file format of a chain
+    "to_network",  # each converter to ONNX
+    *("answer", "main", "read_in_child", "serve"),  # each module that runs in a child process
+}
+# Constants of which each plot has its own value.
+PLOT_MEASURES = {"WIDTH", "TOP", "BOTTOM", "LEFT"}
 # Private names of other packages that have no public form.
 FOREIGN = {"sys._getframe", "os._exit", "threading._shutdown", "atexit._run_exitfuncs"}
 
@@ -39,6 +49,49 @@ def test_a_public_class_name_is_used_once(modules: dict[Path, ast.Module]) -> No
             if isinstance(node, ast.ClassDef) and not is_private(node.name):
                 found[node.name].append(place(path, node))
     assert {name: places for name, places in found.items() if len(places) > 1} == {}
+
+
+def test_few_modules_share_a_file_name(modules: dict[Path, ast.Module]) -> None:
+    found = Counter(path.name for path in modules if path.name != "__init__.py")
+    # Each stage has its result.
+    assert {name for name, count in found.items() if count > 2} == {"result.py"}
+
+
+def test_a_public_function_name_has_one_meaning(modules: dict[Path, ast.Module]) -> None:
+    found = defaultdict(list)
+    for path, tree in modules.items():
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                found[node.name].append(place(path, node))
+    several = {name: places for name, places in found.items() if len(places) > 1}
+    allowed = COMMANDS | CHECKED_TWICE | OF_EACH_MODULE
+    assert {name: places for name, places in several.items() if name not in allowed} == {}
+    assert allowed - set(several) == set()
+
+
+def test_a_public_constant_has_the_same_value_wherever_it_is_defined(modules: dict[Path, ast.Module]) -> None:
+    found = defaultdict(dict)
+    for path, tree in modules.items():
+        for name, value in constants(tree):
+            found[name][value] = f"{path.relative_to(SOURCE)}"
+    several = {name: places for name, places in found.items() if len(places) > 1}
+    plots = {name for name, places in several.items() if all("plots/" in place for place in places.values())}
+    assert several.keys() - plots == set()
+    assert plots == PLOT_MEASURES
+
+
+def constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield each public name that a module assigns, and its value as it is written."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                pairs = [(target, node.value)]
+                if isinstance(target, ast.Tuple):
+                    parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(target.elts)
+                    pairs = list(zip(target.elts, parts, strict=True))
+                for name, value in pairs:
+                    if isinstance(name, ast.Name) and not name.id.startswith("_"):
+                        yield name.id, ast.unparse(value)
 
 
 def test_no_module_imports_a_private_name_of_another(modules: dict[Path, ast.Module]) -> None:

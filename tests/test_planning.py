@@ -186,10 +186,10 @@ def test_several_properties_of_a_file(tmp_path: Path) -> None:
         ({"rates": [0.3], "gap": 0.1}, "rates, gap: the gap follows from the rates; give one of the two"),
         ({"rates": [0.3]}, "rates: found 1; write 2, one for each group"),
         ({"rows": [5, 5, 5]}, "rows: found 3 numbers; write one for each of 2 groups, each above 0"),
-        ({"speed": 0}, "speed: found 0; write how many evaluations a second takes, above 0"),
-        ({"pilot": 100}, "pilot, model, data: need a spec, which says what the model takes"),
-        ({"groups": 1}, "groups, questions: there are at least two groups and one question"),
-        ({"compare": "overall"}, "compare: not a part of a question without a spec; give a spec"),
+        ({"speed": 0}, "speed: found 0; write the number of evaluations per second, above 0"),
+        ({"pilot": 100}, "pilot, model, data: need a spec, which states the inputs of the model"),
+        ({"groups": 1}, "groups, questions: give at least two groups and one question"),
+        ({"compare": "overall"}, "compare: needs a spec; give one"),
     ],
 )
 def test_wrong_assumptions_get_one_message(wrong: dict[str, object], message: str) -> None:
@@ -200,4 +200,4 @@ def test_wrong_assumptions_get_one_message(wrong: dict[str, object], message: st
 
 def test_a_plan_reads_as_sentences() -> None:
     lines = plan_lines(plan(threshold=0.1, delta=0.05, gap=0.1).questions[0])
-    assert "  sampling: evaluations: no end in sight; the gap is too near to the threshold" in lines
+    assert "  sampling: evaluations: no forecast of an end, because the gap is too near to the threshold" in lines

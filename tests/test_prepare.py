@@ -13,11 +13,12 @@ from fairchain import explain, recheck, repair, verify, write_certificate
 from fairchain.errors import SpecError
 from fairchain.examples import example
 from fairchain.prepare import prepare
-from fairchain.spec import CategoryFeature, Spec, load_spec, revise, validate
-from fairchain.spec.load import ADVICE
+from fairchain.spec import CategoryFeature, Spec, load_spec, parse_spec, revise, validate
+from fairchain.spec.load import ADVICE, _check_content
 from fairchain.verification import verify_case
 from tests.auditing.builders import few_inputs
 from tests.messages import says
+from tests.questions import category, integer, question
 
 ROWS = 400
 
@@ -60,8 +61,41 @@ def test_a_spec_file_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
         real(spec)
 
     monkeypatch.setattr(validate, "_check_population", counted)
+    _check_content.cache_clear()
     prepare(None, example("credit"))
     assert len(checked) == 1
+
+
+def test_a_question_that_is_asked_again_is_checked_and_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = load_spec(example("credit"))
+    first = prepare(None, spec, seed=1)
+    monkeypatch.setattr(validate, "_check_population", None)
+    again = prepare(None, spec, seed=2)
+    assert again.population is first.population
+    assert (first.seed.value, again.seed.value) == (1, 2)
+
+
+def test_a_spec_whose_content_was_changed_is_another_question() -> None:
+    spec = parse_spec(question(integer("pay"), integer("age", groups={"young": [0, 4], "old": [5, 9]})))
+
+    def groups() -> list[str]:
+        return [group.name for group in prepare(lambda rows: rows[:, 0] > 5, spec).groups]
+
+    assert groups() == ["age=young", "age=old"]
+    spec.features[1].groups["older"] = spec.features[1].groups.pop("old")
+    assert groups() == ["age=young", "age=older"]
+    spec.features[1].groups["older"] = 10
+    for _ in range(2):
+        with pytest.raises(SpecError, match="older"):
+            groups()
+
+
+def test_numbers_of_any_length_can_be_values() -> None:
+    spec = parse_spec(question(integer("pay"), category("place", 10**30, 10**30 + 1)))
+    assert [group.name for group in prepare(lambda rows: rows[:, 0] > 5, spec).groups] == [
+        f"place={10**30}",
+        f"place={10**30 + 1}",
+    ]
 
 
 def test_a_spec_made_in_python_is_validated() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import threading
 from pathlib import Path
@@ -48,6 +49,37 @@ KNOWN = {
 def question(name: str, protected: str | None = None, **changes: object) -> Spec:
     chosen = [protected] if protected else None
     return revise(load_spec(example(name)), property__protected=chosen, **changes)
+
+
+def test_bounds_and_witnesses_are_computed_once_when_they_are_first_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def counted(owner: object, name: str) -> None:
+        original = getattr(owner, name)
+
+        def call(*arguments: object, **options: object) -> object:
+            calls.append(name)
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, call)
+
+    counted(sampling, "find_witnesses")
+    counted(BettingRule, "gap_within")
+    verdict = verify(None, question("credit"))
+    assert (verdict.decision, calls) == (Decision.UNFAIR, [])
+    assert verdict.witnesses
+    assert verdict.gap.low >= 0.1
+    assert verdict.to_dict() == pickle.loads(pickle.dumps(verdict)).to_dict()
+    assert sorted(calls) == ["find_witnesses", "gap_within"]
+
+
+def test_the_numbers_of_a_slow_model_belong_to_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may take long, or ask the model again, which may be gone when they are read."""
+    verdict = verify(lambda rows: rows[:, -1] > 0, question("credit", guarantee__budget__rounds=2000))
+    monkeypatch.setattr(BettingRule, "gap_within", None)
+    monkeypatch.setattr(OnnxModel, "predict", None)
+    assert verdict.gap.low <= verdict.gap.estimate
+    assert verdict.witnesses == ()
 
 
 @pytest.mark.parametrize("case", KNOWN, ids="-".join)

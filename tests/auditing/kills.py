@@ -28,7 +28,7 @@ import fairchain.report.markdown
 import fairchain.report.page
 import fairchain.verification.all_pairs  # noqa: F401
 from fairchain.auditing import audit
-from fairchain.auditing.checkpoints import PART, STATE, open_checkpoints
+from fairchain.auditing.checkpoints import STATE, UNFINISHED_AUDIT_FILE, open_checkpoints
 from tests.auditing.builders import contents, few_inputs, write_question
 
 KILLS = 25
@@ -101,7 +101,7 @@ def at_every_operation(folder: Path) -> int:
         all_stages(place, made)
         assert made == [name for name in STAGES if name not in before], "a finished stage was made again"
         assert contents(place) == expected
-        assert not list(place.glob("*".join(PART))), "something was left behind"
+        assert not list(place.glob("*".join(UNFINISHED_AUDIT_FILE))), "something was left behind"
     return operation
 
 

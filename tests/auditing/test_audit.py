@@ -227,7 +227,7 @@ def test_rows_of_a_table_are_counted_and_need_no_estimates_of_all_pairs(tmp_path
     assert found.decision == "UNFAIR"
     assert set(found.findings.left_out) == {"chain"}
     page = found.report.read_text(encoding="utf-8")
-    assert "The 3,000 rows of the sample were divided at random: 1,500 to search on and 1,500 to judge on." in page
+    assert "The 3,000 rows of the sample were divided at random: 1,500 for the search and 1,500 for the final" in page
     assert not (found.folder / "repaired-certificate.json").exists()
     assert found.recheck[0].endswith(f"--data {tmp_path / 'rows.csv'}")
 
@@ -278,7 +278,7 @@ def test_a_function_with_a_spec_and_a_frame_in_memory_is_audited(tmp_path: Path)
     saved = json.loads((found.folder / "thresholds.json").read_text(encoding="utf-8"))
     assert [each["name"] for each in saved["thresholds"]] == ["threshold"]
     page = found.report.read_text(encoding="utf-8")
-    assert "lost: only before; counted on 200 held-out rows" in page
+    assert "lost: only before. Counted on 200 held-out rows" in page
     assert "threshold before" in page
     # Nothing tells whether the function is still the same, so that no stage is taken from the folder.
     first = sum(evaluated)

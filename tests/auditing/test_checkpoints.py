@@ -12,13 +12,13 @@ import pytest
 
 from fairchain.auditing.checkpoints import (
     ANOTHER_AUDIT,
+    CHECKPOINT_FORMAT,
+    FOLDER_IN_USE,
+    FOLDER_UNUSABLE,
     FOREIGN_RESULT,
-    FORMAT,
-    IN_USE,
     NOT_AN_AUDIT,
-    PART,
     STATE,
-    UNUSABLE,
+    UNFINISHED_AUDIT_FILE,
     Checkpoints,
     Files,
     open_checkpoints,
@@ -108,7 +108,7 @@ def planted(folder: Path, *files: Path) -> None:
     """A list of somebody else, who knows the content of these files."""
     digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
     written = {name: [digest] for name, digest in digests.items()}
-    state = {"format": FORMAT, "key": "key", "stages": {"one": digests}, "written": written}
+    state = {"format": CHECKPOINT_FORMAT, "key": "key", "stages": {"one": digests}, "written": written}
     (folder / STATE).write_text(json.dumps(state), encoding="utf-8")
 
 
@@ -155,7 +155,7 @@ def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path: Path) 
 def test_a_folder_that_cannot_be_made_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     for place in (tmp_path / "file", tmp_path / "file" / "folder"):
-        with pytest.raises(AuditError, match=says(UNUSABLE)), open_checkpoints(place, "key"):
+        with pytest.raises(AuditError, match=says(FOLDER_UNUSABLE)), open_checkpoints(place, "key"):
             pass
 
 
@@ -174,11 +174,11 @@ def test_two_audits_are_never_at_work_in_one_folder(tmp_path: Path) -> None:
     """Each would take the unfinished files of the other for what a killed process left behind."""
     with open_checkpoints(tmp_path / "a", "key") as checkpoints:
         put(checkpoints, "one", {"x": b"1"})
-        unfinished = tmp_path / "a" / "1".join(PART)
+        unfinished = tmp_path / "a" / "1".join(UNFINISHED_AUDIT_FILE)
         unfinished.write_bytes(b"half")
         for fresh in (False, True):
             with (
-                pytest.raises(AuditError, match=re.escape(IN_USE.format(tmp_path / "a"))),
+                pytest.raises(AuditError, match=re.escape(FOLDER_IN_USE.format(tmp_path / "a"))),
                 open_checkpoints(tmp_path / "a", "another", restart=fresh),
             ):
                 pass

@@ -89,7 +89,7 @@ def test_the_page_for_bias_audits_has_a_table_for_each_question_and_so_does_the_
         assert words in html
     report = found.report.read_text(encoding="utf-8")
     assert RULE in report
-    assert "With it and the table anyone can check both" in report
+    assert "Everyone who has it and the table can check both" in report
     # Recorded decisions have no model: nothing to explain or to repair.
     assert 'id="why"' not in report
     assert 'id="repair"' not in report

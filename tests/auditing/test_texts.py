@@ -25,7 +25,7 @@ def test_texts_are_verified_explained_repaired_and_reported(tmp_path: Path, monk
     page = found.report.read_text(encoding="utf-8")
     for words in (
         "Why: words and units",
-        "Words: how much smaller the share of texts",
+        "Words: the decrease of the share of texts",
         "texts of a corpus, all of them counted",
     ):
         assert words in page

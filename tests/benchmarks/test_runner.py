@@ -119,7 +119,7 @@ def test_something_that_does_not_hold_sets_the_exit_code_unless_it_rests_on_the_
         assert "- slower somewhere" in page
 
 
-def test_parts_that_run_one_by_one_make_a_page_when_all_are_there(
+def test_parts_that_run_one_by_one_replace_their_sections_of_the_page(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     results, program = module("results"), module("__main__")
@@ -142,8 +142,9 @@ def test_parts_that_run_one_by_one_make_a_page_when_all_are_there(
         assert program.main([name, "--size", "paper"]) == 0
 
     run("chain_growth", 1)
-    assert not (tmp_path / "RESULTS.md").exists()
-    assert "About chain_growth." in (tmp_path / "out" / "RESULTS.md").read_text(encoding="utf-8")
+    page = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    assert "About chain_growth." in page
+    assert "| Stakes of the bets | - | - | not measured yet |" in page
     run("stakes", 2)
     run("chain_growth", 3)
     page = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
@@ -153,3 +154,31 @@ def test_parts_that_run_one_by_one_make_a_page_when_all_are_there(
     assert page.count("| stakes | 1,234 |") == 1
     assert (tmp_path / "results" / "stakes.svg").exists()
     assert set(results.kept_counts(tmp_path / "counts.json")) == {"stakes", "chain_growth"}
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(program, "PAGES", {"RESULTS.md": ["chain_growth", "stakes"]})
+    assert program.main(["--rewrite"]) == 0
+    again = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    assert again.index("About stakes.") > again.index("About chain_growth.")
+
+
+def test_an_interrupted_run_has_written_the_parts_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    found = module("results").PartResult("About growth.", [])
+    monkeypatch.setattr(module("parts.chain_growth"), "run", lambda *_: found)
+    monkeypatch.setattr(module("parts.stakes"), "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        module("__main__").main(["chain_growth", "stakes", "--output", str(tmp_path)])
+    assert "About growth." in (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+
+
+def test_some_modes_do_not_replace_the_section_about_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = module("__main__")
+    monkeypatch.setattr(program, "HERE", tmp_path)
+    monkeypatch.setattr(module("parts.calibration"), "run", lambda *_: module("results").PartResult("Modes.", []))
+    assert program.main(["calibration", "--size", "paper", "--modes", "repair"]) == 0
+    assert not (tmp_path / "CALIBRATION.md").exists()
+    assert "Modes." in (tmp_path / "out" / "CALIBRATION.md").read_text(encoding="utf-8")
+    assert program.main(["calibration", "--size", "paper"]) == 0
+    assert "Modes." in (tmp_path / "CALIBRATION.md").read_text(encoding="utf-8")

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.comments import fill_cache
+
 
 @pytest.fixture
 def bench() -> Any:
@@ -128,6 +130,28 @@ def test_the_median_of_the_turns_is_judged_and_the_best_of_each_is_told() -> Non
         3,
     )
     assert speed.time_checks([timed([9.0], [1.0], None)], enforced=True) == []
+
+
+def test_a_warm_verdict_is_judged_by_its_median_beyond_the_network(bench: Any) -> None:
+    one, other = bench.census("sex"), bench.census("race")
+    quick, slow = bench.Warm((9.0, 3.0, 30.0), (4.0, 1.0, 5.0)), bench.Warm((9.0, 8.0), (3.0, 1.0))
+    assert (quick.beyond, slow.beyond) == (5.0, 6.5)
+    check = bench.warm_check({one: quick, other: slow}, enforced=True)
+    assert (check.holds, check.enforced, check.found) == (False, True, "6.5 ms (census race (ours))")
+    assert bench.warm_check({one: quick}, enforced=False).holds
+    assert bench.warm_table({one: quick}).rows == [["ours", "census sex", 9.0, 4.0, 5.0]]
+
+
+def test_verdicts_about_every_kind_of_input_are_measured_warm(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRCHAIN_CACHE", str(tmp_path / "cache"))
+    fill_cache(tmp_path / "cache")
+    comments = importlib.import_module("benchmarks.cases").text_cases()
+    assert [case.name for case in comments] == ["comments religion", "comments race"]
+    for case in (bench.census("sex"), *comments):
+        warm = bench._warm_verdict(case, 2)
+        assert (len(warm.whole), len(warm.network)) == (2, 2)
 
 
 def test_a_full_run_judges_one_worker_by_fifteen_turns() -> None:

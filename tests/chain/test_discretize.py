@@ -11,9 +11,9 @@ from fairchain.chain.discretize import (
     BINS_NOT_RISING,
     CATEGORY_NO_ORDER,
     TOO_FEW_DISTINCT_VALUES,
-    TOO_MANY_VALUES,
+    TOO_MANY_STATES,
     VALUES_NEED_WHOLE_NUMBERS,
-    Method,
+    Discretization,
     fit_feature,
     fit_layer,
     fit_number,
@@ -51,7 +51,7 @@ def test_a_neuron_is_on_or_off() -> None:
 
 
 @pytest.mark.parametrize("method", ["width", "quantiles", "kmeans"])
-def test_every_part_is_inhabited_and_in_order(method: Method) -> None:
+def test_every_part_is_inhabited_and_in_order(method: Discretization) -> None:
     made = fit_number("x", PILOT, method, 4)
     states = made(PILOT[:, None])
     assert set(states) == {0, 1, 2, 3}
@@ -73,7 +73,9 @@ def test_clusters_are_found_where_they_are() -> None:
 
 
 @given(st.lists(st.floats(-5, 5), min_size=8, max_size=60), st.sampled_from(["width", "quantiles"]), st.integers(2, 6))
-def test_fitting_never_makes_names_that_are_not_all_different(values: list[float], method: Method, parts: int) -> None:
+def test_fitting_never_makes_names_that_are_not_all_different(
+    values: list[float], method: Discretization, parts: int
+) -> None:
     try:
         made = fit_number("x", np.array(values), method, parts)
     except ChainError:
@@ -94,7 +96,7 @@ def test_what_cannot_be_divided_so_is_an_error() -> None:
         fit_feature(feature(category("job", "a", "b")), np.array([0.0]), "quantiles", 2, ())
     with pytest.raises(ChainError, match=says(VALUES_NEED_WHOLE_NUMBERS)):
         fit_feature(feature(real("score")), np.array([0.0]), "values", None, ())
-    with pytest.raises(ChainError, match=says(TOO_MANY_VALUES, name="id", size="1,000,000,000", most_values="100,000")):
+    with pytest.raises(ChainError, match=says(TOO_MANY_STATES, name="id", size="1,000,000,000", most_values="100,000")):
         fit_feature(feature(integer("id", 1, 10**9)), np.array([1.0]), "values", None, ())
     with pytest.raises(ChainError, match=says(BINS_NOT_RISING)):
         fit_number("x", PILOT, "bins", None, (3, 1))

@@ -31,7 +31,7 @@ from fairchain.chain.formats import (
     read_chain,
     write_chain,
 )
-from fairchain.chain.formats.dot import columns_of, flows_of
+from fairchain.chain.formats.dot import flows_of, state_columns
 from fairchain.chain.formats.identifiers import CHAIN_WITHOUT_INTERVALS, NOT_UNICODE, identifiers_of
 from fairchain.chain.formats.json_file import NOT_JSON_VALUES
 from fairchain.chain.formats.reading import STATE_WITHOUT_TRANSITION
@@ -225,7 +225,7 @@ def test_the_prism_language_has_a_command_for_each_state() -> None:
         "dtmc\n\nmodule chain\n  s : [0..2] init 0;\n\n"
         "  // Start\n  [] s=0 -> 0.5 : (s'=0)\n    + 0.5 : (s'=1);\n"
         "  // 'a\\nb'\n  [] s=1 -> 1.0 : (s'=1);\n"
-        "  // never (nothing was seen of this state: its transitions are made up)\n  [] s=2 -> 1.0 : (s'=2);\n"
+        "  // never (never visited: its transitions are placeholders)\n  [] s=2 -> 1.0 : (s'=2);\n"
         'endmodule\n\n// Y=1\nlabel "Y_1" = s=1|s=2;\n\n// nowhere\nlabel "nowhere" = false;\n'
     )
 
@@ -281,7 +281,7 @@ FORK = made(
 
 
 def test_dot_has_columns_flows_and_a_colour_for_each_group() -> None:
-    columns = columns_of(FORK)
+    columns = state_columns(FORK)
     assert columns.tolist() == [0, 1, 1, 2, 2, 2, 2, 3, 3]
     flow = dict(
         zip(zip(FORK.sources.tolist(), FORK.targets.tolist(), strict=True), flows_of(FORK, columns), strict=True)
@@ -301,7 +301,7 @@ def test_dot_has_columns_flows_and_a_colour_for_each_group() -> None:
 
 def test_dot_of_a_chain_with_cycles_has_the_shortest_ways_as_columns() -> None:
     chain = made([{1: 1}, {0: 0.5, 2: 0.5}, {2: 1}, {3: 1}])
-    assert columns_of(chain).tolist() == [0, 1, 2, 3]
+    assert state_columns(chain).tolist() == [0, 1, 2, 3]
     text = chain_text(chain, "dot")
     assert re.search(r"s1 -> s0 \[.*constraint=false", text)
 

@@ -42,9 +42,9 @@ DRN = [
     (HEAD.replace("choices\n2", "choices\nx") + GOOD, 'line 9: found "x"; write the number of choices'),
     (HEAD + GOOD.replace(" init", ""), "no state is init; write init after the number"),
     (HEAD + GOOD.replace("state 1", "state 1 init"), "line 14: states 0 and 1 are both init; keep one"),
-    (HEAD + GOOD.replace("state 1", "state 2"), "line 14: there is no state 2; there are 2, numbered from 0"),
+    (HEAD + GOOD.replace("state 1", "state 2"), "line 14: unknown state 2; the chain has 2 states, numbered from 0"),
     (HEAD + GOOD.replace("state 1", "state 0"), "line 14: found state 0; state 1 comes next"),
-    (HEAD + GOOD.replace("1 : 1\nstate", "7 : 1\nstate"), "line 13: there is no state 7"),
+    (HEAD + GOOD.replace("1 : 1\nstate", "7 : 1\nstate"), "line 13: unknown state 7"),
     (
         HEAD + GOOD.replace("1 : 1\nstate", "1 : 0.5\nstate"),
         "line 13: the probabilities of state 0 sum to 0.5, not to 1",
@@ -95,18 +95,18 @@ TRA = [
     ("", 'line 1: found ""; write the numbers of states and of transitions, as 5 8'),
     ("5\n", 'line 1: found "5"'),
     ("1000000000 1000000000\n", "line 1: found 1000000000 states"),
-    ("2000000 1\n", "line 1: the file has no transitions; is it whole"),
+    ("2000000 1\n", "line 1: the file has no transitions; is it complete"),
     ("2000000 1\n0 0 1\n", "state 1 has no transition"),
     ("2 2 2\n0 0 1 1\n", "line 1: .*belongs to an MDP, which is not read"),
-    ("2 3\n0 1 1\n1 1 1\n", "line 3: the file has 2 transitions, and its first line says 3; is it whole"),
+    ("2 3\n0 1 1\n1 1 1\n", "line 3: the file has 2 transitions, and its first line states 3; is it complete"),
     ("2 x\n0 1 1\n1 1 1\n", 'found "x"; write the number of transitions'),
-    ("2 2\n0 1 1\n1 2 1\n", "line 3: there is no state 2"),
+    ("2 2\n0 1 1\n1 2 1\n", "line 3: unknown state 2"),
     ("2 2\n0 1 1\n-1 1 1\n", 'line 3: found "-1"; write the number of a state'),
     ("2 2\n0 1 1\n1 1\n", 'line 3: found "1 1"; write source, target and probability'),
     ("2 3\n0 1 1\n1 1 1\n0 1 0\n", "line 4: the transition from 0 to 1 occurs twice"),
     ("2 2\n0 1 2.5\n1 1 1\n", "line 2: found .*a CTMC, is not read"),
     ("2 3\n0 0 0.3\n0 1 0.3\n1 1 1\n", "line 2: the probabilities of state 0 sum to 0.6"),
-    ("dtmc\n0 1999999999 1\n", "line 2: there is no state 1999999999"),
+    ("dtmc\n0 1999999999 1\n", "line 2: unknown state 1999999999"),
     ("\x00\x01", "line 1: found"),
     ("２ ２\n０ １ １\n", "line 1: found"),
 ]
@@ -116,7 +116,7 @@ STA = [
     ("s\n0:(0)\n", 'line 1: found "s"; write the names of the variables'),
     ("(s)\n0:(0)\n", "the file has 1 states, and there are 2"),
     ("(s)\n0:(0)\n0:(1)\n", "line 3: state 0 occurs twice"),
-    ("(s)\n0:(0)\n2:(1)\n", "line 3: there is no state 2"),
+    ("(s)\n0:(0)\n2:(1)\n", "line 3: unknown state 2"),
     ("(s)\n0:(0,1)\n1:(1,1)\n", r"line 2: found .*; write a state as 0:\(0\)"),
     ("(s)\n0 0\n1:(1)\n", "line 2: found"),
     ("(s)\n0:(0)\n1:(0)\n", "two states have the same name"),
@@ -127,8 +127,8 @@ LAB = [
     ("", '0 states have the label "init"'),
     ('0="a"\n0: 0\n', '0 states have the label "init"'),
     ('0="init"\n0: 0\n1: 0\n', '2 states have the label "init"; give it to the one to start from'),
-    ('0="init"\n0: 0 1\n', "line 2: there is no label 1; there are 1, numbered from 0"),
-    ('0="init"\n2: 0\n', "line 2: there is no state 2"),
+    ('0="init"\n0: 0 1\n', "line 2: unknown label 1; the file has 1 labels, numbered from 0"),
+    ('0="init"\n2: 0\n', "line 2: unknown state 2"),
     ('0="init"\n0: x\n', 'line 2: found "x"; write the number of a label'),
     ('1="init"\n0: 1\n', "line 1: found .*; declare labels in order"),
     ('0="init" 1="init"\n0: 0\n', 'line 1: the label "init" is declared twice'),
@@ -176,7 +176,7 @@ JSON = [
         PLAIN.replace('"low": null, "high": null', '"low": [0.5], "high": [0.6]').replace(
             '"metadata": {}', '"metadata": {"estimator": "frequency"}'
         ),
-        r"bounds \[0.5, 0.6\] .* leave out 1, its estimate",
+        r"bounds \[0.5, 0.6\] .* do not contain 1, its estimate",
     ),
     (PLAIN.replace('"counts": null', '"counts": [-1]'), "counts"),
     (PLAIN.replace('"counts": null', '"counts": [9223372036854775808]'), "counts"),
@@ -278,7 +278,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_too_large_is_refused_before_it_is_understood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(reading, "MOST_CHAIN_BYTES", 2**20)
     for suffix in (".json", ".drn", ".tra"):
         (tmp_path / f"c{suffix}").write_text(" " * (2**20 + 1))
         with pytest.raises(ChainError, match=says(TOO_LARGE, most="1,048,576")):

@@ -289,7 +289,7 @@ def test_groups_below_min_size_are_left_out_of_a_chain_as_of_a_verdict(kind: Any
     assert chain.metadata["left_out"] == [
         {"name": name, "share": share} for name, share in verify(None, asked).left_out
     ]
-    assert "left out as smaller than property.min_size: race=c (share 0)" in heading(chain)
+    assert "left out, below property.min_size: race=c (share 0)" in heading(chain)
     family = learn_family(None, asked, units=["age"], chain=kind, rounds=200)["age"]
     assert family.metadata["left_out"] == chain.metadata["left_out"]
     assert "race=c" not in family.states

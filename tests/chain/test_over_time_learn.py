@@ -117,7 +117,7 @@ def test_epsilon_goes_on_until_every_transition_is_known(spec: Spec, view: str) 
     ("states", "view", "message"),
     [
         (["lstm1[0]", "lstm1[1]"], None, "one recurrent unit"),
-        (["x0", "lstm1[1]"], "folded", "comes before"),
+        (["x0", "lstm1[1]"], "folded", "is named before the recurrent unit"),
         (["x0"], "folded", "name one of lstm1, lstm1.cell"),
         (["lstm1"], "rolled", 'unknown view "rolled"; did you mean "unrolled"?'),
         (["lstm1[3]"], None, '"lstm1" has 3 units'),
@@ -166,7 +166,7 @@ def test_at_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     learn = ["--units", "lstm1:kmeans=2", "--rounds", "1000"]
     code, out, _ = cli("query", "audit.toml", 'P=? [ F "lstm1 cluster 2" ]', *learn)
     assert code == 0
-    assert "P(state after a step) is off by up to" in out
+    assert "P(state after a step) is wrong by up to" in out
     assert "(sampling error only)" not in out
     assert "(sampling error only)" in cli("query", "audit.toml", 'P=? [ F "step=3" ]', "--view", "unrolled", *learn)[1]
     code, out, _ = cli("query", "audit.toml", 'P=? [ F "step=3" ]', "--json", "--view", "unrolled", *learn)

@@ -46,7 +46,7 @@ def test_what_is_no_set_of_traces_is_an_error() -> None:
         ([], "no traces"),
         ([["Start"]], "at least two"),
         ([["a", "b"], ["c", "b"]], "different states"),
-        ([["s", "a", "b"], ["s", "b", "a", "c"]], 'end in "b" and go on'),
+        ([["s", "a", "b"], ["s", "b", "a", "c"]], 'end in "b" and others continue'),
     ]:
         with pytest.raises(ChainError, match=message):
             chain_of_traces(traces)

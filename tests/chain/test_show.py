@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from fairchain.chain import Chain
-from fairchain.chain.display import chain_html, chain_table, digits
+from fairchain.chain.display import chain_html, chain_table, probability_digits
 from tests.chain.test_formats import chains, made
 
 LEARNED = replace(
@@ -48,10 +48,10 @@ def test_the_table_has_a_heading_and_the_transitions_of_each_state() -> None:
         "              -> layer3[2] on  0.588 [0.550, 0.620] (n=1457)",
         "sex=Male      -> layer3[2] off 0.9996 [0.990, 0.9999] (n=9996)",
         "              -> layer3[2] on  4.00e-04 [1.00e-04, 0.002] (n=4)",
-        "              -> 1 never seen, each at most 0.003",
+        "              -> 1 never observed, each at most 0.003",
         "layer3[2] off -> Y=yes         1.000",
         "layer3[2] on  -> Y=yes         1.000",
-        "layer3[2] odd was never seen: its transitions are made up",
+        "layer3[2] odd was never visited: its transitions are placeholders",
         "Y=yes stays",
     ]
 
@@ -67,7 +67,7 @@ def test_a_long_table_says_that_it_goes_on() -> None:
     ("value", "shown"), [(0, "0.000"), (1, "1.000"), (0.1234, "0.123"), (1e-9, "1.00e-09"), (0.99999, "0.99999")]
 )
 def test_what_is_neither_0_nor_1_is_not_shown_so(value: float, shown: str) -> None:
-    assert digits(value) == shown
+    assert probability_digits(value) == shown
 
 
 def test_a_notebook_shows_the_same_lines() -> None:

@@ -142,7 +142,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path: Path) -> 
         _, err = running.communicate(timeout=60)
     assert running.returncode == 130
     assert err == (
-        f"fairchain: interrupted; what is finished is kept in {tmp_path / 'out'}, and the same command goes on from "
+        f"fairchain: interrupted; finished stages are kept in {tmp_path / 'out'}, and the same command continues "
         "there\n"
     )
     assert list(json.loads((tmp_path / "out" / ".audit.json").read_text(encoding="utf-8"))["stages"]) == ["verify"]

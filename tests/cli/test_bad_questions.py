@@ -148,12 +148,12 @@ QUESTIONS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "a model and recorded decisions": (
         GOOD,
         ["--data", "people.csv", "--prediction", "decision", "--model", "network.onnx"],
-        ["population.prediction", "no model", "remove one"],
+        ["population.prediction", "no model", "remove the key or the model"],
     ),
     "individual with recorded decisions": (
         ask(rows(prediction="decision")),
         ["--kind", "individual"],
-        ["audit.json", "property.kind", "recorded decisions cannot give them"],
+        ["audit.json", "property.kind", "recorded decisions do not contain"],
     ),
     "ratio with epsilon": (
         ask(("guarantee.epsilon", 0.1)),

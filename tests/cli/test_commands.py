@@ -69,7 +69,7 @@ def test_an_option_is_checked_like_the_key_it_replaces(cli: Cli) -> None:
     code, _, err = cli("verify", example("census"), "--threshold", 7)
     assert code == 2
     assert "property.threshold" in err
-    assert "census.toml, as changed by the command line" in err
+    assert "census.toml, with options of the command line" in err
 
 
 def test_quiet_prints_the_verdict_only(cli: Cli) -> None:

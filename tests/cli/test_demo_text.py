@@ -95,7 +95,7 @@ def test_the_words_of_a_demo_are_those_of_a_verdict(cli: Cli) -> None:
 def test_readings_of_texts_are_for_texts(cli: Cli) -> None:
     code, _, err = cli("verify", example("census"), "--as", "swapped")
     assert code == 2
-    assert "--as swapped is about texts" in err
+    assert "--as swapped needs texts" in err
 
 
 @pytest.mark.network

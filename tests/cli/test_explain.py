@@ -9,7 +9,7 @@ import pytest
 
 from fairchain import example
 from fairchain.cli.app import app, run
-from fairchain.cli.explain import bar
+from fairchain.cli.explain import effect_bar
 from fairchain.statistics import Interval
 
 CREDIT, CENSUS = str(example("credit")), str(example("census"))
@@ -43,7 +43,7 @@ def test_people_see_tables_with_bars_a_statement_and_a_witness(
     assert any(line.startswith("layer5 ") for line in lines)
     assert "Kendall's tau" in shown
     assert "One individual, two decisions: good as age=" in shown
-    assert "all of them together with probability at least 1 - 1e-06" in shown
+    assert "together with probability at least 1 - 1e-06" in shown
 
 
 def test_nothing_to_explain_is_said_and_ends_well(
@@ -126,9 +126,9 @@ def test_bad_input_is_one_line_and_code_2(
 
 
 def test_bars_mark_zero_and_stay_within_their_ends() -> None:
-    assert bar(Interval(0.0, -1.0, 1.0), -1.0, 1.0) == "━" * 12 + "●" + "━" * 12
-    assert bar(Interval(-0.5, -0.5, -0.5), -1.0, 1.0) == "·" * 6 + "●" + "·" * 5 + "│" + "·" * 12
-    assert len(bar(Interval(0.0, 0.0, 0.0), 0.0, 0.0)) == 25
+    assert effect_bar(Interval(0.0, -1.0, 1.0), -1.0, 1.0) == "━" * 12 + "●" + "━" * 12
+    assert effect_bar(Interval(-0.5, -0.5, -0.5), -1.0, 1.0) == "·" * 6 + "●" + "·" * 5 + "│" + "·" * 12
+    assert len(effect_bar(Interval(0.0, 0.0, 0.0), 0.0, 0.0)) == 25
 
 
 def test_the_command_is_listed() -> None:

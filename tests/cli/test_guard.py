@@ -54,7 +54,7 @@ def test_a_network_that_crashes_the_runtime_ends_in_one_message_that_names_it(na
     ("body", "part"),
     [
         ("os._exit(0)", "ended the process (exit code 0) before there was a result"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "killed (SIGKILL), most likely because the memory ran out"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "killed (SIGKILL), probably because it ran out of memory"),
     ],
 )
 def test_a_process_that_ends_without_a_result_is_no_verdict(body: str, part: str, tmp_path: Path) -> None:

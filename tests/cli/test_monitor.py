@@ -45,7 +45,7 @@ def test_nothing_depends_on_the_size_of_a_block(
     assert changes[1] == ("UNDECIDED", 351)
     kept = state.read_bytes()
     state.unlink()
-    monkeypatch.setattr(lines, "BLOCK", size)
+    monkeypatch.setattr(lines, "BYTES_AT_ONCE", size)
     assert monitor(*arguments) == whole
     assert state.read_bytes() == kept
 
@@ -68,7 +68,7 @@ def test_named_groups_are_compared_and_others_left_out(tmp_path: Path, monitor: 
     assert (named["rows"], named["left_out"]) == (3100, 1)
     ended = monitor(path, *ASK, "--group", "Male", "--group", "Femal")
     assert ended.code == 3
-    assert "Group sex=Femal has no rows yet: is it spelled so?" in ended.out
+    assert "Group sex=Femal has no rows yet; check its spelling." in ended.out
     assert "forecast" not in ended.out
     both = "sex=Male & race=White"
     ended = monitor(path, *ASK, "--protected", "race", "--group", both, "--group", "sex=Female & race=White", "--json")
@@ -112,7 +112,7 @@ def test_keeping_on_reports_every_change(monitor: Command) -> None:
 def test_one_group_only_is_never_decided(monitor: Command) -> None:
     ended = monitor(*ASK, stdin=as_csv([("Male", "White", "yes")] * 3000))
     assert ended.code == 3
-    assert "There are not two groups to compare." in ended.out
+    assert "Fewer than two groups have rows, so nothing is compared." in ended.out
 
 
 def constant_rows(count: int, decision: str) -> bytes:

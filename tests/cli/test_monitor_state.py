@@ -82,7 +82,7 @@ class TestState:
 
             return reports(self, **{**options, "after_block": stop})
 
-        monkeypatch.setattr(lines, "BLOCK", 4000)
+        monkeypatch.setattr(lines, "BYTES_AT_ONCE", 4000)
         monkeypatch.setattr(Watch, "reports", stopped)
         codes = []
         while not codes or codes[-1] == 130:
@@ -265,7 +265,7 @@ def test_a_state_in_use_is_refused_to_a_second_monitor_which_is_told_by_whom(tmp
         holder = (tmp_path / ".s.json.lock").read_text()
         assert holder.isdigit()
         ended = monitor(*ASK, "--state", state, stdin=as_csv(people(50, EQUAL)))
-        says(ended, str(state), f"process {holder} already keeps its counts", "own --state")
+        says(ended, str(state), f"process {holder} is using this state", "own --state")
     finally:
         program.communicate(timeout=30)
     assert sum(group["rows"] for group in json.loads(state.read_bytes())["groups"]) == 500
@@ -278,7 +278,7 @@ def test_a_link_to_a_state_has_the_lock_of_the_state_and_stays_a_link(tmp_path: 
     program = watching(state)
     try:
         ended = monitor(*ASK, "--state", link, stdin=as_csv(people(50, EQUAL)))
-        says(ended, "already keeps its counts", "own --state")
+        says(ended, "is using this state", "own --state")
     finally:
         program.communicate(timeout=30)
     monitor(*ASK, "--state", link, stdin=as_csv(people(50, EQUAL)))
@@ -295,6 +295,8 @@ def test_a_lock_ends_with_the_process_that_held_it(tmp_path: Path, monitor: Comm
     state = tmp_path / "s.json"
     program = watching(state)
     program.kill()
+    # The input stays open until the process has ended: its end would end the monitor in order, without a lock.
+    program.wait(timeout=30)
     program.communicate(timeout=30)
     assert (tmp_path / ".s.json.lock").exists()
     assert monitor(*ASK, "--state", state, stdin=as_csv(people(50, EQUAL))).code == 3

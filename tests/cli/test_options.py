@@ -10,7 +10,7 @@ import pytest
 
 import fairchain
 from fairchain.cli.app import app
-from fairchain.cli.options import RENAMED
+from fairchain.cli.options import RENAMED_OPTIONS
 from tests.cli.command import Cli
 
 
@@ -26,11 +26,13 @@ def _options() -> list[tuple[str, click.Option]]:
     return found
 
 
-@pytest.mark.parametrize(("command", "option"), [(command, each) for command, old in RENAMED.items() for each in old])
+@pytest.mark.parametrize(
+    ("command", "option"), [(command, each) for command, old in RENAMED_OPTIONS.items() for each in old]
+)
 def test_a_former_option_is_refused_with_its_new_name(cli: Cli, command: str, option: str) -> None:
     code, out, err = cli(*command.split()[1:], option, "x")
     assert (code, out) == (2, "")
-    assert err == f"fairchain: {option} is now {RENAMED[command][option]}; see {command} --help\n"
+    assert err == f"fairchain: {option} is now {RENAMED_OPTIONS[command][option]}; see {command} --help\n"
 
 
 @pytest.mark.parametrize(

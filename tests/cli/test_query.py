@@ -46,7 +46,7 @@ def test_a_formula_that_is_true_or_false_sets_the_exit_code(cli: Cli, bound: str
 
 def test_a_shared_chain_says_how_far_it_may_be_off(cli: Cli) -> None:
     _code_found, out, _err = cli("query", CENSUS, 'P=? [ F "Y=>50K" ]', "--chain", "shared", *LEARN)
-    assert "A shared chain forgets the group" in out
+    assert "The states of a shared chain do not carry the group" in out
 
 
 @pytest.mark.parametrize("form", ["drn", "json", "explicit"])
@@ -84,7 +84,7 @@ MISTAKES = {
     "a rule for nothing": (['P=? [ F "Y=>50K" ]', "--rule", "paper"], "give epsilon"),
     "no evidence": (
         ['P=? [ X "Y=>50K" ]', "--units", "age:bins=4.2,4.6", "--start", "race=White & 4.2 <= age < 4.6"],
-        "never seen",
+        "never visited",
     ),
 }
 
@@ -107,7 +107,7 @@ def test_a_chain_that_is_read_is_not_learned_with_options(cli: Cli, option: str)
     assert cli("query", "c.json", 'P=? [ F "Y=>50K" ]')[0] == 0
     code, out, err = cli("query", "c.json", 'P=? [ F "Y=>50K" ]', *option.split())
     assert (code, out) == (2, "")
-    assert f"{option.split(maxsplit=1)[0]}: c.json holds a chain" in err
+    assert f"{option.split(maxsplit=1)[0]}: c.json contains a learned chain" in err
     assert len(err.splitlines()) == 1
 
 
@@ -140,7 +140,7 @@ def test_a_chain_is_never_written_over_what_it_is_read_from(cli: Cli, source: st
     before = {path.name: path.read_bytes() for path in Path.cwd().iterdir()}
     code, _out, err = cli("export", source, "-o", output)
     assert code == 2
-    assert "is what the chain is read from" in err
+    assert "the chain is read from this file" in err
     assert {path.name: path.read_bytes() for path in Path.cwd().iterdir()} == before
 
 

@@ -166,4 +166,4 @@ def test_no_file_that_the_spec_names_is_overwritten(cli: Cli, tmp_path: Path) ->
     spec = written(tmp_path, population__kind="network", population__path=str(nodes))
     code, out, err = cli("repair", spec, "-o", "people.onnx", *QUICK)
     assert (code, out) == (2, "")
-    assert "people.json: would be overwritten" in err
+    assert "people.json: is an input of the repair and would be overwritten" in err

@@ -13,7 +13,7 @@ from fairchain.datasets.encode import (
     NO_ENCODING,
     Encoded,
     encode,
-    encode_rows,
+    encode_cells,
     held_out,
     parse_bank,
     parse_plain,
@@ -33,17 +33,17 @@ BANK_ROW = "0,58,retired,single,unknown,no,-1,yes,no,cellular,5,may,261,1,-1,0,u
 
 def census(*lines: str) -> Encoded:
     rows = parse_plain(lines, CENSUS_HEADER, ",")
-    return encode_rows("census", rows, np.zeros(len(rows), dtype=np.bool_))
+    return encode_cells("census", rows, np.zeros(len(rows), dtype=np.bool_))
 
 
 def credit(*lines: str) -> Encoded:
     rows = parse_plain(lines, CREDIT_HEADER, None)
-    return encode_rows("credit", rows, np.zeros(len(rows), dtype=np.bool_))
+    return encode_cells("credit", rows, np.zeros(len(rows), dtype=np.bool_))
 
 
 def bank(*lines: str) -> Encoded:
     rows = parse_bank([[BANK_HEADER, *lines]])
-    return encode_rows("bank", rows, np.zeros(len(rows), dtype=np.bool_))
+    return encode_cells("bank", rows, np.zeros(len(rows), dtype=np.bool_))
 
 
 def named(data: Encoded, row: int = 0) -> dict[str, float]:
@@ -127,7 +127,7 @@ def test_the_original_bank_file_encodes_like_the_parts() -> None:
     header = BANK_HEADER[1:].replace("deposit", "y").replace(",", ";")
     original = parse_bank([[header, BANK_ROW[2:].replace(",", ";")]])
     split = np.zeros(1, dtype=np.bool_)
-    assert np.array_equal(encode_rows("bank", original, split).x, bank(BANK_ROW).x)
+    assert np.array_equal(encode_cells("bank", original, split).x, bank(BANK_ROW).x)
 
 
 @pytest.mark.parametrize(

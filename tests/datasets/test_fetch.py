@@ -18,15 +18,14 @@ import pytest
 from fairchain import datasets
 from fairchain.datasets import fetch
 from fairchain.datasets.fetch import (
+    CACHE_UNUSABLE,
     COPIES_INCOMPLETE,
-    DATA_SET,
     FILES_OF_ONE_DATA_SET,
     LINK_OUT_OF_CACHE,
     NEEDS_FILE,
     WRONG_CHECKSUM,
 )
-from fairchain.datasets.layout import DATA_SET as LAYOUT_DATA_SET
-from fairchain.datasets.layout import HEADER_LACKS, LINE_NOT_WORD, WRONG_SHAPE
+from fairchain.datasets.layout import HEADER_LACKS, LINE_NOT_WORD, NOT_IN_CACHE, WRONG_SHAPE
 from fairchain.datasets.sources import SOURCES, ArchiveMember, DataSource, Wheel
 from fairchain.errors import DataError
 from fairchain.messages import unknown
@@ -210,7 +209,7 @@ def test_an_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_is_an_input_error(tmp_path: Path, downloads: list[str]) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    with pytest.raises(DataError, match=says(DATA_SET)):
+    with pytest.raises(DataError, match=says(CACHE_UNUSABLE)):
         datasets.get("toy", cache=blocked)
 
 
@@ -365,7 +364,7 @@ def test_data_sets_of_one_wheel_download_it_once(
 def test_the_number_of_files_and_their_existence_are_checked(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=says(NEEDS_FILE, count="2", files_count="1")):
         datasets.get("census", cache=tmp_path, file="adult.data")
-    with pytest.raises(DataError, match=says(LAYOUT_DATA_SET)):
+    with pytest.raises(DataError, match=says(NOT_IN_CACHE)):
         datasets.get("credit", cache=tmp_path, file=tmp_path / "missing")
 
 

@@ -12,7 +12,7 @@ from fairchain.datasets.encode import NO_ENCODING
 from fairchain.datasets.sources import SOURCES
 from fairchain.datasets.tables import (
     COMPAS_HEADER,
-    TABLES,
+    DATA_TABLES,
     UNKNOWN_CODE_IN_COLUMN,
     write_table,
 )
@@ -118,7 +118,7 @@ def test_a_file_that_is_there_stays_unless_forced(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=says(unknown("table", "glove", tuple(TABLES)))):
+    with pytest.raises(DataError, match=says(unknown("table", "glove", tuple(DATA_TABLES)))):
         write_table("glove", tmp_path / "x.csv")
     with pytest.raises(DataError, match=says(unknown("table", "cencus", tuple(SOURCES)))):
         write_table("cencus", tmp_path / "x.csv")

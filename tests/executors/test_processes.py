@@ -28,7 +28,7 @@ from fairchain import (
     write_certificate,
 )
 from fairchain.executors import Workers, open_workers, sending, tasks, workers
-from fairchain.executors.connecting import NAMES, NOT_AN_EXECUTOR
+from fairchain.executors.connecting import EXECUTOR_FORMS, NOT_AN_EXECUTOR
 from fairchain.executors.processes import LostWorkerError, Processes
 from fairchain.executors.sending import LOST_WORK
 from fairchain.executors.tasks import NOT_COPIED, Job, own_facts, run_units
@@ -277,7 +277,7 @@ def test_a_process_does_not_run_the_main_module_again_and_ends_with_its_parent(t
 @pytest.mark.parametrize("name", ["dask", "dask://", "dask://host", "ray://host:x", "spark://h:1", "dask://h:1/x"])
 def test_an_unknown_name_is_refused(name: str) -> None:
     with (
-        pytest.raises(ExecutorError, match=says(f"unknown name {name!r}; expected {NAMES}")),
+        pytest.raises(ExecutorError, match=says(f"unknown name {name!r}; expected {EXECUTOR_FORMS}")),
         open_workers(None, name),
     ):
         pass

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fairchain.explaining.effect_bounds import SIGNS, effects, mean_bounds, sensitivities, spreads
-from fairchain.explaining.effect_counts import STEPS, EffectCounts
+from fairchain.explaining.effect_counts import PAIR_VALUES, EffectCounts
 from fairchain.statistics import Interval, Tally, count_together
 from fairchain.statistics.intervals import pair_bounds
 
@@ -30,8 +30,8 @@ def drawn_effects(rng: np.random.Generator, chances: NDArray[np.float64], rounds
     """Many runs with three units each, of their own joint distribution of the value now and under intervention."""
     cells = np.stack([rng.multinomial(rounds, unit.ravel(), RUNS) for unit in chances], axis=1).reshape(-1, 9)
     now, then = np.indices((3, 3)).reshape(2, 9) - 1
-    minus = np.stack([cells[:, now - then == step].sum(axis=1) for step in STEPS], axis=1)
-    plus = np.stack([cells[:, now + then == step].sum(axis=1) for step in STEPS], axis=1)
+    minus = np.stack([cells[:, now - then == step].sum(axis=1) for step in PAIR_VALUES], axis=1)
+    plus = np.stack([cells[:, now + then == step].sum(axis=1) for step in PAIR_VALUES], axis=1)
     return counts(rounds, minus=minus, plus=plus)
 
 
@@ -68,8 +68,8 @@ def test_an_effect_is_what_the_gap_loses_whichever_group_is_better_off_then() ->
             now, then = int(value % 10 < 4), int(value // 10 % 10 < abs(left) * 10) * (1 if left > 0 else -1)
             cells[now + 1, then + 1] += 1
         now_, then_ = np.indices((3, 3)) - 1
-        minus = np.array([[cells[now_ - then_ == step].sum() for step in STEPS]])
-        plus = np.array([[cells[now_ + then_ == step].sum() for step in STEPS]])
+        minus = np.array([[cells[now_ - then_ == step].sum() for step in PAIR_VALUES]])
+        plus = np.array([[cells[now_ + then_ == step].sum() for step in PAIR_VALUES]])
         (found,) = effects(counts(1000, minus=minus, plus=plus), 0.05)
         assert found.estimate == pytest.approx(effect)
         assert found.low < effect < found.high
@@ -84,7 +84,7 @@ def test_bounds_of_three_values_are_those_of_a_pair_of_groups() -> None:
 
 
 def test_nothing_is_divided_by_zero_where_all_rounds_are_alike() -> None:
-    low, high = mean_bounds(np.array([[0, 0, 0, 0, 10], [10, 0, 0, 0, 0]]), STEPS.astype(float), 0.1, 0.1)
+    low, high = mean_bounds(np.array([[0, 0, 0, 0, 10], [10, 0, 0, 0, 0]]), PAIR_VALUES.astype(float), 0.1, 0.1)
     assert (low <= [2, -2]).all()
     assert (high >= [2, -2]).all()
     assert (np.abs([low, high]) <= 2).all()

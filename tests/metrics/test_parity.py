@@ -18,8 +18,8 @@ from scipy.stats import norm
 from benchmarks.calibration.measure import GAP, QUICK, Effort, measure_runs
 from fairchain import metrics
 from fairchain.errors import DataError
-from fairchain.metrics.columns import NO_ROW_LABEL
-from fairchain.metrics.parity import NO_WEIGHTS
+from fairchain.metrics.arguments import NO_ROW_LABEL
+from fairchain.metrics.parity import NO_SAMPLE_WEIGHTS
 from fairchain.statistics import Interval
 from tests.child import run_child
 from tests.messages import says
@@ -142,8 +142,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "lengths": ({"y_true": [0, 1]}, ["y_true", "2 rows", "y_pred has 8"]),
     "groups' length": ({"sensitive_features": ["F", "M"]}, ["sensitive_features", "2 rows", "has 8"]),
     "a column's length": ({"sensitive_features": {"sex": ["F"] * 8, "race": [1]}}, ['"race"', "1 rows"]),
-    "three labels": ({"y_pred": [0, 1, 2, 1] * 2}, ["y_pred", "3 labels, 0, 1, 2", "write y_pred == 2"]),
-    "texts": ({"y_pred": ["no", "yes"] * 4}, ["y_pred", "'no', 'yes'", "write y_pred == 'yes'"]),
+    "three labels": ({"y_pred": [0, 1, 2, 1] * 2}, ["y_pred", "3 labels, 0, 1, 2", "write for example y_pred == 2"]),
+    "texts": ({"y_pred": ["no", "yes"] * 4}, ["y_pred", "'no', 'yes'", "write for example y_pred == 'yes'"]),
     "true texts": ({"y_true": ["no", "yes"] * 4}, ["y_true", "'no', 'yes'"]),
     "missing label": ({"y_pred": [0, None] * 4}, ["y_pred", "4 of 8 rows", "row 2"]),
     "missing truth": ({"y_true": [math.nan, 1.0] * 4}, ["y_true", "4 of 8 rows", "row 1"]),
@@ -159,14 +159,14 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["sex", "masked"],
     ),
     "masked": ({"y_pred": np.ma.masked_equal([0, 1] * 4, 1)}, ["y_pred", "masked"]),
-    "one group": ({"sensitive_features": ["F"] * 8}, ["every row has the group 'F'", "at least two"]),
+    "one group": ({"sensitive_features": ["F"] * 8}, ["all rows have the group 'F'", "at least two"]),
     "no rows": ({"y_true": [], "y_pred": [], "sensitive_features": []}, ["no rows"]),
     "no columns": ({"sensitive_features": {}}, ["no column"]),
     "a single value": ({"y_true": None}, ["y_true", "a single value"]),
     "two columns": ({"y_pred": [[0, 1]] * 8}, ["y_pred", "shape (8, 2)"]),
     "list of lists": ({"sensitive_features": [["F"] * 8, [1] * 8]}, ["list of lists", "name the columns"]),
     "unhashable": ({"sensitive_features": pd.Series([{}] * 8)}, ["plain values"]),
-    "weights": ({"sample_weight": [1.0] * 8}, [NO_WEIGHTS]),
+    "weights": ({"sample_weight": [1.0] * 8}, [NO_SAMPLE_WEIGHTS]),
     "method": ({"method": "groups"}, ["method", "'groups'", "between_groups"]),
     "delta": ({"delta": 0}, ["delta", "found 0", "0.05"]),
     "agg": ({"agg": "max"}, ["agg", "'max'", "worst_case"]),

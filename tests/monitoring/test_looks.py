@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from fairchain.monitoring.bounds import (
     DECISIONS,
     GRID,
+    MOST_GROUP_ROWS,
     MOST_GROUPS,
-    MOST_ROWS,
     GroupCounts,
     MonitoredProperty,
     advance,
@@ -98,7 +98,7 @@ def test_the_grid_has_every_row_at_first_and_then_steps_of_at_most_one_percent()
     steps = np.diff(GRID[255:])
     assert (steps >= 1).all()
     assert (steps * 100 <= GRID[255:-1]).all()
-    assert GRID[-1] >= MOST_GROUPS * MOST_ROWS
+    assert GRID[-1] >= MOST_GROUPS * MOST_GROUP_ROWS
 
 
 def test_a_decision_is_at_most_one_percent_of_the_rows_late() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from fairchain.errors import DataError, SpecError
 from fairchain.monitoring import Monitor
-from fairchain.monitoring.monitor import NO_GROUP, TOO_MANY_STREAM_GROUPS
+from fairchain.monitoring.monitor import GROUP_NOT_KNOWN, TOO_MANY_STREAM_GROUPS
 from fairchain.statistics import Decision
 from tests.messages import says
 
@@ -156,7 +156,7 @@ def test_rows_that_cannot_be_counted_change_nothing(groups: Any, decisions: Any,
 def test_a_missing_group_is_not_counted_as_one(missing: Any) -> None:
     """The texts None and nan are names like others."""
     monitor = Monitor(Fraction(1, 10))
-    with pytest.raises(DataError, match=says(NO_GROUP, row="2")):
+    with pytest.raises(DataError, match=says(GROUP_NOT_KNOWN, row="2")):
         monitor.update_many(["a", missing], [True, False])
     monitor.update_many(["None", "nan"], [True, False])
     assert (monitor.rows, monitor.question.threshold) == (2, 0.1)

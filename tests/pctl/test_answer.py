@@ -20,7 +20,7 @@ from fairchain.pctl.answer import ANSWER_HAS_NO_TRUTH
 from fairchain.pctl.checker import NO_EVIDENCE, EngineName
 from fairchain.pctl.group_gaps import widest
 from fairchain.pctl.label_names import NO_STATE_CHAIN
-from fairchain.pctl.storm import MISSING
+from fairchain.pctl.storm import STORM_MISSING
 from tests.messages import says
 from tests.pctl.builders import chain_of
 
@@ -95,11 +95,11 @@ def test_the_widest_gap_is_that_of_all_pairs(pairs: list[tuple[float, float]]) -
 @pytest.mark.parametrize(
     ("formula", "message"),
     [
-        ('P=? [ F "Y=Yes" ]', 'column 9: no label "Y=Yes" in this chain; did you mean "Y=yes"?'),
+        ('P=? [ F "Y=Yes" ]', 'column 9: unknown label "Y=Yes"; did you mean "Y=yes"?'),
         ('P=? [ F "sex=female" ]', 'did you mean "sex=Female"'),
-        ('P=? [ F "zzz" ]', 'no label "zzz" in this chain; expected one of "Start", "sex=Female"'),
-        ('P=? [ "Start" U P>0 [ X "Stat" ] ]', 'column 25: no label "Stat" in this chain; did you mean "Start"?'),
-        ('gap=? [ F "Y=yes" ] over "race=*"', 'no label "race=*" in this chain'),
+        ('P=? [ F "zzz" ]', 'unknown label "zzz"; expected one of "Start", "sex=Female"'),
+        ('P=? [ "Start" U P>0 [ X "Stat" ] ]', 'column 25: unknown label "Stat"; did you mean "Start"?'),
+        ('gap=? [ F "Y=yes" ] over "race=*"', 'unknown label "race=*"'),
         ('gap=? [ F "Y=yes" ] over "sex=Male"', 'a gap needs at least two groups, found only "sex=Male"'),
     ],
 )
@@ -134,7 +134,7 @@ def test_a_state_or_an_engine_that_is_not_there_is_one_message() -> None:
 
 def test_without_stormpy_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "stormpy", None)
-    with pytest.raises(QueryError, match=says(MISSING)):
+    with pytest.raises(QueryError, match=says(STORM_MISSING)):
         check_chain(groups(), 'P=? [ F "Y=yes" ]', engine="storm")
 
 
@@ -170,7 +170,7 @@ def test_what_was_never_seen_is_named_if_it_matters() -> None:
     for formula in ('P=? [ F "Y=yes" ]', 'P=? [ F<=2 "Y=yes" ]', 'S=? [ "Y=yes" ]', 'P=? [ X P>0.4 [ X "Y=yes" ] ]'):
         answer = check_chain(chain, formula)
         assert answer.depends_on == ("s3",), formula
-        assert "note: depends on a state that was never seen, with made-up probabilities: s3" in str(answer)
+        assert "note: depends on a state that was never visited, with placeholder probabilities: s3" in str(answer)
     for formula in (
         'P=? [ X "Y=yes" ]',
         'P=? [ F<=1 "Y=yes" ]',
@@ -192,5 +192,5 @@ def test_many_unseen_states_are_not_all_listed() -> None:
     rows = [dict.fromkeys(range(1, 11), 0.1), *({place: 1.0} for place in range(1, 11))]
     chain = chain_of(rows, {"a": [1]}, unvisited=frozenset(range(1, 11)))
     (note,) = check_chain(chain, 'P=? [ G !"a" ]').notes
-    assert "9 states that were never seen" in note
+    assert "9 states that were never visited" in note
     assert note.endswith("s2, s3, s4, s5, s6, ...")

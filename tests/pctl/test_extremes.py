@@ -202,7 +202,7 @@ def test_transitions_are_chosen_alike_whether_compared_or_sorted() -> None:
         values = rng.integers(0, 4, 30) / 4
         for largest in (False, True):
             compared = IntervalRows.of(chain).extremal(values, largest=largest)
-            with patch("fairchain.pctl.interval_rows.FEW", 0):
+            with patch("fairchain.pctl.interval_rows.FEW_TRANSITIONS", 0):
                 np.testing.assert_allclose(
                     compared, IntervalRows.of(chain).extremal(values, largest=largest), atol=1e-15
                 )

@@ -271,7 +271,9 @@ def test_several_components_agree_with_a_dense_solution(seed: int, parts: int, s
     matrix, leaving = (matrix / rows[:, None])[shuffled][:, shuffled], (leaving / rows)[shuffled]
     right = rng.random((total, 2))
     dense = np.eye(total) - matrix
-    with patch.multiple("fairchain.pctl.equations", WHOLE=0, SMALL=LIMITS[how][0], ELIMINATED=LIMITS[how][1]):
+    with patch.multiple(
+        "fairchain.pctl.equations", MOST_DENSE_STATES=0, SMALL=LIMITS[how][0], ELIMINATED=LIMITS[how][1]
+    ):
         found, visits = (solve(csr_array(matrix), leaving, right, visits=visits) for visits in (False, True))
     np.testing.assert_allclose(found, np.linalg.solve(dense, right), rtol=1e-9)
     np.testing.assert_allclose(visits, np.linalg.solve(dense.T, right), rtol=1e-9)
@@ -444,6 +446,6 @@ def test_equations_are_solved_also_transposed(seed: int, size: int, whole: int) 
     inner, leaving = chain.matrix * 0.9, np.full(size, 0.1)
     matrix = np.eye(size) - inner.toarray()
     right = np.random.default_rng(seed).random((size, 2))
-    with patch("fairchain.pctl.equations.WHOLE", whole):
+    with patch("fairchain.pctl.equations.MOST_DENSE_STATES", whole):
         np.testing.assert_allclose(matrix @ solve(inner, leaving, right), right, atol=1e-12)
         np.testing.assert_allclose(matrix.T @ solve(inner, leaving, right, visits=True), right, atol=1e-12)

@@ -19,7 +19,7 @@ from fairchain.repairing import diff_report, repair
 from fairchain.repairing.judge import Judge, WeightEdits
 from fairchain.repairing.parameters import Shifts
 from fairchain.repairing.repair_data import LabelledRows, inputs_of
-from fairchain.repairing.search import FAILED, UNDECIDED_INPUT, Candidate, CandidateTrial, Score
+from fairchain.repairing.search import UNDECIDED_INPUT, WORST_SCORE, Candidate, CandidateTrial, Score
 from fairchain.spec import Spec
 from tests.messages import says
 from tests.networks import save
@@ -92,7 +92,7 @@ def test_a_candidate_that_fails_in_the_search_has_the_worst_score(
     tmp_path: Path, searched: LabelledRows | None
 ) -> None:
     trial = trial_of(question(tmp_path), searched)
-    assert trial.score({"b3": np.array([0.5 + NOBODY], np.float32)}) == FAILED
+    assert trial.score({"b3": np.array([0.5 + NOBODY], np.float32)}) == WORST_SCORE
     assert trial.score({"b3": np.array([0.5 + ONE_ROW], np.float32)}) == trial.score({})
 
 
@@ -133,4 +133,4 @@ def test_scores_that_overflow_have_no_decision_and_no_warning(tmp_path: Path) ->
     spec = asked(tmp_path)
     model = OnnxModel(spec.model.path or "", spec)
     trial = CandidateTrial(Tunable(model, Weights(model), ["b2"]), inputs_of(prepare(model, spec), 1, 4000), None)
-    assert trial.score({"b2": np.full(2, np.inf, np.float32)}) == FAILED
+    assert trial.score({"b2": np.full(2, np.inf, np.float32)}) == WORST_SCORE

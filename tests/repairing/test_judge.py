@@ -15,12 +15,12 @@ from fairchain.prepare import prepare
 from fairchain.repairing.judge import Judge, WeightEdits, attempt_spec, candidates_of
 from fairchain.repairing.parameters import NamedUnit, Scales, Shifts
 from fairchain.repairing.repair_data import (
-    CERTIFICATE,
-    OPTIMIZER,
-    PRICE,
-    REFINE,
-    SEARCH,
-    SPLIT,
+    CERTIFICATE_SEED,
+    OPTIMIZER_SEED,
+    PRICE_SEED,
+    REFINE_SEED,
+    SEARCH_SEED,
+    SPLIT_SEED,
     inputs_of,
     seed_for,
 )
@@ -54,7 +54,7 @@ def test_attempts_share_delta_and_draw_their_own_inputs(tmp_path: Path) -> None:
     deltas = [attempt_spec(spec, number).guarantee.delta for number in range(1, 6)]
     assert sum(deltas) < spec.guarantee.delta
     seeds = {attempt_spec(spec, number).guarantee.seed for number in range(1, 6)}
-    purposes = (SEARCH, REFINE, SPLIT, OPTIMIZER, PRICE, CERTIFICATE)
+    purposes = (SEARCH_SEED, REFINE_SEED, SPLIT_SEED, OPTIMIZER_SEED, PRICE_SEED, CERTIFICATE_SEED)
     others = {seed_for(0, purpose, number) for purpose in purposes for number in (0, 1)}
     assert len(seeds) == 5
     assert len(others | seeds | {0}) == 5 + 12 + 1 - 1  # attempt 1 stands in both

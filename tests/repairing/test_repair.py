@@ -18,9 +18,9 @@ from fairchain.repairing import Repair, repair, write_repair
 from fairchain.repairing.change_plan import BAD_ACCURACY_LOSS, LOW_RANK_KEEPS_NOTHING, UNITS_CANNOT_BE_RANKED, Settings
 from fairchain.repairing.files import REPAIR_NOT_ACCEPTED
 from fairchain.repairing.judge import attempt_spec
-from fairchain.repairing.optimizers import NAMES
-from fairchain.repairing.parameters import CHANGES, Scales
-from fairchain.repairing.repair_data import LabelledRows
+from fairchain.repairing.optimizers import OPTIMIZERS
+from fairchain.repairing.parameters import CHANGEABLE, Scales
+from fairchain.repairing.repair_data import TOO_FEW_LABELLED, LabelledRows
 from fairchain.repairing.repairer import HELD_OUT_IS_DATA, HELD_OUT_WITHOUT_LABELLED, RECORDED_DECISIONS
 from fairchain.repairing.search import CandidateTrial, Score, Searcher
 from fairchain.repairing.thresholds import NO_SCORES
@@ -118,7 +118,7 @@ def test_without_labelled_rows_agreement_is_kept_and_that_is_said(tmp_path: Path
     result = repair(None, asked(tmp_path), **QUICK)
     assert result.price is not None
     assert result.price.measure == "agreement"
-    assert "Accuracy was not measured, since no labelled rows were given" in result.notes[0]
+    assert "Accuracy was not measured, because no labelled rows were given" in result.notes[0]
     assert "agreement with the original model" in str(result.price)
 
 
@@ -226,14 +226,14 @@ def test_rows_on_both_sides_are_told_and_the_same_table_is_refused(tmp_path: Pat
     with pytest.raises(SpecError, match=says(HELD_OUT_IS_DATA)):
         repair(None, asked(tmp_path), labelled=rows, held_out={k: v[::-1] for k, v in rows.items()}, **QUICK)
     result = repair(None, asked(tmp_path), labelled=rows, **QUICK)
-    assert any("held-out rows equal a row that was searched on" in note for note in result.notes)
+    assert any("held-out rows equal a row of the search" in note for note in result.notes)
 
 
 def test_bad_wishes_are_refused_before_the_work(tmp_path: Path) -> None:
     spec = asked(tmp_path)
-    with pytest.raises(SpecError, match=says(unknown("name", "annealing", NAMES))):
+    with pytest.raises(SpecError, match=says(unknown("name", "annealing", OPTIMIZERS))):
         repair(None, spec, optimizer="annealing")
-    with pytest.raises(SpecError, match=says(unknown("name", "everything", CHANGES))):
+    with pytest.raises(SpecError, match=says(unknown("name", "everything", CHANGEABLE))):
         Settings(change="everything")
     with pytest.raises(SpecError, match=says(BAD_ACCURACY_LOSS)):
         Settings(max_accuracy_loss=1.5)
@@ -241,7 +241,7 @@ def test_bad_wishes_are_refused_before_the_work(tmp_path: Path) -> None:
         Settings(change="low-rank", keep_protected=True)
     with pytest.raises(SpecError, match=says(NO_MODEL_PATH)):
         repair(None, msgspec.structs.replace(spec, model=msgspec.structs.replace(spec.model, path=None)))
-    with pytest.raises(DataError, match="too few"):
+    with pytest.raises(DataError, match=says(TOO_FEW_LABELLED)):
         repair(None, spec, labelled=labelled(30), **QUICK)
     with pytest.raises(DataError, match=says(unknown("column", "label", ["x", "y", "sex"]))):
         repair(None, spec, labelled={key: cells for key, cells in labelled().items() if key != "label"}, **QUICK)

@@ -176,9 +176,9 @@ def test_a_sample_is_divided_and_judged_on_the_half_that_the_search_has_not_seen
     assert result.after is not None
     assert not result.after.exact
     assert result.after.spec.guarantee.delta == pytest.approx(0.05 / 2 ** len(result.attempts))
-    assert result.judged_on == "the 750 rows on which the model was judged"
+    assert result.judged_on == "the 750 rows of the final verification"
     assert not result.recheckable
-    assert any("750 to search on and 750 to judge on" in note for note in result.notes)
+    assert any("750 for the search and 750 for the final verification" in note for note in result.notes)
     # Advice about a certificate only where there is a repair to certify.
     assert (PART_NOT_CERTIFIED in result.notes) is result.accepted
     assert result.price is not None
@@ -248,7 +248,7 @@ def test_thresholds_and_weights_are_judged_on_fresh_draws(tmp_path: Path, kind: 
     assert result.accepted
     assert result.after is not None
     assert not result.after.exact
-    assert "The search has not seen the draws on which the model was judged." in result.statement
+    assert "The search has not seen the draws of the final verification." in result.statement
     write_repair(result, tmp_path / "fixed.onnx")
     assert recheck(tmp_path / "fixed.json", tmp_path / "fixed.onnx").holds
 

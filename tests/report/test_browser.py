@@ -131,7 +131,7 @@ def test_the_page_of_a_real_audit_is_quiet_fits_and_has_its_sections_in_order(br
         assert not seen.page.evaluate("document.documentElement.scrollWidth > innerWidth")
         assert seen.page.evaluate(CONTRAST) == []
         assert seen.page.locator("h2").all_inner_texts() == [
-            "Selection rates of the groups", "The gap of each pair", "Why: the features behind it",
+            "Selection rates of the groups", "The gap of each pair", "Why: the features behind the gap",
             "One profile, two decisions", "The repair", "What exactly was tested", "About this audit",
             "Check it yourself", "Technical annex",
         ]  # fmt: skip

@@ -97,5 +97,5 @@ def test_texts_of_a_file_are_handed_over_and_those_of_a_data_set_are_not(
 def test_a_rule_that_is_not_sound_promises_nothing(credit: Plain) -> None:
     unsound = deepcopy(credit)
     unsound["claims"]["sound"] = False
-    assert "not known, the rule is not sound" in model_card(unsound)
+    assert "unknown, because the rule is not sound" in model_card(unsound)
     assert "at most 1e-06" not in model_card(unsound).split("- Protected")[1]

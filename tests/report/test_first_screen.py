@@ -10,7 +10,8 @@ from msgspec.structs import replace as changed
 from fairchain.report import first_screen
 from fairchain.report.first_screen import GAP_MOVED, MORE_EVALUATIONS, MORE_ROWS, answer_text, question_text
 from fairchain.report.page import DATA_APART, UNIFORM, page
-from fairchain.spec.schema import About, Difference, Individual, Ratio
+from fairchain.spec import Difference, Individual, Ratio
+from fairchain.spec.schema import About
 from fairchain.statements import dropped_note, tipping_statement
 from fairchain.verification.record import SmallGroup, Tipping
 from tests.report import builders
@@ -175,7 +176,7 @@ def test_a_factor_that_is_the_same_for_all_groups_alike_is_told_once() -> None:
 
 
 def test_other_thresholds_are_told_where_an_interval_decides_them() -> None:
-    told = "For a threshold below the interval at the top the same data say {}, for one above it {}."
+    told = "For a threshold below the interval at the top, the same data give {}; for a threshold above it, {}."
     assert told.format("UNFAIR", "FAIR") in page(findings(3))
     assert told.format("FAIR", "UNFAIR") in page(builders.with_ratio())
     start = told.partition(" the same")[0]

@@ -454,7 +454,7 @@ def test_an_individual_question_is_drawn_for_the_groups_that_are_explained() -> 
     assert "groups" not in parts
     assert "pairs" not in parts
     assert "land=group 1" in parts["chain"]
-    assert parts["why"].split()[:5] == ["Why:", "the", "features", "behind", "it"]
+    assert parts["why"].split()[:5] == ["Why:", "the", "features", "behind", "the"]
 
 
 def test_the_band_is_left_out_where_not_all_groups_are_compared() -> None:
@@ -466,7 +466,7 @@ def test_the_band_is_left_out_where_not_all_groups_are_compared() -> None:
     first, *others = whole.verdict.groups
     everybody = changed(whole.verdict, groups=(changed(first, name="overall"), *others))
     overall = replace(whole, all_pairs=None, repair=None, verdict=everybody)
-    assert "no estimate is further from the overall one than is allowed" in page(overall)
+    assert "no estimate differs from the overall one by more than the threshold allows" in page(overall)
 
 
 def test_a_layer_of_hundreds_of_units_is_drawn_in_several_rows_and_the_page_stays_small() -> None:
@@ -489,7 +489,7 @@ def test_any_names_of_groups_are_text_in_every_picture(every: list[str]) -> None
 
 
 def test_of_a_recurrent_layer_the_page_says_which_step_is_drawn() -> None:
-    found, told = findings(3, 20), "drawn as they are after the last step"
+    found, told = findings(3, 20), "shown after the last step"
     assert told not in page(found)
     assert found.explanation is not None
     assert found.chain is not None

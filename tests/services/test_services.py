@@ -41,17 +41,17 @@ from fairchain.models.adapters.from_service import (
     NO_PREDICTIONS,
     NOT_A_COUNT,
     NOT_METADATA,
-    SEVERAL_OUTPUTS,
+    SEVERAL_SERVICE_OUTPUTS,
     VERSION_CHANGED,
     Metadata,
 )
 from fairchain.models.adapters.http_client import (
+    ANSWER_TOO_LARGE,
     BAD_HEADER,
     GAVE_UP,
     PLAIN_CREDENTIALS,
     REDIRECTED,
     REFUSED,
-    TOO_LARGE,
     TOO_LONG_A_PAUSE,
     checked_url,
 )
@@ -226,7 +226,7 @@ def test_predictions_of_mlflow_as_records_need_the_name_of_one() -> None:
         return [{"label": each, "score": 0.5} for each in older(rows)]
 
     with serving(FakeService(answer)) as running:
-        with pytest.raises(ModelError, match=says(SEVERAL_OUTPUTS, names='"label", "score"')):
+        with pytest.raises(ModelError, match=says(SEVERAL_SERVICE_OUTPUTS, names='"label", "score"')):
             checked(running.invocations)
         found = checked(Service(running.invocations, output="label"))
     assert found.gap.estimate == pytest.approx(counted_gap(table()), abs=1e-12)
@@ -348,7 +348,10 @@ def _with(**changes: Any) -> Callable[[Any], Any]:
         (lambda c: _with(datatype="FP64", data=[float("nan")] * c["outputs"][0]["shape"][0])(c), "nan for one of"),
         (lambda c: _with(data=["x"] * c["outputs"][0]["shape"][0])(c), "values of type str in an output of type INT64"),
         (lambda c: _with(data=[10**30] * c["outputs"][0]["shape"][0])(c), "too large"),
-        (lambda c: {**c, "outputs": [*c["outputs"], {**c["outputs"][0], "name": "other"}]}, "say which one decides"),
+        (
+            lambda c: {**c, "outputs": [*c["outputs"], {**c["outputs"][0], "name": "other"}]},
+            "name the one that decides",
+        ),
     ],
 )
 def test_a_wrong_answer_is_one_clear_message(service: FakeService, fault: Any, message: str) -> None:
@@ -370,7 +373,7 @@ def test_a_response_that_breaks_off_is_sent_again(service: FakeService) -> None:
 def test_a_chunk_of_negative_size_is_cut_too(service: FakeService, monkeypatch: pytest.MonkeyPatch, size: str) -> None:
     monkeypatch.setattr("fairchain.models.adapters.http_client.LARGEST_RESPONSE", 1000)
     service.faults = [f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n{' ' * 5000}".encode()]
-    with pytest.raises(ModelError, match=says(TOO_LARGE, most="1,000")):
+    with pytest.raises(ModelError, match=says(ANSWER_TOO_LARGE, most="1,000")):
         checked(Service(service.v2, connections=1))
 
 
@@ -390,7 +393,7 @@ def test_the_reason_of_a_status_cannot_act_on_a_terminal(service: FakeService) -
 def test_a_response_without_end_is_cut(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairchain.models.adapters.http_client.LARGEST_RESPONSE", 1000)
     service.faults = [lambda _: b" " * 5000]
-    with pytest.raises(ModelError, match=says(TOO_LARGE, most="1,000")):
+    with pytest.raises(ModelError, match=says(ANSWER_TOO_LARGE, most="1,000")):
         checked(Service(service.v2, connections=1))
 
 
