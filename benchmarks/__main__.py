@@ -1,11 +1,12 @@
 """Run benchmarks: print their tables, compare counts with the kept ones, and write RESULTS.md and CALIBRATION.md.
 
     python -m benchmarks [PART ...] [--size quick|paper] [--models FOLDER] [--output FOLDER]
-                         [--modes PATTERN] [--list]
+                         [--modes PATTERN] [--list] [--rewrite]
 
-Without PART all parts of RESULTS.md run; `--list` prints them. Size quick writes into benchmarks/out and compares
-counts with benchmarks/counts.json. Size paper keeps the counts, and each part in benchmarks/out/paper as soon as it has
-run; a page is written to benchmarks when all its parts are kept, so that they can run one after another.
+Without PART all parts of RESULTS.md run; `--list` prints them. As soon as a part has run, its section of the page is
+replaced; the other sections stay as they are. Size paper does this in benchmarks, and keeps the counts. Size quick does
+it in benchmarks/out, and compares counts with benchmarks/counts.json. `--rewrite` measures nothing: it writes the pages
+again from their sections, after a change to the texts around them.
 `--models` adds the networks of the paper's tables from a folder that you have (benchmarks/paper_models.py). Exit code 1
 if a check fails.
 """
@@ -22,7 +23,7 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.measuring import LoadWatch, this_machine
-from benchmarks.page import PartRun, keep_run, kept_runs, show, write
+from benchmarks.page import PartRun, show, write
 from benchmarks.results import COUNTS, PartResult, compare_counts, keep_counts, kept_counts
 from benchmarks.sizes import SIZES, Sizes
 
@@ -63,6 +64,11 @@ PARTS = {
 PAGES = {"RESULTS.md": [part for part in PARTS if part != CALIBRATION], "CALIBRATION.md": [CALIBRATION]}
 
 
+def titles(page: str) -> dict[str, str]:
+    """Return the titles of a page's parts by name, in order."""
+    return {name: PARTS[name] for name in PAGES[page]}
+
+
 def run_part(name: str, sizes: Sizes, models: Path | None) -> PartRun:
     """Measure one part."""
     watch, start = LoadWatch(), time.perf_counter()
@@ -90,31 +96,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=None, help="folder for pages, figures and counts")
     parser.add_argument("--modes", metavar="PATTERN", default="", help="calibrate only modes whose name contains this")
     parser.add_argument("--list", action="store_true", help="print the parts and measure nothing")
+    parser.add_argument("--rewrite", action="store_true", help="write the pages from their sections, measure nothing")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.parts if name not in PARTS]:
         parser.error(f"unknown part {unknown[0]!r}; expected one of {', '.join(PARTS)}")
     if options.list:
         print("\n".join(f"{name:15} {title}" for name, title in PARTS.items()))
         return 0
+    if options.rewrite:
+        for page in PAGES:
+            write((options.output or HERE) / page, titles(page))
+        return 0
     sizes = replace(SIZES[options.size], modes=options.modes)
     wanted = options.parts or PAGES["RESULTS.md"]
-    small = options.output or HERE / "out"
-    kept = small / "paper" if sizes.paper and not sizes.modes else None
-    runs = []
+    # A part of the modes must not replace the section about all of them.
+    folder = options.output or (HERE if sizes.paper and not sizes.modes else HERE / "out")
+    runs: list[PartRun] = []
     for name in (part for part in PARTS if part in wanted):
         runs.append(run := run_part(name, sizes, options.models))
         print(show(run), flush=True)
         if run.result.counts and (sizes.paper or options.output):
             keep_counts({name: run.result.counts}, options.output / COUNTS.name if options.output else COUNTS)
-        if kept is not None:
-            keep_run(run, kept)
-    for page, parts in PAGES.items():
-        if not any(run.name in parts for run in runs):
-            continue
-        found = [run for run in runs if run.name in parts] if kept is None else kept_runs(parts, kept)
-        path = (small if kept is None or len(found) < len(parts) else options.output or HERE) / page
-        write(found, path)
-        print(f"\nwrote {path}")
+        page = next(page for page, parts in PAGES.items() if name in parts)
+        write(folder / page, titles(page), [run])
+        print(f"\nwrote {folder / page}", flush=True)
     failing = [line for run in runs for line in run.failing]
     print(f"fails: {'; '.join(failing)}" if failing else "every check holds")
     return 1 if failing else 0

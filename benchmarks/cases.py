@@ -99,7 +99,7 @@ class Case:
 
     def verdict(self, seed: int, **changes: Any) -> Verdict:
         """Return a verdict, with these changes of the spec."""
-        return verify(self.model, revise(self.spec, **changes), seed=seed)
+        return verify(self.model, revise(self.spec, **changes) if changes else self.spec, seed=seed)
 
     def count(self, seed: int, rounds: int, *, coupled: bool) -> Tally:
         """Return the counts of so many rounds of all groups."""

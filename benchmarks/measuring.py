@@ -23,6 +23,8 @@ from fairchain.executors import default_workers
 PACKAGES = ("numpy", "scipy", "onnx", "onnxruntime", "fairlearn")
 # Ticks of /proc/stat in which a core was not idle: user, nice, system, irq, softirq, and stolen by the host.
 BUSY = (1, 2, 3, 6, 7, 8)
+# What git compares: code, and not the pages and counts that a run itself writes.
+MEASURED = ("src", "benchmarks", ":!benchmarks/*.md", ":!benchmarks/counts.json", ":!benchmarks/results")
 BLOCK = 25
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -71,12 +73,17 @@ def _version(name: str) -> str:
 
 
 def _revision() -> str:
-    """Return the commit of this checkout, marked if files differ from it."""
-    command = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty")
+    """Return the commit of this checkout, and whether code that is measured or measures differs from it."""
     try:
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        commit = _git("rev-parse", "--short", "HEAD")
+        return f"{commit} with changes" if _git("status", "--porcelain", "--", *MEASURED) else commit
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def _git(*arguments: str) -> str:
+    command = ("git", "-C", str(Path(__file__).parents[1]), *arguments)
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 class LoadWatch:

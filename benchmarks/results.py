@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fairchain.system.atomic_write import place
+
 Cell = str | int | float | None
 # By name: one count for each seed, None where a run was cut by the size of the benchmark.
 Counts = Mapping[str, list[int | None]]
@@ -158,7 +160,7 @@ def keep_counts(new: Mapping[str, Counts], path: Path) -> None:
         lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(values)}" for name, values in counts.items())
         parts.append(f" {json.dumps(part)}: {{\n{lines}\n }}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+    place({path: ("{\n" + ",\n".join(parts) + "\n}\n").encode()})
 
 
 def compare_counts(kept: Counts, counts: Counts) -> Check:

@@ -79,7 +79,7 @@ class Boxes:
         found = {VERDICT: answer.decision in self.wrong, GAP: outside(self.gap, answer.gap.low, answer.gap.high)}
         if not run.case.comparison.individual:
             # Where both labels are counted, "yes" is the last.
-            bounds = zip(self.cutoffs, answer.low[-1], answer.high[-1], strict=True)
+            bounds = zip(self.cutoffs, *(side[-1] for side in answer.bounds), strict=True)
             found[RATES] = any(outside(cutoff**2 / 2, low, high) for cutoff, low, high in bounds)
             found[TOGETHER] = found[GAP] or found[RATES]
         return found

@@ -36,7 +36,7 @@ from benchmarks.calibration.unsound import Breaking, exchanged
 from fairchain import Decision, Interval, Verdict, metrics, verify
 from fairchain.errors import SpecError
 from fairchain.monitoring import Monitor
-from fairchain.monitoring.bounds import gap_bounds
+from fairchain.monitoring.bounds import monitored_gap_bounds
 from fairchain.monitoring.several import StreamQuestion, stream_questions
 from fairchain.spec import Spec
 from fairchain.statistics import rate_counts as counts
@@ -435,7 +435,7 @@ class Watching:
         with breaking():
             changed = monitor.update_many(groups.tolist(), hits.tolist())
             low, high = counts.any_time(successes, trials, monitor.question.levels(len(order)))
-            below, above = gap_bounds(trials, successes, monitor.question)
+            below, above = monitored_gap_bounds(trials, successes, monitor.question)
         complete = (trials > 0).all(axis=1)
         return {
             VERDICT: changed is not None,

@@ -12,14 +12,14 @@ from benchmarks.results import Cell, Check, Column, PartResult, Plot, Series, Ta
 from benchmarks.sizes import QUICK, Sizes
 from fairchain import Spec, example, load_spec
 from fairchain.chain.learn import learn_chain
-from fairchain.chain.plan import Kind
+from fairchain.chain.plan import ColumnKind
 from fairchain.spec import revise
 
 # Features in the order of the network, each added to those before; sex comes last and has two values, so that the
 # accuracy of the labels requires the same in all chains.
 STEPS = ("age", "workclass", "fnlwgt", "education", "occupation", "capital-gain", "capital-loss", "hours-per-week")
 LAST = "sex"
-KINDS: tuple[Kind, ...] = ("shared", "product")
+KINDS: tuple[ColumnKind, ...] = ("shared", "product")
 TEXT = """Chains of the census network by race with more and more features as states, every value a state of its own,
 learned until every transition out of every state is within epsilon, all together with probability 0.9, by the sound
 rule. *Shared* chains have the paper's states; in *product* chains states carry the group, which makes them exact for
@@ -32,13 +32,13 @@ half, the hardest to know. The paper's seconds are its authors', by a rule that 
 class Row:
     """One chain: its states, the rounds it took, and the time."""
 
-    kind: Kind
+    kind: ColumnKind
     states: int
     rounds: int
     seconds: float
 
 
-def measure(spec: Spec, kind: Kind, features: tuple[str, ...], epsilon: float) -> Row:
+def measure(spec: Spec, kind: ColumnKind, features: tuple[str, ...], epsilon: float) -> Row:
     """Learn one chain."""
     start = time.perf_counter()
     states = [f"{name}:values" for name in (*features, LAST)]
@@ -75,7 +75,7 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # one
     )
 
 
-def chains(spec: Spec, sizes: Sizes) -> dict[Kind, list[Row]]:
+def chains(spec: Spec, sizes: Sizes) -> dict[ColumnKind, list[Row]]:
     """Learn chains of each kind, with one feature more at each step."""
     return {
         kind: [measure(spec, kind, STEPS[:count], sizes.accuracy) for count in range(1, sizes.steps + 1)]
@@ -83,7 +83,7 @@ def chains(spec: Spec, sizes: Sizes) -> dict[Kind, list[Row]]:
     }
 
 
-def counts_of(found: dict[Kind, list[Row]], sizes: Sizes) -> dict[str, list[int | None]]:
+def counts_of(found: dict[ColumnKind, list[Row]], sizes: Sizes) -> dict[str, list[int | None]]:
     """Return the rounds of each chain, which do not depend on the machine."""
     return {
         count_name(kind, f"{row.states} states", f"epsilon {sizes.accuracy:g}"): [row.rounds]
@@ -92,7 +92,7 @@ def counts_of(found: dict[Kind, list[Row]], sizes: Sizes) -> dict[str, list[int 
     }
 
 
-def _table(found: dict[Kind, list[Row]]) -> Table:
+def _table(found: dict[ColumnKind, list[Row]]) -> Table:
     columns = [Column("chain"), Column("states", ",d"), Column("rounds", ",d"), Column("seconds", ".2f")]
     rows: list[list[Cell]] = [
         [kind, row.states, row.rounds, row.seconds] for kind, each in found.items() for row in each

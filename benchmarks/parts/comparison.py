@@ -384,7 +384,8 @@ def _behind(found: dict[Case, CaseRuns], slower: float) -> list[str]:
     if any("takes less time" in line for line in lines):
         lines.append(
             "these networks answer in microseconds, so that other things take the time: others return a decision, ours "
-            f"also gives bounds, witnesses and evidence. {_given(found)}"
+            "also keeps the evidence from which bounds and witnesses are computed when they are read. "
+            f"{_given(found)}"
         )
     return lines
 

@@ -120,7 +120,11 @@ def question(rounds: int, path: str | None = None) -> Any:
             "model": {"labels": ["no", "yes"], **({} if path is None else {"path": path})},
             "feature": [{"name": "group", "kind": "integer", "low": 0, "high": 1}, *features],
             "property": {"kind": "difference", "protected": ["group"], "threshold": 0.1},
-            "guarantee": {"engine": "sampling", "epsilon": UNREACHABLE, "budget": {"rounds": float(rounds)}},
+            "guarantee": {
+                "engine": "sampling",
+                "epsilon": UNREACHABLE,
+                "budget": {"rounds": float(rounds), "seconds": 3600.0},
+            },
         }
     )
 

@@ -26,7 +26,7 @@ from benchmarks.sizes import Sizes
 from fairchain import OnnxModel, Repair, Spec, example, explain, load_spec, repair
 from fairchain.datasets import here
 from fairchain.datasets.encode import held_out
-from fairchain.datasets.tables import table_of
+from fairchain.datasets.tables import data_set_table
 from fairchain.errors import FairchainError
 from fairchain.models.edit.candidates import Tunable, input_means
 from fairchain.models.edit.weights import Weights
@@ -94,7 +94,7 @@ class Row:
 def embedded_cases() -> Iterator[RepairCase]:
     """Yield our own networks; the gap of census by race is 0.009, so the paper's threshold is met before any repair."""
     for name, protected, threshold, lost in (("credit", "age", 0.1, 0.03), ("census", "race", 0.005, 0.01)):
-        header, rows = table_of(name, here(name), encoded=True)
+        header, rows = data_set_table(name, here(name), encoded=True)
         # What the network was not trained on: the official test file, or the fixed fifth.
         kept = np.arange(len(rows)) >= 32_561 if name == "census" else held_out(len(rows))
         data, judged = (

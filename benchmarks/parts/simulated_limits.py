@@ -107,7 +107,8 @@ def rows_needed(trials: int | None, rate: float, alpha: float) -> int:
             return float(clopper_pearson(got, rows, 2 * alpha)[1]) - rate < THRESHOLD
         sizes = np.array([rows, rows * trials])
         counts = np.array([[got, round(rows * trials * rate)]])
-        return float(two_sample_bounds(sizes, counts, np.array([[0, 0, 1]]), "difference", alpha)[1][0]) < THRESHOLD
+        pair = np.array([[0, 0, 1]])
+        return float(two_sample_bounds(sizes, counts, pair, "difference", alpha, upper=True)[0]) < THRESHOLD
 
     few, many = 8, 16
     while not below(many):

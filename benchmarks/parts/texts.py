@@ -20,7 +20,7 @@ from benchmarks.results import PartResult, Ratio, ratio_checks, ratio_tables
 from benchmarks.sizes import Sizes
 from fairchain import OnnxModel, Spec, example, load_spec, verify
 from fairchain.populations import Scratch
-from fairchain.populations.texts import TextPopulation
+from fairchain.populations.texts import TextPopulation, read_texts
 from fairchain.spec import comparison_of, revise
 
 READINGS = ("observed", "swapped")
@@ -118,7 +118,7 @@ def against_bare_network(protected: str, reading: str, sizes: Sizes) -> Iterator
     assert spec.model.path is not None
     model = OnnxModel(spec.model.path, spec)
     evaluations = verify(model, spec, seed=0, workers=1).evaluations
-    population = TextPopulation(spec, comparison_of(spec).subgroups)
+    population = TextPopulation(read_texts(spec), comparison_of(spec).subgroups)
     assert population.lexicon is not None
     bare = BareReader(spec.model.path, population.lexicon.table, _drawn_evenly(population))
     batch = bare.best_batch()
@@ -136,7 +136,7 @@ def against_bare_network(protected: str, reading: str, sizes: Sizes) -> Iterator
     limit = TIME_LIMIT if sizes.text_bare >= LONG else None
     note = f"{speed}; bare batch {batch}; wall time {wall:.2f}"
     yield Ratio("network", name, f"{mine:.2f} s", f"{theirs:.2f} s", processor, limit, note=note)
-    plain = TextPopulation(revise(spec, population__replace=0), comparison_of(spec).subgroups)
+    plain = TextPopulation(read_texts(revise(spec, population__replace=0)), comparison_of(spec).subgroups)
     with_words, without = in_turns(
         lambda: _draw(population, evaluations), lambda: _draw(plain, evaluations), sizes.few_turns
     )

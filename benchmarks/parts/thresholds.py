@@ -20,7 +20,7 @@ from benchmarks.results import Cell, Check, Column, PartResult, Table
 from benchmarks.sizes import Sizes
 from fairchain import Repair, Spec, example, load_spec, repair
 from fairchain.datasets import here
-from fairchain.datasets.tables import table_of
+from fairchain.datasets.tables import data_set_table
 from fairchain.errors import FairchainError
 from fairchain.prepare import read_rows
 from fairchain.spec import CategoryFeature, revise
@@ -35,7 +35,7 @@ that the search has not seen."""
 def run(sizes: Sizes, _models: Path | None) -> PartResult:
     """Choose thresholds both ways."""
     try:
-        names, table = table_of("census", here("census"), encoded=True)
+        names, table = data_set_table("census", here("census"), encoded=True)
     except FairchainError as error:
         return PartResult(text=f"{TEXT}\n\nNot run: {error}.", tables=[], checks=[])
     spec, values, truth = _question(names, table)
