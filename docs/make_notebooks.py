@@ -18,8 +18,8 @@ AUDIT = [
     """
 # Does this network treat groups alike?
 
-This notebook uses a small network that ships with fairchain: it decides about credit, and was trained on real data.
-Everything runs offline, in a few seconds. With your own model and table, begin with
+This notebook uses a small network that ships with fairchain. The network decides about credit, and was trained on real
+data. Everything runs offline, in a few seconds. With your own model and table, begin with
 `fairchain.check(model, frame, ...)`.
 """,
     """
@@ -92,8 +92,8 @@ TABULAR = [
     """
 # Your own model: boosted trees on a table
 
-A LightGBM model with category columns and missing values, trained on the census data (UCI Adult), as it is: no spec
-file, no conversion by hand. Does it grant ">50K" to women and men alike?
+This notebook trains a LightGBM model with category columns and missing values on the census data (UCI Adult). fairchain
+needs no spec file and no conversion by hand. Does the model predict ">50K" equally often for women and men?
 """,
     """
 import lightgbm
@@ -116,7 +116,7 @@ print(f"{len(inputs)} columns, accuracy {model.score(test[inputs], test[label]):
 ## One call
 
 The rows were not used in training, so they can be read as a random sample: the verdict is then about the population
-that they come from. Everything that was assumed is part of the answer.
+from which they were drawn. The answer lists all assumptions.
 """,
     """
 import fairchain
@@ -139,7 +139,7 @@ print(exact.gap, float(rates.max() - rates.min()))
     """
 ## Four-fifths rule and other metrics
 
-The ratio of selection rates, with its own verdict, and a table of metrics by group with simultaneous intervals:
+The ratio of selection rates has its own verdict. The table shows metrics by group with simultaneous intervals:
 """,
     """
 ratio = fairchain.check(
@@ -158,9 +158,10 @@ TEXT = [
     """
 # A text classifier: a transformer and what it learned from its raters
 
-This notebook trains a tiny transformer in a few seconds, offline, on comments that it makes up: six words each, one of
-them a religion. Raters call a comment toxic if it has an insult. In the training data they also did so if a comment
-about Muslims asks for a *source*. Does the model repeat that? With your own pipeline, begin at "One call".
+This notebook trains a tiny transformer in a few seconds, offline, on synthetic comments of six words, one of them a
+religion. Raters call a comment toxic if it has an insult. The raters of the training data also call a comment toxic if
+it is about Muslims and asks for a *source*. Does the model repeat this bias? With your own pipeline, begin at "One
+call".
 """,
     """
 from pathlib import Path
@@ -221,8 +222,8 @@ print(f"accuracy {np.mean(decided == test['rated']):.3f} on {len(test)} comments
     """
 ## One call
 
-`terms` names the words by which a text mentions a group; a list for religions ships with fairchain. Few texts are
-counted whole, so the answer is exact for them.
+`terms` names the words by which a text mentions a group; a list for religions ships with fairchain. A small corpus is
+counted completely, so the answer is exact for these texts.
 """,
     """
 import fairchain
@@ -231,7 +232,7 @@ verdict = fairchain.check(pipeline, test, text="comment", terms="religion", labe
 verdict
 """,
     """
-## Is it the word, or what else the texts say?
+## Is the word the cause, or the rest of the text?
 
 Texts about different groups may differ in other respects. `rows="swapped"` shows each text with the term of every group
 in turn: nothing else changes.
@@ -246,8 +247,8 @@ print(swapped.witnesses[0].text("texts"))
     """
 ## Which words?
 
-A word is removed from the texts that have it, and the change of the rate is measured. The intervals hold for all words
-together.
+`explain` removes a word from the texts that contain it, and measures the change of the rate. The intervals hold for all
+words together.
 """,
     """
 network = fairchain.to_onnx(pipeline, verdict.spec)  # the transformer and its tokenizer in one file
@@ -260,7 +261,7 @@ for found in certain:
     """
 ## Evidence for others
 
-The certificate is about one file with one hash, and anybody who has the file and the texts can check it:
+The certificate is about one file with one hash. Everyone who has the file and the texts can check the certificate:
 """,
     """
 test.to_csv("comments.csv", index=False)
@@ -272,7 +273,7 @@ fairchain.recheck("certificate.json", "network.onnx", data="comments.csv").holds
 ## A repair
 
 `repair` changes the last layer of the classification head. Here the accuracy on comments of fair raters increases,
-since the raters of the training data were the cause; with biased labels it would fall.
+since the raters of the training data caused the gap. On biased labels the accuracy would fall.
 """,
     """
 repaired = fairchain.repair("network.onnx", verdict.spec, data=test, iterations=5)

@@ -20,7 +20,7 @@ PARTS = {
     "`[[feature]]`": ["IntegerFeature", "RealFeature", "CategoryFeature", "TextFeature"],
     "`scale` of a number": ["Scale"],
     "`groups` of a feature, in long form": ["Members"],
-    "`[population]`": ["Uniform", "Marginals", "Table", "BayesNetwork", "Texts", "Callable"],
+    "`[population]`": ["Uniform", "Marginals", "Table", "BayesNetwork", "Texts", "UserFunction"],
     "`[[population.nodes]]`": ["Node"],
     "`[property]`": ["Difference", "Ratio", "Individual", "ProbabilityFormula"],
     "`[guarantee]`": ["Guarantee"],
@@ -104,6 +104,7 @@ BATCH = {
     "labels": "indices of all labels that the network gave in the batch, counted or not",
     "together": "joint successes: for each outcome and pair of groups, the rounds in which both have the outcome; the "
     "upper triangle, row by row",
+    "planned": "the planned rounds of a batch that was cut short; absent otherwise",
 }
 
 SEGMENT = {
