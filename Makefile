@@ -18,7 +18,7 @@ help:
 	@echo "make fuzz      100,000 damaged files over all formats, with a table of how they ended (about 20 minutes)"
 	@echo "make check     formatting, lint, types, import contracts"
 	@echo "make bench     every benchmark on small sizes, and their counts against the kept ones"
-	@echo "make bench-paper  every benchmark in full: writes benchmarks/RESULTS.md (MODELS=DIR adds the paper's networks)"
+	@echo "make bench-paper  every benchmark in full: replaces the sections of benchmarks/RESULTS.md (MODELS=DIR adds the paper's networks)"
 	@echo "make bench-speed  the speed claims alone, as ratios measured in one run (MODELS=DIR as above)"
 	@echo "make calibrate  the error probability of every mode, thousands of runs each: writes benchmarks/CALIBRATION.md"
 	@echo "make docs      the documentation site in docs/_build/html, warnings as errors"
