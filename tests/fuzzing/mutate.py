@@ -78,6 +78,8 @@ VALUES: tuple[Any, ...] = (
     *(2**31, 2**53 + 1, 2**63, 2**64, -(2**63) - 1, 10**400, 1e308, float("inf"), float("nan"), 5e-324, -0.0, 1e-12),
 )
 ALPHABET = "[]{}()<>=!&|\"'#,.;:\n\r\t\\ -+_*/0123456789einfatruelsxPFGXUSR\0é\u2028\ufeff"
+# Bytes of an archive's members above which only its packed bytes are changed: unpacking a bomb takes half a minute.
+MOST_UNPACKED = 64 * 2**20
 INTEGERS = (0, 1, 2, 3, 7, 127, 128, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 
 
@@ -330,7 +332,8 @@ def damaged_zip(whole: bytes, other: bytes, dice: Random) -> bytes:
     """Change a member of an archive by its own format, its name, its number or how it is packed."""
     try:
         with zipfile.ZipFile(io.BytesIO(whole)) as archive:
-            members = [(entry.filename, archive.read(entry)) for entry in archive.infolist()]
+            bomb = sum(entry.file_size for entry in archive.infolist()) > MOST_UNPACKED
+            members = [] if bomb else [(entry.filename, archive.read(entry)) for entry in archive.infolist()]
     except Exception:  # damaged before
         return damaged_bytes(whole, other, dice)
     if not members:
