@@ -74,7 +74,7 @@ class WithCategories:
         """Return the frame."""
         pandas, frame = import_module("pandas"), self.show(values)
         for column, (place, codes, known) in self.coded.items():
-            if str(frame[column].dtype) != "category":  # the caller's own categories stay as they are
+            if str(frame[column].dtype) != "category":  # the caller's own categories are kept
                 index = values[:, place]
                 taken = codes(index[~np.isnan(index)])
                 made = np.full(len(values), NO_CATEGORY)
