@@ -6,7 +6,7 @@ import msgspec
 
 from fairchain.spec.keys import Number, Strict, Text, doc
 
-# Cells of a table that mean "not known", besides the empty one.
+# Cells of a table that mean a missing value, besides the empty one.
 NA_VALUES = ("?", "NA", "N/A", "NaN", "nan", "null", "None")
 
 
@@ -15,13 +15,13 @@ class Uniform(Strict, tag_field="kind", tag="uniform", frozen=True, kw_only=True
 
 
 class _Rows(Strict, frozen=True, kw_only=True):
-    """Rows of a CSV or Parquet file, and which of their cells count as missing."""
+    """Rows of a CSV or Parquet file, and the cells that count as missing."""
 
     na_values: Annotated[tuple[str, ...], doc("Cells that count as missing, in addition to empty cells.")] = NA_VALUES
     drop_missing: Annotated[bool, doc("Leave out rows in which a value that is used is missing.")] = False
 
 
-# [low, high, share]: this share of the population lies, evenly, between low and high.
+# [low, high, share]: this share of the population is uniform between low and high.
 Piece = tuple[Number, Number, float]
 
 
