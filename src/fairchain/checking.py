@@ -1,6 +1,7 @@
 """One call from a model and a table to a verdict, without a spec file.
 
-What the caller does not state is read off the model and the table, or assumed; every assumption is in the verdict.
+Values that the caller does not state are derived from the model and the table, or assumed; the verdict lists every
+assumption.
 """
 
 from __future__ import annotations
@@ -208,7 +209,9 @@ def check(
 def answer_check(
     prepared: PreparedCheck, depth: int | None, *, workers: AnyWorkers, progress: Report | None
 ) -> Verdict | FamilyVerdict:
-    """Return the verdict on a prepared check; with `depth`, on each combination of up to so many protected columns."""
+    """Return the verdict on a prepared check; with `depth`, on each combination of up to this many protected
+    columns.
+    """
     case = prepared.case
     if depth is None:
         return verify_case(case, workers=workers, progress=progress)
@@ -246,7 +249,7 @@ def _several(given: Any) -> tuple[str, ...]:
 
 
 def _refuse_incomplete(model: Any, options: dict[str, Any], *, grouped: bool, terms: bool) -> None:
-    """Raise a SpecError where the model or the groups are missing, or a column is not given by its name."""
+    """Raise a SpecError if the model or the groups are missing, or a column is not given by its name."""
     for key in ("text", "label", "prediction"):
         if not isinstance(options.get(key), str | int | float | None):
             raise SpecError(COLUMN_NAME.format(key=key, type=type(options[key]).__name__))
@@ -311,7 +314,7 @@ def prepare_check(
     spec, loaded = draft.spec, draft.model
     if options.get("rows") == "sample" and any(guess.loud and guess.key == "population.as" for guess in draft.guesses):
         raise SpecError(RANGES_CUT_FROM_ROWS)
-    # The note about rows that are left out is in every verdict, and no file is written for the model here.
+    # Every verdict has the note about rows that are left out, and no file is written for the model here.
     about = [guess for guess in draft.guesses if guess.key not in ("population.drop_missing", "model.path")]
     told = tuple(f"{guess.key}: {guess.text}" for guess in about if guess.key)
     remarks = tuple((WARNING if guess.loud else "") + guess.text for guess in about if guess.loud or not guess.key)
