@@ -37,8 +37,9 @@ BAD_DEPTH = "depth: found {depth}; give a number from 1 to {most}, the protected
 Kind = Literal["difference", "ratio", "individual"]
 RowsMean = Literal["sample", "population", "observed", "swapped"]
 SAMPLE_BY_DEFAULT = (
-    "population.as: The rows are taken for a random sample that the model was not fitted on, and the verdict is "
-    'about the population they come from. For a verdict about these rows alone: rows="population" (--as population).'
+    "population.as: The rows are assumed to be a random sample on which the model was not fitted, and the verdict is "
+    'about the population from which they were drawn. For a verdict about these rows only: rows="population" (--as '
+    "population)."
 )
 RANGES_CUT_FROM_ROWS = (
     "rows: the ranges of a protected number were derived from these rows, so the rows cannot be read as a sample; "

@@ -286,7 +286,7 @@ def within_budget(spec: Spec, model: Any) -> tuple[Spec, tuple[str, ...]]:
     ahead, told = 0, ""
     if getattr(model, "service", None) is not None and not isinstance(spec.population, Table):
         ahead = model.kept.ahead = ahead_within(budget)
-        told = f", and {ahead:,} for inputs that it is asked for ahead" if ahead else ""
+        told = f", and {ahead:,} for inputs that are requested ahead" if ahead else ""
     left = revise(spec, guarantee__budget__evaluations=max(1, int(budget) - trials - ahead))
     return left, (f"guarantee.budget: {trials:,} of {int(budget):,} evaluations are for trials of the model{told}.",)
 

@@ -239,7 +239,7 @@ def _show_front(screen: Screen, result: Repair) -> None:
     shown = sorted({*thinned_front(result.front, FRONT_ROWS), *chosen}, key=lambda point: point.gap)
     points = [(point, "<- taken" if point.chosen else "") for point in shown]
     if result.original is not None:
-        points.append((result.original, "as it was"))
+        points.append((result.original, "original"))
     measure = result.price.measure if result.price is not None else "accuracy or agreement"
     screen.line()
     screen.table(

@@ -137,7 +137,7 @@ def _advice(verdict: Verdict) -> str:
         remedy = "state them with more decimals" if verdict.stopped == "weights" else "give it more time (--seconds)"
         return f"Undecided because {STOPPED[verdict.stopped]}; {remedy}, or use --engine sampling."
     if verdict.stopped == "epsilon":
-        return "Undecided: the threshold lies inside the interval; give a smaller epsilon, or none."
+        return "Undecided: the threshold is inside the interval; give a smaller epsilon, or none."
     if verdict.unseen:
         return f"Undecided because {STOPPED[verdict.stopped]}; evaluate more of the {verdict.unseen:,} other rows."
     more = (

@@ -181,7 +181,7 @@ _TOXICITY = DataSource(
     rows=159_686,
     columns=3,
     licence="annotations CC0 1.0, comment text CC BY-SA 3.0",
-    summary="Toxicity: comments of Wikipedia's talk pages, each rated by about ten people",
+    summary="Toxicity: comments of Wikipedia's talk pages, each rated by about ten raters",
     citation="E. Wulczyn, N. Thain, L. Dixon: Wikipedia Talk Labels: Toxicity. figshare, 2017",
     made=(Kept("comments.csv", "f59c4489446b69335406b3d35b61f32ea845a2bf69aafe43dab0030730907e6e"),),
 )

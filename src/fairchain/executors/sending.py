@@ -40,7 +40,7 @@ LOOK_SECONDS = 0.2
 # Jobs up to this size are sent with every group, larger ones only to workers that lack them.
 SMALL_JOB = 2**16
 LOST_WORK = (
-    "the executor lost the same work {tries} times, most recently with {error}: {message}; look at its workers "
+    "the executor lost the same work {tries} times, most recently with {error}: {message}; check its workers "
     "(memory, connection), then run again"
 )
 

@@ -111,7 +111,7 @@ def distinct_values(name: str, values: Iterable[Any]) -> list[Any]:
     try:
         return list(dict.fromkeys(values))
     except TypeError:
-        raise DataError(f"{name}: a value is a list or the like; give plain values or texts") from None
+        raise DataError(f"{name}: a value is a list or another container; give plain values or texts") from None
 
 
 def is_binary(labels: Sequence[Any]) -> bool:

@@ -41,7 +41,7 @@ DEPENDS_ON_BATCH = (
 )
 NON_DETERMINISTIC = (
     "{name}: is non-deterministic: {changed:,} of {count:,} answers differ for the same inputs; make it ready for "
-    "inference: evaluation mode, no dropout, and no random numbers unless their seed follows from the row alone. If "
+    "inference: evaluation mode, no dropout, and no random numbers unless their seed depends only on the row. If "
     "it is random by design, write deterministic = false in [model] (--not-deterministic)"
 )
 DECIDES_OTHERWISE = (

@@ -251,7 +251,7 @@ def monitor_statement(decision: Decision, question: MonitoredProperty, groups: i
         wrong = "every ratio were at least" if decision is Decision.UNFAIR else "some ratio were at most"
     return (
         f"If decisions within each group are independent with a fixed rate, and {wrong} {question.threshold:g} among "
-        f"{about}, a monitor like this would ever have said {decision.name} with probability at most "
+        f"{about}, a monitor like this would ever have reported {decision.name} with probability at most "
         f"{question.delta:g}."
     )
 

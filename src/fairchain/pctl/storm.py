@@ -137,7 +137,7 @@ class _Translation(Evaluator[str, _Number]):
             raise QueryError(f"Storm cannot check a step bound like {window} without an end; use engine own")
         # Storm lets a run pass before the window if `right` holds without `left`; PCTL does not.
         if window.low and (self._storm.holds(until.right) & ~self._storm.holds(until.left)).any():
-            raise QueryError(f"Storm evaluates U{window} differently where its right side holds alone; use engine own")
+            raise QueryError(f"Storm evaluates U{window} differently if only its right side holds; use engine own")
         before = "F" if until.left == TRUE else f"{left} U"
         return _Number("P", f"{before}{window} {right}", until.opposite)
 

@@ -318,7 +318,7 @@ class TextRows(TableRows):
         if self.corpus.replaced:
             told.append(
                 f"{many(self.corpus.replaced, 'text')} of {self.corpus.total:,} contain the replacement character "
-                "U+FFFD, in place of bytes that are not UTF-8."
+                "U+FFFD, instead of bytes that are not UTF-8."
             )
         return tuple(told)
 
@@ -398,7 +398,7 @@ class TextRows(TableRows):
                 owner = next(terms.feature for terms in self.terms if word in terms.all_words)
                 raise SpecError(
                     f'feature "{owner}".terms: "{instead}" is not a word of {self.lexicon.name}, so the '
-                    "network cannot read it; write another word in its place"
+                    "network cannot read it; write another word instead"
                 )
             found[numbers[word]] = numbers[instead]
         return Exchange(np.array(list(found), np.int32), np.array(list(found.values()), np.int32), words)

@@ -78,7 +78,7 @@ def layout_problem(evidence: EnumerationEvidence, inputs: InputSpace, case: Case
         if not segment.points or len(segment.weights) != shape[0] or lengths != {shape[1]} or widths != {shape[2]}:
             return f"segment {number} has no points, or lacks a weight for some part and outcome"
         if segment.points * len(inputs.shown) > LONGEST:
-            return f"segment {number} has more than {LONGEST:,} evaluations, too many to be run alone"
+            return f"segment {number} has more than {LONGEST:,} evaluations, too many to be run separately"
         if any(int(own[0]) < max(map(int, own[1:])) for parts in segment.weights for own in parts):
             return f"segment {number} has an outcome with more weight than all inputs together"
         pairs = [] if without_pairs else [len(inputs.pairs)] * shape[0]
@@ -99,7 +99,7 @@ def _contradiction(segment: SegmentEvidence, inputs: InputSpace) -> str:
             (whole, got), (other_whole, other_got) = ((int(parts[k][0]), int(parts[k][1 + outcome])) for k in (i, j))
             alone, other_alone = int(own[slot]), int(own[places[outcome, j, i]])
             if not 0 <= alone <= got * portions[j]:
-                return f'"{inputs.parts[i]}" has more weight of an outcome in one group alone than in total'
+                return f'"{inputs.parts[i]}" has more weight of an outcome in only one group than in total'
             both = (got * portions[j] - alone) * other_whole * portions[i]
             if both != (other_got * portions[i] - other_alone) * whole * portions[j]:
                 return f'weights of the pair "{inputs.parts[i]}", "{inputs.parts[j]}" contradict those of its groups'

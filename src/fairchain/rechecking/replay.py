@@ -255,11 +255,11 @@ class Replay:
             return
         leader, groups, rounds, sizes = self.next_batch()
         if batch.leader != leader:
-            self.faults.append(f"batch {number}: the leader is {batch.leader}, the counts before it say {leader}")
+            self.faults.append(f"batch {number}: the leader is {batch.leader}, the earlier counts give {leader}")
         if batch.groups != groups:
-            self.faults.append(f"batch {number}: groups {batch.groups} were drawn, the rule says {groups}")
+            self.faults.append(f"batch {number}: groups {batch.groups} were drawn, the rule gives {groups}")
         if batch.phase != self.phase:
-            self.faults.append(f"batch {number}: belongs to try {batch.phase}, the rule says {self.phase}")
+            self.faults.append(f"batch {number}: belongs to try {batch.phase}, the rule gives {self.phase}")
         self._check_size(number, batch, last, sizes, rounds)
 
     def _check_refinement(self, number: int, batch: BatchEvidence, last: bool) -> None:
@@ -291,7 +291,7 @@ class Replay:
             least = most = chunk_rounds(batch.length)
         self.cut = None if whole else batch.groups
         if not whole and not (last and cut):
-            self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {planned}")
+            self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule gives {planned}")
         if not least <= batch.chunk_rounds <= most:
             self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")
 

@@ -287,7 +287,7 @@ class Rerun(Repetition[_Chunk]):
         for number, given in self._given.items():
             claimed = set(self._batches[number].labels)
             if not given <= claimed or (number not in unseen and given != claimed):
-                return f"batch {number} gives the labels {sorted(given)}, the certificate says {sorted(claimed)}"
+                return f"batch {number} gives the labels {sorted(given)}, the certificate states {sorted(claimed)}"
         return ""
 
     def look(self, look: Look, *, cut_chunks: bool) -> Claim:
@@ -302,7 +302,7 @@ class Rerun(Repetition[_Chunk]):
             given |= set(np.unique(seen).tolist())
         found = ", ".join(f'"{case.spec.model.labels[label]}"' for label in sorted(given))
         if sorted(given) != look.labels:
-            return Claim("labels", False, f"the model gives {found}, the certificate says labels {look.labels}")
+            return Claim("labels", False, f"the model gives {found}, the certificate states labels {look.labels}")
         return Claim(
             "labels", True, f"{look.rounds * len(subgroups):,} further inputs tried again: the model gives {found}"
         )

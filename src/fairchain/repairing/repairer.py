@@ -258,7 +258,7 @@ def _sides(case: Case, held_out: Any) -> Sides:
     if population.reading == "population":
         note = (
             f"The {total:,} rows are the whole population: the search has seen them, and the final count of all of "
-            "them is exact. It says nothing about other rows."
+            "them is exact. It does not apply to other rows."
         )
         return Sides(case, case, f"all {total:,} rows", note)
     if held_out is None:

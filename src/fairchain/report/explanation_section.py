@@ -36,7 +36,7 @@ def why_section(findings: Findings) -> Markup | None:
             if any(unit.held_as is None for unit in units)
             else ""
         )
-    protected = "" if texts else " The protected features define the groups and stay as they are."
+    protected = "" if texts else " The protected features define the groups and are not changed."
     return section(
         "why",
         title,

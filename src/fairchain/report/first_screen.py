@@ -75,7 +75,7 @@ def _not_compared(verdict: VerdictRecord) -> Markup | None:
     of_rows = f" ({rows:,.0f} row{'s' if rows > 1 else ''})" if all(group.size >= 1 for group in left) else ""
     groups = f"{len(left):,} groups{of_rows} were" if len(left) > 1 else f"1 group{of_rows} was"
     return el(
-        "p", f"{groups} too small to be compared; the verdict says nothing about {'them' if len(left) > 1 else 'it'}."
+        "p", f"{groups} too small to be compared; the verdict does not apply to {'them' if len(left) > 1 else 'it'}."
     )
 
 

@@ -50,7 +50,7 @@ PUBLISHED = (
 SEEDS = {
     "derived": "derived from the network, the spec and the data",
     "chosen": "chosen by the issuer; the number of other seeds that were tried is stated under seeds tried, if it is "
-    "stated at all",
+    "stated",
 }
 DATA_APART = (
     "The table or texts after --data are not copied to this folder: request them from the issuer. The certificate "
@@ -66,12 +66,12 @@ HOW_TO_READ = {
     "Verdict": "FAIR: all compared groups stay within the limit. UNFAIR: at least two do not. UNDECIDED: there is not "
     "enough evidence for either, so this is neither a pass nor a failure. CONSTANT: the model gave the same "
     "decision to every input, so nothing can be compared.",
-    "Threshold": "The limit for the gap. The people who ordered or made the audit chose it; this page does not say "
-    "that it is the right one.",
-    "What was tested": "The words in the frame at the top. A computer makes synthetic profiles by drawing each feature "
-    "at random; they show how the model decides, not what happened to people. Rows of a table are real records. "
-    "Each profile, row or text is an input of the model, and an evaluation is one decision of the model about one "
-    "input.",
+    "Threshold": "The limit for the gap. It was chosen by the client or the auditor; this page does not claim that "
+    "it is the right one.",
+    "What was tested": "The words in the frame at the top. A computer makes synthetic profiles by drawing each "
+    "feature at random; they show how the model decides, not past decisions about individuals. "
+    "Rows of a table are real records. Each profile, row or text is an input of the model, and an "
+    "evaluation is one decision of the model about one input.",
     "Gap": "The rate of one group minus the rate of another. 0.10 means 10 more decisions in 100.",
     "Ratio": "The rate of one group divided by the rate of another. 0.80 means 80 decisions in one group for every 100 "
     "in the other, among equally many members.",
@@ -92,7 +92,7 @@ HOW_TO_READ = {
     "up to the gap.",
     "One profile, two decisions": "A profile, row or text whose decision changes with its group alone; also called a "
     "counterfactual pair.",
-    "What it does not say": "It does not say whether the decisions are right or lawful, and it says nothing about "
+    "What it does not show": "It does not show whether the decisions are right or lawful, and it does not apply to "
     "inputs that were not tested.",
 }
 UNIT_MEANING = "A unit is a feature or a neuron of the model: layer4[1] is neuron 1 of layer 4, counted from 0."

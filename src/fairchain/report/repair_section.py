@@ -17,8 +17,8 @@ OTHER_DRAWS = (
     "account for this."
 )
 REPAIR = (
-    "The model was changed so that the groups differ less, and the changed model was tested on new inputs. People "
-    "must decide whether to use it, because some decisions change."
+    "The model was changed so that the groups differ less, and the changed model was tested on new inputs. Whether "
+    "to use it is a human decision, because some decisions change."
 )
 
 

@@ -270,7 +270,7 @@ class _Meaning:
                 return text, lambda values: values[:, index] == _rounded(value, values)
             fail_at(
                 word.column,
-                f'{short(word.shown)} alone is not a condition; compare it by "==", "<", "in" or the like',
+                f'{short(word.shown)} alone is not a condition; compare it, for example by "==", "<" or "in"',
             )
         self._refuse(node)
 

@@ -71,7 +71,7 @@ ADVICE = {
     "property.shift": "write a factor above 1 and at most 1000, for example shift = 2.0",
     "property.shift_of": 'write "each_group" or "all_groups_alike"',
     "property.protected": 'name at least one feature, for example protected = ["sex"]',
-    "feature": "describe every network input in a [[feature]] of its own",
+    "feature": "describe every network input in a separate [[feature]]",
     "feature.kind": 'write "integer", "real", "category" or "text"',
     "feature.length": "write how many words the network reads, from 1 to 10000, for example length = 60",
     "feature.pad": 'write "right" or "left"',
@@ -83,7 +83,7 @@ ADVICE = {
 RENAMED_KEYS = {
     ("model", "cut"): "decision_threshold = ...",
     ("feature", "cells"): "aliases = [...]",
-    ("feature", "unseen"): "model_input = false in place of unseen = true",
+    ("feature", "unseen"): "model_input = false instead of unseen = true",
     ("population", "not_known"): "na_values = [...]",
 }
 

@@ -70,7 +70,7 @@ class Node(Strict, frozen=True, kw_only=True):
     ] = None
     probabilities: Annotated[
         tuple[float, ...] | dict[str, tuple[float, ...]] | None,
-        doc('Without parents a list; else one for each combination of the parents: "Female, White".'),
+        doc('Without parents a list; otherwise one for each combination of the parents: "Female, White".'),
     ] = None
     mean: Annotated[
         float | dict[str, float] | None, doc("Mean of a number; one for each combination of discrete parents.")
@@ -132,7 +132,8 @@ class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, froze
     neighbours: Annotated[int, doc("Largest number of synonyms among which a replacement is drawn.", ge=1, le=100)] = 8
     wordnet: Annotated[Text | None, doc("Folder of WordNet 3.0: index.noun, data.noun, ...")] = None
     show_texts: Annotated[
-        bool, doc("Quote texts in full; else offensive words and personal data are masked, and long texts shortened.")
+        bool,
+        doc("Quote texts in full; otherwise offensive words and personal data are masked, and long texts shortened."),
     ] = False
     mask_words: Annotated[tuple[Text, ...], doc("Further words that are masked where texts are quoted.")] = ()
 

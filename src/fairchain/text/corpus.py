@@ -42,7 +42,7 @@ LONGEST_MARK = 200
 # Version; it changes whenever the same texts would give other words.
 CORPUS_CACHE_VERSION = 2
 NOT_A_TEXT = "{source}: column {column}: row {row:,} has a {type}, not a text; name the column with the texts"
-SEVERAL_COLUMNS = '{source}: has {count} columns; say which one has the texts: column = "..."'
+SEVERAL_COLUMNS = '{source}: has {count} columns; name the one with the texts: column = "..."'
 CORPUS_FORMATS = "a .txt file with a text on each line, or a .csv, .tsv or .jsonl file"
 
 

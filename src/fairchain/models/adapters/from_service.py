@@ -214,7 +214,7 @@ class Service(Journaled):
 
     @property
     def retries(self) -> int:
-        """The number of requests that were sent again."""
+        """The number of retries."""
         return int(self.client.retried)
 
     @property

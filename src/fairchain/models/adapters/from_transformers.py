@@ -210,7 +210,7 @@ def _checked(path: Path, *, weights: bool = True) -> dict[str, Any]:
             raise ModelError(f"{path}: {name} is not an object; save it again")
         if "auto_map" in settings:
             raise ModelError(
-                f"{path}: {name} needs code of its own (auto_map), which is never run; load it yourself in Python "
+                f"{path}: {name} requires its own code (auto_map), which is never run; load it yourself in Python "
                 "and give (model, tokenizer)"
             )
     for key, value in config.items():
@@ -240,7 +240,7 @@ class TransformerModel(FunctionModel):
     def __init__(self, source: Transformer, spec: Spec, rows: TableRows | None) -> None:
         if spec.text is None or not spec.text.raw:
             raise ModelError(
-                f"{source.name}: its own tokenizer reads texts as they are; name the column of the texts, text=... "
+                f"{source.name}: its own tokenizer reads raw texts; name the column of the texts, text=... "
                 '(--text), or give the spec a [[feature]] with kind = "text" and no vectors, vocabulary or length'
             )
         self._source, self._reader = source, Reader(source, _columns(source, spec))
@@ -376,7 +376,7 @@ def _columns(source: Transformer, spec: Spec) -> Callable[[NDArray[Any]], NDArra
         return lambda logits: 1 / (1 + np.exp(-logits[:, [place]]))
     if getattr(source.model.config, "problem_type", None) == "multi_label_classification":
         raise ModelError(
-            f"{source.name}: decides about each of {listed(labels)} by itself; name one of them, "
+            f"{source.name}: decides about each of {listed(labels)} separately; name one of them, "
             f'output = "{labels[0]}" in [model], with two labels: the text does not have it, or has it'
         )
     if len(labels) == 1:
@@ -399,7 +399,7 @@ class Reader:
     def note(self) -> str:
         """How long texts are truncated, and the effect of rounding."""
         told = "Scores of a transformer depend on the batch in their last digits: a text with tied scores may "
-        return " ".join(filter(None, (f"{told}be decided otherwise in another batch.", self._source.tokens.note)))
+        return " ".join(filter(None, (f"{told}be decided differently in another batch.", self._source.tokens.note)))
 
     def __call__(self, texts: list[str]) -> NDArray[np.float64]:
         """Return the answers to texts, (texts, labels)."""

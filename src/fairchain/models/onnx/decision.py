@@ -61,7 +61,7 @@ NOT_PROBABILITIES = (
     "softmax, or use another decision in [model]"
 )
 RANDOM_DECISIONS = (
-    'model.decision: "random" decisions do not follow from the input alone, which is needed here; use verify or '
+    'model.decision: "random" decisions are not a function of the input, which is required here; use verify or '
     'check instead, or decision = "probability" or "argmax"'
 )
 

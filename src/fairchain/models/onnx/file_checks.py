@@ -418,7 +418,7 @@ def _with_external_data(
         except ValueError:
             start = length = -1
         if start < 0 or length < 0 or start + length > available:
-            raise ModelError(f"{path}: external data is shorter than the model says, or damaged; export it again")
+            raise ModelError(f"{path}: external data is shorter than the model states, or damaged; export it again")
         tensor.raw_data = contents[location][start : start + length]
         del tensor.external_data[:]
         tensor.data_location = tensor.DEFAULT

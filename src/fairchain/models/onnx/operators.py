@@ -164,5 +164,5 @@ class RuleTable(Struct, frozen=True):
 def unknown_operator(op: Operator) -> Followed:
     """Return an output without rows if no input has rows, whatever the operator computes."""
     if any(map(has_rows, op.inputs)) and not first_taint(op.inputs):
-        raise TaintedError("is not known to treat every row by itself")
+        raise TaintedError("is not known to treat each row independently")
     return Followed(None, taint=first_taint(op.inputs))

@@ -232,7 +232,7 @@ class OnnxModel:
         return self.inputs.dtype
 
     def followed(self) -> dict[str, Followed]:
-        """Return the shape of every tensor, if the graph determines it."""
+        """Return the shape of every tensor, as far as the graph determines it."""
         return follow(self.network, self._shapes, self.inputs.batch)
 
     def must_fit(self, spec: Spec) -> None:

@@ -261,7 +261,7 @@ def _table_of(path: Path, feature: TextFeature, lexicon: Lexicon, main: Any, tol
         if not np.issubdtype(dtype, np.floating):
             raise ModelError(
                 f'{path}: input "{main.name}" takes {main.type}, not vectors; give the network\'s list of words: '
-                f'vocabulary = "..." in place of vectors in feature "{feature.name}"'
+                f'vocabulary = "..." instead of vectors in feature "{feature.name}"'
             )
         return lexicon.table.astype(dtype, copy=False)
     count = len(lexicon.words)

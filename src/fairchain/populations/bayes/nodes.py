@@ -45,8 +45,8 @@ SLOPES_NEEDED = (
 )
 FEATURE_IS_A_CATEGORY = "the feature is a category; give the probabilities of its values instead"
 REAL_FEATURE_IN_TABLE = (
-    'feature "{name}" is real and a table has single values; give the node mean and std in place of probabilities, or '
-    'make the feature kind = "integer"'
+    'feature "{name}" is real and a table has single values; give the node mean and std instead of probabilities, '
+    'or make the feature kind = "integer"'
 )
 TOO_MANY_COMBINATIONS = "{count} combinations of its parents' values are too many; use fewer"
 TOO_MANY_NODE_VALUES = "{high} values are more than {most_cells}; list those that occur"
@@ -208,7 +208,7 @@ def make_node(site: Site, node: Node, feature: Feature | None, made: Made) -> Ba
         return _computed(site, node, feature, {name: made[name] for name in node.parents})
     if (node.probabilities is None) == (node.mean is None):
         found = "neither probabilities nor mean" if node.mean is None else "both probabilities and mean"
-        remedy = "give the probabilities of its values, mean and std of a number, or the value that follows"
+        remedy = "give the probabilities of its values, mean and std of a number, or an expression in value"
         raise site.error("", f"has {found}; {remedy}")
     parents = {name: made[name] for name in node.parents}
     if node.mean is None:
@@ -266,7 +266,7 @@ def _whole_numbers(site: Site, stated: tuple[NodeValue, ...] | None, feature: In
         if not re.fullmatch(r"0|-?[1-9][0-9]{0,17}", str(value)) or not low <= int(value) <= high:
             raise site.error(
                 "values",
-                f'"{value}" is not a whole number from {low} to {high}, as feature "{feature.name}" has them; '
+                f'"{value}" is not a whole number from {low} to {high}, the range of feature "{feature.name}"; '
                 f"found {some_names(stated)}",
             )
     return tuple(map(int, stated))

@@ -124,7 +124,7 @@ def _cell(row: str, column: str, gap: Gap | None, look: _Look, headline: tuple[f
     told = with_interval(*gap, threshold=look.threshold)
     if headline is not None and {row, column} == headline[0]:
         sign = "" if look.ratio else number[0]
-        number, told = f"{sign}{headline[1].lstrip('-')}", "as the verdict says"
+        number, told = f"{sign}{headline[1].lstrip('-')}", "as in the verdict"
         bounds = None if bounds is None else el("small", "smallest" if look.ratio else "largest")
     return el(
         "td",
