@@ -126,9 +126,9 @@ def test_rows_that_were_left_out_are_on_the_first_screen() -> None:
 def test_groups_that_were_too_small_are_on_the_first_screen() -> None:
     rows = builders.with_rows()
     for sizes, told in (
-        ((14.0, 12.0), "2 groups (26 rows) were too small to be compared; the verdict says nothing about them."),
-        ((1.0,), "1 group (1 row) was too small to be compared; the verdict says nothing about it."),
-        ((0.01,), "1 group was too small to be compared; the verdict says nothing about it."),
+        ((14.0, 12.0), "2 groups (26 rows) were too small to be compared; the verdict does not apply to them."),
+        ((1.0,), "1 group (1 row) was too small to be compared; the verdict does not apply to it."),
+        ((0.01,), "1 group was too small to be compared; the verdict does not apply to it."),
     ):
         left = tuple(SmallGroup(f"g={place}", size) for place, size in enumerate(sizes))
         top, _, _ = page(replace(rows, verdict=changed(rows.verdict, left_out=left))).partition('id="groups"')

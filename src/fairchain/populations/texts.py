@@ -1,15 +1,15 @@
-"""Texts of a corpus: of each group those that mention it, or one text with the terms of each group in it.
+"""Texts of a corpus: for each group those that mention it, or one text with the terms of each group.
 
 observed
-    A round draws for each subgroup one of the texts that mention its group, all equally likely. A text that mentions
-    two groups belongs to both: a subgroup's rate is P(Y | the text mentions the group). Each group's texts are in
-    order, by a recorded label if there is one and by length, and all subgroups draw at the same place of it: rates stay
-    what they are, and the texts of a round differ less than any two texts.
+    A round draws for each subgroup one of the texts that mention its group, with equal probabilities. A text that
+    mentions two groups belongs to both: a subgroup's rate is P(Y | the text mentions the group). Each group's texts are
+    sorted, by a recorded label if there is one and by length, and all subgroups draw at the same quantile: rates are
+    unchanged, and the texts of a round differ less than two independent texts.
 swapped
     A round draws one of the texts that mention any group, and shows it in every subgroup with each term exchanged for
     that subgroup's. Nothing else differs between subgroups.
 
-Then up to `replace` words of the text are replaced by synonyms; in a swapped round by the same in all subgroups. A
+Then up to `replace` words of the text are replaced by synonyms; in a swapped round by the same ones in all subgroups. A
 corpus without such replacements is also a finite table, `TextRows`, which can be counted.
 """
 
@@ -48,9 +48,9 @@ Mask = NDArray[np.bool_]
 # Substreams of random words, the same for all subgroups: for the text and for its synonyms. From AGAIN on each subgroup
 # has its own.
 TEXT, SYNONYMS, AGAIN = range(3)
-# Groups whose number of texts is told.
+# Largest number of groups whose number of texts is stated.
 MOST_NAMED = 8
-# Questions about a corpus for which texts are kept, and groups or subgroups of each.
+# Largest number of questions about a corpus for which texts are kept, and of groups or subgroups of each.
 MOST_KEPT = 4
 GROUP_OF_SEVERAL_TERMS = (
     'feature "{feature}".groups: "{name}" has several values, and a text is shown with the terms of one; with as = '
@@ -83,7 +83,7 @@ class TextPopulation(Population):
         self.texts = rows.population
         self.swapped = rows.population.reading == "swapped"
         self.pools: tuple[NDArray[np.intp], ...] = tuple(rows.pool(subgroup) for subgroup in self.subgroups)
-        # All pools in one array; for subgroups that were drawn together, their sizes and starts in it.
+        # All pools in one array; for subgroups that were drawn together, their sizes and start indices.
         self._pooled = np.concatenate(self.pools)
         self._known_ranges: dict[tuple[int, ...], tuple[NDArray[np.uint64], NDArray[np.intp]]] = {}
         self._most_surplus = max(surplus(len(pool)) for pool in self.pools)
@@ -118,16 +118,18 @@ class TextPopulation(Population):
 
     @property
     def sha256(self) -> str:
-        """Of everything that decides which texts may be drawn: corpus, words and how many are read, terms, synonyms."""
+        """Hash of everything that determines which texts may be drawn: corpus, words and their number, terms,
+        synonyms.
+        """
         return self.rows.sha256 if self.replacing is None else _joined(self.rows.sha256, self.replacing.sha256)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know about the corpus."""
+        """Notes for the user about the corpus."""
         return (*self.rows.remarks, *self._about_pairs())
 
     def _about_pairs(self) -> tuple[str, ...]:
-        """Return the remark about groups that do not have equally many texts for each cell of `pair_by`."""
+        """Return the note about groups with different numbers of texts for the cells of `pair_by`."""
         pair_by = self.texts.pair_by
         if pair_by is None or self.swapped or len(self.pools) < 2:
             return ()
@@ -144,9 +146,10 @@ class TextPopulation(Population):
         )
 
     def shares(self) -> tuple[float, ...] | None:
-        """Return the share of the texts that mention each subgroup's group; None for an exchange, the same for all.
+        """Return the share of the texts that mention each subgroup's group; None for an exchange, where it is the same
+        for all.
 
-        A text that mentions two groups counts in both, so these may add up to more than 1.
+        A text that mentions two groups counts in both, so these may sum to more than 1.
         """
         if self.swapped:
             return None
@@ -159,7 +162,7 @@ class TextPopulation(Population):
         return (self._exchanged if self.swapped else self._observed)(address, count, scratch)
 
     def _observed(self, address: Address, count: int, scratch: Scratch) -> Rounds:
-        """Draw the texts of each subgroup, of several ones at once."""
+        """Draw the texts of each subgroup, for several subgroups at once."""
 
         def show(subgroup: int) -> Inputs:
             drawn = self._rows(scratch, "drawn", count)
@@ -174,10 +177,10 @@ class TextPopulation(Population):
         return Rounds(show, together)
 
     def _exchanged(self, address: Address, count: int, scratch: Scratch) -> Rounds:
-        """Draw texts once, and exchange their terms for those of each subgroup; by true label where these differ."""
+        """Draw texts once, and exchange their terms for those of each subgroup; by true label if these differ."""
         drawn, exchanged = self._rows(scratch, "drawn", count), self._rows(scratch, "exchanged", count)
         current: int | None = None
-        # Where the terms are among all words that were drawn, and which ones.
+        # The positions of the terms among all drawn words, and the terms.
         places, terms = np.empty(0, np.intp), np.empty(0, np.int32)
 
         def show(subgroup: int) -> Inputs:
@@ -202,7 +205,7 @@ class TextPopulation(Population):
 
     @cached_property
     def _term_numbers(self) -> Ids:
-        """(words + 1,): the place of each term in an exchange, the same in all of them, from 1; 0 for other words."""
+        """(words + 1,): the index of each term in an exchange, the same in all of them, from 1; 0 for other words."""
         assert self.lexicon is not None
         numbers = np.zeros(len(self.lexicon) + 1, np.int32)
         for exchange in self.exchanges:
@@ -218,7 +221,7 @@ class TextPopulation(Population):
         return next(place for place, other in enumerate(self.subgroups) if other.truth == truth)
 
     def _numbers(self, address: Address, sources: Sequence[int], count: int) -> NDArray[np.intp]:
-        """Draw the numbers of texts, (sources, rounds): all sources at the same place of their texts in order."""
+        """Draw the indices of texts, (sources, rounds): all sources at the same quantile of their sorted texts."""
         words, (sizes, starts) = address.halfwords(count, TEXT), self._ranges(tuple(sources))
         index, low = scaled(words, sizes)
         if low.min() < self._most_surplus:
@@ -228,7 +231,7 @@ class TextPopulation(Population):
         return found
 
     def _ranges(self, sources: tuple[int, ...]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-        """Return the sizes of these subgroups' pools, and where they begin among all of them, (sources, 1) each."""
+        """Return the sizes of these subgroups' pools, and their start indices among all of them, (sources, 1) each."""
         if sources not in self._known_ranges:
             sizes = np.array([len(pool) for pool in self.pools], np.uint64)
             starts = (np.cumsum(sizes) - sizes).astype(np.intp)
@@ -236,7 +239,7 @@ class TextPopulation(Population):
         return self._known_ranges[sources]
 
     def _shown(self, address: Address, subgroup: int, count: int) -> Inputs:
-        """Draw texts of a subgroup as they are."""
+        """Draw unchanged texts of a subgroup."""
         texts = self._numbers(address, [self._source(subgroup)], count)[0]
         group = self.subgroups[subgroup].group
         return self.rows.values[texts] if not self.swapped or group is None else self.rows.shown_as(texts, group)
@@ -251,9 +254,9 @@ class TextPopulation(Population):
 
 
 class Exchange(NamedTuple):
-    """The numbers of all terms, the same for every subgroup, and their replacements in one; none of texts as they are.
+    """The numbers of all terms, the same for every subgroup, and their replacements in one; empty for raw texts.
 
-    `words` has the replacement of each term as it is written.
+    `words` has the replacement of each term as a text.
     """
 
     terms: Ids
@@ -263,20 +266,20 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TextRows(TableRows):
-    """The texts of a corpus as rows of a table, with what the spec says about them.
+    """The texts of a corpus as rows of a table, with the features that the spec assigns to them.
 
     Parameters
     ----------
     spec, population
-        The question, or one like it (see `for_spec`).
+        The question, or an equivalent one (see `for_spec`).
     corpus, lexicon
-        The texts, and the words that a network reads; None for texts as they are.
+        The texts, and the words that a network reads; None for raw texts.
     terms
-        Of each protected feature that texts mention.
+        The terms of each protected feature that texts mention.
     columns
-        (texts, features): the features that are columns beside the texts; NaN where a feature is mentioned.
+        (texts, features): the features that are columns of the corpus; NaN if a feature is mentioned in the text.
     concerned
-        (texts,): where `property.given` holds.
+        (texts,): whether `property.given` holds.
     """
 
     spec: Spec
@@ -295,19 +298,19 @@ class TextRows(TableRows):
 
     @cached_property
     def spans(self) -> dict[int, tuple[Span, ...]]:
-        """The spans of all terms in texts as they are."""
+        """The spans of all terms in raw texts."""
         return spans_in(self.values, self.terms)
 
     @cached_property
     def mentions(self) -> dict[str, Mentions]:
-        """For each protected feature with terms which text mentions which value."""
+        """For each protected feature with terms, the texts that mention each value."""
         if self.lexicon is not None:
             return {terms.feature: Mentions.of(self.corpus, self.lexicon, terms) for terms in self.terms}
         return {terms.feature: Mentions.in_spans(self.spans, len(self.corpus), terms) for terms in self.terms}
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a user should know about the corpus."""
+        """Notes for the user about the corpus."""
         told = []
         if empty := self.corpus.total - len(self.corpus) - self.dropped:
             what = "are empty" if self.corpus.raw else "hold no known word"
@@ -315,13 +318,13 @@ class TextRows(TableRows):
         if self.corpus.replaced:
             told.append(
                 f"{many(self.corpus.replaced, 'text')} of {self.corpus.total:,} contain the replacement character "
-                "U+FFFD, in place of bytes that are not UTF-8."
+                "U+FFFD, instead of bytes that are not UTF-8."
             )
         return tuple(told)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What happens to a text before the model gets it."""
+        """The preprocessing of a text before the model gets it."""
         text = self.spec.text
         assert text is not None
         if self.lexicon is None:
@@ -333,7 +336,7 @@ class TextRows(TableRows):
         )
 
     def members(self, group: Group | None) -> Mask:
-        """Return the texts that belong to a group, whatever `given` says; all of them where there is none."""
+        """Return the texts that belong to a group, without the condition `given`; all of them without a group."""
         inside = np.ones(len(self.corpus), bool)
         for place, feature in enumerate(self.protected):
             if group is None:
@@ -346,12 +349,12 @@ class TextRows(TableRows):
 
     @cached_property
     def any_pool(self) -> NDArray[np.intp]:
-        """The numbers of the texts that an exchange is about: they mention a group of every protected feature."""
+        """The indices of the texts of an exchange: they mention a group of every protected feature."""
         inside = np.all([each.any_value for each in self.mentions.values()], axis=0) & self.concerned
         return np.flatnonzero(inside)
 
     def pool(self, subgroup: Subgroup) -> NDArray[np.intp]:
-        """Return the texts that a subgroup draws from, in order: all that mention its group, or all that there are.
+        """Return the texts from which a subgroup draws, in order: all that mention its group, or all texts.
 
         In an exchange all subgroups draw from the texts that mention any group.
         """
@@ -377,7 +380,7 @@ class TextRows(TableRows):
         return pool
 
     def exchange(self, group: Group) -> Exchange:
-        """Return the replacement of each term where the text is to mention this group."""
+        """Return the replacement of each term for texts that should mention this group."""
         words: dict[str, str] = {}
         for place, terms in enumerate(self.terms):
             values = self._values(group, place)
@@ -395,7 +398,7 @@ class TextRows(TableRows):
                 owner = next(terms.feature for terms in self.terms if word in terms.all_words)
                 raise SpecError(
                     f'feature "{owner}".terms: "{instead}" is not a word of {self.lexicon.name}, so the '
-                    "network cannot read it; write another word in its place"
+                    "network cannot read it; write another word instead"
                 )
             found[numbers[word]] = numbers[instead]
         return Exchange(np.array(list(found), np.int32), np.array(list(found.values()), np.int32), words)
@@ -430,7 +433,7 @@ class TextRows(TableRows):
         return {name: value for name, value in self.__dict__.items() if name != "_known"}
 
     def members_of(self, groups: Sequence[Group]) -> Mask:
-        """Return (groups, texts): which of the texts that the question is about belong to each group."""
+        """Return (groups, texts): which of the texts in the scope of the question belong to each group."""
         key = ("members", *(group.domains for group in groups))
         found: Mask = _kept(
             self._known, key, lambda: np.array([self.members(group) & self.concerned for group in groups])
@@ -447,7 +450,7 @@ class TextRows(TableRows):
     def for_spec(self, spec: Spec) -> TextRows:
         """Return the same texts for another question about them: other groups, another condition or other labels.
 
-        Themselves for a question like theirs, in which only the guarantee, or what is compared, may be another.
+        For an equivalent question, in which only the guarantee or the comparison differs, return this object.
         """
         if spec is self.spec or _content(spec) == _content(self.spec):
             return self
@@ -460,14 +463,14 @@ class TextRows(TableRows):
 
 
 def read_texts(spec: Spec, frame: Any = None) -> TextRows:
-    """Read everything that a question about texts names; `frame` has the texts, in place of a file.
+    """Read everything that a question about texts names; `frame` has the texts, instead of a file.
 
     Raises a SpecError or DataError if the corpus, its columns or the terms cannot be read or are invalid.
     """
     population, text = spec.population, spec.text
     if not isinstance(population, Texts) or text is None:
         raise SpecError('population.kind: is not a corpus; write kind = "text" with path or dataset')
-    # Before the corpus, since what is wrong with them is found at once.
+    # Before the corpus, because their errors are found immediately.
     _terms(spec)
     beside: Beside = {}
     if population.label is not None:
@@ -485,7 +488,7 @@ def read_texts(spec: Spec, frame: Any = None) -> TextRows:
 
 
 def _kept(known: dict[Any, Any], key: Any, compute: Callable[[], Any]) -> Any:
-    """Return what is known under a key, computed if it is not; a few such answers are kept."""
+    """Return the cached value of a key, computed if it is missing; a few values are kept."""
     found = known.get(key)
     if found is None:
         if len(known) >= MOST_KEPT:
@@ -495,12 +498,12 @@ def _kept(known: dict[Any, Any], key: Any, compute: Callable[[], Any]) -> Any:
 
 
 def _content(spec: Spec) -> bytes:
-    """Return everything in a question that the rows of its corpus depend on."""
+    """Return everything in a question on which the rows of its corpus depend."""
     return msgspec.json.encode((spec.model, spec.described, spec.population, spec.protected, spec.property.given))
 
 
 def _further_files(spec: Spec, population: Texts) -> list[Path]:
-    """Return the files that rows are made from beside the corpus and the lexicon: of terms and of synonyms."""
+    """Return the further files of the rows besides the corpus and the lexicon: terms and synonyms."""
     stated = [str(getattr(each, "terms", None)) for each in spec.features]
     files = [Path(terms) for terms in stated if is_file(terms)]
     if population.synonyms == "wordnet" and population.wordnet is not None:
@@ -576,7 +579,7 @@ def _joined(*parts: str) -> str:
 def _beside(
     spec: Spec, population: Texts, corpus: Corpus, columns: Sequence[Feature], lexicon: Lexicon | None
 ) -> tuple[Corpus, Lexicon | None, NDArray[np.float64], NDArray[np.int16] | None, int]:
-    """Return the texts whose columns are whole, with their features, true labels, and how many others there are."""
+    """Return the texts with complete columns, with their features, true labels, and the number of the others."""
     values = np.full((len(corpus), len(spec.features)), np.nan)
     if not corpus.columns:
         return corpus, lexicon, values, None, 0
@@ -606,9 +609,9 @@ def _beside(
 
 
 def text_sizes(spec: Spec, rows: TextRows, groups: Sequence[Group]) -> list[int] | None:
-    """Return how many texts belong to each group, also to one that none belongs to; None for an exchange.
+    """Return the number of texts of each group, including empty groups; None for an exchange.
 
-    Where true labels are compared, a group has as many texts as it has of the rarest label.
+    If true labels are compared, the size of a group is its number of texts with its rarest label.
     """
     if rows.population.reading == "swapped":
         return None

@@ -13,7 +13,7 @@ from fairchain.report.plots.units import units_overview
 from fairchain.verification.record import Witness
 
 MOST_NAMED_UNITS, MOST_WITNESSES, MOST_SHOWN_WORDS = 15, 12, 15
-# Bars in the picture of all units: with many more the page would no longer be small.
+# Number of bars in the picture of all units: with many more the file would become large.
 MOST_BARS = 600
 
 
@@ -36,7 +36,7 @@ def why_section(findings: Findings) -> Markup | None:
             if any(unit.held_as is None for unit in units)
             else ""
         )
-    protected = "" if texts else " The protected features define the groups and stay as they are."
+    protected = "" if texts else " The protected features define the groups and are not changed."
     return section(
         "why",
         title,
@@ -50,7 +50,7 @@ def why_section(findings: Findings) -> Markup | None:
 
 
 def _main_units(explanation: Explanation) -> Sequence[Influence]:
-    """Return the features, which every reader knows; where there are none, all units."""
+    """Return the features, which are known to every reader; without features, all units."""
     return [unit for unit in explanation.units if unit.kind == "feature"] or explanation.units
 
 
@@ -96,7 +96,7 @@ def _effects(units: Sequence[Influence], codes: Mapping[str, Mapping[float, str]
 
 
 def _sensitivities(units: Sequence[Influence]) -> Markup:
-    """Return the paper's measure in the order of the network: inputs first, then layers by their number."""
+    """Return the sensitivities of the paper in the order of the network: inputs first, then layers by their number."""
     ranked = sorted(units, key=lambda unit: -unit.sensitivity.estimate)
     shown = sorted(ranked[:MOST_BARS], key=lambda u: (u.layer != "inputs", len(u.layer), u.layer, u.place))
     every = len(shown) == len(units)
@@ -140,7 +140,7 @@ def witnesses_section(findings: Findings) -> Markup | None:
 
 
 def _directions(findings: Findings) -> str:
-    """Return how many inputs change in which direction: examples alone could give a wrong picture."""
+    """Return how many inputs change in each direction: examples alone could be misleading."""
     explanation = findings.explanation
     if explanation is None or explanation.flips is None or findings.verdict.kind == "individual":
         return ""
@@ -160,7 +160,7 @@ def _card(witness: Witness, findings: Findings) -> Markup:
 
 
 def _input(witness: Witness, codes: Mapping[str, Mapping[float, str]]) -> Markup:
-    """Return features with their values, or a text, and the row of the table near to which they are."""
+    """Return features with their values, or a text, and the nearest row of the table."""
     values = {}
     for key, value in witness.input.items():
         meant = None if isinstance(value, str) else codes.get(key, {}).get(value)

@@ -1,4 +1,4 @@
-"""Section of the page with the repair: the front of candidates, the accepted model, groups, changes, attempts."""
+"""Section of the page with the repair: the Pareto front, the accepted model, groups, changes, attempts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ OTHER_DRAWS = (
     "account for this."
 )
 REPAIR = (
-    "The model was changed so that the groups differ less, and the changed model was tested on new inputs. People "
-    "must decide whether to use it, because some decisions change."
+    "The model was changed so that the groups differ less, and the changed model was tested on new inputs. Whether "
+    "to use it is a human decision, because some decisions change."
 )
 
 
@@ -56,7 +56,7 @@ def repair_section(findings: Findings) -> Markup | None:
 
 
 def _other_questions(findings: Findings) -> Markup | None:
-    """Return what the repair did to the other questions of an audit: a repair of one can spoil another."""
+    """Return the effect of the repair on the other questions of an audit: a repair for one can violate another."""
     if not findings.questions_after:
         return None
     failed = [property_text(each) for each in findings.answers_after if each.verdict != "FAIR"]
@@ -172,7 +172,7 @@ def _front(findings: Findings, repair: RepairRecord) -> Markup:
 
 
 def _tables(repair: RepairRecord) -> list[Markup]:
-    """Return what changed, the tensors, and the attempts."""
+    """Return the changes, the tensors and the attempts."""
     found = []
     moved = sorted((a for a in repair.adjustments if a.before != a.after), key=lambda a: -abs(a.after - a.before))
     rows: list[list[Child]] = [[name(a.name), f"{a.before:.4g}", f"{a.after:.4g}"] for a in moved[:MOST_WEIGHTS]]
