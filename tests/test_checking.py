@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -301,6 +302,22 @@ def test_missing_values_go_to_a_model_that_takes_them(blank: Any) -> None:
     assert verdict.spec.population.keep_missing  # type: ignore[union-attr]
     assert verdict.evaluations == len(frame)
     assert any("are given to the model as they are" in text for text in verdict.assumptions)
+
+
+def test_an_audit_explains_a_model_that_takes_missing_values(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    model, frame = pipeline()
+    frame["age"] = frame["age"].astype(float)
+    frame.loc[::3, "age"] = np.nan
+    frame.loc[1::4, "job"] = None
+    verdict = fairchain.check(model, frame, protected="sex", rows="population", threshold=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        explanation = fairchain.explain(model, verdict.spec, data=frame)
+        held = fairchain.explain(model, verdict.spec, data=frame, method="mean")
+        fairchain.audit(verdict.spec, tmp_path / "report", model=model, data=frame, repair=False)
+    assert {unit.name for unit in explanation.units} == {"age", "score", "job"}
+    assert not any(unit.held_at is None or np.isnan(unit.held_at) for unit in held.units)
 
 
 def test_rows_are_dropped_only_for_a_model_that_cannot_take_them_and_that_is_a_warning_everywhere() -> None:
