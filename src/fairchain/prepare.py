@@ -179,7 +179,7 @@ class Case:
         """The assumptions that a reader should know: about texts, rows left out, a model that runs in another way."""
         notes = self.remarks + (self.population.notes if self.population is not None else ())
         if self.rows is not None and self.rows.dropped:
-            notes += (dropped_note(self.rows.dropped, self.rows.count + self.rows.dropped),)
+            notes += (dropped_note(self.rows.dropped, self.rows.count + self.rows.dropped, self.rows.lacking),)
         note = getattr(self.model, "note", "")
         return (*notes, note) if note else notes
 

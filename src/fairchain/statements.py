@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from math import floor, log10
 from pathlib import PurePath
 
+from fairchain.messages import listed
+
 # Share of rows above which leaving them out is a warning.
 MANY_DROPPED = 0.05
 LEFT_OUT = "left out, as a value is missing"
@@ -409,17 +411,18 @@ def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None 
     return f"{whole}, among inputs with {given}" if given else whole
 
 
-def dropped_note(dropped: int, rows: int) -> str:
+def dropped_note(dropped: int, rows: int, columns: Sequence[str] = ()) -> str:
     """Return the remark about rows that were left out; a warning if they are more than a few.
 
-    >>> dropped_note(30, 200)
-    'Warning: 30 of 200 rows (15.0%) were left out, as a value is missing; the verdict says nothing about them.'
+    >>> dropped_note(3, 200, ["sex"])
+    '3 of 200 rows (1.5%) were left out, as a value is missing ("sex"); the verdict says nothing about them.'
     """
+    where = f" ({listed(columns)})" if columns else ""
     warning = WARNING if dropped > MANY_DROPPED * rows else ""
     were = "were" if dropped > 1 else "was"
     about = "them" if dropped > 1 else "it"
     return (
-        f"{warning}{dropped:,} of {rows:,} rows ({dropped / rows:.1%}) {were} {LEFT_OUT}; the "
+        f"{warning}{dropped:,} of {rows:,} rows ({dropped / rows:.1%}) {were} {LEFT_OUT}{where}; the "
         f"verdict says nothing about {about}."
     )
 
