@@ -279,12 +279,15 @@ def tipping_statement(
     >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-76:])
     the assumed population; or 1.86 times, if all groups change in the same way.
     >>> print(tipping_statement("UNFAIR", 1.0, 1.0, 1e-6))
-    How far the population may change before UNFAIR does is not known: the intervals are too wide.
+    It is not known how far the population may change before UNFAIR no longer holds: the intervals are too wide.
     """
     if _factor(max(each_group, all_groups_alike)) == "1":
         if delta == 0:
             return f"A small change of the population could change this {decision}."
-        return f"How far the population may change before {decision} does is not known: the intervals are too wide."
+        return (
+            f"It is not known how far the population may change before {decision} no longer holds: the intervals are "
+            "too wide."
+        )
     thing, where = base
     other = f"{decision} also holds for other populations in which no kind of {thing} is more than"
     rare = f"times as frequent, or as rare, as {where}"

@@ -56,8 +56,7 @@ LABEL_IS_INPUT = (
     "it is taken for an input. If it is not, add the column that is missing."
 )
 PROTECTED_LABEL = (
-    "{source}: protected: {name} is the column of the {use}, not of groups; name another column, or another column for "
-    "the {use}"
+    "protected: {name} is the column of the {use}, not of groups; name another column, or another column for the {use}"
 )
 BLANKS_LEFT_OUT = "Blanks before a cell of the file are left out."
 CELLS_SENT = "The file does not say what its cells are, and the service gets them as {told}. "
@@ -162,10 +161,6 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
 
     # A protected column that the model does not take becomes a feature that it does not see.
     inputs = [feature.name for feature in features]
-    taken_for = {label: "true labels", options.prediction: "recorded decisions"}
-    for name in options.protected:
-        if name in taken_for:
-            raise SpecError(PROTECTED_LABEL.format(source=raw.source, name=shown(name), use=taken_for[name]))
     others = [name for name in raw.names if name and name not in (*inputs, label, options.prediction)]
     protected = find_protected({name: columns[name] for name in (*inputs, *others)}, inputs, options, told)
     besides = [name for name in protected if name not in inputs]
@@ -255,6 +250,7 @@ def _label_and_layouts(
             text = text.format(name=shown(str(label)), why=why)
             told.append(Guess("population.label", text, loud=taken_for_input))
         if found:
+            _refuse_labels_as_groups(each, options)
             return each, inputs, found
     raise misfit({name: profile for name, profile in columns.items() if name != label}, taken, label)
 
@@ -274,6 +270,13 @@ def _best(
     most, certain = min(most_tried(options) or MOST_EVALUATED, MOST_EVALUATED), taken.frame and bool(taken.classes)
     trials = Trials(taken, start, partial(encode_rows, raw), most, certain)
     return trials.best(possible, output_readings(taken, Profile(raw, known) if known else None, options))
+
+
+def _refuse_labels_as_groups(label: str | None, options: DraftOptions) -> None:
+    uses = {label: "true labels", options.prediction: "recorded decisions"}
+    for name in options.protected:
+        if name in uses:
+            raise SpecError(PROTECTED_LABEL.format(name=shown(name), use=uses[name]))
 
 
 def _about_file(raw: RawTable, taken: Signature, features: Sequence[Feature], told: list[Guess]) -> None:

@@ -452,7 +452,9 @@ def _statement(spec: Spec, judged: Sequence[Judged], sides: Sides) -> str:
     """Return the guarantee for the last model, in a sentence or two."""
     verdict, attempt = judged[-1].verdict, judged[-1].attempt
     if not attempt.accepted or verdict is None:
-        tries = "the only candidate was not" if len(judged) == 1 else f"none of {len(judged)} candidates was"
+        tries = (
+            "the verified candidate was not" if len(judged) == 1 else f"none of {len(judged)} verified candidates was"
+        )
         return f"Not repaired: {tries} shown to be fair; {attempt.why}."
     if verdict.exact:
         return f"{verdict.statement} The decisions of the repaired model were counted on all of them."
