@@ -135,8 +135,8 @@ def test_groups_that_were_too_small_are_on_the_first_screen() -> None:
     for sizes, told in (
         (
             (14.0, 12.0),
-            "2 groups (26 rows) were too small to be compared: <bdi>g=0</bdi>, <bdi>g=1</bdi>. The verdict says nothing "
-            "about them.",
+            "2 groups (26 rows) were too small to be compared: <bdi>g=0</bdi>, <bdi>g=1</bdi>. The verdict says "
+            "nothing about them.",
         ),
         ((1.0,), "1 group (1 row) was too small to be compared: <bdi>g=0</bdi>. The verdict says nothing about it."),
         ((2.0,) * 9, "9 groups (18 rows) were too small to be compared. The verdict says nothing about them."),

@@ -166,8 +166,8 @@ def _front(findings: Findings, repair: RepairRecord) -> Markup:
         front(title, f"{len(points)} candidates between fairness and {measure}.", points, threshold, measure),
         title,
         f"Alternatives considered: each point is a best trade-off between gap and {measure}. The axis of {measure} "
-        "does not start at 0. These numbers come from the search (repair.json) and carry no guarantee; the verdict and the "
-        f"price above {fresh}.",
+        "does not start at 0. These numbers come from the search (repair.json) and carry no guarantee; the verdict "
+        f"and the price above {fresh}.",
     )
 
 
