@@ -49,7 +49,7 @@ class Chain:
     unvisited
         States that were never visited: their rows are placeholders, and a query that depends on them says so.
     metadata
-        Kind, estimator, delta, discretisers, fidelity and the like, as plain JSON values.
+        Kind, estimator, delta, discretisers, fidelity and similar facts, as plain JSON values.
     """
 
     states: tuple[str, ...]

@@ -85,7 +85,7 @@ def infer_spec(
     prediction: str | None = None,
     limits: Limits | None = None,
 ) -> Spec:
-    """Infer a spec from a table and a model; a warning says what is probably wrong with it.
+    """Infer a spec from a table and a model; guesses that are probably wrong cause warnings.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def infer_spec(
     reading
         As `rows` of `check`; also `"uniform"`: the table gives ranges and names only, and inputs are drawn uniformly.
     label, outcome, ignore, decision, decision_threshold, labels, model_output, prediction
-        As for `check`; what is not given is guessed.
+        As for `check`; values that are not given are guessed.
     limits
         Limits for an untrusted network.
 

@@ -117,9 +117,9 @@ def repair(
     change
         Parameters that may change. Weights: "scales", "biases", "last-layer" or "low-rank". Decision thresholds:
         "threshold" for one threshold, or "group-thresholds" for one in each group; then the decision uses the group,
-        which may be unlawful. "auto" chooses "last-layer" for linear models and for networks that read texts,
-        "low-rank" for networks that read the protected features and whose weights for these may change, "scales" for
-        other networks, and "threshold" for models without weights.
+        which may be unlawful. The choice of "auto" is "last-layer" for linear models and for networks that read texts,
+        and "low-rank" for networks that read the protected features, if their weights for these may change. It is
+        "scales" for other networks, and "threshold" for models without weights.
     max_units
         Number of features and neurons (those that `explain` ranks first) that may change besides the protected
         features.
