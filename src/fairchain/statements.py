@@ -276,8 +276,10 @@ def tipping_statement(
 ) -> str:
     """Return how far the population may change before the verdict could; factors are rounded down.
 
-    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-76:])
-    the assumed population; or 1.86 times, if all groups change in the same way.
+    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[:88])
+    FAIR also holds if some kinds of inputs are up to 1.23 times as frequent, or as rare, as
+    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-82:])
+    the assumed population; or up to 1.86 times, if all groups change in the same way.
     >>> print(tipping_statement("UNFAIR", 1.0, 1.0, 1e-6))
     It is not known how far the population may change before UNFAIR no longer holds: the intervals are too wide.
     """
@@ -289,13 +291,13 @@ def tipping_statement(
             "too wide."
         )
     thing, where = base
-    other = f"{decision} also holds for other populations in which no kind of {thing} is more than"
+    other = f"{decision} also holds if some kinds of {thing}s are up to"
     rare = f"times as frequent, or as rare, as {where}"
     if all_groups_alike <= each_group:
         return f"{other} {_factor(each_group)} {rare}."
     if _factor(each_group) == "1":
         return f"{other} {_factor(all_groups_alike)} {rare}, provided that all groups change in the same way."
-    alike = f"or {_factor(all_groups_alike)} times, if all groups change in the same way"
+    alike = f"or up to {_factor(all_groups_alike)} times, if all groups change in the same way"
     return f"{other} {_factor(each_group)} {rare}; {alike}."
 
 

@@ -163,7 +163,7 @@ def test_both_factors_of_a_shift_are_on_the_first_screen() -> None:
     made = changed(verdict(3), tipping=Tipping(1.4, 1.8))
     top, _, _ = page(replace(findings(3), verdict=made)).partition('id="groups"')
     assert "more than 1.4 times as frequent" in top
-    assert "or 1.8 times, if all groups change in the same way" in top
+    assert "or up to 1.8 times, if all groups change in the same way" in top
 
 
 def test_an_estimate_that_was_moved_into_its_interval_is_said_to_be() -> None:
