@@ -58,13 +58,16 @@ def listed(names: Sequence[str]) -> str:
 
 
 def near(name: str, known: Sequence[str]) -> str:
-    """Return `did you mean "x"?` if a name is similar, otherwise `expected one of` and the known names, at most a
-    dozen.
+    """Return `did you mean "x"?` if a name is similar, otherwise `expected one of` and the known names (at most 12).
+
+    A name is also similar if it is a part of one known name only.
     """
     folded = {other.casefold(): other for other in reversed(known)}
     from difflib import get_close_matches
 
-    close = get_close_matches(name.casefold(), folded, n=1)
+    part = name.casefold()
+    containing = [other for other in folded if len(part) > 2 and part in other]
+    close = get_close_matches(part, folded, n=1) or (containing if len(containing) == 1 else [])
     return f"did you mean {shown(folded[close[0]])}?" if close else f"expected one of {listed(known)}"
 
 

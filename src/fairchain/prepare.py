@@ -179,7 +179,7 @@ class Case:
         """The assumptions for a reader: about texts, rows left out, a model that was not converted."""
         notes = self.remarks + (self.population.notes if self.population is not None else ())
         if self.rows is not None and self.rows.dropped:
-            notes += (dropped_note(self.rows.dropped, self.rows.count + self.rows.dropped),)
+            notes += (dropped_note(self.rows.dropped, self.rows.count + self.rows.dropped, self.rows.lacking),)
         note = getattr(self.model, "note", "")
         return (*notes, note) if note else notes
 

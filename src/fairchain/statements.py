@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from math import floor, log10
 from pathlib import PurePath
 
+from fairchain.messages import listed
+
 # Share of rows above which leaving them out is a warning.
 MANY_DROPPED = 0.05
 LEFT_OUT = "left out, as a value is missing"
@@ -274,23 +276,28 @@ def tipping_statement(
 ) -> str:
     """Return how far the population may change before the verdict could change; factors are rounded down.
 
-    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-76:])
-    the assumed population; or 1.86 times, if all groups change in the same way.
+    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[:88])
+    FAIR also holds if some kinds of inputs are up to 1.23 times as frequent, or as rare, as
+    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-82:])
+    the assumed population; or up to 1.86 times, if all groups change in the same way.
     >>> print(tipping_statement("UNFAIR", 1.0, 1.0, 1e-6))
-    How far the population may change before UNFAIR does is not known: the intervals are too wide.
+    It is not known how far the population may change before UNFAIR no longer holds: the intervals are too wide.
     """
     if _factor(max(each_group, all_groups_alike)) == "1":
         if delta == 0:
             return f"A small change of the population could change this {decision}."
-        return f"How far the population may change before {decision} does is not known: the intervals are too wide."
+        return (
+            f"It is not known how far the population may change before {decision} no longer holds: the intervals are "
+            "too wide."
+        )
     thing, where = base
-    other = f"{decision} also holds for other populations in which no kind of {thing} is more than"
+    other = f"{decision} also holds if some kinds of {thing}s are up to"
     rare = f"times as frequent, or as rare, as {where}"
     if all_groups_alike <= each_group:
         return f"{other} {_factor(each_group)} {rare}."
     if _factor(each_group) == "1":
         return f"{other} {_factor(all_groups_alike)} {rare}, provided that all groups change in the same way."
-    alike = f"or {_factor(all_groups_alike)} times, if all groups change in the same way"
+    alike = f"or up to {_factor(all_groups_alike)} times, if all groups change in the same way"
     return f"{other} {_factor(each_group)} {rare}; {alike}."
 
 
@@ -410,17 +417,18 @@ def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None 
     return f"{whole}, among inputs with {given}" if given else whole
 
 
-def dropped_note(dropped: int, rows: int) -> str:
+def dropped_note(dropped: int, rows: int, columns: Sequence[str] = ()) -> str:
     """Return the note about rows that were left out; a warning if they are more than a few.
 
-    >>> dropped_note(30, 200)
-    'Warning: 30 of 200 rows (15.0%) were left out, as a value is missing; the verdict says nothing about them.'
+    >>> dropped_note(3, 200, ["sex"])
+    '3 of 200 rows (1.5%) were left out, as a value is missing ("sex"); the verdict says nothing about them.'
     """
+    where = f" ({listed(columns)})" if columns else ""
     warning = WARNING if dropped > MANY_DROPPED * rows else ""
     were = "were" if dropped > 1 else "was"
     about = "them" if dropped > 1 else "it"
     return (
-        f"{warning}{dropped:,} of {rows:,} rows ({dropped / rows:.1%}) {were} {LEFT_OUT}; the "
+        f"{warning}{dropped:,} of {rows:,} rows ({dropped / rows:.1%}) {were} {LEFT_OUT}{where}; the "
         f"verdict says nothing about {about}."
     )
 

@@ -37,8 +37,8 @@ from fairchain.statistics.intervals import Floats, clopper_pearson
 from fairchain.verification.row_evaluation import ROWS_AT_A_TIME
 
 Mask = NDArray[np.bool_]
-# Largest number of candidates, and default number of drawn inputs.
-MOST_CANDIDATES, DRAWN = 20_000, 100_000
+# Largest number of candidates, default number of drawn inputs, and default number of features of a subgroup.
+MOST_CANDIDATES, DRAWN, DEFAULT_DEPTH = 20_000, 100_000, 2
 # The inputs of the intervals: all of them for all candidates, the second half for a few, or the population.
 IntervalSource = Literal["simultaneous", "fresh half", "exact"]
 
@@ -111,7 +111,7 @@ def find_subgroups(
     spec: Spec | str | Path,
     *,
     protected: Sequence[str] | None = None,
-    depth: int = 2,
+    depth: int | None = None,
     min_size: float = 0.01,
     outcome: str | None = None,
     threshold: float | None = None,
@@ -134,7 +134,7 @@ def find_subgroups(
     protected
         The features whose intersections are searched.
     depth
-        Largest number of features of an intersection.
+        Largest number of features of an intersection; by default 2, or 1 if one feature is protected.
     min_size
         Smaller subgroups are left out: a number of inputs or, below 1, a share of them.
     outcome
@@ -165,6 +165,7 @@ def find_subgroups(
     start = time.perf_counter()
     singles = _questions(spec, protected, outcome, threshold, delta, seed)
     question, features = singles[0], tuple(each.protected[0] for each in singles)
+    depth = min(DEFAULT_DEPTH, len(features)) if depth is None else depth
     if not 1 <= depth <= len(features):
         raise SpecError(f"depth: found {depth}; give a number from 1 to {len(features)}, the protected features")
     if top < 1 or inputs < 2 or not min_size > 0:

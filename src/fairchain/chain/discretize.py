@@ -7,7 +7,7 @@ names are readable: `capital-gain >= 5`, `education=Masters`, `layer3[2] off`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -47,8 +47,8 @@ BINS_NOT_RISING = "{name}: bins must be edges in rising order, for example bins=
 class Discretizer:
     """Names of the states, and their boundaries: edges of one number, or centres of several.
 
-    State `i` of `edges` contains values with exactly `i` edges at or below them; state `i` of `centres` those that are
-    nearest to centre `i`.
+    State `i` of `edges` contains values with exactly `i` edges at or below them; a state after those is for missing
+    values (NaN). State `i` of `centres` contains those that are nearest to centre `i`.
     """
 
     names: tuple[str, ...]
@@ -58,6 +58,10 @@ class Discretizer:
 
     def __call__(self, values: NDArray[np.floating]) -> NDArray[np.int64]:
         """Return the state of each row of (rows, numbers)."""
+        if self.edges is not None and len(self.names) > len(self.edges) + 1:
+            missing = np.isnan(values[:, :1])
+            known = Discretizer(self.names[:-1], self.method, self.edges)(np.where(missing, 0, values[:, :1]))
+            return np.where(missing[:, 0], len(self.names) - 1, known)
         if self.method == "values" and self.edges:
             return values[:, 0].astype(np.int64) - int(self.edges[0] - 1)
         if self.edges is not None:
@@ -89,9 +93,17 @@ def fit_feature(
     method: Discretization | None,
     parts: int | None,
     edges: Sequence[float],
+    *,
+    missing: bool = False,
 ) -> Discretizer:
-    """Fit a discretiser for an input feature; by default its values if they are few, otherwise quantiles."""
+    """Fit a discretiser for an input feature; by default its values if they are few, otherwise quantiles.
+
+    With `missing`, its missing values (NaN) have a state of their own.
+    """
     name = feature.name
+    if missing:
+        known = fit_feature(feature, pilot[~np.isnan(pilot)], method, parts, edges)
+        return replace(known, names=(*known.names, f"{name} missing"))
     domain = domain_of(feature)
     few = isinstance(feature, CategoryFeature) or (isinstance(feature, IntegerFeature) and domain.size <= FEW_INTEGERS)
     method = method or ("bins" if edges else "values" if few and parts is None else "quantiles")

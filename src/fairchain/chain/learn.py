@@ -68,7 +68,7 @@ def learn_chain(
     estimator
         Estimator of transition probabilities: "frequency", "laplace" or "good-turing".
     rounds
-        Number of inputs, each of which is shown to the network as each group; with epsilon, the largest number.
+        Number of inputs; each is shown to the network as each group. With epsilon, the largest number.
     epsilon
         Draw inputs until every transition probability is known within epsilon, simultaneously with probability 1 -
         delta.

@@ -152,9 +152,8 @@ def fit_units(
             raise ChainError(f'{request.text}: "{request.tensor}" has {widths[request.tensor]} units, numbered from 0')
         pilot = numbers_of(request, values, hidden)
         if request.feature is not None:
-            made = fit_feature(
-                spec.features[request.feature], pilot[:, 0], request.method, request.parts, request.edges
-            )
+            feature, missing = spec.features[request.feature], getattr(spec.population, "keep_missing", False)
+            made = fit_feature(feature, pilot[:, 0], request.method, request.parts, request.edges, missing=missing)
         elif pilot.shape[1] == 1:
             made = fit_number(request.name, pilot[:, 0], request.method, request.parts, request.edges)
         else:

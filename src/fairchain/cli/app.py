@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, MutableMapping
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 
@@ -27,6 +28,12 @@ from fairchain.system.isolation import NO_MEMORY, out_of_memory
 from fairchain.system.user_code import described
 
 COMPLETING = "_FAIRCHAIN_COMPLETE"
+# The similarity from which an option is suggested: --metric is not --deterministic.
+SIMILAR = 0.75
+# click before 8.2 prints the help page itself.
+NO_COMMAND: tuple[type[click.ClickException], ...] = tuple(
+    filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
+)
 # The modules of commands that are not named like their command.
 HOMES = dict.fromkeys(("card", "compare", "recheck"), "certificate_views") | {"export": "query"}
 COMMANDS = (
@@ -118,6 +125,10 @@ def _run(output: Output) -> int:
         return code
     except ClosedPipeError:
         return CLOSED_PIPE
+    except NO_COMMAND as error:
+        # The message is the help page of the group of commands.
+        print(error.format_message(), file=sys.stderr, flush=True)
+        return BAD_INPUT
     except BaseException as error:
         if COMPLETING in os.environ and isinstance(error, SystemExit):
             # For shell completion click answers the shell and exits; no command runs.
@@ -158,9 +169,14 @@ def _explained(error: BaseException) -> tuple[str, int]:
 
 def _usage(error: click.ClickException) -> str:
     """Return the usage message of click, or the new name of a renamed option, with a pointer to `--help`."""
-    command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fairchain"
-    if isinstance(error, click.NoSuchOption) and (new := RENAMED_OPTIONS.get(command, {}).get(error.option_name)):
-        return f"{error.option_name} is now {new}; see {command} --help"
+    named = " ".join(["fairchain", *(name for name in sys.argv[1:2] if name in COMMANDS)])
+    command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else named
+    if isinstance(error, click.NoSuchOption):
+        if new := RENAMED_OPTIONS.get(command, {}).get(error.option_name):
+            return f"{error.option_name} is now {new}; see {command} --help"
+        similar = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=SIMILAR)
+        meant = f"did you mean {similar[0]}? See" if similar else "see"
+        return f"unknown option {error.option_name}; {meant} {command} --help"
     return f"{error.format_message().rstrip('.')}; see {command} --help"
 
 

@@ -125,7 +125,10 @@ def model_path_of(model: Any, options: DraftOptions, told: list[Guess]) -> str |
     if is_path(model):
         return str(os.fspath(model))
     path: str | None = UNSAVED
-    about = "The model was given in Python; save the result of fairchain.to_onnx as this file."
+    about = (
+        "The model was given in Python: give it again with --model (model=... in Python), or save the result of "
+        "fairchain.to_onnx as this file."
+    )
     if model is None:
         about = "No model was given; name its file here."
     elif is_url(model) or isinstance(model, Service):

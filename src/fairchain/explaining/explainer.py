@@ -71,7 +71,7 @@ def explain(
         Units to intervene on: a feature, `capital-gain`; a neuron, `layer3[2]`; each neuron of a layer, `layer3`; or
         all "features", all "neurons". By default both, as far as the model has them.
     rounds
-        Number of inputs, each of which is evaluated as each group and with an intervention on each unit.
+        Number of inputs; each is evaluated as each group and with an intervention on each unit.
     method
         "resample": the unit gets the value that it has for another input, of any group. "mean": it is held at its mean,
         a category at its most frequent value. By default neurons are resampled; features are held if they are drawn

@@ -26,7 +26,7 @@ from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import HiddenLayer, layers_of
 from fairchain.models.inspect.recurrent import RecurrentLayer, steps_of
 from fairchain.models.onnx.padding import RECURRENT
-from fairchain.spec import CategoryFeature, IntegerFeature, Marginals, RealFeature, Spec, Uniform, domain_of
+from fairchain.spec import CategoryFeature, Feature, IntegerFeature, Marginals, RealFeature, Spec, Uniform, domain_of
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -76,7 +76,7 @@ class Target:
     def state(self, inputs: NDArray[np.floating], hidden: Mapping[str, NDArray[np.floating]]) -> NDArray[np.integer]:
         """Return the state of each input, (rows,)."""
         edges = self.unit.discretizer.edges
-        if edges is None or len(edges) != 1 or self.unit.discretizer.method == "values":
+        if edges is None or len(edges) != 1 or self.states != 2 or self.unit.discretizer.method == "values":
             return self.unit.states(inputs, hidden)
         # One comparison takes a tenth of the time of a binary search.
         values = inputs if self.tensor is None else hidden[self.tensor]
@@ -173,7 +173,7 @@ def targets_of(
         if request.feature is not None:
             feature, column = spec.features[request.feature], request.feature
             hold = _typical(spec, column, inputs[:, column], weights)
-            called = str(feature.values[int(hold)]) if isinstance(feature, CategoryFeature) else f"{hold:.4g}"
+            called = _value_name(feature, hold)
             applied: Intervention = ("mean" if independent else "resample") if method == "default" else method
             targets.append(Target(request.name, INPUT_LAYER, "feature", None, column, applied, unit, hold, called))
             continue
@@ -193,10 +193,18 @@ def targets_of(
     return tuple(targets)
 
 
+def _value_name(feature: Feature, value: float) -> str:
+    """Return how a value of a feature, as a model input, is written."""
+    if math.isnan(value):
+        return "missing"
+    return str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:.4g}"
+
+
 def _typical(spec: Spec, place: int, column: NDArray[np.floating], weights: NDArray[np.float64]) -> float:
     """Return the mean of a number, rounded if the feature is an integer; for a category the most frequent value.
 
-    For uniform features these are known: the midpoint, and the first of equally frequent values.
+    For uniform features these are known: the midpoint, and the first of equally frequent values. Missing values do not
+    count; NaN if all are missing.
     """
     feature = spec.features[place]
     if isinstance(spec.population, Uniform) and spec.property.given is None:
@@ -205,6 +213,11 @@ def _typical(spec: Spec, place: int, column: NDArray[np.floating], weights: NDAr
         if isinstance(feature, CategoryFeature):
             return 0.0
         return middle if domain.real else float(math.floor(middle))
+    known = ~np.isnan(column)
+    if not known.all():
+        if not known.any():
+            return math.nan
+        column, weights = column[known], weights[known] / weights[known].sum()
     if isinstance(feature, CategoryFeature):
         return float(np.bincount(column.astype(np.intp), weights).argmax())
     mean = float(weights @ column.astype(np.float64))

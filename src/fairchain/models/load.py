@@ -34,9 +34,13 @@ MODEL_FORMATS = (
 # Reasons why files with these suffixes are not read.
 NOT_READ = {
     ".pkl .pickle .joblib .sav .dill .cloudpickle": (
-        "a pickle can run any code when it is opened, so fairchain never opens one; save a scikit-learn model with "
-        "skops.io.dump, a booster in its own format, or export the model to ONNX; or load it yourself in Python and "
-        "give the object to fairchain.verify"
+        "a pickle can run any code when it is opened, so fairchain never opens one; load it in a Python module of "
+        f"yours and give {PYTHON}module:name (in Python, the object), or save it with skops.io.dump (scikit-learn), in "
+        "the booster's own format, or as ONNX"
+    ),
+    ".py .ipynb": (
+        f"is code, not a model; for the object `model` in my_module.py give {PYTHON}my_module:model, and run fairchain "
+        "in the folder of my_module.py"
     ),
     ".pt .pth .bin .ckpt": (
         "contains the weights of a torch module without the module; export the module to ONNX, or give "

@@ -28,7 +28,8 @@ FUNCTION_NEEDED = 'population.kind: "callable" needs a Python function that draw
 FUNCTION_NOT_EXPECTED = 'population.kind: a function was given to draw inputs; write kind = "callable" or leave it out'
 ROWS_TABLE_NOT_DRAWN = "rows of a table are not drawn"
 TOO_FEW_GROUPS = (
-    "property.min_size: {least} leaves {kept} of {groups} groups, and two are needed; {measure} of the groups: {sizes}"
+    "property.min_size: {kept} of {groups} groups has at least {least}, and two are needed ({measure} of each group: "
+    "{sizes}); {remedy}"
 )
 SHARES_UNKNOWN = "property.min_size: the groups' shares cannot be computed for this population; leave it out"
 
@@ -190,14 +191,19 @@ def large_enough(spec: Spec, rows: TableRows | None = None) -> tuple[tuple[Group
         raise SpecError(SHARES_UNKNOWN)
     kept = tuple(group for group, share in zip(groups, shares, strict=True) if share >= least)
     if len(kept) < 2:
-        sizes = ", ".join(f"{group.name} {share:.3g}" for group, share in list(zip(groups, shares, strict=True))[:10])
+        texts = spec.text is not None
+        sizes = ", ".join(
+            f"{group.name} {share:,.0f}" if texts else f"{group.name} {share:.3g}"
+            for group, share in list(zip(groups, shares, strict=True))[:10]
+        )
         raise SpecError(
             TOO_FEW_GROUPS.format(
                 least=f"{spec.property.min_size:g}",
                 kept=len(kept),
                 groups=len(groups),
-                measure="texts" if spec.text is not None else "shares",
+                measure="texts" if texts else "share",
                 sizes=sizes,
+                remedy="check the terms and the column of the texts" if texts else "lower min_size",
             )
         )
     left_out = tuple((group.name, float(share)) for group, share in zip(groups, shares, strict=True) if share < least)

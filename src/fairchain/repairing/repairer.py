@@ -117,9 +117,9 @@ def repair(
     change
         Parameters that may change. Weights: "scales", "biases", "last-layer" or "low-rank". Decision thresholds:
         "threshold" for one threshold, or "group-thresholds" for one in each group; then the decision uses the group,
-        which may be unlawful. "auto" chooses "last-layer" for linear models and for networks that read texts,
-        "low-rank" for networks that read the protected features and whose weights for these may change, "scales" for
-        other networks, and "threshold" for models without weights.
+        which may be unlawful. The choice of "auto" is "last-layer" for linear models and for networks that read texts,
+        and "low-rank" for networks that read the protected features, if their weights for these may change. It is
+        "scales" for other networks, and "threshold" for models without weights.
     max_units
         Number of features and neurons (those that `explain` ranks first) that may change besides the protected
         features.
@@ -456,7 +456,9 @@ def _statement(spec: Spec, judged: Sequence[Judged], sides: Sides) -> str:
     """Return the guarantee for the last model, in a sentence or two."""
     verdict, attempt = judged[-1].verdict, judged[-1].attempt
     if not attempt.accepted or verdict is None:
-        tries = "the only candidate was not" if len(judged) == 1 else f"none of {len(judged)} candidates was"
+        tries = (
+            "the verified candidate was not" if len(judged) == 1 else f"none of {len(judged)} verified candidates was"
+        )
         return f"Not repaired: {tries} shown to be fair; {attempt.why}."
     if verdict.exact:
         return f"{verdict.statement} The decisions of the repaired model were counted on all of them."

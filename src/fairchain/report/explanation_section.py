@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from fairchain.explaining.result import Example, Explanation, Influence
 from fairchain.number_format import bounded
 from fairchain.report.findings import Findings, unit_name
+from fairchain.report.first_screen import features_drawn_apart
 from fairchain.report.markup import Child, Markup, el, figure, html_table, join, name, section
 from fairchain.report.plots.intervals import Line, intervals
 from fairchain.report.plots.units import units_overview
@@ -15,6 +16,10 @@ from fairchain.verification.record import Witness
 MOST_NAMED_UNITS, MOST_WITNESSES, MOST_SHOWN_WORDS = 15, 12, 15
 # Number of bars in the picture of all units: with many more the file would become large.
 MOST_BARS = 600
+DRAWN_ALIKE = (
+    "All other features are drawn in the same way for every group, so the whole gap comes from the model's use of "
+    "{features}. The effects show which other features make this gap larger or smaller."
+)
 
 
 def why_section(findings: Findings) -> Markup | None:
@@ -36,11 +41,13 @@ def why_section(findings: Findings) -> Markup | None:
             if any(unit.held_as is None for unit in units)
             else ""
         )
+    apart = features_drawn_apart(findings.verdict)
     protected = "" if texts else " The protected features define the groups and are not changed."
     return section(
         "why",
         title,
-        el("p", *told, f" Which {'words and units' if texts else 'features'} cause this difference?"),
+        el("p", *told, f" Which {'words and units' if texts else 'features'} contribute to this difference?"),
+        el("p", DRAWN_ALIKE.format(features=apart)) if apart else None,
         _words(explanation),
         el("p", f"An effect is the amount by which the gap shrinks when one {'unit' if texts else 'feature'} no longer "
             f"distinguishes the groups (ablation). {instead}.{protected}") if units else None,
@@ -91,7 +98,8 @@ def _effects(units: Sequence[Influence], codes: Mapping[str, Mapping[float, str]
         ),
         title,
         f"To the right of zero the gap shrinks by this amount, to the left it grows.{more} If a line crosses zero, "
-        "no effect was shown. The intervals hold together. Effects overlap, so they do not add up to the gap.",
+        "no effect was shown. The intervals hold together. Effects overlap, so they do not add up to the gap. They are "
+        "effects inside the model, not causes in the world.",
     )
 
 
@@ -119,7 +127,7 @@ def _words(explanation: Explanation) -> Markup | None:
         "Words: the decrease of the share of texts with this decision when the word is left out. If the brackets "
         "contain 0, no effect was shown."
     )
-    return html_table(caption, ["word", "texts", "effect"], words) if words else None
+    return html_table(caption, ["word", "texts drawn with it", "effect"], words) if words else None
 
 
 def witnesses_section(findings: Findings) -> Markup | None:

@@ -20,6 +20,8 @@ _ALL_PAIRS = re.compile(
     re.DOTALL,
 )
 NOT_STATED = "not stated"
+# Groups too small to be compared that are named; of more, their number.
+MOST_NAMED_SMALL = 8
 MORE_EVALUATIONS = "More evaluations may decide it: give [guarantee] of the spec a larger budget."
 MORE_ROWS = "More rows may decide it."
 GAP_MOVED = (
@@ -74,9 +76,18 @@ def _not_compared(verdict: VerdictRecord) -> Markup | None:
     rows = sum(group.size for group in left)
     of_rows = f" ({rows:,.0f} row{'s' if rows > 1 else ''})" if all(group.size >= 1 for group in left) else ""
     groups = f"{len(left):,} groups{of_rows} were" if len(left) > 1 else f"1 group{of_rows} was"
-    return el(
-        "p", f"{groups} too small to be compared; the verdict does not apply to {'them' if len(left) > 1 else 'it'}."
-    )
+    names: list[Child] = []
+    for group in left if len(left) <= MOST_NAMED_SMALL else ():
+        names += [", " if names else ": ", name(group.name)]
+    about = "them" if len(left) > 1 else "it"
+    return el("p", f"{groups} too small to be compared", *names, f". The verdict does not apply to {about}.")
+
+
+def features_drawn_apart(verdict: VerdictRecord) -> str:
+    """Return the protected features if all other features are drawn alike for every group; else an empty text."""
+    found = _ALL_PAIRS.fullmatch(verdict.question)
+    plain = found is not None and found["given"] is None and found["truth"] is None
+    return found["features"] if plain and verdict.population.startswith("independent ") else ""
 
 
 def question_text(verdict: VerdictRecord) -> str:

@@ -51,7 +51,7 @@ def repair_section(findings: Findings) -> Markup | None:
         el("p", "The guarantee in the words of statistics: ", repair.statement, class_="note")
         if repair.accepted
         else el("p", repair.statement, class_="note"),
-        *(el("p", note, class_="note") for note in repair.notes),
+        *(el("p", note[:1].upper() + note[1:], class_="note") for note in repair.notes),
     )
 
 
@@ -165,9 +165,9 @@ def _front(findings: Findings, repair: RepairRecord) -> Markup:
     return figure(
         front(title, f"{len(points)} candidates between fairness and {measure}.", points, threshold, measure),
         title,
-        f"Alternatives considered: each point is a best trade-off between gap and {measure}, whose axis does not start "
-        "at 0. These numbers are those of "
-        f"the search, which repair.json has, and carry no guarantee; the verdict and the price above {fresh}.",
+        f"Alternatives considered: each point is a best trade-off between gap and {measure}. The axis of {measure} "
+        "does not start at 0. These numbers come from the search (repair.json) and carry no guarantee; the verdict "
+        f"and the price above {fresh}.",
     )
 
 

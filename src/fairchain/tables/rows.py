@@ -46,6 +46,8 @@ class TableRows:
         Number of each row in the table; the first is 1, and a header does not count.
     dropped
         The number of rows that were left out because of a missing value.
+    lacking
+        The columns whose missing values are the reason.
     source
         The name of the table in messages.
     sha256
@@ -76,6 +78,7 @@ class TableRows:
     repeats: NDArray[np.int64] | None = field(default=None, repr=False)
     scores: NDArray[np.float64] | None = field(default=None, repr=False)
     path: Path | None = field(default=None, repr=False)
+    lacking: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def count(self) -> int:
@@ -138,6 +141,7 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
     stated = population.frequencies if isinstance(population, Marginals) else {}
     kept_missing = _given_to_the_model(spec) if keep is None else keep
     gone = np.zeros(table.count, bool)
+    lacking: list[str] = []
 
     values = np.empty((table.count, len(spec.features)), np.float64)
     for place, feature in enumerate(spec.features):
@@ -152,8 +156,10 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
             continue
         if missing.any() and not population.drop_missing:
             raise missing_cells(table, feature.column or feature.name, missing, feature)
-        gone |= missing
-    truth, recorded = (_labels(table, spec, key, gone) for key in ("label", "prediction"))
+        if missing.any():
+            gone |= missing
+            lacking.append(feature.column or feature.name)
+    truth, recorded = (_labels(table, spec, key, gone, lacking) for key in ("label", "prediction"))
     dropped, repeats = int(gone.sum()), table.repeats
     if dropped == table.count:
         raise DataError(
@@ -176,7 +182,18 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
     scores = recorded_scores(table, spec)
     scores = None if scores is None else scores[kept]
     return TableRows(
-        values, truth, recorded, numbers, dropped, table.source, sha256, kept_table, repeats, scores, table.path
+        values,
+        truth,
+        recorded,
+        numbers,
+        dropped,
+        table.source,
+        sha256,
+        kept_table,
+        repeats,
+        scores,
+        table.path,
+        tuple(lacking),
     )
 
 
@@ -224,8 +241,13 @@ def recorded_scores(table: RawTable, spec: Spec) -> NDArray[np.float64] | None:
     return scores
 
 
-def _labels(table: RawTable, spec: Spec, key: str, gone: NDArray[np.bool_]) -> NDArray[np.int16] | None:
-    """Return the labels in the column that the spec names under this key; rows without one are added to `gone`."""
+def _labels(
+    table: RawTable, spec: Spec, key: str, gone: NDArray[np.bool_], lacking: list[str]
+) -> NDArray[np.int16] | None:
+    """Return the labels in the column that the spec names under this key.
+
+    Rows without one are added to `gone`, and then the column to `lacking`.
+    """
     population = spec.population
     name = getattr(population, key) if isinstance(population, Table) else None
     if name is None or not isinstance(population, Table):
@@ -239,5 +261,7 @@ def _labels(table: RawTable, spec: Spec, key: str, gone: NDArray[np.bool_]) -> N
     missing = labels < 0
     if missing.any() and not population.drop_missing:
         raise missing_cells(table, name, missing, None)
-    gone |= missing
+    if missing.any():
+        gone |= missing
+        lacking.append(name)
     return labels

@@ -37,7 +37,10 @@ MOST_TERMS = 20_000
 
 Lists = dict[str, tuple[str, ...]]
 UNKNOWN_TERM_LIST = 'feature "{feature}".terms: {problem} (a file of your own ends in .toml or .json)'
-UNKNOWN_TERM_LIST_SUFFIX = "a list of terms ends in .toml or .json; rename it, or write it as one"
+UNKNOWN_TERM_LIST_SUFFIX = (
+    "a list of terms is a .toml or .json file; write one with the words of each group, for example "
+    'muslim = ["muslim", "muslims"]'
+)
 LISTS_NOT_PARALLEL = (
     '{where}: "{other}" has {words_count} words and "{value}" {target_count}; as = "swapped" exchanges words at the '
     "same position, so all lists must have the same length"
