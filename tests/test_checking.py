@@ -111,9 +111,9 @@ def test_missing_values_of_other_columns_do_not_matter_to_recorded_decisions() -
 def test_rows_are_a_sample_unless_it_is_stated_otherwise_and_that_is_said() -> None:
     verdict = fairchain.check(None, people(), protected="sex", prediction="loan")
     assert (verdict.rule, verdict.delta) == ("fixed sample", 1e-6)
-    assert "random sample that the model was not fitted on" in verdict.assumptions[0]
+    assert "random sample on which the model was not fitted" in verdict.assumptions[0]
     stated = fairchain.check(None, people(), protected="sex", prediction="loan", rows="sample")
-    assert not any("random sample that the model was not fitted on" in text for text in stated.assumptions)
+    assert not any("random sample on which the model was not fitted" in text for text in stated.assumptions)
 
 
 # The cut-off of scores

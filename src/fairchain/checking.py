@@ -99,7 +99,7 @@ def check(
         The columns whose groups are compared; if there are several, their combinations. The model need not take them.
         It may be left out for texts with `terms`.
     text
-        The column of texts, for a model that reads a text: it gets each text as it is.
+        The column of texts, for a model that reads a text: it gets each text unchanged.
     terms
         The terms by which a text mentions a group: `"religion"`, `"race"`, `"gender"`, a .toml or .json file, or a
         mapping of groups to lists of words.

@@ -194,7 +194,7 @@ def test_a_number_may_be_the_same_for_all_combinations() -> None:
         (
             "3.values",
             [20, 40, 99],
-            'node "age".values: "99" is not a whole number from 17 to 90, as feature "age" has them',
+            'node "age".values: "99" is not a whole number from 17 to 90, the range of feature "age"',
         ),
         ("3.values", ["20", "40", "060"], '"060" is not a whole number from 17 to 90'),
         ("3.values", ["20", "40", "old"], '"old" is not a whole number from 17 to 90'),

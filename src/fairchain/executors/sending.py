@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 GROUP_SECONDS, LEAST_SECONDS = 0.25, 0.1
 # Processor time of a scheduler for a group: with many workers groups are longer, so that the scheduler keeps up.
 SCHEDULER_SECONDS = 0.004
-# Number of workers that get a part of any work, if there are as many.
+# Number of workers that get a part of any work, if there are that many.
 FEW_WORKERS = 8
 # Number of times that a group is sent before the run ends with an error.
 TRIES = 4
@@ -174,7 +174,7 @@ class Sending:
         elif reply.memory:
             self._again(group, MemoryError(f"worker {reply.process} has not enough memory"))
         elif len(reply.results) != len(group.units):
-            # A reply with too few or too many results could be taken for results of other units.
+            # A reply with too few or too many results could be mistaken for results of other units.
             self._again(group, ValueError(f"{len(reply.results)} results for {len(group.units)} units of work"))
         else:
             self._workers.met(reply)

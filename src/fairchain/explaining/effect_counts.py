@@ -28,7 +28,7 @@ PAIR_VALUES = np.arange(-2, 3)
 
 @dataclass(frozen=True, eq=False)
 class EffectCounts:
-    """Counts of some rounds; counts of different rounds add.
+    """Counts of some rounds; counts of different rounds are additive.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ class CalibrationBin:
 
 @dataclass(frozen=True, repr=False)
 class GroupTable:
-    """Metrics by group, made by `by_group`; prints as a table.
+    """Metrics by group, made by `by_group`; printed as a table.
 
     Parameters
     ----------

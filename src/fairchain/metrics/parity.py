@@ -213,9 +213,8 @@ def selection_rates(
 ) -> dict[Hashable, Interval]:
     """Return P(y_pred = pos_label) in each group; all intervals hold together with probability at least 1 - delta.
 
-    Keys are the groups: values of the sensitive feature, or tuples of values where there are several. Labels may be
-    anything; `pos_label` is the one that is counted. The other parameters are those of
-    `demographic_parity_difference`.
+    Keys are the groups: values of the sensitive feature, or tuples of values for several features. Labels may be
+    anything; `pos_label` is the one that is counted. The other parameters are those of `demographic_parity_difference`.
 
     >>> y_pred = [1, 1, 1, 0] * 50 + [1, 0, 0, 0] * 50
     >>> rates = selection_rates(y_pred, y_pred, sensitive_features=["F"] * 200 + ["M"] * 200)

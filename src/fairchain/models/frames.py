@@ -58,10 +58,10 @@ def as_frames(function: Callable[[Any], Any]) -> FrameModel:
     ----------
     function
         A function that gets a frame with one column for each feature, in the order of the spec. The name of a column is
-        the feature's `column`, or else the feature's name. A category is given by its name (or its `aliases`), or by
-        its code if the spec has `codes`; True and False with the codes 1 and 0 are booleans. A number has the unit and
-        the type that it has in the table, unless the spec states another encoding. The function returns for each row a
-        label, a score, or a score for each label.
+        the feature's `column`, or otherwise the feature's name. A category is given by its name (or its `aliases`), or
+        by its code if the spec has `codes`; True and False with the codes 1 and 0 are booleans. A number has the unit
+        and the type that it has in the table, unless the spec states another encoding. The function returns for each
+        row a label, a score, or a score for each label.
 
     Examples
     --------

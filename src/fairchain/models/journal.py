@@ -86,7 +86,7 @@ class Journal:
             self.note = DAMAGED.format(path, self._record.dropped)
 
     def __len__(self) -> int:
-        """The number of answers."""
+        """Return the number of answers."""
         return len(self._kept)
 
     @property

@@ -407,7 +407,7 @@ class Replay:
         return sorted(found)
 
     def _end_of_try(self, batch: BatchEvidence) -> None:
-        """In estimate mode, decide at the end of a try whether it is enough, and otherwise the length of the next."""
+        """Decide at the end of a try of estimate mode whether it is enough, and otherwise the length of the next."""
         q = self.question
         if self.known or q.epsilon is None:
             return

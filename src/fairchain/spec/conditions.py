@@ -398,7 +398,7 @@ class _Meaning:
         return None
 
     def _named_group(self, one: Word, op: ast.cmpop, other: Word) -> tuple[str, Holds] | None:
-        """Return the condition that a feature lies in one of its named groups; None if no group is named."""
+        """Return the condition that a feature belongs to one of its named groups; None if no group is named."""
         if self._language != "formula" or one.kind != "name" or other.kind not in ("value", "text"):
             return None
         index, feature = self._feature(one)

@@ -2,9 +2,9 @@
 
 A *stratum* is a part of the run during which the open part of the population, with probability M, stays the same. In
 the settled part, the probability S of the outcome is known for every subgroup. If x is 1 when a round in the open part
-has the outcome, and else 0, the mean of S + M x is the subgroup's rate. So payoffs are as in a plain run with S + M x
-in place of x. Wealth is carried from one stratum to the next. The first stratum is all inputs, with nothing known (S =
-0, M = 1): a plain run, by the rule of a plain run.
+has the outcome, and otherwise 0, the mean of S + M x is the subgroup's rate. So payoffs are as in a plain run with S +
+M x instead of x. Wealth is carried from one stratum to the next. The first stratum is all inputs, with nothing known (S
+= 0, M = 1): a plain run, by the rule of a plain run.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class StrataRule:
         # Cached results for the present counts and bounds.
         self._estimates: tuple[Floats, Floats] | None = None
 
-    # -- What is certain ---------------------------------------------------------------------------------------------
+    # -- Certain bounds ----------------------------------------------------------------------------------------------
 
     def bound(self, low: Floats, high: Floats) -> None:
         """Add certain bounds of the rates, (outcomes, groups) each; they are intersected with earlier ones."""
@@ -298,7 +298,7 @@ class StrataRule:
         """Trials of each group."""
         return sum((stratum.tally.trials for stratum in self.strata), np.zeros(self._groups, np.int64))
 
-    # -- What is known -----------------------------------------------------------------------------------------------
+    # -- Results -----------------------------------------------------------------------------------------------------
 
     def gap(self) -> tuple[float, float, float]:
         """Return the largest gap: certain bounds, narrowed by those that hold with probability 1 - delta.

@@ -66,7 +66,7 @@ def must_not_merge(table: RawTable, feature: Feature) -> None:
 
 
 def label_values(table: RawTable, key: str, name: str, model: ModelSpec, na_values: Sequence[str]) -> NDArray[np.int16]:
-    """Return the labels in a column as their index, -1 where it is missing; `key` is the column's key in the spec.
+    """Return the labels in a column as their index, -1 for a missing one; `key` is the column's key in the spec.
 
     A cell is a label's name or its code. Other numbers are not interpreted as the index of a label.
     """
@@ -111,7 +111,9 @@ class _Found:
 
 
 def _look_up(cells: Column, texts: Iterable[tuple[int, str | int]], na_values: Sequence[str]) -> _Found:
-    """Return the index of every cell: by its exact text, else as a missing value, else as a number (1.0 as 1)."""
+    """Return the index of every cell: by its exact text, otherwise as a missing value, otherwise as a number (1.0 as
+    1).
+    """
     exact: dict[str, int] = {}
     for index, text in texts:
         name = str(text).strip()

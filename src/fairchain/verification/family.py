@@ -146,7 +146,7 @@ class FamilyRecord(Record, frozen=True, kw_only=True):
 class FamilyVerdict:
     """The verdicts on several questions about one model, which are right together with probability 1 - delta.
 
-    The `conclusion` is FAIR if every verdict is FAIR, UNFAIR if one is UNFAIR, else UNDECIDED (or CONSTANT).
+    The `conclusion` is FAIR if every verdict is FAIR, UNFAIR if one is UNFAIR, otherwise UNDECIDED (or CONSTANT).
     """
 
     verdicts: tuple[Verdict, ...]

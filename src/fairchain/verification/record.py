@@ -95,7 +95,7 @@ class Witness(Record, frozen=True):
 class Tipping(Record, frozen=True):
     """The largest factor by which the population may change such that the verdict is known to hold.
 
-    A population is within a factor if no input is more than that factor more frequent, or rarer, than assumed. For
+    A population is within a factor if no input is more than that factor times as frequent, or as rare, as assumed. For
     `each_group` every group may change separately. For `all_groups_alike` the inputs of all groups change alike: the
     individuals that are shown as every group or, if groups share none, the features beside the protected ones. Then
     `all_groups_alike` is `each_group`, which is at most the true factor. The value 1 means that the verdict is known
@@ -110,7 +110,7 @@ class Shift(Record, frozen=True):
     """The populations that a verdict is about: those within a factor of the assumed one, with groups changed separately
     or alike.
 
-    A population is within the factor if no input is more than that factor more frequent, or rarer, than assumed.
+    A population is within the factor if no input is more than that factor times as frequent, or as rare, as assumed.
     """
 
     factor: float

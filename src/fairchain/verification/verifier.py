@@ -122,11 +122,11 @@ def verify(
         Work in a new Python process, so that a network that crashes the runtime raises a `ModelError` instead of
         ending the caller (see `isolated`). For models that are files.
     overrides
-        Values in place of keys of the spec: `protected`, `kind`, `outcome`, `given`, `criterion`, `compare`,
+        Values that replace keys of the spec: `protected`, `kind`, `outcome`, `given`, `criterion`, `compare`,
         `min_size`, `threshold`, `shift` and `shift_of` of the property; `delta`, `epsilon`, `rule`, `refine`, `rounds`,
         `seconds` and `max_evaluations` of the guarantee; `decision`, `decision_threshold`, `labels` and `deterministic`
         of the model; `label`, `prediction` and `rows` of a table; `show_texts` of texts, to quote them in full. This
-        function ends at the decision unless `refine` is given, since narrow intervals take two to three times as long
+        function ends at the decision unless `refine` is given, because narrow intervals take two to three times as long
         as a verdict of a network in memory. The commands use `refine=0.01`.
 
     Returns
