@@ -104,7 +104,7 @@ def score_reader(case: Case, source: Any, values: NDArray[Any], limits: Limits |
         return _reader(model, case.spec, model, values)
     known = np.concatenate([model.predict(part.astype(model.dtype)) for part in np.array_split(values, 8) if len(part)])
     # Missing values are given to the model itself; its network may have no name for them.
-    rows = case.rows if np.isnan(values).any() else None
+    rows = case.rows if values.dtype.kind == "f" and np.isnan(values).any() else None
     for original, spec, other, tensor in _views(model, source, case.spec, limits, rows):
         found = _reader(original, spec, other, values, tensor)
         scores = found(values)
