@@ -100,7 +100,7 @@ def cluster_costs(cluster: Counts) -> Iterator[str]:
     yield f"{none:g} microseconds for each reply"
     yield f"{(dask - none) / 1000:.1f} milliseconds for a group, Ray's driver {(ray - none) / 1000:.1f}"
     cores = [cluster[f"{title} / cores until it saturates"][0] for title in ("none", "Dask", "Ray")]
-    yield f"saturates at {cores[0]} cores by itself, at {cores[1]} with Dask and at {cores[2]} with Ray"
+    yield f"saturates at {cores[0]} cores alone, at {cores[1]} with Dask and at {cores[2]} with Ray"
 
 
 def cluster_rows(cluster: Counts) -> Iterator[str]:

@@ -319,6 +319,9 @@ def test_an_audit_explains_a_model_that_takes_missing_values(tmp_path: Path) -> 
         fairchain.audit(verdict.spec, tmp_path / "report", model=model, data=frame, repair=False)
     assert {unit.name for unit in explanation.units} == {"age", "score", "job"}
     assert not any(unit.held_at is None or np.isnan(unit.held_at) for unit in held.units)
+    # Its network has no name for a missing category, but its own scores can be cut elsewhere.
+    repaired = fairchain.repair(model, verdict.spec, data=frame, change="threshold", iterations=1)
+    assert repaired.after is not None
 
 
 def test_the_columns_whose_missing_values_leave_rows_out_are_named() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain import audit, check, recheck
+from fairchain import audit, check, recheck, repair
 from fairchain.certificates import write_certificate
 from fairchain.checking import TERMS_WITHOUT_TEXT
 from fairchain.drafting.draft import TEXT_READING
@@ -232,3 +232,12 @@ def test_mistakes_are_named(frame: Any) -> None:
         check(model, frame, protected="who", rows="swapped")
     with pytest.raises(SpecError, match=says(TABLE_READING)):
         check(model, frame, text="comment", terms="religion", rows="sample")
+
+
+def test_the_threshold_of_a_pipeline_of_texts_can_be_moved(frame: Any) -> None:
+    biased = frame.assign(label=np.where(frame["who"] == "Muslims", "toxic", frame["label"]))
+    model = pipeline(biased)
+    verdict = check(model, biased, text="comment", terms="religion")
+    repaired = repair(model, verdict.spec, data=biased, change="threshold", iterations=1)
+    assert repaired.needed
+    assert repaired.after is not None

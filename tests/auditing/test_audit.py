@@ -280,6 +280,7 @@ def test_a_function_with_a_spec_and_a_frame_in_memory_is_audited(tmp_path: Path)
     page = found.report.read_text(encoding="utf-8")
     assert "lost: only before. Counted on 200 held-out rows" in page
     assert "threshold before" in page
+    assert found.findings.title == "groups by sex"
     # Nothing tells whether the function is still the same, so that no stage is taken from the folder.
     first = sum(evaluated)
     run(parse_spec(data), tmp_path / "out", **given)

@@ -99,6 +99,19 @@ def test_a_stage_that_is_not_possible_is_told(cli: Cli, tmp_path: Path) -> None:
     assert "check  fairchain recheck out/certificate.json --data rows.csv" in out.splitlines()
 
 
+def test_a_small_sample_is_decided_by_more_rows_and_not_by_a_budget(cli: Cli, tmp_path: Path) -> None:
+    spec = write_question(tmp_path)
+    data = json.loads(spec.read_text(encoding="utf-8"))
+    data["population"] = {"kind": "table", "path": "rows.csv", "as": "sample"}
+    spec.write_text(json.dumps(data), encoding="utf-8")
+    cells = [f"{i % 10},{i // 10 % 10},{sex}" for i in range(50) for sex in ("Male", "Female")]
+    (tmp_path / "rows.csv").write_text("x,y,sex\n" + "\n".join(cells), encoding="utf-8")
+    with few_inputs():
+        code, out, _ = cli("audit", SPEC, "-o", "out", "--workers", "1")
+    assert code == 3
+    assert "decide  with more rows, in a new table and another folder" in out.splitlines()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

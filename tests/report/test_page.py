@@ -506,3 +506,22 @@ def test_no_interval_is_said_to_hold_that_carries_no_guarantee() -> None:
     shown = page(replace(found, all_pairs=None, verdict=changed(found.verdict, sound=False)))
     assert "carry no guarantee" in shown
     assert "hold together with probability" not in shown.partition('id="pairs"')[0].partition('id="chain"')[0]
+
+
+def test_a_repair_that_lowers_the_rate_of_every_group_says_so() -> None:
+    made = findings(3)
+    assert made.repair is not None
+    assert made.repair.after is not None
+
+    def moved(by: float) -> str:
+        groups = tuple(
+            changed(each, estimate=each.estimate + by, low=each.low + by, high=each.high + by)
+            for each in made.verdict.groups
+        )
+        after = changed(made.repair.after, groups=groups)
+        return html_unescape(page(replace(made, repair=changed(made.repair, after=after))))
+
+    outcome = made.outcome
+    assert f"Every group gets “{outcome}” less often than before the repair." in moved(-0.2)
+    assert f"Every group gets “{outcome}” more often than before the repair." in moved(0.2)
+    assert "Every group gets" not in moved(0.001)

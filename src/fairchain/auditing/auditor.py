@@ -258,7 +258,7 @@ def audit(
         revise(each, **changes, guarantee__refine=each.guarantee.refine or REFINE)
         for each in ([spec] if isinstance(spec, Spec) else load_specs(spec))
     ]
-    name = "the question" if isinstance(spec, Spec) else Path(spec).name
+    name = f"groups by {' and '.join(spec.protected)}" if isinstance(spec, Spec) else Path(spec).name
     if isinstance(questions[0].population, UserFunction):
         raise AuditError(f"{name}: population.kind: an audit needs a population that the spec defines, not a function")
     source = model

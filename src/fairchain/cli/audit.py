@@ -157,7 +157,9 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
         if "repaired-certificate.json" in findings.files and not findings.questions:
             steps.append(["compare", shlex.join(["fairchain", "compare", *certificates])])
     elif found.decision == "UNDECIDED":
-        steps.append(["decide", f"with a larger budget in [guarantee] of {spec}, and --restart or another folder"])
+        budget = f"with a larger budget in [guarantee] of {spec}, and --restart or another folder"
+        rows = "with more rows, in a new table and another folder"
+        steps.append(["decide", rows if findings.verdict.stopped == "rows" else budget])
     screen.table([], [*steps, *(["check", command] for command in found.recheck)])
 
 
@@ -184,7 +186,7 @@ def _show_groups(screen: Screen, findings: Findings) -> None:
     rows = [[each.name, bounded(each), rate_bar(Interval(each.estimate, each.low, each.high))] for each in shown]
     screen.table(["group", f"P(Y={outcome})", SCALE], rows, optional=(2,))
     if others := len(findings.groups) - len(shown):
-        screen.line((f"and {others} more groups, in the report", "dim"))
+        screen.line((f"and {others} more group{'s' if others > 1 else ''}, in the report", "dim"))
 
 
 def show_why(screen: Screen, explanation: Explanation | None, kind: str) -> None:

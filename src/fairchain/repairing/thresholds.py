@@ -26,6 +26,7 @@ from fairchain.repairing.parameters import Point
 from fairchain.repairing.result import Adjustment
 from fairchain.spec import Group, ProbabilityFormula, Spec
 from fairchain.spec.schema import DecisionKind
+from fairchain.tables import TableRows
 
 Floats = NDArray[np.float64]
 # The key of the thresholds among the arrays of a candidate.
@@ -103,7 +104,9 @@ def score_reader(case: Case, source: Any, values: NDArray[Any], limits: Limits |
     if model.decision.kind != "label":
         return _reader(model, case.spec, model, values)
     known = np.concatenate([model.predict(part.astype(model.dtype)) for part in np.array_split(values, 8) if len(part)])
-    for original, spec, other, tensor in _views(model, source, case.spec, limits):
+    # Missing values are given to the model itself; its network may have no name for them.
+    rows = case.rows if values.dtype.kind == "f" and np.isnan(values).any() else None
+    for original, spec, other, tensor in _views(model, source, case.spec, limits, rows):
         found = _reader(original, spec, other, values, tensor)
         scores = found(values)
         # Two distinct values are labels again, whatever the output is called.
@@ -114,12 +117,12 @@ def score_reader(case: Case, source: Any, values: NDArray[Any], limits: Limits |
 
 
 def _views(
-    model: Model, source: Any, spec: Spec, limits: Limits | None
+    model: Model, source: Any, spec: Spec, limits: Limits | None, rows: TableRows | None
 ) -> Iterator[tuple[Model, Spec, Model, str | None]]:
     """Yield views of the same model with scores instead of labels, in all loadable forms.
 
     Each is the model that gets thresholds with its spec, the view with scores, and the tensor of the scores in a
-    network that returns labels.
+    network that returns labels. With `rows`, a model is evaluated as it is and not converted.
     """
     if isinstance(model, OnnxModel):
         for tensor in score_tensors(model):
@@ -133,7 +136,7 @@ def _views(
     for decision in decisions:
         changed = replace(spec, model=replace(spec.model, decision=decision, codes=None))
         try:
-            other = load_model(source, changed, limits, allow_python=trusted)
+            other = load_model(source, changed, limits, allow_python=trusted, rows=rows)
         except ModelError:
             continue
         yield other, changed, other, None

@@ -41,6 +41,8 @@ def why_section(findings: Findings) -> Markup | None:
             if any(unit.held_as is None for unit in units)
             else ""
         )
+    held = all(unit.held_as is not None for unit in units)
+    ablated = f"has the same value for all {findings.inputs}" if held else "no longer distinguishes the groups"
     apart = features_drawn_apart(findings.verdict)
     protected = "" if texts else " The protected features define the groups and are not changed."
     return section(
@@ -49,8 +51,8 @@ def why_section(findings: Findings) -> Markup | None:
         el("p", *told, f" Which {'words and units' if texts else 'features'} contribute to this difference?"),
         el("p", DRAWN_ALIKE.format(features=apart)) if apart else None,
         _words(explanation),
-        el("p", f"An effect is the amount by which the gap shrinks when one {'unit' if texts else 'feature'} no longer "
-            f"distinguishes the groups (ablation). {instead}.{protected}") if units else None,
+        el("p", f"An effect is the amount by which the gap shrinks when one {'unit' if texts else 'feature'} {ablated} "
+            f"(ablation). {instead}.{protected}") if units else None,
         _effects(units, findings.codes) if units else None,
         *(el("p", note, class_="note") for note in explanation.notes),
     )  # fmt: skip

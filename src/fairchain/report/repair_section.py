@@ -17,8 +17,8 @@ OTHER_DRAWS = (
     "account for this."
 )
 REPAIR = (
-    "The model was changed so that the groups differ less, and the changed model was tested on new inputs. Whether "
-    "to use it is a human decision, because some decisions change."
+    "The model was changed so that the groups differ less, and the changed model was tested {again}. Whether to use it "
+    "is a human decision, because some decisions change."
 )
 
 
@@ -40,8 +40,9 @@ def repair_section(findings: Findings) -> Markup | None:
     return section(
         "repair",
         "The repair" if repair.accepted else "The repair: none was accepted",
-        el("p", REPAIR) if repair.accepted else None,
+        el("p", REPAIR.format(again="on new inputs" if repair.before.delta else "again")) if repair.accepted else None,
         after,
+        _same_direction(findings, repair),
         _other_questions(findings),
         el("p", f"{searched}{tested}") if searched or tested else None,
         _before_after(findings, repair),
@@ -75,6 +76,21 @@ def annex_repair(findings: Findings) -> Markup | None:
     return join(*found) if found else None
 
 
+def _same_direction(findings: Findings, repair: RepairRecord) -> Markup | None:
+    """Return a remark if a repair lowers, or raises, the rate of every group: equal rates may be low for all."""
+    if repair.after is None or repair.after.kind == "individual":
+        return None
+    after = {group.name: group for group in repair.after.groups if group.outcome == findings.outcome}
+    pairs = [(group, after[group.name]) for group in findings.groups if group.name in after]
+    for word, moved in (
+        ("less", all(new.high < old.low for old, new in pairs)),
+        ("more", all(new.low > old.high for old, new in pairs)),
+    ):
+        if pairs and moved:
+            return el("p", f"Every group gets “{findings.outcome}” {word} often than before the repair.")
+    return None
+
+
 def _before_after(findings: Findings, repair: RepairRecord) -> Markup | None:
     """Return the rate of each group before and after the repair as a dumbbell each."""
     if repair.after is None or repair.after.kind == "individual":
@@ -96,7 +112,8 @@ def _before_after(findings: Findings, repair: RepairRecord) -> Markup | None:
             f"share of {outcome}",
         ),
         title,
-        "Hollow: before; filled: after. Estimates without intervals; the tables have them.",
+        "Hollow: before; filled: after."
+        + ("" if repair.before.delta == 0 else " Estimates without intervals; the tables have them."),
     )
 
 

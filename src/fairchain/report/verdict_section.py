@@ -316,7 +316,7 @@ def pairs_section(findings: Findings) -> Markup | None:
     of, most = ("ratio", "smallest") if ratio else ("gap", "largest")
     together = "" if exact else f" The intervals of all pairs hold together; that of the {most} {of} is in the verdict."
     side = ("below", "not below") if ratio else ("above", "not above")
-    known, meets_it = "has" if fails == 1 else "have", "; the others do not"
+    known, meets_it = "has" if fails == 1 else "have", "; the others do not" if fails < len(pairs) else ""
     if not exact:
         rest = len(pairs) - fails - meets
         unresolved = f"and {rest:,} {'is' if rest == 1 else 'are'} unresolved (dotted line)"

@@ -44,7 +44,7 @@ MODEL_SUFFIXES = (
 
 # Remedies for the keys that are most often wrong.
 ADVICE = {
-    "property.threshold": "write a number strictly between 0 and 1, for example 0.1 for 10 percentage points",
+    "property.threshold": "write a number strictly between 0 and 1, for example threshold = 0.1 (10%)",
     "guarantee.delta": "write a probability from 1e-100 to below 1, for example delta = 1e-6",
     "guarantee.epsilon": "write a half width from 1e-9 to below 0.5, for example epsilon = 0.01",
     "guarantee.refine": "write a half width from 1e-4 to below 0.5, for example refine = 0.01",
