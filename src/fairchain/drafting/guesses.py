@@ -46,16 +46,10 @@ class DraftOptions:
 
 @dataclass(frozen=True)
 class Guess:
-    """Note about one key of the spec.
+    """Note about one key of the spec, as `model.labels` or `feature.age`; "" is the spec as a whole.
 
-    Parameters
-    ----------
-    key
-        `model.labels`, `feature.age`, `population.label` and so on; "" for the spec as a whole.
-    text
-        The value taken, the reason, and what to check.
-    loud
-        Whether the note is a warning: the spec is probably wrong until it is edited.
+    `text` states the value taken, the reason, and what to check. A `loud` note is a warning: the spec is probably
+    wrong until it is edited.
     """
 
     key: str

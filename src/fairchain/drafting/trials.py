@@ -154,7 +154,7 @@ class Trials:
         if missing is not None:
             _predicted(model, rows.values[missing])
         chosen = spread(len(rows.values), MOST_ROWS if isinstance(model, OnnxModel) else most)
-        if reading.model.decision == "logit" and not reading.given:
+        if reading.scores:
             reading = _read_scores(model, rows.values[chosen], reading)
             spec = replace(spec, model=reading.model)
             model = reloaded(self.taken, model, spec, rows)
