@@ -143,7 +143,10 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
         raise SpecError(TEXT_READING.format(reading=options.reading))
     told: list[Guess] = []
     taken = read_signature(model, options.model_output, options.limits)
-    raw = _read(table, taken, told)
+    raw, path = read_table(table), str(table) if isinstance(table, str | Path) else None
+    if taken.takes_pandas and path is not None:
+        raw, note = framed(raw, Path(path), {name: taken.values_of(name) for name in raw.names})
+        told.append(Guess("population.path", note))
     columns = {name: Profile(raw, name, taken.values_of(name)) for name in raw.names}
     ignored = [("ignore", name) for name in options.ignore]
     must_have(raw, [*ignored, ("label", options.label), ("prediction", options.prediction)])
@@ -179,12 +182,10 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
         min_size = None
     else:
         _about_missing(raw, features, trial, rows.dropped, told)
-        path = str(table) if isinstance(table, str | Path) else None
         missing = {"drop_missing": rows.dropped > 0, "keep_missing": trial.keeps_missing}
         population = replace(trial.spec.population, path=path, reading=reading, **missing)
-    path = model_path_of(model, options, told)
-    spec = replace(trial.spec, model=replace(trial.spec.model, path=path), described=features, population=population)
-    spec = with_question(spec, {"protected": protected, "min_size": min_size}, options, told)
+    spec = replace(trial.spec, described=features, population=population)
+    spec = with_question(spec, model, {"protected": protected, "min_size": min_size}, options, told)
     if reading == "uniform":
         # The table gives ranges and names only.
         told = [guess for guess in told if not guess.key.startswith(("population.", "property.min_size"))]
@@ -196,11 +197,12 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     return Draft(spec, in_order(told), tuple(like_protected(raw.names)), loaded, rows)
 
 
-def with_question(spec: Spec, stated: Mapping[str, Any], options: DraftOptions, told: list[Guess]) -> Spec:
-    """Return the spec with its question, of these keys and those of the options, checked as any spec is."""
+def with_question(spec: Spec, model: Any, stated: Mapping[str, Any], options: DraftOptions, told: list[Guess]) -> Spec:
+    """Return the spec with the path of its model and its question, of these keys and the options, checked as any is."""
+    path = model_path_of(model, options, told)
     outcome = find_outcome(spec.model.labels, options.outcome, told)
     question = {"kind": "difference", "outcome": outcome, "threshold": options.threshold, **stated, **options.property}
-    content = msgspec.to_builtins(replace(spec, guarantee=Guarantee()))
+    content = msgspec.to_builtins(replace(spec, model=replace(spec.model, path=path), guarantee=Guarantee()))
     content["property"] = {key: value for key, value in question.items() if value is not None}
     content["guarantee"] |= options.guarantee
     return parse_spec(content)
@@ -211,15 +213,6 @@ def must_have(table: RawTable, named: Sequence[tuple[str, str | None]]) -> None:
     for option, name in named:
         if name is not None and name not in table.names:
             raise DataError(f"{table.source}: {option}: {unknown('column', name, table.names)}")
-
-
-def _read(table: Any, taken: Signature, told: list[Guess]) -> RawTable:
-    """Return a table; cells of a file that a model gets as those of a frame are noted."""
-    raw = read_table(table)
-    if taken.takes_pandas and isinstance(table, str | Path):
-        raw, note = framed(raw, Path(table), {name: taken.values_of(name) for name in raw.names})
-        told.append(Guess("population.path", note))
-    return raw
 
 
 def _label_and_layouts(
@@ -263,7 +256,8 @@ def _best(
         population=Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True),
         guarantee=Guarantee(budget=Budget(evaluations=most_tried(options))),
     )
-    most, certain = min(most_tried(options) or MOST_EVALUATED, MOST_EVALUATED), taken.frame and bool(taken.classes)
+    certain = taken.frame and bool(taken.classes)
+    most = min(most_tried(options) or MOST_EVALUATED, MOST_EVALUATED)
     trials = Trials(taken, start, partial(encode_rows, raw), most, certain)
     return trials.best(possible, output_readings(taken, Profile(raw, known) if known else None, options))
 
@@ -282,8 +276,6 @@ def _about_missing(
     raw: RawTable, features: Sequence[Feature], trial: EncodingTrial, dropped: int, told: list[Guess]
 ) -> None:
     """Note what happens to missing values; a warning if many rows are left out for them."""
-    if not trial.keeps_missing and not dropped:
-        return
     lacking = [feature.name for feature in features if Profile(raw, feature.column or feature.name).missing]
     where = f" ({listed(lacking)})" if lacking else ""
     if trial.keeps_missing:
@@ -303,13 +295,8 @@ def _rows_are(
     single values, and a smallest size, may be chosen from a sample. Ranges whose ends follow the rows may not
     (docs/mathematics.md, "Independent groups").
     """
-    ranges = [
-        feature.name
-        for feature in features
-        if feature.name in protected
-        and feature.name not in options.groups
-        and any(isinstance(members, tuple) for members in feature.groups.values())
-    ]
+    cut = [feature for feature in features if feature.name in protected and feature.name not in options.groups]
+    ranges = [feature.name for feature in cut if any(isinstance(each, tuple) for each in feature.groups.values())]
     if not ranges or options.reading not in (None, "sample"):
         return options.reading or "sample"
     stated = options.reading == "sample"

@@ -16,7 +16,7 @@ from fairchain.drafting.draft import must_have, with_question
 from fairchain.drafting.groups import with_stated_groups
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess, in_order
 from fairchain.drafting.labels import output_readings
-from fairchain.drafting.signature import model_path_of, read_signature
+from fairchain.drafting.signature import read_signature
 from fairchain.drafting.trials import Trials, about_agreement, most_tried, reloaded
 from fairchain.errors import ModelError, SpecError, UnansweredError
 from fairchain.populations.texts import TextRows, read_texts
@@ -94,9 +94,8 @@ def draft_text_spec(
     except UnansweredError as error:
         raise error if options.labels else ModelError(NAME_LABELS.format(problem=error)) from None
     told += [*trial.reading.guesses, *about_agreement(trial, options.label)]
-    path = model_path_of(model, options, told)
     stated = {"protected": protected, "min_size": 1.0 if reading == "observed" else None}
-    spec = with_question(replace(trial.spec, model=replace(trial.spec.model, path=path)), stated, options, told)
+    spec = with_question(trial.spec, model, stated, options, told)
     loaded, rows = trial.model, trial.rows
     assert loaded is not None
     assert isinstance(rows, TextRows)

@@ -36,6 +36,7 @@ ORDER_NOT_SHOWN = (
     " That does not show which label each answer of the model means: state them in its order, --labels (labels=...), "
     "or name the column of the true labels, --label (label=...)."
 )
+PROBABILITIES = "Guess: all scores are between 0 and 1: probabilities, cut at 0.5."
 CUT_OFF_NEEDED = (
     "{name}: its scores go from {low:g} to {high:g}, so they are not probabilities, and nothing says which of them "
     "mean which label; state the score above which the second label is decided: --decision-threshold "
@@ -155,7 +156,11 @@ class Trials:
             _predicted(model, rows.values[missing])
         chosen = spread(len(rows.values), MOST_ROWS if isinstance(model, OnnxModel) else most)
         if reading.scores:
-            reading = _read_scores(model, rows.values[chosen], reading)
+            scores = model.scores(rows.values[chosen].astype(model.dtype))
+            low, high = float(np.min(scores)), float(np.max(scores))
+            if not (low >= 0 and high <= 1):
+                raise CutOffNeededError(CUT_OFF_NEEDED.format(name=model.name, low=low, high=high))
+            reading = reading.decided("probability", PROBABILITIES)
             spec = replace(spec, model=reading.model)
             model = reloaded(self.taken, model, spec, rows)
         trial = dataclasses.replace(trial, spec=spec, reading=reading, model=model)
@@ -174,15 +179,6 @@ def reloaded(taken: Signature, model: Model, spec: Spec, rows: TableRows) -> Mod
     """Return the model for another spec with the same inputs; Python code keeps the answers that it gave."""
     again = getattr(model, "for_spec", None)
     return taken.load(spec, rows) if again is None else again(spec)
-
-
-def _read_scores(model: Model, values: NDArray[np.float64], reading: OutputReading) -> OutputReading:
-    """Return a column of scores as probabilities; refuse one that cannot be that, since nothing says where to cut."""
-    scores = model.scores(values.astype(model.dtype))
-    low, high = float(np.min(scores)), float(np.max(scores))
-    if low >= 0 and high <= 1:
-        return reading.decided("probability", "Guess: all scores are between 0 and 1: probabilities, cut at 0.5.")
-    raise CutOffNeededError(CUT_OFF_NEEDED.format(name=model.name, low=low, high=high))
 
 
 def _predicted(model: Model, values: NDArray[np.float64]) -> NDArray[np.int64]:
