@@ -27,15 +27,15 @@ from fairchain.drafting.columns import (
 )
 from fairchain.drafting.groups import find_protected, with_groups
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess, RowsAre, in_order
-from fairchain.drafting.labels import find_label, find_outcome, output_readings
+from fairchain.drafting.labels import find_label, find_outcome
 from fairchain.drafting.signature import Signature, model_path_of, read_signature
-from fairchain.drafting.trials import MOST_EVALUATED, EncodingTrial, Trials, about_agreement, most_tried, reloaded
+from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import listed, many, shown, unknown
 from fairchain.models import Limits
 from fairchain.models.file_frames import framed
 from fairchain.models.frames import cell_kind
-from fairchain.spec import Budget, Difference, Feature, Guarantee, ModelSpec, Spec, Table, Uniform, parse_spec
+from fairchain.spec import Difference, Feature, Guarantee, Spec, Table, Uniform, parse_spec
 from fairchain.spec.population_keys import PopulationSpec
 from fairchain.spec.schema import DecisionKind
 from fairchain.statements import MANY_DROPPED
@@ -151,31 +151,26 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     ignored = [("ignore", name) for name in options.ignore]
     must_have(raw, [*ignored, ("label", options.label), ("prediction", options.prediction)])
     label, used, possible = _label_and_layouts(columns, taken, options, told)
-    trial = _best(raw, taken, label, possible, options)
+    assumed = Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True)
+    trials = Trials(taken, options, assumed, partial(encode_rows, raw), certain=taken.frame and bool(taken.classes))
+    trial = trials.best(possible, columns.get(label or options.prediction or ""))
     features = trial.spec.features
     about_inputs = about_layout(used, taken, features) if used else []
     told += [*trial.reading.guesses, *about_inputs, *about_agreement(trial, label, about_inputs)]
     if not options.every_group and options.label is None and trial.order_unclear:
         raise SpecError(LABELS_NEEDED.format(source=raw.source, name=shown(str(label))))
     _about_file(raw, taken, features, told)
-
-    # A protected column that the model does not take becomes a feature that it does not see.
     inputs = [feature.name for feature in features]
     others = [name for name in raw.names if name and name not in (*inputs, label, options.prediction)]
     protected = find_protected({name: columns[name] for name in (*inputs, *others)}, inputs, options, told)
-    besides = [name for name in protected if name not in inputs]
-    for name in besides:
-        features += (replace(frame_feature(columns[name]), model_input=False),)
-        unseen = Guess(f"feature.{name}", "The model does not take this column; it only defines the groups.")
-        no_gap = Guess("population", NO_GAP.format(name=shown(name)), loud=True)
-        told.append(no_gap if options.reading == "uniform" else unseen)
+    besides = [columns[name] for name in protected if name not in inputs]
+    features += tuple(_unseen(profile, options, told) for profile in besides)
     rows = trial.rows
     if besides or (trial.keeps_missing and not options.protected):
         # Rows without a value of a protected feature are in no group.
         question = Difference(protected=protected, threshold=0.1)
         rows = encode_rows(raw, replace(trial.spec, described=features, property=question))
     features, min_size = with_groups(features, rows.values, protected, raw.source, options, told)
-
     reading = _rows_are(features, protected, options, told)
     population: PopulationSpec = Uniform()
     if reading == "uniform":
@@ -193,7 +188,7 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     # True labels are numbers in the order of the labels, which the trial may have changed.
     if trial.reading.free or (trial.keeps_missing and spec.property.given):
         rows = encode_rows(raw, spec)
-    loaded = None if trial.model is None else reloaded(taken, trial.model, spec, rows)
+    loaded = None if trial.model is None else trials.reloaded(trial.model, spec, rows)
     return Draft(spec, in_order(told), tuple(like_protected(raw.names)), loaded, rows)
 
 
@@ -244,22 +239,12 @@ def _label_and_layouts(
     raise misfit({name: profile for name, profile in columns.items() if name != label}, taken, label)
 
 
-def _best(
-    raw: RawTable, taken: Signature, label: str | None, possible: Sequence[Sequence[Feature]], options: DraftOptions
-) -> EncodingTrial:
-    """Return the encoding that the rows of the table favour."""
-    known = label or options.prediction
-    start = Spec(
-        model=ModelSpec(labels=("0", "1")),
-        described=(),
-        property=Difference(protected=options.protected, threshold=0.1),
-        population=Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True),
-        guarantee=Guarantee(budget=Budget(evaluations=most_tried(options))),
-    )
-    certain = taken.frame and bool(taken.classes)
-    most = min(most_tried(options) or MOST_EVALUATED, MOST_EVALUATED)
-    trials = Trials(taken, start, partial(encode_rows, raw), most, certain)
-    return trials.best(possible, output_readings(taken, Profile(raw, known) if known else None, options))
+def _unseen(profile: Profile, options: DraftOptions, told: list[Guess]) -> Feature:
+    """Return a protected column that the model does not take as a feature that it does not see."""
+    unseen = Guess(f"feature.{profile.name}", "The model does not take this column; it only defines the groups.")
+    no_gap = Guess("population", NO_GAP.format(name=shown(profile.name)), loud=True)
+    told.append(no_gap if options.reading == "uniform" else unseen)
+    return replace(frame_feature(profile), model_input=False)
 
 
 def _about_file(raw: RawTable, taken: Signature, features: Sequence[Feature], told: list[Guess]) -> None:
