@@ -10,7 +10,7 @@ import pytest
 
 from fairchain import audit, check, recheck
 from fairchain.certificates import write_certificate
-from fairchain.checking import TERMS_WITHOUT_TEXT
+from fairchain.checking import OR_TERMS, PROTECTED_MISSING, TERMS_WITHOUT_TEXT
 from fairchain.drafting.draft import TEXT_READING
 from fairchain.drafting.texts import NAME_LABELS, TABLE_READING
 from fairchain.drafting.trials import CUT_OFF_NEEDED
@@ -224,7 +224,7 @@ def test_mistakes_are_named(frame: Any) -> None:
     model = pipeline(frame)
     with pytest.raises(SpecError, match=says(TERMS_WITHOUT_TEXT)):
         check(model, frame, terms="religion")
-    with pytest.raises(SpecError, match='terms="religion"'):
+    with pytest.raises(SpecError, match=says(PROTECTED_MISSING, remedy=OR_TERMS)):
         check(model, frame, text="comment")
     with pytest.raises(DataError, match=says(unknown("column", "coment", ["comment"]))):
         check(model, frame, text="coment", terms="religion")

@@ -31,6 +31,8 @@ from fairchain.verification.verifier import why_uncertifiable
 
 TERMS_WITHOUT_TEXT = "terms: need texts; name the column of the texts: text=... (--text)"
 MODEL_MISSING = "model: missing; give a model, or the column with recorded decisions: prediction=... (--prediction)"
+PROTECTED_MISSING = "protected: missing; name the columns whose groups are compared{remedy}"
+OR_TERMS = ', or the terms by which texts mention them: terms="religion" (--terms)'
 COLUMN_NAME = "{key}: found an object of type {type}; give the name of a column of the table"
 BAD_DEPTH = "depth: found {depth}; give a number from 1 to {most}, the protected columns"
 Kind = Literal["difference", "ratio", "individual"]
@@ -256,8 +258,7 @@ def _refuse_incomplete(model: Any, options: dict[str, Any], *, grouped: bool, te
     if terms and not texts:
         raise SpecError(TERMS_WITHOUT_TEXT)
     if not grouped and not terms:
-        remedy = ', or the terms by which texts mention them: terms="religion" (--terms)' if texts else ""
-        raise SpecError(f"protected: missing; name the columns whose groups are compared{remedy}")
+        raise SpecError(PROTECTED_MISSING.format(remedy=OR_TERMS if texts else ""))
 
 
 def prepare_check(

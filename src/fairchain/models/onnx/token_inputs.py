@@ -112,7 +112,7 @@ class Tokens:
         if self.longest:
             options |= {"truncation": True, "max_length": self.longest}
         # A tokenizer keeps how it truncates, and must not be used by two threads at once.
-        with self._lock, user_code("tokenizer", "failed with"):
+        with self._lock, user_code("tokenizer"):
             encoded = self.tokenizer(list(texts), **options)
         for place, encoding in enumerate(getattr(encoded, "encodings", None) or ()):
             if encoding.overflowing:
