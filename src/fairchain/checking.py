@@ -39,12 +39,12 @@ Kind = Literal["difference", "ratio", "individual"]
 RowsMean = Literal["sample", "population", "observed", "swapped"]
 SAMPLE_BY_DEFAULT = (
     "population.as: The rows are taken for a random sample that the model was not fitted on, and the verdict is "
-    'about the population they come from. For a verdict about these rows alone: rows="population" (--as population).'
+    'about the population they come from. For a verdict about these rows alone: reading="population" (--as population).'
 )
 RANGES_CUT_FROM_ROWS = (
-    "rows: the ranges of a protected number were derived from these rows, so the rows cannot be read as a sample; "
+    "reading: the ranges of a protected number were derived from these rows, so the rows cannot be read as a sample; "
     'state ranges in Python, groups={"age": {"young": [18, 39], ...}}, in a spec (fairchain init), or read the rows '
-    'as the population: rows="population" (--as population)'
+    'as the population: reading="population" (--as population)'
 )
 
 
@@ -60,7 +60,7 @@ def check(
     outcome: str | int | None = None,
     kind: Kind = "difference",
     threshold: float | None = None,
-    rows: RowsMean | None = None,
+    reading: RowsMean | None = None,
     groups: Mapping[str, Mapping[str, GroupExpr]] | None = None,
     given: str | None = None,
     criterion: str | None = None,
@@ -115,7 +115,7 @@ def check(
         protected columns alone.
     threshold
         The largest fair difference or share, by default 0.1; or the smallest fair ratio, by default 0.8.
-    rows
+    reading
         `"sample"`: the rows are a random sample, and the verdict is about the population from which they were drawn;
         the model must not have been fitted on them. `"population"`: the rows are the whole population, and the answer
         is exact. The default is a sample, or the population if ranges of a protected number had to be derived from
@@ -167,7 +167,7 @@ def check(
     Examples
     --------
     >>> applicants = {"sex": ["F", "M"] * 50, "hired": ["no", "yes", "yes", "no", "no"] * 20}
-    >>> print(check(None, applicants, protected="sex", prediction="hired", rows="population").headline)
+    >>> print(check(None, applicants, protected="sex", prediction="hired", reading="population").headline)
     the largest gap is 0.0000, below the threshold 0.1
     """
     prepared = prepare_check(
@@ -181,7 +181,7 @@ def check(
         outcome=outcome,
         kind=kind,
         threshold=threshold,
-        rows=rows,
+        reading=reading,
         groups=groups,
         given=given,
         criterion=criterion,
@@ -286,7 +286,7 @@ def prepare_check(
         protected=names,
         outcome=None if options.get("outcome") is None else str(options["outcome"]),
         threshold=threshold,
-        reading=options.get("rows"),
+        reading=options.get("reading"),
         ignore=_several(options.get("ignore")),
         decision=options.get("decision"),
         decision_threshold=options.get("decision_threshold"),
@@ -310,13 +310,15 @@ def prepare_check(
 
         draft = draft_text_spec(data, model, requested, text=text, terms=terms)
     spec, loaded = draft.spec, draft.model
-    if options.get("rows") == "sample" and any(guess.loud and guess.key == "population.as" for guess in draft.guesses):
+    if options.get("reading") == "sample" and any(
+        guess.loud and guess.key == "population.as" for guess in draft.guesses
+    ):
         raise SpecError(RANGES_CUT_FROM_ROWS)
     # The note about rows that are left out is in every verdict, and no file is written for the model here.
     about = [guess for guess in draft.guesses if guess.key not in ("population.drop_missing", "model.path")]
     told = tuple(f"{guess.key}: {guess.text}" for guess in about if guess.key)
     remarks = tuple((WARNING if guess.loud else "") + guess.text for guess in about if guess.loud or not guess.key)
-    if options.get("rows") is None and getattr(spec.population, "reading", "") == "sample":
+    if options.get("reading") is None and getattr(spec.population, "reading", "") == "sample":
         told = (SAMPLE_BY_DEFAULT, *told)
     asked_again = not spec.model.deterministic or getattr(loaded, "service", None) is not None
     if certify and loaded is not None and not loaded.sha256 and not asked_again:

@@ -40,7 +40,7 @@ def test_rates_of_recorded_decisions_are_those_counted_by_hand() -> None:
     counts = {"a": (10, 5), "b": (20, 8), "c": (40, 4)}
     rows = [(g, "yes" if i < hired else "no") for g, (n, hired) in counts.items() for i in range(n)]
     frame = {"sex": [g for g, _ in rows], "hired": [h for _, h in rows]}
-    found = fairchain.check(None, frame, protected=["sex"], prediction="hired", outcome="yes", rows="population")
+    found = fairchain.check(None, frame, protected=["sex"], prediction="hired", outcome="yes", reading="population")
     record = found.record
     made = selection_table([g for g in record.groups if g.outcome == "yes"], record)
     assert made is not None

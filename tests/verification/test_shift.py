@@ -102,10 +102,10 @@ def test_rows_as_the_population_and_as_a_sample(kind: str, threshold: float) -> 
     gaps = most[:, None] - least if kind == "difference" else least / most[:, None]
     largest = gaps[~np.eye(3, dtype=bool)].max() if kind == "difference" else gaps[~np.eye(3, dtype=bool)].min()
     asked = {"protected": "g", "prediction": "said", "outcome": "yes", "kind": kind, "threshold": threshold}
-    whole = check(None, table, **asked, rows="population", shift=factor)
+    whole = check(None, table, **asked, reading="population", shift=factor)
     assert whole.exact
     assert whole.gap.estimate == pytest.approx(largest)
-    sample = check(None, table, **asked, rows="sample", shift=factor)
+    sample = check(None, table, **asked, reading="sample", shift=factor)
     assert sample.gap.low < largest < sample.gap.high
     assert sample.decision in (whole.decision, Decision.UNDECIDED)
 
@@ -357,7 +357,7 @@ def test_rows_of_groups_that_share_no_inputs_shift_alike_as_each_by_itself() -> 
     """The same weight of an input in all groups is no restriction if no two groups have an input in common."""
     decided = network(np.random.default_rng(3), INPUTS)
     table = {**rows(decided, 20), "x": [*range(3 * INPUTS)] * 20}
-    verdict = check(None, table, protected="g", prediction="said", rows="population")
+    verdict = check(None, table, protected="g", prediction="said", reading="population")
     assert verdict.tipping is not None
     assert verdict.tipping.all_groups_alike == verdict.tipping.each_group > 1
     # One table of weights by input, with inputs 0..11 for a, 12..23 for b, 24..35 for c, reaches the threshold.

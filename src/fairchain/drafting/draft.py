@@ -41,7 +41,7 @@ from fairchain.spec.schema import DecisionKind
 from fairchain.statements import MANY_DROPPED
 from fairchain.tables import RawTable, encode_rows, read_table
 
-TEXT_READING = 'rows: "{reading}" is about texts; name their column: text=... (--text)'
+TEXT_READING = 'reading: "{reading}" is about texts; name their column: text=... (--text)'
 OWN_RANGES = "State ranges of your own, chosen without these rows, or give other rows of the same source"
 SAME_ROWS = f": the guarantee of a sample does not hold for the same rows. {OWN_RANGES}."
 ROWS_ALONE = (
@@ -96,7 +96,7 @@ def infer_spec(
     threshold
         The largest difference that still counts as fair.
     reading
-        As `rows` of `check`; also `"uniform"`: the table gives ranges and names only, and inputs are drawn uniformly.
+        As for `check`; also `"uniform"`: the table gives ranges and names only, and inputs are drawn uniformly.
     label, outcome, ignore, decision, decision_threshold, labels, model_output, prediction
         As for `check`; what is not given is guessed.
     limits

@@ -29,10 +29,10 @@ TermLists = str | Mapping[str, Sequence[str]]
 NONE = "none"
 # Texts on which the two orders of labels are compared with the true labels.
 COMPARED = 512
-TABLE_READING = 'rows: "{reading}" is for tables; texts are "observed" or "swapped" (--as)'
+TABLE_READING = 'reading: "{reading}" is for tables; texts are "observed" or "swapped" (--as)'
 OBSERVED = (
     "The rate of a group is that of the texts that mention it, and the texts may differ in other respects. For the "
-    'same texts with the terms of each group: rows="swapped" (--as swapped).'
+    'same texts with the terms of each group: reading="swapped" (--as swapped).'
 )
 
 NAME_LABELS = "{problem}; or name what it answers with: --labels fine --labels toxic (labels=[...] in Python)"
