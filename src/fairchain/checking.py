@@ -35,6 +35,8 @@ PROTECTED_MISSING = "protected: missing; name the columns whose groups are compa
 OR_TERMS = ', or the terms by which texts mention them: terms="religion" (--terms)'
 COLUMN_NAME = "{key}: found an object of type {type}; give the name of a column of the table"
 BAD_DEPTH = "depth: found {depth}; give a number from 1 to {most}, the protected columns"
+# Parameters of `check` that do not define the question.
+OF_THE_RUN = ("depth", "workers", "executor", "progress")
 Kind = Literal["difference", "ratio", "individual"]
 RowsMean = Literal["sample", "population", "observed", "swapped"]
 SAMPLE_BY_DEFAULT = (
@@ -170,39 +172,8 @@ def check(
     >>> print(check(None, applicants, protected="sex", prediction="hired", reading="population").headline)
     the largest gap is 0.0000, below the threshold 0.1
     """
-    prepared = prepare_check(
-        model,
-        data,
-        protected=protected,
-        text=text,
-        terms=terms,
-        label=label,
-        prediction=prediction,
-        outcome=outcome,
-        kind=kind,
-        threshold=threshold,
-        reading=reading,
-        groups=groups,
-        given=given,
-        criterion=criterion,
-        compare=compare,
-        min_size=min_size,
-        shift=shift,
-        shift_of=shift_of,
-        decision=decision,
-        decision_threshold=decision_threshold,
-        labels=labels,
-        model_output=model_output,
-        deterministic=deterministic,
-        ignore=ignore,
-        show_texts=show_texts,
-        delta=delta,
-        max_evaluations=max_evaluations,
-        seed=seed,
-        allow_constant=allow_constant,
-        limits=limits,
-        certify=certify,
-    )
+    # There are no other names yet.
+    prepared = prepare_check(**{name: each for name, each in locals().items() if name not in OF_THE_RUN})
     with reporting(progress) as report, open_workers(workers, executor) as opened:
         return answer_check(prepared, depth, workers=opened, progress=report)
 

@@ -48,7 +48,7 @@ from fairchain.spec.subgroups import subgroups_of_groups
 from fairchain.statements import dropped_note, rows_phrase, table_name
 
 if TYPE_CHECKING:
-    from fairchain.populations.texts import TextRows
+    from fairchain.populations.text_rows import TextRows
     from fairchain.spec.conditions import Predicate
     from fairchain.tables import TableRows
 
@@ -471,7 +471,7 @@ def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
     """Return the rows that the population is about, from the given table or the spec's; None if it is about none."""
     population = spec.population
     if isinstance(population, Texts):
-        from fairchain.populations.texts import read_texts
+        from fairchain.populations.text_rows import read_texts
 
         return read_texts(spec, data if not isinstance(data, str | Path) else None)
     if not isinstance(population, Table | Marginals):

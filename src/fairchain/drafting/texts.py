@@ -18,7 +18,7 @@ from fairchain.drafting.guesses import Draft, DraftOptions, Guess, in_order
 from fairchain.drafting.signature import read_signature
 from fairchain.drafting.trials import Trials, about_agreement
 from fairchain.errors import ModelError, SpecError, UnansweredError
-from fairchain.populations.texts import TextRows, read_texts
+from fairchain.populations.text_rows import TextRows, read_texts
 from fairchain.spec import CategoryFeature, TextFeature, Texts
 from fairchain.tables import RawTable, read_table
 from fairchain.text.corpus import texts_in

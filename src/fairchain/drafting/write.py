@@ -51,25 +51,27 @@ def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(draft: Draft, name: str, part: Any, folder: str | Path | None = None) -> Iterator[str]:
+def _table(draft: Draft, table: str, part: Any, folder: str | Path | None = None) -> Iterator[str]:
     """Yield the lines of one table: its keys that differ from their defaults, and delta, each below its notes."""
     usual: dict[str, Any] = {}
-    for field in msgspec.structs.fields(part):
-        made = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-        usual[field.encode_name] = None if field.required or field.name == "delta" else msgspec.to_builtins(made)
-    entries = [each for each in msgspec.to_builtins(part).items() if each[1] not in (None, usual.get(each[0]))]
-    yield from ("", "[[feature]]" if name.startswith("feature.") else f"[{name}]", *comment(*draft.about(name)))
-    for field, entry in sorted(entries, key=lambda each: _PLACES.get(each[0], 2)):
-        yield from comment(*draft.about(f"{name}.{field}"))
-        if field == "as":
+    for key_of in msgspec.structs.fields(part):
+        made = key_of.default if key_of.default_factory is msgspec.NODEFAULT else key_of.default_factory()
+        usual[key_of.encode_name] = None if key_of.required or key_of.name == "delta" else msgspec.to_builtins(made)
+    entries = {name: entry for name, entry in msgspec.to_builtins(part).items() if entry not in (None, usual.get(name))}
+    yield from ("", "[[feature]]" if table.startswith("feature.") else f"[{table}]", *comment(*draft.about(table)))
+    for name in sorted(entries, key=lambda name: _PLACES.get(name, 2)):
+        entry = entries[name]
+        yield from comment(*draft.about(f"{table}.{name}"))
+        if name == "as":
             yield from comment(*_ABOUT_READING.get(entry, ()))
-        if field == "delta":
+        if name == "delta":
             yield from comment("Probability of a wrong verdict, at most.")
-        yield f"{key(field)} = {value(entry if field != 'path' or folder is None else _seen_from(folder, entry))}"
-    if name == "population" and getattr(part, "path", "") is None:
+        yield f"{key(name)} = {value(entry if name != 'path' or folder is None else _seen_from(folder, entry))}"
+    if table == "population" and getattr(part, "path", "") is None:
         yield from comment('path = "data.csv"   (the rows were given in Python)')
-    for field in {"decision", "outcome"} - dict(entries).keys():
-        yield from comment(*draft.about(f"{name}.{field}"))
+    for name in ("decision", "outcome"):
+        if name not in entries:
+            yield from comment(*draft.about(f"{table}.{name}"))
 
 
 def _seen_from(folder: str | Path, path: str) -> str:

@@ -111,10 +111,6 @@ def are_texts(known: tuple[Any, ...] | None) -> bool:
     return bool(known) and all(isinstance(each, str) for each in known or ())
 
 
-def _names(frame: Any) -> tuple[str, ...]:
-    return tuple(str(name).strip() for name in frame.columns)
-
-
 def _read_csv(pandas: Any, path: Path, table: RawTable, fitted: Mapping[str, tuple[Any, ...] | None]) -> Any:
     """Return a CSV file as pandas reads it, but numbers to the last bit, and texts where the model knows texts.
 
@@ -122,7 +118,8 @@ def _read_csv(pandas: Any, path: Path, table: RawTable, fitted: Mapping[str, tup
     """
     from fairchain.tables.delimited import CSV_SEPARATORS
 
-    fits = (each for each in CSV_SEPARATORS if _names(pandas.read_csv(path, sep=each, nrows=0)) == table.names)
+    heads = ((each, pandas.read_csv(path, sep=each, nrows=0).columns) for each in CSV_SEPARATORS)
+    fits = (each for each, head in heads if tuple(str(name).strip() for name in head) == table.names)
     # A type is that of all rows, not of those that were read together.
     options = {"sep": next(fits, CSV_SEPARATORS[0]), "low_memory": False, "index_col": False}
     # Since version 3 this is how all numbers are read.
