@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.messages import shown
@@ -297,19 +297,10 @@ def case_of(
     rows: TableRows | None,
     *,
     function: Callable[..., Any] | None = None,
-    dtype: DTypeLike = np.float32,
     assumptions: tuple[str, ...] = (),
     remarks: tuple[str, ...] = (),
 ) -> Case:
-    """Return the case of a validated spec, a loaded model and its rows.
-
-    Parameters
-    ----------
-    spec, model, rows, function, assumptions, remarks
-        As in `Case`.
-    dtype
-        Of the feature values, where no model determines it.
-    """
+    """Return the case of a validated spec, a loaded model and its rows; the parameters are those of `Case`."""
     if (function is not None) != isinstance(spec.population, UserFunction):
         raise SpecError(
             'population.kind: "callable" needs a Python function, given as population=... or --population; give '
@@ -329,7 +320,7 @@ def case_of(
         comparison = comparison_of(spec, groups)
         data_sha256: str | None = rows.sha256
     else:
-        dtype = np.dtype(model.dtype if model is not None else dtype)
+        dtype = np.dtype(model.dtype if model is not None else np.float32)
         content = content_of(spec) if isinstance(spec.population, Uniform) else None
         if content is not None:
             groups, left_out, comparison, drawn = _uniform(content, dtype)

@@ -42,9 +42,9 @@ def is_grouped(source: Any, spec: Spec) -> bool:
     return large and spec.population.prediction is not None
 
 
-def read_grouped(source: str | Path, spec: Spec, limits: TableLimits | None = None) -> RawTable:
+def read_grouped(source: str | Path, spec: Spec) -> RawTable:
     """Return the distinct rows of Parquet files in the columns that a spec uses, each with its number of copies."""
-    limits, path = limits or TableLimits(), Path(source)
+    limits, path = TableLimits(), Path(source)
     files = sorted(each for each in path.iterdir() if each.suffix.lower() == ".parquet") if path.is_dir() else [path]
     if not files:
         raise DataError(NO_PARQUET.format(path=path))
