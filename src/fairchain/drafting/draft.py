@@ -114,21 +114,9 @@ def infer_spec(
     >>> [feature.name for feature in spec.features], spec.property.protected, spec.property.outcome
     (['hours', 'sex'], ('sex',), 'yes')
     """
-    options = DraftOptions(
-        label=label,
-        protected=(protected,) if isinstance(protected, str) else tuple(protected or ()),
-        outcome=outcome,
-        threshold=threshold,
-        reading=reading,
-        ignore=tuple(ignore),
-        decision=decision,
-        decision_threshold=decision_threshold,
-        labels=tuple(labels),
-        model_output=model_output,
-        prediction=prediction,
-        limits=limits,
-    )
-    draft = draft_spec(table, model, options)
+    stated = dict(locals())  # there are no other names yet
+    del stated["table"], stated["model"]
+    draft = draft_spec(table, model, DraftOptions(**stated))
     for text in draft.warnings:
         warnings.warn(text, UserWarning, stacklevel=2)
     return draft.spec

@@ -43,6 +43,13 @@ class DraftOptions:
     every_group: bool = True
     limits: Limits | None = None
 
+    def __post_init__(self) -> None:
+        for key in ("protected", "ignore", "labels"):
+            # One name or several; labels and columns of a frame may be numbers, or texts of NumPy.
+            given: Any = getattr(self, key)
+            one = isinstance(given, str) or not isinstance(given, Iterable)
+            object.__setattr__(self, key, () if given is None else tuple(map(str, [given] if one else given)))
+
 
 @dataclass(frozen=True)
 class Guess:
