@@ -15,6 +15,7 @@ PAGES = {
 
 project = "fairchain"
 author = "The fairchain team"
+copyright = author
 version = release = runpy.run_path(str(ROOT / "src" / "fairchain" / "_version.py"))["__version__"]
 
 extensions = ["myst_nb"]

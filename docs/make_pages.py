@@ -61,9 +61,9 @@ def python() -> str:
     errors = {name: each for name, each in public.items() if _is_error(each)}
     functions = {name: each for name, each in public.items() if inspect.isfunction(each)}
     classes = {name: each for name, each in public.items() if name not in errors and name not in functions}
-    parts = ["# Python", f"{WRITTEN} Everything here is imported from `fairchain`.", "# Functions"]
+    parts = ["# Python", f"{WRITTEN} Everything here is imported from `fairchain`.", "## Functions"]
     parts += [part for name, each in functions.items() for part in _function(name, each)]
-    parts += ["# Classes", *(part for name, each in classes.items() for part in _class(name, each)), "# Errors"]
+    parts += ["## Classes", *(part for name, each in classes.items() for part in _class(name, each)), "## Errors"]
     rows = [f"| `{name}` | `{each.__base__.__name__}` | {_first(each)} |" for name, each in errors.items()]
     return "\n\n".join([*parts, "\n".join(["| error | is a | |", "| --- | --- | --- |", *rows])]) + "\n"
 
@@ -73,7 +73,7 @@ def _is_error(each: Any) -> bool:
 
 
 def _function(name: str, function: Any) -> list[str]:
-    return [f"## {name}", f"```python\n{_signature(name, function)}\n```", _documented(function)]
+    return [f"### {name}", f"```python\n{_signature(name, function)}\n```", _documented(function)]
 
 
 def _class(name: str, each: Any) -> list[str]:
@@ -84,7 +84,7 @@ def _class(name: str, each: Any) -> list[str]:
     ]
     if issubclass(each, Enum):
         members = [f"- `{value.name}`" for value in each]
-    return [f"## {name}", _documented(each), *_fields(each), *(["\n".join(members)] if members else [])]
+    return [f"### {name}", _documented(each), *_fields(each), *(["\n".join(members)] if members else [])]
 
 
 def _fields(each: Any) -> list[str]:

@@ -174,17 +174,17 @@ def render() -> str:
         "[The spec file](spec.md) explains the keys, and the [glossary](glossary.md) the terms.",
         "[Spec](#spec) · [JSON output](#json-output) · [Certificates](#certificates) · [Comparisons](#comparisons) · "
         "[Audits](#audits) · [Exit codes](#exit-codes)",
-        "# Spec",
+        "## Spec",
         "A key with a star must be given.",
     ]
     for heading, names in PARTS.items():
-        parts.append(f"## {heading}")
+        parts.append(f"### {heading}")
         parts += [_struct(definitions[name]) for name in names]
     parts += [
-        "# JSON output",
+        "## JSON output",
         '`fairchain verify --json` prints one object; an error is `{"error": ..., "exit_code": 2}`.',
         _table("field", VERDICT),
-        "# Certificates",
+        "## Certificates",
         "A certificate is a JSON file of at most 200 MB. [What it proves](mathematics.md#what-the-certificate-proves), "
         "and [against whom](trust.md).",
         _table("field", CERTIFICATE),
@@ -192,15 +192,15 @@ def render() -> str:
         _table("field", BATCH),
         "Each of the `segments` of an enumeration has these fields:",
         _table("field", SEGMENT),
-        "# Comparisons",
+        "## Comparisons",
         "`fairchain compare A.json B.json --json` prints one object. Certificates with different networks, thresholds, "
         "deltas or seeds are comparable; different questions, populations or tables are not.",
         _table("field", COMPARISON),
-        "# Audits",
+        "## Audits",
         "`fairchain audit SPEC -o FOLDER --json` prints one object; [audits and their report](audit.md) "
         "describes the files.",
         _table("field", AUDIT),
-        "# Exit codes",
+        "## Exit codes",
         "The exit codes of all commands:",
         _table("code", EXIT_CODES),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import fairchain
 from fairchain.checking import COLUMN_NAME, MODEL_MISSING, RANGES_CUT_FROM_ROWS
+from fairchain.drafting.draft import PROTECTED_LABEL
 from fairchain.drafting.trials import CUT_OFF_NEEDED, DIRECTION_NEEDED
 from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.models.adapters.answer_memo import ANSWERS_CHANGE
@@ -301,6 +303,32 @@ def test_missing_values_go_to_a_model_that_takes_them(blank: Any) -> None:
     assert verdict.spec.population.keep_missing  # type: ignore[union-attr]
     assert verdict.evaluations == len(frame)
     assert any("are given to the model as they are" in text for text in verdict.assumptions)
+
+
+def test_an_audit_explains_a_model_that_takes_missing_values(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    model, frame = pipeline()
+    frame["age"] = frame["age"].astype(float)
+    frame.loc[::3, "age"] = np.nan
+    frame.loc[1::4, "job"] = None
+    verdict = fairchain.check(model, frame, protected="sex", reading="population", threshold=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        explanation = fairchain.explain(model, verdict.spec, data=frame)
+        held = fairchain.explain(model, verdict.spec, data=frame, method="mean")
+        fairchain.audit(verdict.spec, tmp_path / "report", model=model, data=frame, repair=False)
+    assert {unit.name for unit in explanation.units} == {"age", "score", "job"}
+    assert not any(unit.held_at is None or np.isnan(unit.held_at) for unit in held.units)
+
+
+def test_the_columns_whose_missing_values_leave_rows_out_are_named() -> None:
+    pytest.importorskip("sklearn")
+    model, frame = pipeline()
+    frame.loc[1::4, "job"] = None
+    frame.loc[:2, "sex"] = None
+    verdict = fairchain.check(model, frame, protected="sex", reading="population")
+    assert any('left out, as a value is missing ("sex")' in note for note in verdict.notes)
+    assert any('Missing values ("job") are given to the model' in text for text in verdict.assumptions)
 
 
 def test_rows_are_dropped_only_for_a_model_that_cannot_take_them_and_that_is_a_warning_everywhere() -> None:
@@ -674,3 +702,22 @@ def test_a_function_that_fails_on_an_array_is_told_how_it_gets_frames() -> None:
     with pytest.raises(ModelError, match=re.escape(GIVE_FRAMES)):
         fairchain.check(granted, data, protected="sex", reading="population")
     assert fairchain.check(as_frames(granted), data, protected="sex", reading="population").exact
+
+
+def test_a_protected_column_that_holds_the_labels_is_told_as_such() -> None:
+    frame = people()
+    with pytest.raises(SpecError, match=says(PROTECTED_LABEL, name='"loan"', use="recorded decisions")):
+        fairchain.check(None, frame, protected="loan", prediction="loan")
+
+
+def test_a_part_of_a_column_name_is_enough_for_a_suggestion() -> None:
+    frame = people().rename(columns={"sex": "Sex (self-reported)"})
+    with pytest.raises(SpecError, match=re.escape('frame: protected: unknown column "sex"; did you mean "Sex (self')):
+        fairchain.check(None, frame, protected="sex", prediction="loan")
+
+
+def test_a_module_is_not_a_model_and_the_message_says_how_to_name_its_object(tmp_path: Path) -> None:
+    path = tmp_path / "my_module.py"
+    path.touch()
+    with pytest.raises(ModelError, match="give python:my_module:model"):
+        fairchain.check(path, people(), protected="sex")

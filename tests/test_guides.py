@@ -93,6 +93,13 @@ def test_the_notebook_of_a_transformer_finds_what_its_raters_did(
     assert True in [value for value in shown if isinstance(value, bool)]
 
 
+def test_every_page_has_one_title() -> None:
+    """Further titles would stand beside the page in the contents of the site, as if they were pages."""
+    for path in DOCS.glob("*.md"):
+        prose = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        assert len(re.findall(r"^# ", prose, re.MULTILINE)) <= 1, path.name
+
+
 def test_the_reference_is_up_to_date() -> None:
     reference = load("make_reference")
     assert (DOCS / "reference.md").read_text(encoding="utf-8") == reference.render(), "run docs/make_reference.py"
@@ -109,7 +116,7 @@ def test_commands_and_functions_are_described_as_they_are() -> None:
         else:
             assert written == now, "run docs/make_pages.py"
     assert set(fairchain.__all__) - {"__version__"} == set(
-        re.findall(r"^(?:## |\| `)(\w+)", pages["python.md"](), re.MULTILINE)
+        re.findall(r"^(?:### |\| `)(\w+)", pages["python.md"](), re.MULTILINE)
     )
 
 

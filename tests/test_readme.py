@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fairchain import __version__
 from tests.auditing.builders import few_inputs
 from tests.cli.test_commands import Cli
 
@@ -78,9 +79,34 @@ frame[["sex", "income"]].to_csv("decisions.csv", index=False)
     assert decision in ("FAIR", "UNFAIR", "UNDECIDED")
     recorded = fairchain(["check", "decisions.csv", "--protected", "sex", "--prediction", "income"], tmp_path)
     assert recorded.returncode in (0, 1, 3), recorded.stderr
+    (tmp_path / "my_module.py").write_text(f"{prepared}frame.to_csv('data.csv', index=False)\n", encoding="utf-8")
+    run([sys.executable, "my_module.py"], tmp_path)
+    reference = "python:my_module:model"
+    drafted = fairchain(["init", reference, "data.csv", "-o", "spec.toml"], tmp_path)
+    assert drafted.returncode == 0, drafted.stderr
+    audited = fairchain(["audit", "spec.toml", "--model", reference, "-o", "report"], tmp_path)
+    assert audited.returncode in (0, 1, 3), audited.stderr
+    assert (tmp_path / "report/report.html").exists()
 
 
 @pytest.mark.parametrize("page", [*sorted((README.parent / "docs").glob("*.md")), README], ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r'\]\((?!https?:|")([^)#]+)', page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_paragraphs_have_at_most_four_lines() -> None:
+    text = re.sub(r"(?s)^```.*?^```$", "", README.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    paragraphs = [each.strip().splitlines() for each in text.split("\n\n")]
+    assert [lines[0] for lines in paragraphs if len(lines) > 4 and lines[0][:1] not in "|-"] == []
+
+
+def test_the_changelog_has_the_headings_of_keep_a_changelog_and_the_newest_version_first() -> None:
+    text = (README.parent / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^### (.+)$", text, re.MULTILINE)) <= {
+        "Added", "Changed", "Deprecated", "Removed", "Fixed", "Security",
+    }  # fmt: skip
+    versions = re.findall(r"^## \[(\d+)\.(\d+)\.(\d+)\] - (?:Unreleased|\d{4}-\d\d-\d\d)$", text, re.MULTILINE)
+    assert len(versions) == len(re.findall(r"^## ", text, re.MULTILINE))
+    assert versions == sorted(versions, key=lambda version: [int(part) for part in version], reverse=True)
+    assert ".".join(versions[0]) == __version__

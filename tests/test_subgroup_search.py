@@ -128,3 +128,8 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert code == 0
     assert json.loads(out)["candidates"] == 17
     assert "subgroups searched" in cli(*arguments)[1]
+
+
+def test_one_protected_feature_is_searched_without_a_depth() -> None:
+    found = find_subgroups(None, example("credit"), inputs=2_000)
+    assert found.depth == 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from fairchain._version import __version__
 
-# As in `typing`, which takes milliseconds to import: until the command line has its handlers, Ctrl-C is Python's own.
+# As in `typing`, which takes milliseconds to import: until the command line has its handlers, Python handles Ctrl-C.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

@@ -1,8 +1,8 @@
-"""Certificates as a file format: what the writer (`certificates`) builds and the checker (`rechecking`) decodes.
+"""Certificates as a file format: the writer (`certificates`) builds it and the checker (`rechecking`) decodes it.
 
 The format is shared; the arithmetic is not. A certificate is a `Certificate` as JSON; its evidence is a `RunEvidence`
-where inputs were drawn, a `RowEvidence` where the rows of a table were counted, and an `EnumerationEvidence` where all
-inputs of a finite space were evaluated.
+if inputs were drawn, a `RowEvidence` if the rows of a table were counted, and an `EnumerationEvidence` if all inputs of
+a finite space were evaluated.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ FORMAT = "fairchain-certificate"
 # Certificates of several questions about one model, which share an error probability.
 FAMILY_FORMAT = "fairchain-family-certificate"
 VERSION = 8
-# Certificates of these versions can still be checked. Up to version 7 a batch that a budget cut short had chunks of its
-# own; in version 6 the intervals of rates and gap also have a delta each, and batches grew by an eighth.
+# Certificates of these versions can still be checked. Up to version 7 a batch that a budget shortened had different
+# chunks; in version 6 the intervals of rates and gap also have a separate delta each, and batches grew by an eighth.
 CUT_CHUNKS, APART = 7, 6
-# What the words of a round are, so that a reader can draw them without our code.
+# The definition of the random words of a round, so that a reader can draw them without fairchain's code.
 STREAM = "philox4x64-10, key=seed, counter=[0, substream, chunk, copy], 32-bit words low half first"
 
-# Where only one label came of the rounds that are counted, more inputs are tried before a model counts as constant: the
-# evaluations, the first chunk, and the rounds in each chunk. They are not counted.
+# If the counted rounds gave only one label, more inputs are tested before a model counts as constant: the evaluations,
+# the first chunk, and the rounds in each chunk. They are not counted.
 LOOKED, LOOK_CHUNK, LOOK_ROUNDS = 20_000, 2**45, 1024
 
-# Values that a certificate may hold, counted by commas and brackets: about 70 bytes of memory each for a reader.
+# Number of values that a certificate may contain, counted by commas and brackets: about 70 bytes of memory each for a
+# reader.
 MOST_VALUES = 20_000_000
 
-# A count in a certificate: no more than fits into exact arithmetic.
+# A count in a certificate: at most the largest number in exact arithmetic.
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 # Successes of rows that have an outcome with a probability are counted in 2**32 parts.
 WeightedCount = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -43,7 +44,7 @@ Contents = TypeVar("Contents")
 
 
 class Look(Record, frozen=True, forbid_unknown_fields=True):
-    """Further rounds of all groups, drawn in search of a second label and not counted; `labels` were seen in them."""
+    """Further rounds of all groups, drawn in search of a second label and not counted; `labels` are their labels."""
 
     rounds: Count
     labels: list[Count]
@@ -53,8 +54,8 @@ class BatchEvidence(Record, frozen=True, forbid_unknown_fields=True, omit_defaul
     """A batch of rounds: its plan, made from earlier batches, and its counts.
 
     `together` has the rounds in which two groups both got the outcome: for every chunk and every outcome the upper
-    triangle of a symmetric table. `labels` are all labels that the network gave in the batch, counted or not. Of a
-    batch that was cut short, `planned` is how many rounds it should have had: its chunks are drawn as planned.
+    triangle of a symmetric table. `labels` are all labels that the network gave in the batch, counted or not. For a
+    shortened batch, `planned` is its planned number of rounds: its chunks are drawn as planned.
     """
 
     chunk: Count
@@ -69,12 +70,12 @@ class BatchEvidence(Record, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     @property
     def length(self) -> int:
-        """How many rounds it was planned to have."""
+        """The planned number of rounds."""
         return self.rounds if self.planned is None else self.planned
 
     @property
     def chunks(self) -> int:
-        """How many chunks its rounds make."""
+        """The number of chunks of its rounds."""
         return -(-self.rounds // self.chunk_rounds)
 
     def size(self, place: int) -> int:
@@ -98,7 +99,7 @@ class BatchEvidence(Record, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 class RunEvidence(Record, frozen=True, forbid_unknown_fields=True):
-    """The counts of a run, and how its rounds were drawn; `look` is there if all counted rounds gave one label."""
+    """The counts of a run, and how its rounds were drawn; `look` is set if all counted rounds gave one label."""
 
     stream: str
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -115,12 +116,12 @@ class RunEvidence(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class RowEvidence(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The counts of a table: the rows in each column of a subgroup, and how many of them got each outcome.
+    """The counts of a table: the rows in each column of a subgroup, and the number of them with each outcome.
 
-    `labels` are all labels that these rows got, counted or not. Where labels are drawn and the rows are a whole
-    population, a row counts with the probability of the outcome, in parts of 2**-32, and `labels` are possible ones.
-    `only` counts the texts that are shown as every group and get an outcome as one group and not as another, for each
-    of the `shared_pairs` of the spec.
+    `labels` are all labels of these rows, counted or not. If labels are drawn and the rows are a whole population, a
+    row counts with the probability of the outcome, in parts of 2**-32, and `labels` are possible ones. `only` counts
+    the texts that are shown as every group and get an outcome as one group and not as another, for each of the
+    `shared_pairs` of the spec.
     """
 
     rows: Count
@@ -131,18 +132,18 @@ class RowEvidence(Record, frozen=True, forbid_unknown_fields=True, omit_defaults
     only: list[WeightedCount] = msgspec.field(default_factory=list)
 
 
-# A whole number in decimal digits: JSON numbers end at 64 bits, and Python reads no text of more than 4300 digits.
+# An integer in decimal digits: JSON numbers end at 64 bits, and Python reads no text of more than 4300 digits.
 MOST_DIGITS = 4000
 Whole = Annotated[str, msgspec.Meta(pattern=f"^(0|[1-9][0-9]{{0,{MOST_DIGITS - 1}}})$")]
 
 
 class SegmentEvidence(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A run of points of a finite input space, all of them evaluated.
+    """A sequence of points of a finite input space, all of them evaluated.
 
-    `evaluations` counts inputs whose weight is not 0, `inputs` those of each part, and `labels` are those that they
-    got. `weights` is (measures, parts, 1 + outcomes): the weight of all inputs of a part, then of those with each
-    outcome. `chain` is the hash of all this and of the chain before it. `only` is (measures, pairs): the weight of the
-    inputs of one part that get an outcome, while the same point shown as another part does not.
+    `evaluations` counts inputs of positive weight, `inputs` those of each part, and `labels` are their labels.
+    `weights` is (measures, parts, 1 + outcomes): the weight of all inputs of a part, then of those with each outcome.
+    `chain` is the hash of all this and of the chain before it. `only` is (measures, pairs): the weight of the inputs of
+    one part that get an outcome, while the same point shown as another part does not.
     """
 
     points: Count
@@ -159,7 +160,7 @@ class EnumerationEvidence(Record, frozen=True, forbid_unknown_fields=True):
 
     A point is a choice of a value for each feature in `order`, numbered in mixed radix with these `sizes`, the first
     feature changing slowest; it is shown with all protected values that are counted. Features in `summed` are ignored
-    by the network, and their weights are added up. The segments begin at point 0 and follow each other.
+    by the network, and their weights are summed. The segments begin at point 0 and follow each other.
     """
 
     points: Whole
@@ -176,12 +177,12 @@ class EnumerationEvidence(Record, frozen=True, forbid_unknown_fields=True):
 
     @property
     def done(self) -> int:
-        """How many points were evaluated."""
+        """The number of evaluated points."""
         return sum(segment.points for segment in self.segments)
 
 
 def chain_start(model_sha256: str, data_sha256: str | None, meaning: dict[str, str]) -> str:
-    """Return the hash with which the chain of an enumeration begins: of the network, the data and the question."""
+    """Return the first hash of an enumeration's chain: of the network, the data and the question."""
     return _hash(["fairchain enumeration 1", model_sha256, data_sha256, meaning])
 
 
@@ -196,7 +197,7 @@ def _hash(content: Any) -> str:
 
 
 class Software(Record, frozen=True, forbid_unknown_fields=True):
-    """Versions of the programs that made the certificate."""
+    """Versions of the software that wrote the certificate."""
 
     fairchain: str
     python: str
@@ -205,7 +206,7 @@ class Software(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Times(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The date of a run, its seconds, and the other processes that computed for it, where there were any.
+    """The date of a run, its seconds, and the other processes that computed for it, if any.
 
     It is the only part that two runs of the same spec and seed do not share.
     """
@@ -216,9 +217,10 @@ class Times(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class Certificate(Record, Generic[Contents], frozen=True, forbid_unknown_fields=True):
-    """A whole certificate; a reader takes its evidence as `dict[str, Any]` first, since the spec says what it is.
+    """A complete certificate; a reader decodes its evidence as `dict[str, Any]` first, because the spec determines its
+    type.
 
-    `notes` are the issuer's assumptions and remarks. They are shown and not checked.
+    `notes` are the issuer's assumptions and remarks. They are shown but not checked.
     """
 
     format: str
@@ -233,7 +235,7 @@ class Certificate(Record, Generic[Contents], frozen=True, forbid_unknown_fields=
 
 
 class FamilyCertificate(Record, frozen=True, forbid_unknown_fields=True):
-    """The certificates of several questions about one model; their deltas add up to at most `delta`."""
+    """The certificates of several questions about one model; the sum of their deltas is at most `delta`."""
 
     format: str
     version: int

@@ -1,7 +1,7 @@
 """A verdict as a file that others can check: versioned JSON with the spec, the seed and every count.
 
-Only the entry `times` differs between two runs of the same spec and seed. The digest guards against accidents; what
-guards against forgery is `recheck`, which believes nothing in the file that it can recompute.
+Only the entry `times` differs between two runs of the same spec and seed. The digest detects accidental changes;
+`recheck` detects forgery, because it trusts nothing in the file that it can compute again.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
         raise CertificateError(NO_TEXTS_CERTIFICATE if in_memory else NO_CERTIFICATE)
     claims = verdict.to_dict()
     seconds = claims.pop("seconds")
-    # Illustrations, not claims: anybody can find witnesses again, and a forecast or a remark promises nothing.
+    # Illustrations, not claims: anyone can find witnesses again, and a forecast or a remark has no guarantee.
     for name in ("witnesses", "free_regions", "forecast", "notes", "assumptions", "unseen"):
         del claims[name]
     created = datetime.now(UTC).isoformat(timespec="seconds")
@@ -95,7 +95,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
 
 
 def _spec_without_folders(verdict: Verdict) -> dict[str, Any]:
-    """Return the spec with the names of its files only: the folders of the issuer's machine are private."""
+    """Return the spec with only the names of its files: the folders of the issuer's machine are private."""
     spec: dict[str, Any] = msgspec.to_builtins(verdict.spec)
     parts = [(verdict.spec.model, spec["model"]), (verdict.spec.population, spec["population"])]
     for part, written in [*parts, *zip(verdict.spec.described, spec["feature"], strict=True)]:
@@ -153,7 +153,7 @@ def write_certificate(verdict: Verdict | FamilyVerdict, path: str | Path) -> Non
 
 
 def dump(content: dict[str, Any]) -> str:
-    """Return the certificate as JSON that a reader can scroll through: one line for each batch or segment."""
+    """Return the certificate as readable JSON: one line for each batch or segment."""
     return _certificate(content) + "\n"
 
 
@@ -162,7 +162,7 @@ def _certificate(content: dict[str, Any]) -> str:
 
 
 def _object(content: Mapping[str, Any], margin: str, **special: Callable[[Any], str]) -> str:
-    """Return an object with an entry a line; the entries in `special` are written by a function of their own."""
+    """Return an object with one entry per line; the entries in `special` are written by separate functions."""
 
     def written(value: Any) -> str:
         text = json.dumps(value, indent=1, allow_nan=False)

@@ -1,6 +1,7 @@
 """One call from a model and a table to a verdict, without a spec file.
 
-What the caller does not state is read off the model and the table, or assumed; every assumption is in the verdict.
+Values that the caller does not state are derived from the model and the table, or assumed; the verdict lists every
+assumption.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ OF_THE_GUARANTEE = ("delta", "seed", "allow_constant")
 Kind = Literal["difference", "ratio", "individual"]
 RowsMean = Literal["sample", "population", "observed", "swapped"]
 SAMPLE_BY_DEFAULT = (
-    "population.as: The rows are taken for a random sample that the model was not fitted on, and the verdict is "
-    'about the population they come from. For a verdict about these rows alone: reading="population" (--as population).'
+    "population.as: The rows are assumed to be a random sample on which the model was not fitted, and the verdict is "
+    'about the population from which they were drawn. For a verdict about these rows only: reading="population" (--as '
+    "population)."
 )
 RANGES_CUT_FROM_ROWS = (
     "reading: the ranges of a protected number were derived from these rows, so the rows cannot be read as a sample; "
@@ -188,7 +190,9 @@ def check(
 def answer_check(
     prepared: PreparedCheck, depth: int | None, *, workers: AnyWorkers, progress: Report | None
 ) -> Verdict | FamilyVerdict:
-    """Return the verdict on a prepared check; with `depth`, on each combination of up to so many protected columns."""
+    """Return the verdict on a prepared check; with `depth`, on each combination of up to this many protected
+    columns.
+    """
     case = prepared.case
     if depth is None:
         return verify_case(case, workers=workers, progress=progress)
@@ -264,7 +268,7 @@ def prepare_check(
         guess.loud and guess.key == "population.as" for guess in draft.guesses
     ):
         raise SpecError(RANGES_CUT_FROM_ROWS)
-    # The note about rows that are left out is in every verdict, and no file is written for the model here.
+    # Every verdict has the note about rows that are left out, and no file is written for the model here.
     about = [guess for guess in draft.guesses if guess.key not in ("population.drop_missing", "model.path")]
     told = tuple(f"{guess.key}: {guess.text}" for guess in about if guess.key)
     remarks = tuple((WARNING if guess.loud else "") + guess.text for guess in about if guess.loud or not guess.key)

@@ -2,24 +2,24 @@
 
     FairchainError
     ├── OutputError             a result that cannot be written: exit code 2, and the result is shown
-    └── InputError              what the caller gave cannot be used: exit code 2
-        ├── SpecError           the spec file or object, or an option in its place
-        │   └── NoProtectedFeatureError     no name shows which column is protected, and none was stated
+    └── InputError              an input of the caller that cannot be used: exit code 2
+        ├── SpecError           the spec file or object, or an option that replaces a key
+        │   └── NoProtectedFeatureError     no protected column is stated or suggested by its name
         ├── ModelError          the model's file, its shape or its outputs
-        │   ├── UnansweredError     an input that the model has no class for
-        │   └── CutOffNeededError   scores, and nothing says which of them mean which label
+        │   ├── UnansweredError     an input for which the model gives no class
+        │   └── CutOffNeededError   scores without a known cut-off
         ├── DataError           a table or a data set
         ├── CertificateError    a certificate that cannot be read
         ├── CheckpointError     a file from which a run cannot be continued
         ├── ChainError          a chain that is not a Markov chain
         ├── QueryError          a query that cannot be parsed or answered
-        ├── AuditError          a folder in which an audit cannot be kept
+        ├── AuditError          a folder that an audit cannot use
         └── ExecutorError       an executor or cluster that cannot be used, or that lost its workers
 
 Each message is one sentence or two that name the file, the key and what to write instead. Catch `FairchainError` to
-catch all of them, or a class of the tree to go on, for example with a cut-off: `except CutOffNeededError`. A
-`TypeError` means an argument that a function does not have; `UnfairError` of `assert_fair` is an AssertionError.
-Anything else that escapes is a bug of ours.
+catch all of them, or a class of the tree to continue, for example with a cut-off: `except CutOffNeededError`. A
+`TypeError` means an argument that a function does not have; `UnfairError` of `assert_fair` is an AssertionError. Any
+other exception is a bug in fairchain.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class OutputError(FairchainError):
 
 
 class InputError(FairchainError):
-    """An input of the caller cannot be used; the message says why and how to fix it."""
+    """An input of the caller cannot be used; the message states the reason and the remedy."""
 
 
 class SpecError(InputError):
@@ -42,7 +42,7 @@ class SpecError(InputError):
 
 
 class NoProtectedFeatureError(SpecError):
-    """No name shows which feature is protected; `candidates` are the features."""
+    """No column name suggests a protected feature; `candidates` are the features."""
 
     def __init__(self, message: str, candidates: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ class ModelError(InputError):
 
 
 class UnansweredError(ModelError):
-    """The network gives an output for an input that is not a class; `shown` is the input in the words of the spec."""
+    """The network gives an output for an input that is not a class; `shown` is the input with the names of the spec."""
 
     MESSAGE = "{name}: {problem}; the input was {shown}"
 
@@ -64,7 +64,7 @@ class UnansweredError(ModelError):
 
 
 class CutOffNeededError(ModelError):
-    """The model gives scores that are not probabilities, and neither the caller nor the rows say where to cut them."""
+    """The model gives scores that are not probabilities, and neither the caller nor the rows determine a cut-off."""
 
 
 class DataError(InputError):
@@ -96,4 +96,4 @@ class ExecutorError(InputError):
 
 
 class StoppedError(Exception):
-    """The run was stopped before a model gave all answers; those that it gave are kept. No caller sees it."""
+    """The run was stopped before a model gave all answers; the answers so far are kept. It is not raised to callers."""

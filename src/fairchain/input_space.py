@@ -1,8 +1,8 @@
-"""The finite input space of a case: which inputs are enumerated, as which groups, and in which order.
+"""The finite input space of a case: the enumerated inputs, their groups, and their order.
 
-Both the enumeration engine and its recheck start from here; each of them weighs and counts on its own. Inputs that the
-network cannot tell apart are one point: features that it ignores are summed out, and values with the same encoding are
-merged. Points are numbered in mixed radix over the columns that are left.
+Both the enumeration engine and its recheck start from here; each of them weighs and counts independently. Inputs that
+the network cannot distinguish are one point: features that it ignores are summed out, and values with the same encoding
+are merged. Points are numbered in mixed radix over the remaining columns.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from fairchain.spec.properties import shared_pairs
 if TYPE_CHECKING:
     from fairchain.populations.finite import FiniteSpace
 
-# Rows of a tile: a call of the network is full, and its intermediate results stay in the processor's cache.
+# Rows of a tile: large enough for an efficient call of the network, and small enough that its intermediate results fit
+# in the processor's cache.
 TILE = 8192
-# Intervals of a real feature that the network gets in steps, at most.
+# Largest number of intervals of a real feature that the network gets in steps.
 MOST_CUTS = 2**16
 NOT_ENUMERABLE = 'guarantee.engine: the inputs cannot be enumerated: {why}; or use engine = "sampling"'
 NO_INPUT = "{where} no input of {name}; weaken the condition, or leave out the groups for which it cannot hold"
@@ -46,8 +47,8 @@ GROUP_OF_SEVERAL_VALUES = (
 class Shown:
     """Protected values with which every point is shown to the network.
 
-    `indices` are the numbers of the protected values in the space's columns, `values` the values themselves, and
-    `parts` the counted parts that an input with these values belongs to.
+    `indices` are the indices of the protected values in the space's columns, `values` the values themselves, and
+    `parts` the counted parts to which an input with these values belongs.
     """
 
     indices: tuple[int, ...]
@@ -57,29 +58,29 @@ class Shown:
 
 @dataclass(frozen=True, eq=False)
 class InputSpace:
-    """All inputs that a question is about.
+    """All inputs in the scope of a question.
 
     Parameters
     ----------
     space
-        Every input with its weight, which is 0 where `given` does not hold.
+        Every input with its weight, which is 0 if `given` does not hold.
     protected
         The columns of the protected features.
     order
         The other columns with several values, the one that changes slowest first: the digits of a point's number.
     tile
-        How many columns at the end of `order` make a tile of points.
+        The number of columns at the end of `order` that form a tile of points.
     shown
-        The protected values that each point is shown with.
+        The protected values with which each point is shown.
     parts, means
-        Names of what is counted, and for each subgroup of the comparison the parts whose mean it is.
+        Names of the counted parts, and for each subgroup of the comparison the parts whose mean it is.
     individual
         Whether a point's decisions are compared with each other: then its own protected values are summed out.
     summed
         Names of the features that the network ignores.
     pairs
-        Outcome and two parts each, for which it is weighed by how much the first gets the outcome more often than the
-        second, point by point: every point is shown as each part, with weights in the same proportion.
+        Outcome and two parts each, for which the excess of the outcome as the first part over the second is weighed,
+        point by point: every point is shown as each part, with weights in the same proportion.
     """
 
     space: FiniteSpace
@@ -95,17 +96,17 @@ class InputSpace:
 
     @property
     def points(self) -> int:
-        """How many points there are; each is shown with all of `shown`."""
+        """The number of points; each is shown with all of `shown`."""
         return prod(self.space.sizes[column] for column in self.order)
 
     @property
     def evaluations(self) -> int:
-        """How many evaluations of the network all points take, at most."""
+        """Largest number of evaluations of the network for all points."""
         return self.points * len(self.shown)
 
     @property
     def tile_points(self) -> int:
-        """How many points a tile has."""
+        """The number of points of a tile."""
         return prod(self.space.sizes[column] for column in self.order[len(self.order) - self.tile :])
 
     @cached_property
@@ -126,10 +127,10 @@ class InputSpace:
 
     @cached_property
     def portions(self) -> tuple[list[int], list[int]]:
-        """How often a point is shown with each of `shown`, and as each part: smallest whole numbers.
+        """The multiplicity of a point with each of `shown`, and as each part: smallest integers.
 
         All are 1 if each part has one combination of protected values; the weights of a pair are then those of its
-        first part, and else so many times as much as the second part has portions.
+        first part, and otherwise multiplied by the portions of the second part.
         """
         if self.single:
             return [1] * len(self.shown), [1] * len(self.parts)
@@ -145,7 +146,7 @@ class InputSpace:
 
     @property
     def single(self) -> bool:
-        """Whether each part has one combination of protected values, and no two have the same."""
+        """Whether each part has one combination of protected values, and no two parts have the same."""
         return sorted(part for shown in self.shown for part in shown.parts) == list(self._all)
 
 
@@ -155,7 +156,7 @@ def input_space(case: Case) -> InputSpace:
     Raises
     ------
     SpecError
-        If the inputs of the case cannot be enumerated; the message says why.
+        If the inputs of the case cannot be enumerated; the message states the reason.
     """
     from fairchain.populations.finite import TooManyCellsError
 
@@ -182,7 +183,7 @@ def input_space(case: Case) -> InputSpace:
         if column not in protected:
             classes = None if column in ignored else _classes(feature, space.values[column])
             space = _smaller(space, column, classes)
-    # A sum of weights has at most so many bits, and three bits are less than a digit.
+    # Upper bound of the bits of a sum of weights; three bits are less than a digit.
     largest = sum(int(factor.weights.max()).bit_length() for factor in space.measures[-1])
     if largest + space.points.bit_length() > 3 * MOST_DIGITS:
         raise _not_finite(
@@ -206,7 +207,7 @@ def input_space(case: Case) -> InputSpace:
         summed=tuple(names[each] for each in sorted(ignored.difference(protected)) if len(space.values[each]) == 1),
     )
     if len(space.measures) == 1 or inputs.single:
-        # The portions of several values are not known where weights are not.
+        # The portions of several values are unknown if the weights are.
         means = [mean[0] if mean else 0 for mean in inputs.means]
         pairs = shared_pairs(spec, case.comparison)
         inputs = replace(inputs, pairs=tuple((outcome, means[i], means[j]) for outcome, i, j in pairs))
@@ -220,13 +221,13 @@ def input_space(case: Case) -> InputSpace:
 
 
 def _of_conditions(case: Case) -> tuple[str, ...]:
-    """Return the features in the own conditions of groups, which those of a formula may have."""
+    """Return the features in the groups' own conditions, which groups of a formula may have."""
     conditions = [group.condition for group in case.groups if group.condition is not None]
     return tuple(dict.fromkeys(name for condition in conditions for name in condition.names))
 
 
 def _shown_columns(case: Case) -> tuple[int, ...]:
-    """Return the columns that decide to which groups an input belongs, the protected ones first."""
+    """Return the columns that determine the groups of an input, the protected ones first."""
     names, protected = [feature.name for feature in case.spec.features], columns_of(case.spec)
     others = sorted({names.index(name) for name in _of_conditions(case)}.difference(protected))
     return (*protected, *others)
@@ -245,7 +246,9 @@ def _with_several_values(case: Case) -> str | None:
 
 
 def _all_inputs(case: Case, ignored: Collection[int], given: Collection[str]) -> FiniteSpace:
-    """Return every input of the overall population, a real feature as intervals where the network sees no more."""
+    """Return every input of the overall population, with a real feature as intervals if the network does not
+    distinguish more.
+    """
     cuts = {}
     for column, feature in enumerate(case.spec.features):
         if isinstance(feature, RealFeature) and feature.name not in given:
@@ -262,7 +265,7 @@ def _all_inputs(case: Case, ignored: Collection[int], given: Collection[str]) ->
 
 
 def _cuts(feature: RealFeature) -> list[float] | None:
-    """Return the numbers at which what the network gets for a feature changes; None if it changes everywhere."""
+    """Return the numbers at which the network's input for a feature changes; None if it changes everywhere."""
     if feature.bins is not None:
         return [float(edge) for edge in feature.bins]
     if feature.step is not None:
@@ -291,7 +294,7 @@ def _smaller(space: FiniteSpace, column: int, classes: Sequence[int] | None) -> 
 
 
 def _classes(feature: Feature, values: NDArray[np.float64]) -> list[int]:
-    """Return for each value of a feature the number of its class: values for which the network gets the same."""
+    """Return for each value of a feature the number of its class: values with the same network input."""
     if isinstance(feature, CategoryFeature) and feature.codes is None:
         return list(range(len(values)))
     numbers: dict[bytes, int] = {}
@@ -299,7 +302,7 @@ def _classes(feature: Feature, values: NDArray[np.float64]) -> list[int]:
 
 
 def _counted_groups(case: Case) -> tuple[Group | None, ...]:
-    """Return every group that is counted, each once; None for all inputs."""
+    """Return every counted group once; None for all inputs."""
     found = [group for each in case.comparison.subgroups for group in (each.mixed or (each.group,))]
     return tuple(dict.fromkeys(found))
 
@@ -314,7 +317,7 @@ def _as_groups(case: Case) -> tuple[Shown, ...]:
 def _as_members(
     space: FiniteSpace, protected: Sequence[int], groups: Sequence[Group | None], *, given: bool
 ) -> tuple[Shown, ...]:
-    """Return the protected values that inputs of the counted groups have."""
+    """Return the protected values of inputs in the counted groups."""
     possible = space.marginal(space.measures[-1], protected)
     found = []
     for indices in np.ndindex(*possible.shape):
@@ -339,13 +342,13 @@ def _belongs(values: Sequence[float], row: NDArray[np.float64], group: Group) ->
 
 
 def _order(columns: Sequence[int], sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """Return the columns with several values in the order of the digits, and how many of them make a tile.
+    """Return the columns with several values in the order of the digits, and the number of them in a tile.
 
     A tile has at most `TILE` points, and its columns are those that fill it best; or it is one long column, which is
-    cut into strips.
+    divided into strips.
     """
     free = [column for column in columns if sizes[column] > 1]
-    # For each number of points that some columns have together, the first such columns.
+    # For each number of points of a set of columns, the first such columns.
     reached: dict[int, tuple[int, ...]] = {1: ()}
     for column in free:
         for points, inner in list(reached.items()):

@@ -1,7 +1,7 @@
-"""Names in messages: control characters replaced, long names cut, similar names suggested.
+"""Names in messages: control characters replaced, long names shortened, similar names suggested.
 
 Names come from untrusted specs, tables and networks. On a terminal an escape code could overwrite a verdict; on a page
-or a line of text a change of direction could turn the words around it.
+or a line of text a change of direction could reverse the surrounding words.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-# A control character is replaced by its picture; one that turns or ends a line unseen by the replacement character.
+# A control character is replaced by its picture; an invisible one that changes direction or ends a line by the
+# replacement character.
 _CONTROL = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
 _ACTS = _CONTROL | dict.fromkeys(
     [*range(0x80, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F], 0xFFFD
@@ -19,7 +20,7 @@ _SURROGATE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 
 def plain(text: object) -> str:
-    r"""Return a text in which no character acts but line ends and tabs.
+    r"""Return a text without control characters other than line ends and tabs.
 
     >>> plain("a\x1b[2Jb")
     'a␛[2Jb'
@@ -28,7 +29,7 @@ def plain(text: object) -> str:
 
 
 def in_a_line(text: object) -> str:
-    r"""Return `plain(text)` on one line: a line end could begin a line that looks like a verdict.
+    r"""Return `plain(text)` on one line: a line end could start a line that looks like a verdict.
 
     >>> in_a_line("sex\nFAIR")
     'sex␊FAIR'
@@ -38,14 +39,14 @@ def in_a_line(text: object) -> str:
 
 MOST_SHOWN = 40
 MOST_LISTED = 12
-# Forms that several modules use.
+# Messages of several modules.
 FILE_NOT_FOUND = "{path}: file not found; {remedy}"
 NO_FOLDER = "{path}: cannot be written; name a file in a folder that exists"
 EXISTS_ALREADY = "{path}: exists already; give another name with --output, or --force to overwrite it"
 
 
 def shown(text: str) -> str:
-    """Return a text from a table in quotes, cut if it is long and escaped if a terminal could act on it."""
+    """Return a text from a table in quotes, shortened if it is long and without control characters."""
     cut = text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
     return f'"{cut}"' if cut.isprintable() else f'"{ascii(cut)[1:-1]}"'
 
@@ -57,11 +58,16 @@ def listed(names: Sequence[str]) -> str:
 
 
 def near(name: str, known: Sequence[str]) -> str:
-    """Return `did you mean "x"?` if a name is similar, else `expected one of` and the known names, at most a dozen."""
+    """Return `did you mean "x"?` if a name is similar, otherwise `expected one of` and the known names (at most 12).
+
+    A name is also similar if it is a part of one known name only.
+    """
     folded = {other.casefold(): other for other in reversed(known)}
     from difflib import get_close_matches
 
-    close = get_close_matches(name.casefold(), folded, n=1)
+    part = name.casefold()
+    containing = [other for other in folded if len(part) > 2 and part in other]
+    close = get_close_matches(part, folded, n=1) or (containing if len(containing) == 1 else [])
     return f"did you mean {shown(folded[close[0]])}?" if close else f"expected one of {listed(known)}"
 
 
@@ -75,7 +81,7 @@ def unknown(kind: str, name: str, known: Sequence[str]) -> str:
 
 
 def needs(what: str, package: str, install: str = "") -> str:
-    """Return the message about a package that is not installed; `install` is what pip gets, if not its name.
+    """Return the message about a missing package; `install` is pip's name of it, if different.
 
     >>> needs("engine storm", "stormpy", "fairchain[storm]")
     "engine storm needs the package stormpy; install it: pip install 'fairchain[storm]'"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-# Decimals with which a number below zero is told from zero, at most.
+# Largest number of decimals for distinguishing a number below zero from zero.
 MOST_PLACES = 6
 
 
 class Bounded(Protocol):
-    """An estimate with its bounds, as `Interval` and the records of groups and pairs are."""
+    """An estimate with its bounds, like `Interval` and the records of groups and pairs."""
 
     @property
     def estimate(self) -> float:
@@ -37,8 +37,8 @@ def digits(low: float, high: float) -> int:
 def with_interval(estimate: float, low: float, high: float, *, least: int = 3, threshold: float | None = None) -> str:
     """Return `0.123 [0.101, 0.145]`; an exact number has no interval.
 
-    No number looks like the threshold, where there is one, unless it is, and none below zero looks like zero,
-    down to 6 decimals.
+    No number looks like the threshold, if there is one, unless it is equal, and none below zero looks like zero, up to
+    6 decimals.
 
     >>> with_interval(0.12345, 0.1, 0.15)
     '0.123 [0.100, 0.150]'
@@ -59,13 +59,13 @@ def with_interval(estimate: float, low: float, high: float, *, least: int = 3, t
 
 
 def _fixed(number: float, places: int) -> str:
-    """Return a number with so many decimals, and zero without a sign."""
+    """Return a number with this many decimals, and zero without a sign."""
     shown = f"{number:.{places}f}"
     return shown if float(shown) else shown.lstrip("-")
 
 
 def close_to(number: float, threshold: float, *, least: int = 4) -> int:
-    """Return so many decimals that a number does not look like the threshold, unless it is; at most 12.
+    """Return enough decimals that a number does not look like the threshold, unless it is equal; at most 12.
 
     >>> close_to(0.099993, 0.1), close_to(0.05, 0.1)
     (5, 4)
@@ -77,7 +77,7 @@ def close_to(number: float, threshold: float, *, least: int = 4) -> int:
 
 
 def bounded(value: Bounded, *, least: int = 3, threshold: float | None = None) -> str:
-    """Return an estimate with its interval and at least so many decimals."""
+    """Return an estimate with its interval and at least this many decimals."""
     return with_interval(value.estimate, value.low, value.high, least=least, threshold=threshold)
 
 

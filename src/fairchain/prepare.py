@@ -1,6 +1,6 @@
-"""Preparation: from what a user gives to the `Case` that every engine and every stage works on.
+"""Preparation: from user input to the `Case` of every engine and every stage.
 
-`prepare` is the only place that reads a spec, its files, its rows and its model, and decides which groups are compared.
+`prepare` is the only module that reads a spec, its files, its rows and its model, and determines the compared groups.
 It draws nothing and evaluates nothing.
 """
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from fairchain.tables import TableRows
 
 Mask = NDArray[np.bool_]
-# Groups that are compared, those that are too small with their share, the comparison, and what inputs are drawn from.
+# Compared groups, small groups with their share, the comparison, and the population of drawn inputs.
 Compared = tuple[tuple[Group, ...], tuple[tuple[str, float], ...], Comparison, Population]
 GROUPED_ROWS = (
     "{source}: distinct rows with their numbers of copies answer questions about rates only; for individual "
@@ -80,36 +80,36 @@ class Case:
     ----------
     spec
         The validated question, with the nodes of a Bayesian network and the terms of a list read into it. Its
-        `population.path` is None where rows were given in memory.
+        `population.path` is None if rows were given in memory.
     model
-        The loaded model; None where the decisions are recorded in the rows.
+        The loaded model; None if the decisions are recorded in the rows.
     rows
-        The rows of a table, those whose frequencies are taken, or the texts of a corpus; None where the spec or a
-        function draws inputs.
+        The rows of a table, those that give the frequencies, or the texts of a corpus; None if the spec or a function
+        draws inputs.
     groups, left_out
         The groups that are large enough, and the others, each with its number of rows or its share.
     comparison
         The subgroups that are evaluated, and the pairs of them that are compared.
     population
-        The distribution that inputs are drawn from; None where the rows of a table are counted.
+        The distribution from which inputs are drawn; None if the rows of a table are counted.
     concerned, members
-        For a table or a corpus, (rows,): whether `property.given` holds; and (groups, rows): which of these rows each
-        group has.
+        For a table or a corpus, (rows,): whether `property.given` holds; and (groups, rows): the members of each group
+        among these rows.
     seed
-        Of all random numbers, with its origin.
+        The seed of all random numbers, with its origin.
     data_sha256
-        Hash of the rows, or of a corpus with its word lists; None where the spec says everything.
+        Hash of the rows, or of a corpus with its word lists; None if the spec contains everything.
     function
         The Python function that draws inputs, if one was given.
     assumptions, remarks
-        What was assumed about the model or the data without being stated by the caller, and what else a reader of the
-        verdict should know about them.
+        Assumptions about the model or the data that the caller did not state, and further notes for a reader of the
+        verdict.
     shared
-        The labels that other questions about the same inputs have computed (`verification/family.py`), if there are
-        any: no input is evaluated twice.
+        The labels that other questions about the same inputs have computed (`verification/family.py`), if any: no input
+        is evaluated twice.
     prepared
-        The seconds that preparing took, which count towards `budget.seconds`. Of several questions each has a budget
-        and a preparation of its own; loading what they share belongs to the first.
+        The seconds of the preparation, which count towards `budget.seconds`. Each of several questions has its own
+        budget and preparation; loading shared parts belongs to the first.
     """
 
     spec: Spec
@@ -131,7 +131,7 @@ class Case:
 
     @property
     def seconds(self) -> float:
-        """What is left of `budget.seconds` for the answer."""
+        """The rest of `budget.seconds` for the answer."""
         return max(self.spec.guarantee.budget.seconds - self.prepared, 0.0)
 
     @property
@@ -144,7 +144,7 @@ class Case:
         """Whether others can check an answer: the model has bytes, the spec draws the inputs, the rule is sound."""
         population = self.spec.population
         counted = isinstance(population, Table)
-        # A service, or a model that is random by itself, has no hash: its certificate says that it is evaluated again.
+        # A service, or a random model, has no hash: its certificate states that it is evaluated again.
         asked_again = not self.spec.model.deterministic or getattr(self.model, "service", None) is not None
         return (
             (self.model is None or bool(self.model.sha256) or asked_again)
@@ -160,7 +160,7 @@ class Case:
         return self.populations()
 
     def populations(self, decision: str | None = None) -> str:
-        """Return the same phrase as the statement about a decision needs it."""
+        """Return the same phrase in the form for a statement about a decision."""
         population = self.spec.population
         if not isinstance(population, Table):
             return populations_of(self.spec, str(self.population), decision)
@@ -176,10 +176,10 @@ class Case:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The assumptions that a reader should know: about texts, rows left out, a model that runs in another way."""
+        """The assumptions for a reader: about texts, rows left out, a model that was not converted."""
         notes = self.remarks + (self.population.notes if self.population is not None else ())
         if self.rows is not None and self.rows.dropped:
-            notes += (dropped_note(self.rows.dropped, self.rows.count + self.rows.dropped),)
+            notes += (dropped_note(self.rows.dropped, self.rows.count + self.rows.dropped, self.rows.lacking),)
         note = getattr(self.model, "note", "")
         return (*notes, note) if note else notes
 
@@ -198,7 +198,7 @@ def prepare(
 ) -> Case:
     """Read and check everything that a question needs.
 
-    It takes three steps, which a stage with checks of its own takes one by one: `read_question`, `gather`, `case_of`.
+    It has three steps, which a stage with its own checks calls one by one: `read_question`, `gather`, `case_of`.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def prepare(
     Raises
     ------
     FairchainError
-        Of the kind that belongs to the spec, the rows or the model.
+        A subclass for the spec, the rows or the model.
     """
     question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant)
     return gather(model, question, weights=weights, data=data, population=population, limits=limits, network=network)
@@ -245,13 +245,13 @@ def gather(
     model, weights, data, population, limits
         As for `verify`.
     question
-        As `read_question` returns it: it is not checked again.
+        The spec from `read_question`, which is not checked again.
     network
-        Whether the model is wanted as an ONNX network, for a certificate or to look inside. A model that cannot be
-        converted is called as it is, and its note says why. About the rows of a table a model is called as it is
-        otherwise, because converting takes longer; about drawn inputs a network is faster.
+        Whether the model is needed as an ONNX network, for a certificate or for its inner tensors. A model that cannot
+        be converted is evaluated in Python, and its note states why. Otherwise a model is evaluated in Python for the
+        rows of a table, because converting takes longer; for drawn inputs a network is faster.
     began
-        When the preparation began, by the clock of `time.perf_counter`; by default now.
+        The start of the preparation, by the clock of `time.perf_counter`; by default now.
     """
     began = time.perf_counter() if began is None else began
     question = _with_data(question, data)
@@ -268,10 +268,10 @@ def gather(
 
 
 def within_budget(spec: Spec, model: Any) -> tuple[Spec, tuple[str, ...]]:
-    """Return the spec with what is left of a budget of evaluations after trials of the model, and a sentence about it.
+    """Return the spec with the rest of a budget of evaluations after trials of the model, and a sentence about it.
 
-    Inputs that are repeated to see whether the model is deterministic are kept back too, and those that a service may
-    be asked for ahead and in vain.
+    Evaluations for repeated inputs, which test whether the model is deterministic, are also reserved, and those that a
+    service may make ahead without use.
     """
     budget, used = spec.guarantee.budget.evaluations, getattr(model, "evaluated", 0)
     if budget is None or not used:
@@ -286,7 +286,7 @@ def within_budget(spec: Spec, model: Any) -> tuple[Spec, tuple[str, ...]]:
     ahead, told = 0, ""
     if getattr(model, "service", None) is not None and not isinstance(spec.population, Table):
         ahead = model.kept.ahead = ahead_within(budget)
-        told = f", and {ahead:,} for inputs that it is asked for ahead" if ahead else ""
+        told = f", and {ahead:,} for inputs that are requested ahead" if ahead else ""
     left = revise(spec, guarantee__budget__evaluations=max(1, int(budget) - trials - ahead))
     return left, (f"guarantee.budget: {trials:,} of {int(budget):,} evaluations are for trials of the model{told}.",)
 
@@ -353,7 +353,7 @@ def case_of(
 
 @lru_cache(maxsize=8)
 def _uniform(content: bytes, dtype: np.dtype[Any]) -> Compared:
-    """Return what is compared in a uniform population, of which the content of a spec says everything."""
+    """Return the comparison of a uniform population, which depends only on the content of a spec."""
     spec = spec_from(content)
     return _compared(spec, dtype, None, None, _predicate(spec))
 
@@ -381,7 +381,7 @@ def _default_cut_offs(model: ModelSpec) -> tuple[str, ...]:
 
 
 def _check_missing(model: Model | None, spec: Spec, rows: TableRows) -> None:
-    """Refuse missing values that a network cannot be given: only an input of floating numbers can hold one."""
+    """Refuse missing values that a network cannot take: only an input of floating-point numbers can contain one."""
     if not isinstance(model, OnnxModel) or not np.isnan(rows.values).any():
         return
     lacking: Mask = np.asarray(np.isnan(rows.values).any(axis=0))
@@ -417,10 +417,10 @@ def _predicate(spec: Spec) -> Predicate | None:
 
 
 def with_network(case: Case) -> Case:
-    """Return the case with a copy of its model as a network that can be looked into; itself if there is none.
+    """Return the case with a copy of its model as a network with accessible tensors; the case itself if there is none.
 
-    A folder with a transformer is verified as it is, and its units are found in its copy. If it cannot be copied, the
-    note of the model says why.
+    A folder with a transformer is verified itself, and its units are found in its copy. If it cannot be copied, the
+    note of the model states why.
     """
     from fairchain.models.adapters.from_function import FunctionModel
 
@@ -435,7 +435,7 @@ def with_network(case: Case) -> Case:
 
 
 def group_population(case: Case) -> Population:
-    """Return the population of a case that draws for every group by itself, whatever the groups are compared with."""
+    """Return the population of a case that draws for every group separately, whatever the groups are compared with."""
     subgroups = subgroups_of_groups(case.groups)
     drawn: Population = case.population
     if subgroups == case.comparison.subgroups:
@@ -447,7 +447,7 @@ def group_population(case: Case) -> Population:
 
 
 def _with_data(spec: Spec, data: Any) -> Spec:
-    """Return the spec with the given file in place of its own; no file for rows in memory."""
+    """Return the spec with the given file instead of its own; no file for rows in memory."""
     if isinstance(spec.population, Texts) and data is not None:
         path = str(data) if isinstance(data, str | Path) else None
         corpus = msgspec.structs.replace(spec.population, path=path, dataset=None)
@@ -459,7 +459,7 @@ def _with_data(spec: Spec, data: Any) -> Spec:
 
 
 def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
-    """Return the rows that the population is about, from the given table or the spec's; None if it is about none."""
+    """Return the rows of the population, from the given table or the spec's; None if it has none."""
     population = spec.population
     if isinstance(population, Texts):
         from fairchain.populations.text_rows import read_texts
@@ -482,7 +482,7 @@ def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
     grouped = is_grouped(source, spec)
     rows = encode_rows(read_grouped(source, spec) if grouped else read_table(source), spec)
     if isinstance(population, Marginals):
-        # Their frequencies go into the statement, which names no folders.
+        # Their frequencies are part of the statement, which names no folders.
         return dataclasses.replace(rows, source=table_name(population.path))
     return rows
 
@@ -496,7 +496,7 @@ def _model(
     *,
     network: bool,
 ) -> Model | None:
-    """Return the loaded model; None where the decisions are recorded."""
+    """Return the loaded model; None if the decisions are recorded."""
     if isinstance(spec.population, Table) and spec.population.prediction is not None:
         if model is not None:
             raise SpecError(
@@ -512,7 +512,7 @@ def _model(
 
 
 def _concerned(rows: TableRows, spec: Spec, predicate: Any) -> Mask:
-    """Return (rows,): whether the question is about a row, which is where `property.given` holds."""
+    """Return (rows,): whether a row is in the scope of the question, that is, `property.given` holds."""
     if predicate is None:
         return np.ones(len(rows.values), bool)
     holds: Mask = predicate.holds(rows.values)
@@ -543,7 +543,7 @@ def _large_enough_rows(
 ) -> tuple[tuple[Group, ...], Mask, tuple[tuple[str, int], ...]]:
     """Return the groups that reach `property.min_size`, their rows, and the groups that do not with their size.
 
-    Where true labels are compared, a group has as many rows as it has of the rarest label.
+    If true labels are compared, the size of a group is its number of rows with its rarest label.
     """
     groups, least = groups_of(spec), spec.property.min_size
     masks = group_masks(spec, groups, rows.values) & concerned

@@ -4,9 +4,9 @@
     def test_the_model_is_fair(fairchain_verdict):
         assert fairchain_verdict.gap.high < 0.08
 
-pytest loads it where fairchain is installed, so both names begin with the package's: markers and fixtures of other
-projects stay theirs. A test with the marker fails unless the network is found fair; `fairchain_verdict` is the verdict.
-Nothing but pytest is imported before such a test runs.
+pytest loads it if fairchain is installed, so both names begin with the package's name, to avoid conflicts with markers
+and fixtures of other projects. A test with the marker fails unless the network is found fair; `fairchain_verdict` is
+the verdict. Only pytest is imported before such a test runs.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def _with_lists(value: Any) -> Any:
-    """Return the value with lists in place of tuples, as JSON has them."""
+    """Return the value with lists instead of tuples, as in JSON."""
     if isinstance(value, dict):
         return {key: _with_lists(each) for key, each in value.items()}
     return [_with_lists(each) for each in value] if isinstance(value, tuple | list) else value

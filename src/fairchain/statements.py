@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from math import floor, log10
 from pathlib import PurePath
 
+from fairchain.messages import listed
+
 # Share of rows above which leaving them out is a warning.
 MANY_DROPPED = 0.05
 LEFT_OUT = "left out, as a value is missing"
 WARNING = "Warning: "
-# In place of FAIR or UNDECIDED where the model gave one decision to every input that was tried, unless that is allowed.
-# Such a model is never UNFAIR: every gap is 0, every ratio 1 or not defined.
+# Replaces FAIR or UNDECIDED if the model gave one decision to every tested input, unless that is allowed. Such a model
+# is never UNFAIR: every gap is 0, every ratio 1 or not defined.
 CONSTANT = "CONSTANT"
 
 # Factors of distribution shift above this are reported as this.
@@ -48,14 +50,14 @@ TOO_MANY_COUNTS = (
     "outcome: outcome = ... in [property]"
 )
 
-# Which inputs a distribution shift changes, by the value of `shift_of`.
+# The inputs that a distribution shift changes, by the value of `shift_of`.
 SHIFT_OF = {"each_group": "each group by itself", "all_groups_alike": "all groups alike"}
-# What a question about shifted populations is about: FAIR speaks of every one, UNFAIR of one that need not be known.
+# The populations of a question with a shift: FAIR is about all of them, UNFAIR about one that need not be known.
 POPULATIONS = {"FAIR": "some population", "UNFAIR": "every population", "UNDECIDED": "the populations"}
 
-# Inputs of a network, and the part that alone differs between an input as one group and as another.
+# Inputs of a network, and the only part that differs between an input as one group and as another.
 CHANGED_ALONE = {"individuals": "the protected features", "texts": "the terms"}
-# For each kind of property: what is measured, what would contradict FAIR, and what would contradict UNFAIR.
+# For each kind of property: the measured quantity, the contradiction of FAIR, and the contradiction of UNFAIR.
 MEASURED = {
     "difference": "the largest gap",
     "ratio": "the smallest ratio",
@@ -78,7 +80,7 @@ CONSTANT_REFUSED = (
 
 
 def measure(kind: str, inputs: str = "individuals") -> str:
-    """Return what is measured of the network's inputs.
+    """Return the measured quantity for the network's inputs.
 
     >>> measure("individual", "texts")
     'the share of texts whose decision changes with the terms alone'
@@ -172,7 +174,7 @@ def enumeration_statement(
     done: tuple[int, int],
     left_out: int = 0,
 ) -> str:
-    """Return the sentence of an enumeration; `done` are the points that were evaluated, and all that there are.
+    """Return the sentence of an enumeration; `done` are the numbers of evaluated and of all points.
 
     >>> words = {"kind": "difference", "measured": "0.05", "threshold": 0.1, "population": "uniform inputs"}
     >>> print(enumeration_statement("FAIR", evaluations=1248, done=(624, 624), **words)[:70])
@@ -215,7 +217,7 @@ def bounds_statement(
 
 
 def open_part(open_mass: float, *, sampled: bool = False) -> str:
-    """Return the sentence about the part of the inputs that bounds did not settle, whether rounds were drawn or not.
+    """Return the sentence about the inputs that bounds did not settle, with or without rounds.
 
     >>> open_part(0.25)
     'Bounds settled 75% of the inputs; nothing is assumed about the decisions for the other 25%.'
@@ -230,7 +232,7 @@ def open_part(open_mass: float, *, sampled: bool = False) -> str:
 
 
 def enumeration_scope(model_sha256: str) -> str:
-    """Return what a statement from an enumeration is about, and its limits."""
+    """Return the scope of a statement from an enumeration, and its limits."""
     return (
         f"This is about {subject_of(model_sha256)} and that input distribution, not about the individuals it is "
         "applied to; nothing is random, so the error probability is 0."
@@ -247,7 +249,7 @@ def headline(
     at_threshold: bool = False,
     shift: float | None = None,
 ) -> str:
-    """Return what was measured against which threshold; every output shows this line after the verdict.
+    """Return the measured value and the threshold; every output shows this line after the verdict.
 
     >>> headline("FAIR", kind="difference", measured="0.05", threshold=0.1)
     'the largest gap is 0.05, below the threshold 0.1'
@@ -262,7 +264,7 @@ def headline(
     return f"{found}, {relation} the threshold {threshold:g}"
 
 
-# What a tipping factor compares with: the kind of thing that may become more frequent, and where it was counted.
+# The reference of a tipping factor: the kind of input that may become more frequent, and where it was counted.
 IN_POPULATION = ("input", "in the assumed population")
 AMONG_ROWS = {"individuals": ("row", "among the counted rows"), "texts": ("text", "among the counted texts")}
 AMONG_ALL_ROWS = {"individuals": ("row", "among all rows"), "texts": ("text", "among all texts")}
@@ -272,30 +274,35 @@ OF_SAMPLE = ("row", "in the population that the rows are a sample of")
 def tipping_statement(
     decision: str, each_group: float, all_groups_alike: float, delta: float, base: tuple[str, str] = IN_POPULATION
 ) -> str:
-    """Return how far the population may change before the verdict could; factors are rounded down.
+    """Return how far the population may change before the verdict could change; factors are rounded down.
 
-    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-76:])
-    the assumed population; or 1.86 times, if all groups change in the same way.
+    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[:88])
+    FAIR also holds if some kinds of inputs are up to 1.23 times as frequent, or as rare, as
+    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-82:])
+    the assumed population; or up to 1.86 times, if all groups change in the same way.
     >>> print(tipping_statement("UNFAIR", 1.0, 1.0, 1e-6))
-    How far the population may change before UNFAIR does is not known: the intervals are too wide.
+    It is not known how far the population may change before UNFAIR no longer holds: the intervals are too wide.
     """
     if _factor(max(each_group, all_groups_alike)) == "1":
         if delta == 0:
             return f"A small change of the population could change this {decision}."
-        return f"How far the population may change before {decision} does is not known: the intervals are too wide."
+        return (
+            f"It is not known how far the population may change before {decision} no longer holds: the intervals are "
+            "too wide."
+        )
     thing, where = base
-    other = f"{decision} also holds for other populations in which no kind of {thing} is more than"
+    other = f"{decision} also holds if some kinds of {thing}s are up to"
     rare = f"times as frequent, or as rare, as {where}"
     if all_groups_alike <= each_group:
         return f"{other} {_factor(each_group)} {rare}."
     if _factor(each_group) == "1":
         return f"{other} {_factor(all_groups_alike)} {rare}, provided that all groups change in the same way."
-    alike = f"or {_factor(all_groups_alike)} times, if all groups change in the same way"
+    alike = f"or up to {_factor(all_groups_alike)} times, if all groups change in the same way"
     return f"{other} {_factor(each_group)} {rare}; {alike}."
 
 
 def _factor(factor: float) -> str:
-    """Return a factor with three digits at most, rounded down."""
+    """Return a factor with at most three digits, rounded down."""
     if factor >= MOST_FACTOR:
         return f"{MOST_FACTOR:g}"
     step = 10.0 ** (floor(log10(factor)) - 2)
@@ -303,7 +310,7 @@ def _factor(factor: float) -> str:
 
 
 def conclusion(decision: str, constant: str | None, *, allowed: bool) -> str:
-    """Return what a gate acts on: the decision, or CONSTANT for a constant model that is not allowed.
+    """Return the conclusion for a gate: the decision, or CONSTANT for a constant model that is not allowed.
 
     >>> conclusion("FAIR", "no", allowed=False)
     'CONSTANT'
@@ -312,7 +319,8 @@ def conclusion(decision: str, constant: str | None, *, allowed: bool) -> str:
 
 
 def family_conclusion(conclusions: Sequence[str], *, unanswered: int = 0) -> str:
-    """Return the conclusion about several questions: FAIR if all are, UNFAIR if one is, else what is left open.
+    """Return the conclusion about several questions: FAIR if all are, UNFAIR if one is, otherwise UNDECIDED or
+    CONSTANT.
 
     >>> family_conclusion(["FAIR", "UNDECIDED"])
     'UNDECIDED'
@@ -325,7 +333,7 @@ def family_conclusion(conclusions: Sequence[str], *, unanswered: int = 0) -> str
 
 
 def family_statement(questions: int, delta: float) -> str:
-    """Return what holds for the verdicts on several questions together.
+    """Return the joint statement about the verdicts on several questions.
 
     >>> family_statement(10, 1e-6)
     'All 10 verdicts are right together with probability at least 1 - 1e-06; the delta of each question is 1e-07.'
@@ -335,12 +343,12 @@ def family_statement(questions: int, delta: float) -> str:
 
 
 def constant_headline(label: str, measured: str) -> str:
-    """Return the line after CONSTANT: what the model does, and the measured gap in the words of `headline`."""
+    """Return the line after CONSTANT: the behaviour of the model, and the measured gap in the words of `headline`."""
     return f'every input that was tried got the decision "{label}", so groups cannot differ: {measured}'
 
 
 def constant_note(label: str, tried: int, *, allowed: bool, recorded: bool = False) -> str:
-    """Return the remark about a constant model: what was seen, what it means, what to do.
+    """Return the note about a constant model: the observation, its meaning, the remedy.
 
     >>> print(constant_note("no", 1200, allowed=True))
     Constant model, allowed: all 1,200 inputs that were tried got the decision "no".
@@ -354,7 +362,7 @@ def constant_note(label: str, tried: int, *, allowed: bool, recorded: bool = Fal
 
 
 def ignored_note(features: Sequence[str]) -> str:
-    """Return the remark about features that the network provably ignores.
+    """Return the note about features that the network provably ignores.
 
     >>> ignored_note(["zip", "id"])
     'The network provably ignores zip, id: inputs that differ only in them were evaluated once.'
@@ -375,7 +383,7 @@ def subject_of(model_sha256: str, recorded: str | None = None) -> str:
 
 
 def scope(model_sha256: str, seed: int, origin: str) -> str:
-    """Return what a statement about drawn inputs is about, its limits, and the origin of its seed."""
+    """Return the scope of a statement about drawn inputs, its limits, and the origin of its seed."""
     return (
         f"This is about {subject_of(model_sha256)} and that input distribution, not about the "
         f"individuals it is applied to; {seed_phrase(seed, origin, hashed=bool(model_sha256))}."
@@ -383,7 +391,7 @@ def scope(model_sha256: str, seed: int, origin: str) -> str:
 
 
 def seed_phrase(seed: int, origin: str, *, hashed: bool = True) -> str:
-    """Return the seed with its origin, and what that is worth against an issuer who wants to cheat.
+    """Return the seed with its origin, and its protection against a dishonest issuer.
 
     >>> seed_phrase(7, "derived")
     'seed 7, derived from the network, the spec and its data'
@@ -398,7 +406,7 @@ def seed_phrase(seed: int, origin: str, *, hashed: bool = True) -> str:
 def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None = None, dropped: int = 0) -> str:
     """Return the population of a table: its rows themselves, or their source.
 
-    Only the file's name is stated, since folders may be private.
+    Only the file's name is stated, because folders may be private.
 
     >>> rows_phrase(1200, "audit/data.csv", exact=False)
     'the distribution that the 1,200 rows of data.csv were independently drawn from'
@@ -409,17 +417,18 @@ def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None 
     return f"{whole}, among inputs with {given}" if given else whole
 
 
-def dropped_note(dropped: int, rows: int) -> str:
-    """Return the remark about rows that were left out; a warning if they are more than a few.
+def dropped_note(dropped: int, rows: int, columns: Sequence[str] = ()) -> str:
+    """Return the note about rows that were left out; a warning if they are more than a few.
 
-    >>> dropped_note(30, 200)
-    'Warning: 30 of 200 rows (15.0%) were left out, as a value is missing; the verdict says nothing about them.'
+    >>> dropped_note(3, 200, ["sex"])
+    '3 of 200 rows (1.5%) were left out, as a value is missing ("sex"); the verdict says nothing about them.'
     """
+    where = f" ({listed(columns)})" if columns else ""
     warning = WARNING if dropped > MANY_DROPPED * rows else ""
     were = "were" if dropped > 1 else "was"
     about = "them" if dropped > 1 else "it"
     return (
-        f"{warning}{dropped:,} of {rows:,} rows ({dropped / rows:.1%}) {were} {LEFT_OUT}; the "
+        f"{warning}{dropped:,} of {rows:,} rows ({dropped / rows:.1%}) {were} {LEFT_OUT}{where}; the "
         f"verdict says nothing about {about}."
     )
 
@@ -427,7 +436,7 @@ def dropped_note(dropped: int, rows: int) -> str:
 def unseen_statement(
     decision: str, *, kind: str, low: str, high: str, threshold: float, seen: int, unseen: int, population: str
 ) -> str:
-    """Return the sentence for a whole population in which some rows were not evaluated, whatever their decisions are.
+    """Return the sentence for a whole population with unevaluated rows, for any decisions about these.
 
     >>> facts = {"kind": "difference", "low": "0.2", "high": "0.7", "threshold": 0.1, "population": "the rows of a.csv"}
     >>> print(unseen_statement("UNFAIR", seen=60, unseen=40, **facts)[:66])
@@ -448,7 +457,7 @@ def table_name(path: str | None) -> str:
 def rows_scope(
     model_sha256: str, table_sha256: str, *, exact: bool, recorded: str | None = None, inputs: str = "individuals"
 ) -> str:
-    """Return what a statement from rows of a table, or from counted texts, is about, and its limits."""
+    """Return the scope of a statement from rows of a table, or from counted texts, and its limits."""
     rows = "texts" if inputs == "texts" else "rows"
     what = f"those {rows} only" if exact else RANDOM_SAMPLE
     return f"This is about {subject_of(model_sha256, recorded)} and {what}; {rows} with sha256 {table_sha256[:16]}..."

@@ -1,9 +1,9 @@
 """Search for the worst subgroup among all intersections of protected features up to a depth.
 
 A subgroup is compared with all other inputs. Its gap is the difference of the two rates of an outcome. The largest of
-many estimates overstates the truth, so intervals are paid for: all candidates together on all inputs, or the few that
-one part of the inputs shows on the other part, whichever is forecast to be narrower before any decision is seen
-(docs/mathematics.md, "Subgroup search").
+many estimates overstates the truth, so intervals are corrected for the selection: for all candidates on all inputs, or
+for the few that one part of the inputs selects on the other part, whichever is forecast to be narrower before any
+decision is seen (docs/mathematics.md, "Subgroup search").
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from fairchain.statistics.intervals import Floats, clopper_pearson
 from fairchain.verification.row_evaluation import ROWS_AT_A_TIME
 
 Mask = NDArray[np.bool_]
-# Candidates that are searched at most, and inputs that are drawn by default.
-MOST_CANDIDATES, DRAWN = 20_000, 100_000
-# Which inputs the intervals come from: all of them for all candidates, the second half for a few, or the population.
+# Largest number of candidates, default number of drawn inputs, and default number of features of a subgroup.
+MOST_CANDIDATES, DRAWN, DEFAULT_DEPTH = 20_000, 100_000, 2
+# The inputs of the intervals: all of them for all candidates, the second half for a few, or the population.
 IntervalSource = Literal["simultaneous", "fresh half", "exact"]
 
 
 class WorstSubgroup(Record, frozen=True):
-    """A subgroup beside all other inputs: its gap is `rate - other_rate`, with an interval.
+    """A subgroup compared with all other inputs: its gap is `rate - other_rate`, with an interval.
 
-    `certified` says that the gap is known to be beyond the threshold, on either side.
+    `certified` is whether the gap is known to be beyond the threshold, on either side.
     """
 
     name: str
@@ -61,10 +61,10 @@ class WorstSubgroup(Record, frozen=True):
 
 
 class SubgroupSearch(Record, frozen=True, kw_only=True):
-    """The result of a search: the subgroups with the largest gaps first, and what is known about all candidates.
+    """The result of a search: the subgroups with the largest gaps first, and the verdict on all candidates.
 
-    `verdict` is UNFAIR if a subgroup is certified, FAIR if every candidate is known to be within the threshold, else
-    UNDECIDED. Candidates below the smallest size are not listed, and a FAIR verdict does not cover them.
+    `verdict` is UNFAIR if a subgroup is certified, FAIR if every candidate is known to be within the threshold,
+    otherwise UNDECIDED. Candidates below the smallest size are not listed, and a FAIR verdict does not cover them.
     """
 
     verdict: Literal["FAIR", "UNFAIR", "UNDECIDED"]
@@ -111,7 +111,7 @@ def find_subgroups(
     spec: Spec | str | Path,
     *,
     protected: Sequence[str] | None = None,
-    depth: int = 2,
+    depth: int | None = None,
     min_size: float = 0.01,
     outcome: str | None = None,
     threshold: float | None = None,
@@ -134,7 +134,7 @@ def find_subgroups(
     protected
         The features whose intersections are searched.
     depth
-        Largest number of features of an intersection.
+        Largest number of features of an intersection; by default 2, or 1 if one feature is protected.
     min_size
         Smaller subgroups are left out: a number of inputs or, below 1, a share of them.
     outcome
@@ -165,6 +165,7 @@ def find_subgroups(
     start = time.perf_counter()
     singles = _questions(spec, protected, outcome, threshold, delta, seed)
     question, features = singles[0], tuple(each.protected[0] for each in singles)
+    depth = min(DEFAULT_DEPTH, len(features)) if depth is None else depth
     if not 1 <= depth <= len(features):
         raise SpecError(f"depth: found {depth}; give a number from 1 to {len(features)}, the protected features")
     if top < 1 or inputs < 2 or not min_size > 0:
@@ -177,7 +178,7 @@ def find_subgroups(
     known = _evaluated(case, question, inputs, chosen_seed, progress)
     members = _members(question, features, groups, known.values)
     alpha = question.guarantee.delta
-    # Fixed before any decision is seen: which way promises the narrower intervals.
+    # Fixed before any decision is seen: the method with the narrower forecast intervals.
     together, few = math.log(4 * len(candidates) / alpha), 2 * math.log(4 * top / alpha)
     method: IntervalSource = "exact" if known.exact else "simultaneous" if together <= few else "fresh half"
     least = min_size if min_size >= 1 else min_size * len(known.values)
@@ -335,7 +336,7 @@ def _members(
     ]
 
 
-# Number of the candidate, its inputs, its rate and that of the others, and bounds of the gap.
+# Index of the candidate, its inputs, its rate and that of the others, and bounds of the gap.
 _Found = tuple[int, int, float, float, float, float]
 
 
@@ -349,9 +350,9 @@ class _Search:
     least: float
 
     def worst(self, method: IntervalSource, delta: float, top: int, seed: int) -> tuple[list[_Found], int]:
-        """Return the candidates with their intervals, the widest gap first, and how many are too small.
+        """Return the candidates with their intervals, the widest gap first, and the number of those that are too small.
 
-        Of a "fresh half" these are the few that the first half of the inputs shows.
+        For a "fresh half" these are the few candidates that the first half of the inputs selects.
         """
         everything = np.arange(len(self.hits))
         if method != "fresh half":
@@ -372,7 +373,7 @@ class _Search:
         return self._ranked(second, chosen, trials, successes, delta / (2 * top)), len(trials) - len(large)
 
     def _counts(self, some: NDArray[np.intp], places: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the inputs of each candidate among these inputs, and how many of them have the outcome."""
+        """Return the number of inputs of each candidate among these inputs, and the number of them with the outcome."""
         members = [np.packbits(masks[:, some], axis=1) for masks in self.members]
         hits = np.packbits(self.hits[some])
         trials, successes = np.zeros((2, len(places)), np.int64)

@@ -15,7 +15,7 @@ BAD_ON_CONSTANT = 'undecided: found "{undecided}"; write "fail" or "pass"'
 
 
 class UnfairError(AssertionError):
-    """The network is unfair, undecided or constant, or the rule is not sound; `verdict` says more."""
+    """The network is unfair, undecided or constant, or the rule is not sound; `verdict` has the details."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(str(verdict))
@@ -61,7 +61,7 @@ def assert_fair(
 
     verdict = verify(model, spec, allow_constant=allow_constant, **options)
     passes = ("FAIR", "UNDECIDED") if undecided == "pass" else ("FAIR",)
-    # The paper's rule is not sound: a gate must not rest on it.
+    # The paper's rule is not sound, so a gate must not depend on it.
     if verdict.sound and verdict.conclusion in passes:
         return verdict
     raise UnfairError(verdict)

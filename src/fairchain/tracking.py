@@ -1,4 +1,4 @@
-"""Verdicts in MLflow, beside the run that trained the network: numbers as metrics, the evidence as artifacts.
+"""Verdicts in MLflow, with the run that trained the network: numbers as metrics, the evidence as artifacts.
 
 mlflow is imported when a verdict is logged, and fairchain does not depend on it: `pip install fairchain[mlflow]`.
 """
@@ -16,8 +16,8 @@ from fairchain.errors import FairchainError
 from fairchain.messages import needs
 from fairchain.verification.verdict import Verdict
 
-# What MLflow takes in a part of a metric's name, how long that may be, and how many metrics at once. Names are paths in
-# some of its stores, so none may be the beginning of another, nor lead upwards.
+# Characters that MLflow accepts in a part of a metric's name, its largest length, and the largest number of metrics at
+# once. Names are paths in some of its stores, so none may be the prefix of another, or lead upwards.
 _NOT_TAKEN = re.compile(r"[^\w\-. ]", flags=re.ASCII)
 LONGEST_NAME, MOST_AT_ONCE = 200, 500
 MOST_LETTERS = 4000
@@ -26,14 +26,14 @@ NO_REPORT = "{report}: report not found; write one with fairchain audit SPEC --o
 
 
 def log_verdict(verdict: Verdict, *, report: str | Path | None = None, prefix: str = "fairness") -> str:
-    """Log a verdict to MLflow's active run, or to a run of its own if none is active.
+    """Log a verdict to MLflow's active run, or to a new run if none is active.
 
     Parameters
     ----------
     verdict
         Result of `verify`.
     report
-        A file to keep beside it, such as the `report.html` of an audit, or a whole folder.
+        A file to store with it, such as the `report.html` of an audit, or a whole folder.
     prefix
         Prefix of metrics, tags and artifacts, for example `fairness/gap`.
 
@@ -70,7 +70,7 @@ def log_verdict(verdict: Verdict, *, report: str | Path | None = None, prefix: s
 
 
 def metrics_of(verdict: Verdict, prefix: str = "fairness") -> dict[str, float]:
-    """Return the numbers of a verdict by names that MLflow takes."""
+    """Return the numbers of a verdict by names that MLflow accepts."""
     gap = verdict.gap
     numbers = {
         "gap": gap.estimate,
@@ -103,7 +103,7 @@ def tags_of(verdict: Verdict, prefix: str = "fairness") -> dict[str, str]:
 
 
 def _names(wanted: Iterable[str]) -> list[str]:
-    """Return names that MLflow takes, each one once."""
+    """Return names that MLflow accepts, each one once."""
     given: list[str] = []
     for each in wanted:
         name = plain = _NOT_TAKEN.sub("_", each)[:LONGEST_NAME].strip(" .") or "_"

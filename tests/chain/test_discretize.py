@@ -100,3 +100,12 @@ def test_what_cannot_be_divided_so_is_an_error() -> None:
         fit_feature(feature(integer("id", 1, 10**9)), np.array([1.0]), "values", None, ())
     with pytest.raises(ChainError, match=says(BINS_NOT_RISING)):
         fit_number("x", PILOT, "bins", None, (3, 1))
+
+
+@pytest.mark.parametrize("data", [category("job", "clerk", "nurse"), integer("job", 0, 1), real("job", 0, 9)])
+def test_missing_values_have_a_state_of_their_own(data: dict[str, object]) -> None:
+    pilot = np.array([0.0, 1.0, np.nan, 1.0])
+    made = fit_feature(feature(data), pilot, None, None, (), missing=True)
+    known = fit_feature(feature(data), pilot[[0, 1, 3]], None, None, ())
+    assert made.names == (*known.names, "job missing")
+    assert made(pilot[:, None]).tolist() == [0, len(known.names) - 1, len(known.names), len(known.names) - 1]

@@ -75,3 +75,28 @@ def test_an_option_has_one_short_name_and_one_type_in_every_command() -> None:
     several = {name: found for name, found in kinds.items() if len(found) > 1}
     # A budget of verify may be 1e6; elsewhere rounds are counted.
     assert set(several) <= {"--rounds"}
+
+
+@pytest.mark.parametrize("group", [(), ("data",)])
+def test_without_a_command_the_help_page_is_printed_line_by_line(cli: Cli, group: tuple[str, ...]) -> None:
+    code, out, err = cli(*group)
+    assert code == 2 or not err  # click before 8.2 prints it on standard output
+    lines = (err or out).splitlines()
+    assert lines[0] == " ".join(["Usage: fairchain", *group, "[OPTIONS] COMMAND [ARGS]..."])
+    assert "Commands:" in lines
+
+
+@pytest.mark.parametrize(
+    ("option", "remedy"),
+    [
+        ("--treshold", "did you mean --threshold? See fairchain check --help"),
+        ("--metric", "see fairchain check --help"),
+    ],
+)
+def test_an_unknown_option_is_named_with_a_similar_one_only(cli: Cli, option: str, remedy: str) -> None:
+    assert cli("check", "data.csv", option, "1") == (2, "", f"fairchain: unknown option {option}; {remedy}\n")
+
+
+def test_an_option_without_its_value_names_the_help_of_its_command(cli: Cli) -> None:
+    code, _, err = cli("demo", "--report")
+    assert (code, err.endswith("see fairchain demo --help\n")) == (2, True)

@@ -138,7 +138,7 @@ def test_candidates_that_failed_are_told_with_the_reason(
     monkeypatch.setattr(Shifts, "weights", lambda *_: {"b3": np.array([-0.5], np.float32)})
     code, out, err = cli("repair", written(tmp_path), "-o", "fixed.onnx", "--change", "biases", *QUICK)
     assert (code, err) == (1, "")
-    assert "the only candidate was not shown to be fair; no decision for the input x=0" in " ".join(out.split())
+    assert "the verified candidate was not shown to be fair; no decision for the input x=0" in " ".join(out.split())
     assert "None" not in out
 
 

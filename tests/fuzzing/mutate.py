@@ -78,6 +78,8 @@ VALUES: tuple[Any, ...] = (
     *(2**31, 2**53 + 1, 2**63, 2**64, -(2**63) - 1, 10**400, 1e308, float("inf"), float("nan"), 5e-324, -0.0, 1e-12),
 )
 ALPHABET = "[]{}()<>=!&|\"'#,.;:\n\r\t\\ -+_*/0123456789einfatruelsxPFGXUSR\0é\u2028\ufeff"
+# Bytes of an archive's members above which only its packed bytes are changed: a part may be repeated 300 times.
+MOST_UNPACKED = 2 * 2**20
 INTEGERS = (0, 1, 2, 3, 7, 127, 128, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 
 
@@ -330,7 +332,8 @@ def damaged_zip(whole: bytes, other: bytes, dice: Random) -> bytes:
     """Change a member of an archive by its own format, its name, its number or how it is packed."""
     try:
         with zipfile.ZipFile(io.BytesIO(whole)) as archive:
-            members = [(entry.filename, archive.read(entry)) for entry in archive.infolist()]
+            small = unpacked_size(whole) <= MOST_UNPACKED
+            members = [(entry.filename, archive.read(entry)) for entry in archive.infolist()] if small else []
     except Exception:  # damaged before
         return damaged_bytes(whole, other, dice)
     if not members:
@@ -350,6 +353,12 @@ def damaged_zip(whole: bytes, other: bytes, dice: Random) -> bytes:
         members[place] = name, content + b"\0" * dice.choice((1, 1000, 10**6))
     packed = zipped(members, dice.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)))
     return damaged_bytes(packed, other, dice) if dice.random() < 0.2 else packed
+
+
+def unpacked_size(archive: bytes) -> int:
+    """Return how many bytes the members of an archive have by its own list."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        return sum(entry.file_size for entry in opened.infolist())
 
 
 def zipped(members: list[tuple[str, bytes]], packing: int = zipfile.ZIP_DEFLATED) -> bytes:

@@ -7,6 +7,7 @@ it. The last line is a JSON object with counts.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import resource
@@ -15,6 +16,7 @@ import tempfile
 import time
 import traceback
 import warnings
+import zipfile
 import zlib
 from contextlib import suppress
 from functools import cache
@@ -24,7 +26,7 @@ from typing import Any
 
 from fairchain.errors import FairchainError
 from tests.fuzzing.corpus import AS_THEY_ARE, CORPUS
-from tests.fuzzing.mutate import mutated
+from tests.fuzzing.mutate import mutated, unpacked_size
 from tests.fuzzing.target import CautiousRefusalError
 from tests.fuzzing.targets import TARGETS
 
@@ -55,8 +57,10 @@ def _whole(name: str) -> list[bytes]:
 def _unpacked(content: bytes) -> int:
     """Return how large a file is, also unpacked: what is damaged should fit into memory many times."""
     try:
+        if zipfile.is_zipfile(io.BytesIO(content)):
+            return max(len(content), unpacked_size(content))
         return max(len(content), len(gzip.decompress(content)))
-    except (OSError, EOFError, zlib.error):
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile):
         return len(content)
 
 

@@ -95,7 +95,7 @@ def test_the_statement_says_no_more_than_is_true() -> None:
     monitor.update_many(["a", "b"] * 5000, [True, True, False, False] * 2500)
     assert monitor.to_dict()["statement"] == (
         "If decisions within each group are independent with a fixed rate, and some gap were at least 0.1 among these "
-        "2 groups, a monitor like this would ever have said FAIR with probability at most 0.05."
+        "2 groups, a monitor like this would ever have reported FAIR with probability at most 0.05."
     )
 
 

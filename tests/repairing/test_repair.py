@@ -159,7 +159,7 @@ def test_rows_that_are_everybody_are_counted_exactly(tmp_path: Path) -> None:
     assert result.after.exact
     assert result.price is not None
     assert result.price.on == "all 1,000 rows"
-    assert any("says nothing about other rows" in note for note in result.notes)
+    assert any("does not apply to other rows" in note for note in result.notes)
 
 
 def test_what_explain_cannot_rank_is_repaired_without_ranking(tmp_path: Path) -> None:

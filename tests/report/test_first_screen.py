@@ -8,7 +8,14 @@ import pytest
 from msgspec.structs import replace as changed
 
 from fairchain.report import first_screen
-from fairchain.report.first_screen import GAP_MOVED, MORE_EVALUATIONS, MORE_ROWS, answer_text, question_text
+from fairchain.report.first_screen import (
+    GAP_MOVED,
+    MORE_EVALUATIONS,
+    MORE_ROWS,
+    answer_text,
+    features_drawn_apart,
+    question_text,
+)
 from fairchain.report.page import DATA_APART, UNIFORM, page
 from fairchain.spec import Difference, Individual, Ratio
 from fairchain.spec.schema import About
@@ -126,9 +133,14 @@ def test_rows_that_were_left_out_are_on_the_first_screen() -> None:
 def test_groups_that_were_too_small_are_on_the_first_screen() -> None:
     rows = builders.with_rows()
     for sizes, told in (
-        ((14.0, 12.0), "2 groups (26 rows) were too small to be compared; the verdict says nothing about them."),
-        ((1.0,), "1 group (1 row) was too small to be compared; the verdict says nothing about it."),
-        ((0.01,), "1 group was too small to be compared; the verdict says nothing about it."),
+        (
+            (14.0, 12.0),
+            "2 groups (26 rows) were too small to be compared: <bdi>g=0</bdi>, <bdi>g=1</bdi>. The verdict does not "
+            "apply to them.",
+        ),
+        ((1.0,), "1 group (1 row) was too small to be compared: <bdi>g=0</bdi>. The verdict does not apply to it."),
+        ((2.0,) * 9, "9 groups (18 rows) were too small to be compared. The verdict does not apply to them."),
+        ((0.01,), "1 group was too small to be compared: <bdi>g=0</bdi>. The verdict does not apply to it."),
     ):
         left = tuple(SmallGroup(f"g={place}", size) for place, size in enumerate(sizes))
         top, _, _ = page(replace(rows, verdict=changed(rows.verdict, left_out=left))).partition('id="groups"')
@@ -151,7 +163,7 @@ def test_both_factors_of_a_shift_are_on_the_first_screen() -> None:
     made = changed(verdict(3), tipping=Tipping(1.4, 1.8))
     top, _, _ = page(replace(findings(3), verdict=made)).partition('id="groups"')
     assert "more than 1.4 times as frequent" in top
-    assert "or 1.8 times, if all groups change in the same way" in top
+    assert "or up to 1.8 times, if all groups change in the same way" in top
 
 
 def test_an_estimate_that_was_moved_into_its_interval_is_said_to_be() -> None:
@@ -194,3 +206,15 @@ def test_data_that_a_check_needs_and_the_folder_lacks_are_named() -> None:
     assert DATA_APART not in page(findings(3))
     command = "fairchain recheck certificate.json --data rows.csv"
     assert DATA_APART in page(replace(findings(3), recheck=(command,)))
+
+
+def test_a_gap_of_independent_features_comes_from_the_protected_ones() -> None:
+    uniform = "independent uniform inputs over the declared ranges of 3 features"
+    plain = "for all i, j: |P(Y=yes | age=i) - P(Y=yes | age=j)| <= 0.1"
+    under = "for all i, j: |P(Y=yes | age=i, hours >= 40) - P(Y=yes | age=j, hours >= 40)| <= 0.1"
+    for population, question, expected in (
+        (uniform, plain, "age"),
+        (f"{uniform}, among inputs with hours >= 40", under, ""),
+        ("the 400 rows of data.csv", plain, ""),
+    ):
+        assert features_drawn_apart(changed(findings(3).verdict, population=population, question=question)) == expected

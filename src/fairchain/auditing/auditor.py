@@ -98,7 +98,9 @@ class NotPossible(Record, frozen=True):
 
 @dataclass(frozen=True)
 class Step:
-    """Progress of an audit: a stage that starts, continues (`detail` says how far), or is finished, now or before."""
+    """Progress of an audit: a stage that starts, continues (`detail` describes its progress), or is finished, now or
+    before.
+    """
 
     stage: str
     detail: str = ""
@@ -388,14 +390,16 @@ def _verified(run: AuditRun, cases: Sequence[Case], tell: Tell) -> FamilyVerdict
 
 
 def _severity(verdict: Verdict) -> tuple[int, float]:
-    """Return how far a question is from being met: UNFAIR before UNDECIDED before the others, then by the gap."""
+    """Return a sort key for how far a question is from being met: UNFAIR, then UNDECIDED, then the others; then by the
+    gap.
+    """
     order = ("FAIR", "CONSTANT", "UNDECIDED", "UNFAIR").index(verdict.conclusion)
     beyond = verdict.gap.estimate - verdict.spec.property.threshold
     return order, -beyond if verdict.record.kind == "ratio" else beyond
 
 
 def repaired_questions_files(run: AuditRun, content: bytes, tell: Tell) -> Files:
-    """Verify all questions about the repaired network: it was accepted for the worst one alone."""
+    """Verify all questions about the repaired network, which was accepted only for the worst one."""
     cases = [
         case_of(case.spec, OnnxModel.from_bytes(content, "repaired.onnx", case.spec), case.rows) for case in run.cases
     ]
@@ -404,7 +408,7 @@ def repaired_questions_files(run: AuditRun, content: bytes, tell: Tell) -> Files
 
 def explain_files(run: AuditRun, tell: Tell) -> Files:
     """Explain the gap."""
-    # Witnesses are searched in the population's own rows where it has rows.
+    # Witnesses are searched in the population's own rows if it has rows.
     own = isinstance(run.spec.population, Table | Marginals) or run.spec.text is not None
     found = explain_case(
         run.case,
@@ -457,8 +461,8 @@ def repair_files(run: AuditRun, tell: Tell) -> Files:
 def chain_units(explanation: Explanation) -> tuple[list[str], Literal["last"] | None]:
     """Return the units with the largest effects, one of each layer, in the order of the network, and their view.
 
-    A feature that is independent of the group looks the same for all groups, and is not shown. Of recurrent cells the
-    chain has the last step.
+    A feature that is independent of the group has the same distribution in all groups, and is omitted. Of recurrent
+    cells the chain has the last step.
     """
     order = [layer.name for layer in explanation.layers]
     first: dict[str, Influence] = {}

@@ -1,11 +1,11 @@
-"""The folder in which the stages of an audit keep their results, so that an audit that was stopped can continue.
+"""The folder in which the stages of an audit store their results, so that an interrupted audit can continue.
 
-A stage's result is a set of files. Each is written whole or not at all, and the list of finished stages, with the
-checksums of their files, comes last: whenever the process ends, a stage is finished or will run again.
+A stage's result is a set of files. Each is written completely or not at all. The list of finished stages, with the
+checksums of their files, is written last: whenever the process ends, each stage is finished or will run again.
 
 The list also has the checksum of every file before it is written. A file is removed only if it has a name that audits
-use, is a plain file of this folder, and has such a checksum: a list from another writer removes nothing of value,
-since its writer knows the content.
+use, is a regular file in this folder, and has such a checksum. So a forged list can remove only files whose content its
+author knows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHECKPOINT_FORMAT: Literal[2] = 2
 # Prefix and suffix of unfinished files, which only an audit that was killed leaves behind.
 UNFINISHED_AUDIT_FILE = (".fairchain-audit-", ".part")
 Files = Mapping[str, bytes]
-# The name of a file in the folder itself; a list that names anything else is not ours.
+# The name of a file in the folder itself; a list with other names was not written by fairchain.
 Filename = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\x00]+$")]
 ANOTHER_AUDIT = (
     "{folder}: contains an audit of another spec, network, data or version, or with other options; name another folder "
@@ -64,7 +64,7 @@ class AuditState(Record, frozen=True):
 def open_checkpoints(
     folder: Path, key: str, *, restart: bool = False, names: Collection[str] = ()
 ) -> Iterator[Checkpoints]:
-    """Open the folder of an audit for this process alone: two would remove each other's files."""
+    """Open the folder of an audit exclusively: two processes would remove each other's files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = _locked(folder)
@@ -78,7 +78,7 @@ def open_checkpoints(
 
 
 def _locked(folder: Path) -> int | None:
-    """Return a locked descriptor, which a killed process releases too; None where nothing can be locked."""
+    """Return a locked descriptor, which is released even if the process is killed; None if locking is not supported."""
     try:
         if sys.platform == "win32":
             return os.open(folder / LOCK, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_TEMPORARY)
@@ -103,14 +103,14 @@ class Checkpoints:
     Parameters
     ----------
     folder
-        Created if it does not exist.
+        The folder; created if it does not exist.
     key
         A hash of everything that the results depend on. A folder with the results of another question is refused.
     restart
         Remove the files of an earlier audit, and start again.
     names
-        Of all files that stages may return. Where an audit starts again, those that an audit wrote are removed, and
-        any other file with such a name is refused: a reader would take it for a result.
+        Names of all files that stages may return. When an audit starts again, files with these names that an audit
+        wrote are removed, and any other file with such a name is refused: a reader would take it for a result.
     """
 
     def __init__(self, folder: Path, key: str, *, restart: bool = False, names: Collection[str] = ()) -> None:
@@ -125,10 +125,10 @@ class Checkpoints:
         self._save()
 
     def stage(self, name: str, make: Callable[[], Files], *, again: bool = False) -> tuple[dict[str, bytes], bool]:
-        """Return the files of a stage, kept or made now, and whether these bytes were kept.
+        """Return the files of a stage, kept or new, and whether these bytes were kept.
 
-        `again` makes them in any case: the list proves nothing, since a writer of the files can write the list too.
-        Where they differ from the kept ones, the later stages run again too.
+        `again` runs the stage in any case: the list is no proof, because whoever can write the files can write the
+        list. If the new files differ from the kept ones, the later stages run again too.
         """
         found = self._finished(name)
         if found is not None and not again:
@@ -137,7 +137,7 @@ class Checkpoints:
         if made == found:
             return made, True
         if name in self._stages:
-            # Later stages used the files that are replaced.
+            # Later stages used the replaced files.
             names = list(self._stages)
             for other in names[names.index(name) :]:
                 del self._stages[other]
@@ -155,14 +155,14 @@ class Checkpoints:
         return made, False
 
     def _begin(self, restart: bool) -> None:
-        """Take over finished stages; raise an error if the folder contains something else."""
+        """Restore finished stages; raise an error if the folder contains other files."""
         for leftover in self.folder.glob("*".join(UNFINISHED_AUDIT_FILE)):
             leftover.unlink(missing_ok=True)
         known = self._read()
         if known is None and not (self.folder / STATE).exists() and any(self.folder.iterdir()) and not restart:
             raise AuditError(NOT_AN_AUDIT.format(folder=self.folder))
         if known is None or restart:
-            # A network that was repaired for another question must not remain beside this report.
+            # A network that was repaired for another question must not remain next to this report.
             self._clear(known.written if known is not None else {})
             return
         self._stages, self._written = known.stages, known.written
@@ -170,7 +170,7 @@ class Checkpoints:
             raise AuditError(ANOTHER_AUDIT.format(folder=self.folder))
 
     def _clear(self, written: Mapping[str, Sequence[str]]) -> None:
-        """Remove the files that an audit wrote; raise an error, before that, for another file of such a name."""
+        """Remove the files that an audit wrote; before that, raise an error for another file with such a name."""
         ours = []
         for filename in self._names:
             path = self.folder / filename
@@ -184,7 +184,7 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
     def _finished(self, name: str) -> dict[str, bytes] | None:
-        """Return the files of a stage, if all of them exist as they were written."""
+        """Return the files of a stage, if all of them exist unchanged."""
         listed = self._stages.get(name)
         if listed is None:
             return None
@@ -201,14 +201,14 @@ class Checkpoints:
         self._write(STATE, (json.dumps(state.to_dict(), indent=1) + "\n").encode())
 
     def _read(self) -> AuditState | None:
-        """Return the list of an earlier audit; None if there is none that can be read."""
+        """Return the list of an earlier audit; None if no readable list exists."""
         try:
             return msgspec.json.decode((self.folder / STATE).read_bytes(), type=AuditState)
         except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError):
             return None
 
     def _write(self, filename: str, content: bytes) -> None:
-        """Write a file whole or not at all: neither a reader nor a crash sees half of it."""
+        """Write a file atomically: neither a reader nor a crash sees a part of it."""
         place({self.folder / filename: content}, lasting=True, part=UNFINISHED_AUDIT_FILE)
 
 
@@ -217,7 +217,7 @@ def _digest(content: bytes) -> str:
 
 
 def _plain(path: Path) -> bytes | None:
-    """Return the content of a plain file; None for a link, a folder, or what cannot be read."""
+    """Return the content of a regular file; None for a link, a folder, or an unreadable file."""
     try:
         return path.read_bytes() if stat.S_ISREG(path.lstat().st_mode) else None
     except OSError:

@@ -1,6 +1,6 @@
-"""What rows say about each group beside the verdict: labelled rows, accuracy, scores, and rows that are not compared.
+"""Facts about the rows of each group beside the verdict: labelled rows, accuracy, scores, and rows not compared.
 
-All of it is counted on the rows at hand, and only where that costs little: with recorded decisions or an ONNX network.
+All facts are counted on the given rows, and only if this is cheap: with recorded decisions or an ONNX network.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def described_feature(feature: Feature | TextFeature) -> tuple[str, str, str]:
 
 
 def code_names(feature: Feature | TextFeature) -> dict[float, str]:
-    """Return what the codes of a number mean, where the spec names each value: 1 is 10-19."""
+    """Return the meaning of the codes of a number, if the spec names each value: 1 is 10-19."""
     if not isinstance(feature, IntegerFeature | RealFeature):
         return {}
     named = {name: code for name, code in feature.groups.items() if isinstance(code, int | float)}
@@ -47,7 +47,7 @@ def code_names(feature: Feature | TextFeature) -> dict[float, str]:
 
 
 def described_decision(spec: Spec) -> str:
-    """Return which score is read as which decision, where the spec states a cut-off; else nothing."""
+    """Return the mapping from scores to decisions, if the spec states a cut-off; otherwise an empty text."""
     model = spec.model
     if model.decision_threshold is None:
         return ""
@@ -63,9 +63,9 @@ def row_facts(case: Case, labelled: LabelledRows | None, source: Any = None) -> 
     case
         The question, with its rows if it has any.
     labelled
-        Labelled rows that the user gave beside the question.
+        Labelled rows that the user gave in addition to the question.
     source
-        What the model was loaded from, as for `score_reader`.
+        The source of the model, as for `score_reader`.
     """
     spec, names = case.spec, [group.name for group in case.groups]
     if spec.text is not None:
@@ -100,7 +100,7 @@ def row_facts(case: Case, labelled: LabelledRows | None, source: Any = None) -> 
 
 
 def _decisions(case: Case, values: NDArray[Any]) -> NDArray[Any] | None:
-    """Return the label of each row; None for a model that it would cost something to evaluate."""
+    """Return the label of each row; None for a model with costly evaluations."""
     model = case.model
     if not isinstance(model, OnnxModel) or model.drawn:
         return None
@@ -109,7 +109,7 @@ def _decisions(case: Case, values: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def _scores(case: Case, source: Any) -> NDArray[Any] | None:
-    """Return the score of each row where the spec reads a score; None where it does not, or where it is costly."""
+    """Return the score of each row if the spec reads a score; None if it does not, or if evaluations are costly."""
     if not isinstance(case.spec.population, Table) or case.rows is None:
         return None
     if case.rows.scores is not None:
@@ -125,7 +125,7 @@ def _scores(case: Case, source: Any) -> NDArray[Any] | None:
 def _left_out(case: Case, above: Mask | None) -> tuple[RowsLeftOut, ...]:
     """Return groups that are too small, rows in no group, and rows without a value, with their numbers.
 
-    `above` marks the rows with a score above the median, where there are scores.
+    `above` marks the rows with a score above the median, if there are scores.
     """
     rows, spec = case.rows, case.spec
     least = spec.property.min_size or 0

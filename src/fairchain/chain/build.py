@@ -18,7 +18,7 @@ Transitions = tuple[NDArray[Any], ...]
 
 
 class ChainLayout:
-    """The states of a plan, numbered from left to right: Start, then column by column, copy by copy."""
+    """The states of a plan, numbered from left to right: Start, then by column and copy."""
 
     def __init__(self, plan: ChainPlan) -> None:
         self.names: list[str] = [START_STATE]
@@ -47,13 +47,13 @@ class ChainLayout:
         return np.arange(*[*self._firsts, len(self.names)][column : column + 2])
 
     def at(self, column: int, group: NDArray[np.int64], state: NDArray[np.int64] | int = 0) -> Indices:
-        """Return the numbers of states of some groups in a column; in the first column a state is a group."""
+        """Return the indices of states of some groups in a column; in the first column a state is a group."""
         width = len(self._plan.columns[column]) if column else 1
         offset = group * width if self._plan.copies(column) > 1 else 0 * group
         return (self._firsts[column] + offset + state).astype(np.intp)
 
     def successors(self, column: int) -> Indices:
-        """Return (states of the column, states that may follow one): the targets of all possible transitions."""
+        """Return (states of the column, possible successors): the targets of all possible transitions."""
         group = np.repeat(np.arange(self._plan.copies(column)), self._plan.widths(column)[0])[:, None]
         following = self._plan.following[column]
         return np.concatenate(
@@ -110,7 +110,7 @@ def _start(layout: ChainLayout, plan: ChainPlan) -> Transitions:
 
 
 def column_bounds(plan: ChainPlan, column: int, taken: Counts, moments: Moments | None) -> tuple[Floats, Floats]:
-    """Return bounds of the transitions from a column, (copies, width, following), at the level that each one has."""
+    """Return bounds of the transitions from a column, (copies, width, following), at the level of each transition."""
     level = plan.delta / plan.possible
     if plan.view == "folded" and column == 1:
         assert moments is not None
@@ -119,14 +119,14 @@ def column_bounds(plan: ChainPlan, column: int, taken: Counts, moments: Moments 
             moments = Moments(*(part.sum(axis=0, keepdims=True) for part in parts))
         return folded_bounds(taken, moments, plan.steps, level)
     visits = np.broadcast_to(taken.sum(axis=2, keepdims=True), taken.shape)
-    # Counts of several groups added up are not a binomial sample; bounds that hold at any time hold for them.
+    # Summed counts of several groups are not a binomial sample, but confidence sequences are valid for them.
     return bounds(taken, visits, level, exact=len(taken) == len(plan.groups) and not plan.any_time)
 
 
 def _all_transitions(
     layout: ChainLayout, plan: ChainPlan, column: int, link: Link, moments: Moments | None
 ) -> Transitions:
-    """Return all transitions; one that was never seen has probability 0 by frequency, and an upper bound."""
+    """Return all transitions; an unobserved one has probability 0 by frequency, and an upper bound."""
     taken = link.dense(plan.copies(column))
     low, high = column_bounds(plan, column, taken, moments)
     target = layout.successors(column)
@@ -136,7 +136,7 @@ def _all_transitions(
 
 
 def _seen_transitions(layout: ChainLayout, plan: ChainPlan, column: int, link: Link) -> Transitions:
-    """Return the transitions that were seen, without bounds: for chains with too many possible transitions."""
+    """Return the observed transitions, without bounds: for chains with too many possible transitions."""
     group, state, following = link.triples()
     first, second = layout.at(column, group, state), layout.at(column + 1, group, following)
     (start, end), place = np.unique(np.stack([first, second]), axis=1, return_inverse=True)
@@ -144,7 +144,7 @@ def _seen_transitions(layout: ChainLayout, plan: ChainPlan, column: int, link: L
     source = layout.states(column)
     visits = np.bincount(start - source[0], counts, minlength=len(source))
     probability = counts / visits[start - source[0]]
-    # A state that was never seen needs some successor: the first one; it is marked as unvisited.
+    # An unvisited state needs some successor: the first one; it is marked as unvisited.
     alone = source[visits == 0]
     start = np.concatenate([start, alone])
     end = np.concatenate([end, layout.at(column + 1, (alone - source[0]) // plan.widths(column)[0])])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
-# How far the probabilities of a row may be from 1: files round them.
+# Tolerance for the sum of a row's probabilities: files round them.
 ROW_SUM_ERROR = 1e-6
 PROBABILITIES_DO_NOT_SUM = 'the probabilities of state "{states}" sum to {sums:.9g}, not to 1'
 
@@ -47,9 +47,10 @@ class Chain:
     counts
         Number of observations of each transition, if the chain was learned.
     unvisited
-        States that were never visited: their rows are placeholders, and a query that depends on them says so.
+        States that were never visited: their rows are placeholders, and the answer to a query that depends on them
+        names them.
     metadata
-        Kind, estimator, delta, discretisers, fidelity and the like, as plain JSON values.
+        Kind, estimator, delta, discretisers, fidelity and similar facts, as plain JSON values.
     """
 
     states: tuple[str, ...]
@@ -90,7 +91,7 @@ class Chain:
         return starts
 
     def index(self, state: str) -> int:
-        """Return the number of a state."""
+        """Return the index of a state."""
         try:
             return self._numbers[state]
         except KeyError:
@@ -161,7 +162,7 @@ def _check_bounds(chain: Chain) -> None:
     rising = (chain.low >= 0) & (chain.low <= chain.high) & (chain.high <= 1 + ROW_SUM_ERROR)
     if not rising.all():
         raise ChainError(f"{_bounds(chain, rising)} are not two numbers in rising order from 0 to 1")
-    # A smoothed estimate need not lie between the bounds of the counts.
+    # A smoothed estimate may lie outside the bounds of the counts.
     if chain.metadata.get("estimator") == "frequency":
         inside = (chain.low <= chain.probabilities + ROW_SUM_ERROR) & (
             chain.probabilities <= chain.high + ROW_SUM_ERROR
@@ -173,7 +174,7 @@ def _check_bounds(chain: Chain) -> None:
 
 
 def _bounds(chain: Chain, right: NDArray[np.bool_]) -> str:
-    """Describe the first bounds that are not right."""
+    """Describe the first invalid bounds."""
     assert chain.low is not None
     assert chain.high is not None
     place = int(np.argmin(right))
@@ -194,6 +195,6 @@ def _comparable(chain: Chain) -> tuple[Any, ...]:
 
 
 def with_int_indices(matrix: Any) -> Any:
-    """Return a sparse matrix whose indices are C integers, the only ones that all solvers of scipy take."""
+    """Return a sparse matrix with C integers as indices, the only type that all solvers of scipy accept."""
     matrix.indices, matrix.indptr = (each.astype(np.intc, copy=False) for each in (matrix.indices, matrix.indptr))
     return matrix

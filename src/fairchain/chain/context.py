@@ -1,4 +1,4 @@
-"""The context of a chain: a network with its hidden layers shown, the population and its groups.
+"""The context of a chain: a network with visible hidden layers, the population and its groups.
 
 The discretisers of a chain are fitted here, on a pilot sample that is not counted.
 """
@@ -30,16 +30,16 @@ from fairchain.spec.seeds import Seed
 PILOT_INPUTS = 4096
 # Smallest number of texts or series of each group in a pilot; the pilot contains all of their steps.
 FEWEST = 16
-# First chunks of inputs that are not counted, far from all other chunks: the fresh inputs that measure fidelity, and
-# the pilot.
+# First chunks of inputs that are not counted, disjoint from all other chunks: the fresh inputs that measure fidelity,
+# and the pilot.
 FRESH, PILOT_CHUNK = 2**40, 2**41
 
 
 @dataclass(frozen=True)
 class ChainContext:
-    """A network that shows its hidden layers, the population, the groups, and the units that are requested.
+    """A network with visible hidden layers, the population, the groups, and the requested units.
 
-    `apart`: each group draws separate inputs. A shared chain adds up its groups, so one input must not count for all.
+    `apart`: each group draws separate inputs. A shared chain sums its groups, so one input must not count for all.
     `left_out`: the groups below `property.min_size`, each with its share of the population.
     """
 

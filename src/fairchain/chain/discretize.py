@@ -1,13 +1,13 @@
 """Discretisers: from one number or several to a few named states; fitted once on a pilot sample, then frozen.
 
-A discretiser is data: its names, and the edges or centres that divide the values. It is saved with the chain, and
-its names are made to be read: `capital-gain >= 5`, `education=Masters`, `layer3[2] off`.
+A discretiser is data: its names, and the edges or centres that divide the values. It is saved with the chain, and its
+names are readable: `capital-gain >= 5`, `education=Masters`, `layer3[2] off`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -22,14 +22,15 @@ DISCRETIZATIONS: tuple[Discretization, ...] = ("values", "bins", "width", "quant
 # Integers with more values than this are divided unless all values are requested.
 FEW_INTEGERS = 12
 DEFAULT_PARTS = 4
-# Clusters when their number is chosen, and the most that may be requested: time grows with the square.
+# Clusters when their number is chosen automatically, and the largest number that may be requested: time grows with the
+# square.
 MOST_CHOSEN, MOST_CLUSTERS = 8, 64
-# Parts of any other kind, and values of a whole number, each a state.
+# Parts of any other kind, and values of an integer, each a state.
 MOST_PARTS, MOST_STATE_VALUES = 1000, 100_000
-# The share of the variance that clusters must explain when their number is chosen.
+# The share of the variance that clusters must explain when their number is chosen automatically.
 EXPLAINED = 0.8
-# Products of matrices up to this size are computed by the calling thread; larger ones by all cores, which would slow
-# down workers that have one core each.
+# Matrix products up to this size are computed by the calling thread; larger ones by all cores, which would slow down
+# workers with one core each.
 MOST_TERMS_ON_ONE_THREAD = 2**17
 # Just above zero: an activation is on if it is positive.
 ON = float(np.nextafter(0.0, 1.0))
@@ -44,10 +45,10 @@ BINS_NOT_RISING = "{name}: bins must be edges in rising order, for example bins=
 
 @dataclass(frozen=True)
 class Discretizer:
-    """Names of the states, and what divides them: edges of one number, or centres of several.
+    """Names of the states, and their boundaries: edges of one number, or centres of several.
 
-    State `i` of `edges` holds values with exactly `i` edges at or below them; state `i` of `centres` those that are
-    nearest to centre `i`.
+    State `i` of `edges` contains values with exactly `i` edges at or below them; a state after those is for missing
+    values (NaN). State `i` of `centres` contains those that are nearest to centre `i`.
     """
 
     names: tuple[str, ...]
@@ -57,6 +58,10 @@ class Discretizer:
 
     def __call__(self, values: NDArray[np.floating]) -> NDArray[np.int64]:
         """Return the state of each row of (rows, numbers)."""
+        if self.edges is not None and len(self.names) > len(self.edges) + 1:
+            missing = np.isnan(values[:, :1])
+            known = Discretizer(self.names[:-1], self.method, self.edges)(np.where(missing, 0, values[:, :1]))
+            return np.where(missing[:, 0], len(self.names) - 1, known)
         if self.method == "values" and self.edges:
             return values[:, 0].astype(np.int64) - int(self.edges[0] - 1)
         if self.edges is not None:
@@ -88,9 +93,17 @@ def fit_feature(
     method: Discretization | None,
     parts: int | None,
     edges: Sequence[float],
+    *,
+    missing: bool = False,
 ) -> Discretizer:
-    """Fit a discretiser for an input feature; by default its values if they are few, else quantiles."""
+    """Fit a discretiser for an input feature; by default its values if they are few, otherwise quantiles.
+
+    With `missing`, its missing values (NaN) have a state of their own.
+    """
     name = feature.name
+    if missing:
+        known = fit_feature(feature, pilot[~np.isnan(pilot)], method, parts, edges)
+        return replace(known, names=(*known.names, f"{name} missing"))
     domain = domain_of(feature)
     few = isinstance(feature, CategoryFeature) or (isinstance(feature, IntegerFeature) and domain.size <= FEW_INTEGERS)
     method = method or ("bins" if edges else "values" if few and parts is None else "quantiles")
@@ -134,7 +147,7 @@ def fit_number(
     else:
         centres = np.sort(_cluster(name, pilot.reshape(-1, 1), parts)[:, 0])
         found = (centres[1:] + centres[:-1]) / 2
-    # Whole numbers are cut between two of them, and no part may be empty for certain.
+    # Integers are divided between two of them, and no part may be certainly empty.
     found = np.unique(np.ceil(found) if whole else found)
     found = found[(found > pilot.min()) & (found <= pilot.max())]
     return Discretizer(_named(name, found.tolist()), method, tuple(found.tolist()))
@@ -158,7 +171,7 @@ def _enough_values(name: str, pilot: NDArray[np.floating], parts: int) -> None:
 
 
 def _cluster(name: str, pilot: NDArray[np.floating], parts: int | None) -> NDArray[np.float64]:
-    """Return centres by k-means; without a number, as few as explain most of the variance."""
+    """Return centres by k-means; without a number, the fewest that explain most of the variance."""
     points = pilot.astype(np.float64)
     spread = float(points.var(axis=0).sum())
     for count in [parts] if parts is not None else range(2, MOST_CHOSEN + 1):
@@ -177,7 +190,7 @@ def _kmeans(points: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64
     from scipy.cluster.vq import kmeans2
 
     with warnings.catch_warnings():
-        # An empty cluster is found and said by the caller.
+        # The caller detects and reports empty clusters.
         warnings.simplefilter("ignore")
         centres, label = kmeans2(points, count, minit="++", rng=0, iter=30)
     return centres, label

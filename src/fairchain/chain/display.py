@@ -15,13 +15,13 @@ import numpy as np
 from fairchain.chain.chain import Chain
 
 MOST_PRINTED_STATES = 60
-# A wider name does not push all others aside.
+# The width of a column of names is limited.
 WIDEST_NAME = 48
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """One line of the table: a transition, or a remark about a state in place of its target."""
+    """One line of the table: a transition, or a note about a state instead of its target."""
 
     source: str
     target: str = ""
@@ -38,7 +38,7 @@ def chain_table(chain: Chain, most: int | None = MOST_PRINTED_STATES) -> str:
     chain
         The chain.
     most
-        At most so many lines of transitions; None for all.
+        Largest number of lines of transitions; None for all.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def heading(chain: Chain) -> str:
 
 
 def left_out(chain: Chain) -> str:
-    """Return the groups that are left out as too small, with their shares; `metadata` may hold anything."""
+    """Return the groups that are left out as too small, with their shares; `metadata` is untrusted."""
     found = chain.metadata.get("left_out")
     named = [
         f"{on_one_line(str(each['name']))} (share {each['share']:.3g})"
@@ -104,7 +104,7 @@ def _number(count: int, noun: str) -> str:
 
 
 def _fidelity(value: Any) -> str:
-    """Return the error of P(label | group), if it was measured; `metadata` may hold anything."""
+    """Return the error of P(label | group), if it was measured; `metadata` is untrusted."""
     phi = measured(value)
     if not phi:
         return ""
@@ -115,7 +115,7 @@ def _fidelity(value: Any) -> str:
 
 
 def measured(value: Any, decimals: int = 3) -> str:
-    """Return a measured error with its bounds, or nothing if it is none; `metadata` may hold anything."""
+    """Return a measured error with its bounds, or an empty text if there is none; `metadata` is untrusted."""
     if not isinstance(value, dict):
         return ""
     numbers = [value.get(key) for key in ("estimate", "low", "high")]
@@ -126,7 +126,7 @@ def measured(value: Any, decimals: int = 3) -> str:
 
 
 def _some_rows(chain: Chain, most: int | None) -> tuple[list[_Row], int]:
-    """Return the first rows, and how many states are not shown whole."""
+    """Return the first rows, and the number of states that are not shown completely."""
     rows: list[_Row] = []
     for state in range(len(chain)):
         for row in _rows(chain, state):
@@ -169,7 +169,7 @@ def _value(chain: Chain, place: int) -> str:
 
 
 def _count(chain: Chain, place: int) -> str:
-    """Return how often a transition was seen; nothing for declared shares of groups, whose bounds are equal."""
+    """Return the count of a transition; empty for declared shares of groups, whose bounds are equal."""
     if chain.counts is None or (
         chain.low is not None and chain.high is not None and chain.low[place] == chain.high[place]
     ):
@@ -178,7 +178,7 @@ def _count(chain: Chain, place: int) -> str:
 
 
 def probability_digits(value: float) -> str:
-    """Return three decimals, or more where they would show 0 or 1 for another number."""
+    """Return three decimals, or more if they would show 0 or 1 for another number."""
     text = f"{value:.3f}"
     if text in ("0.000", "1.000") and value not in (0, 1):
         return f"{value:.2e}" if value < 0.5 else f"{value:.7f}".rstrip("0")

@@ -1,7 +1,8 @@
-"""From counts to probabilities and their bounds: frequency, Laplace, Good-Turing; fixed samples, any time, folded.
+"""From counts to probabilities and their bounds: frequency, Laplace, Good-Turing; for fixed samples, at any time,
+folded.
 
 In a folded chain one trace visits a state several times. Its visits depend on each other, so they are not a sample of
-independent draws and Clopper-Pearson bounds do not hold. Bounds come from sums over traces instead, which are
+independent draws and Clopper-Pearson bounds are not valid. Bounds come from sums over traces instead, which are
 independent (docs/mathematics.md, "Chains over time").
 """
 
@@ -20,7 +21,7 @@ Estimator = Literal["frequency", "laplace", "good-turing"]
 ESTIMATORS: tuple[Estimator, ...] = ("frequency", "laplace", "good-turing")
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
-# Stakes as multiples of 1 / steps: small ones for many traces, large ones for transitions that are rare.
+# Stakes as multiples of 1 / steps: small ones for many traces, large ones for rare transitions.
 STAKES = 2.0 ** np.arange(-20, 11)
 
 
@@ -41,7 +42,7 @@ class Moments:
 
 
 def estimate(table: Counts, estimator: Estimator) -> Floats:
-    """Return (states, successors): probabilities from counts; a state that was never visited has equal probabilities.
+    """Return (states, successors): probabilities from counts; an unvisited state has equal probabilities.
 
     "frequency" uses the observed frequencies. "laplace" adds one to every count. "good-turing" gives transitions that
     were never observed the share of those observed once, and takes it from the others; if all transitions were
@@ -63,7 +64,7 @@ def estimate(table: Counts, estimator: Estimator) -> Floats:
 
 
 def bounds(seen: Counts, visits: Counts, level: float, *, exact: bool) -> tuple[Floats, Floats]:
-    """Return bounds of the probabilities behind counts: Clopper-Pearson, or bounds that hold at any time.
+    """Return bounds of the probabilities behind counts: Clopper-Pearson, or a confidence sequence.
 
     See docs/mathematics.md, "Chains". Equal counts have equal bounds, which are computed once.
     """
@@ -82,7 +83,7 @@ def folded_bounds(taken: Counts, moments: Moments, steps: int, level: float) -> 
     Parameters
     ----------
     taken
-        (groups, width, following): how often each transition was taken, over all traces.
+        (groups, width, following): the count of each transition, over all traces.
     moments
         The second moments of the counts of one trace.
     steps
@@ -114,7 +115,7 @@ def folded_bounds(taken: Counts, moments: Moments, steps: int, level: float) -> 
 
 
 def _log_wealth(stakes: Floats, gain: Floats, spread: Floats, loss: Floats) -> Floats:
-    """Return a lower bound of the logarithm of the wealth of bets with equal shares at these stakes.
+    """Return a lower bound of the log wealth of bets with equal shares at these stakes.
 
     `loss` is the largest loss of a bet.
 

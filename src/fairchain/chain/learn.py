@@ -1,8 +1,8 @@
-"""Learning a chain from a network: a pilot fits the discretisers, then traces are counted until they are enough.
+"""Learning of a chain from a network: a pilot fits the discretisers, then traces are counted until there are enough.
 
-The number of traces is given, or follows from `epsilon`: then they go on until every transition out of every state is
-known within epsilon, all together with probability 1 - delta, by bounds that may be looked at any time. The paper's
-own rule is there for comparison and is not sound.
+The number of traces is given, or determined by `epsilon`: then traces are drawn until every transition out of every
+state is known within epsilon, simultaneously with probability 1 - delta, by bounds that are valid at any time. The
+paper's own rule is available for comparison and is not sound.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def learn_chain(
     limits: Limits | None = None,
     progress: LearningProgress | None = None,
 ) -> Chain:
-    """Learn a Markov chain Start -> group -> states -> label of how a network decides for each group.
+    """Learn a Markov chain Start -> group -> states -> label of a network's decisions for each group.
 
     Parameters
     ----------
@@ -63,12 +63,12 @@ def learn_chain(
         Units of the states, in the order of the network: a feature, `capital-gain`; a neuron, `layer3[2]`; or all
         neurons of a layer as one unit whose states are clusters, `layer3`, `layer3:kmeans=3`, `lstm1:kmeans=4`.
     chain
-        "product": states carry the group, so that the probabilities of labels equal the counted frequencies. "shared":
-        states do not carry the group, as in the paper; the chain then has a measured fidelity.
+        "product": states contain the group, so that the probabilities of labels equal the counted frequencies.
+        "shared": states do not contain the group, as in the paper; the chain then has a measured fidelity.
     estimator
         Estimator of transition probabilities: "frequency", "laplace" or "good-turing".
     rounds
-        Number of inputs, each of which is shown to the network as each group; with epsilon, the largest number.
+        Number of inputs; each is shown to the network as each group. With epsilon, the largest number.
     epsilon
         Draw inputs until every transition probability is known within epsilon, simultaneously with probability 1 -
         delta.
@@ -165,7 +165,7 @@ def _check(kind: str, estimator: str) -> None:
 
 
 def _view(context: ChainContext, view: str | None) -> View | None:
-    """Return how the states of a recurrent unit follow each other; None for a chain whose units have one state each.
+    """Return the view of a recurrent unit; None for a chain whose units have one state each.
 
     Raises a ChainError if the requested units do not make a chain of this view.
     """
@@ -228,7 +228,7 @@ def _with_fidelity(
     rounds: int,
     workers: Workers,
 ) -> list[Chain]:
-    """Measure the fidelity of chains that may be wrong: those over time, and shared ones, where labels suffice."""
+    """Measure the fidelity of chains that may be wrong: those over time, and shared ones, for which labels suffice."""
     plan = planned[0][1] if planned else None
     if plan is None or (plan.view is None and plan.kind == "product"):
         return list(chains)

@@ -1,4 +1,4 @@
-"""The plan of a chain: its columns of states, which columns may follow which, and the options of the estimates.
+"""The plan of a chain: its columns of states, the order of columns, and the options of the estimates.
 
 States are in columns from left to right: groups, units in the order of the network, labels. A recurrent unit has a
 column for each step if the chain is unrolled, and one column, which may follow itself, if it is folded.
@@ -18,7 +18,7 @@ from fairchain.errors import ChainError
 ColumnKind = Literal["product", "shared"]
 View = Literal["folded", "unrolled"]
 START_STATE = "Start"
-# Beyond so many possible transitions no intervals are computed: every pair of neighbours would need one.
+# With more possible transitions no intervals are computed: every possible transition would need one.
 MOST_POSSIBLE = 2_000_000
 TWO_DIFFERENT_STATES = 'two different states would be called "{name}"; rename a feature, or {remedy}'
 FEWER_CLUSTERS = 'use fewer clusters or steps, or view = "folded"'
@@ -26,10 +26,10 @@ FEWER_CLUSTERS = 'use fewer clusters or steps, or view = "folded"'
 
 @dataclass(frozen=True)
 class ChainPlan:
-    """What a chain is built from.
+    """The specification from which a chain is built.
 
-    The product chain's states carry the group, so that reaching a label from a group has exactly the counted frequency.
-    The shared chain's do not, as in the paper; its error is measured as its fidelity (`fidelity`).
+    The states of a product chain contain the group, so that reaching a label from a group has exactly the counted
+    frequency. Those of a shared chain do not, as in the paper; its error is measured as its fidelity (`fidelity`).
 
     Parameters
     ----------
@@ -42,11 +42,11 @@ class ChainPlan:
     kind, estimator, delta
         As for `learn_chain`.
     any_time
-        Whether the counts decided when to stop, so that only bounds hold which do at any time.
+        Whether the counts determined when to stop, so that only bounds that are valid at any time can be used.
     shares_known
         Whether the population gives the groups' shares; otherwise `shares` are equal placeholders.
     view, timed
-        Of a chain over time: how the states of the first unit follow each other, and this unit's name.
+        For a chain over time: the view of the first unit, and this unit's name.
     steps, varied
         The largest number of steps, and whether a trace may have fewer.
     """
@@ -66,7 +66,7 @@ class ChainPlan:
     varied: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse names that occur twice, as a name is also a label, and chains that are too large."""
+        """Refuse duplicate names, because a name is also a label, and chains that are too large."""
         names = [START_STATE, *(name for column in self.columns for name in column)]
         if self.view == "unrolled":
             names += [*self.units[0].names, *map(step_name, range(1, 1 + self.steps))]
@@ -105,18 +105,18 @@ class ChainPlan:
         return tuple(following)
 
     def copies(self, column: int) -> int:
-        """Return how many copies of its states a column has: one for each group, or one."""
+        """Return the number of copies of a column's states: one for each group, or one."""
         pooled = column == len(self.columns) - 1 or (self.kind == "shared" and column > 0)
         return 1 if pooled else len(self.groups)
 
     def widths(self, column: int) -> tuple[int, int]:
-        """Return how many states a copy of a column has, and how many states may follow one of them."""
+        """Return the number of states of a copy of a column, and the number of possible successors."""
         width = len(self.columns[column]) if column else 1
         return width, sum(len(self.columns[each]) for each in self.following[column])
 
     @property
     def possible(self) -> int:
-        """How many transitions there may be between columns."""
+        """The number of possible transitions between columns."""
         columns = range(len(self.following))
         return sum(self.copies(column) * math.prod(self.widths(column)) for column in columns)
 

@@ -45,7 +45,7 @@ class LastSteps:
             yield values[start : start + size]
 
     def steps(self, values: NDArray[Any]) -> RecurrentSteps:
-        """Return the class of each row, and the states after each step in the order in which they are taken."""
+        """Return the class of each row, and the states after each step in the order of the steps."""
         shown = self._probe(values)
         states = {
             name: _turned(hidden, shown.lengths) if self._layers[name].direction == "reverse" else hidden

@@ -1,7 +1,7 @@
 """A chain from any traces, which may return to a state: sequences of state names, each from start to end.
 
-Reaching a last state has, in such a chain, exactly the frequency with which traces ended there: at every other state
-as much flows in as out, so visits divided by the number of traces solve the equations of reachability.
+In such a chain, the probability of reaching a last state equals the frequency of traces that ended there: at every
+other state inflow equals outflow, so visits divided by the number of traces solve the equations of reachability.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairchain.errors import ChainError
 def chain_of_traces(traces: Iterable[Sequence[str]]) -> Chain:
     """Return the chain of these traces by frequency; every state is a label of its own.
 
-    The first state of all traces must be the same, and a state in which a trace ends must not occur inside one.
+    All traces must start in the same state, and a state in which a trace ends must not occur inside one.
 
     >>> chain = chain_of_traces([["Start", "a", "a", "yes"], ["Start", "a", "no"]])
     >>> chain.states

@@ -1,6 +1,6 @@
-"""The units that states of a chain come from: input features, hidden neurons and whole layers.
+"""The units that give the states of a chain: input features, hidden neurons and whole layers.
 
-A unit is written `capital-gain`, `layer3[2]`, `layer3` or a tensor's name, with how to divide it after a colon:
+A unit is written `capital-gain`, `layer3[2]`, `layer3` or a tensor's name, with its discretisation after a colon:
 `capital-gain:bins=5,10`, `age:quantiles=3`, `layer3[2]:kmeans=3`, `layer3:kmeans`.
 """
 
@@ -36,7 +36,7 @@ UNIT_NOT_FINITE = "{name}: the network computes NaN or infinite values there; ch
 
 @dataclass(frozen=True)
 class StateRequest:
-    """A requested unit: a feature, or a tensor with or without the number of a unit, and how to divide it."""
+    """A requested unit: a feature, or a tensor with or without the index of a unit, and its discretisation."""
 
     text: str
     feature: int | None
@@ -48,13 +48,13 @@ class StateRequest:
 
     @property
     def name(self) -> str:
-        """The unit without how it is divided."""
+        """The unit without its discretisation."""
         return self.text.rpartition(":")[0] if self.method else self.text
 
 
 @dataclass(frozen=True)
 class StateUnit:
-    """A unit with its discretiser: where its numbers come from, and the states they become."""
+    """A unit with its discretiser: the source of its numbers, and their states."""
 
     request: StateRequest
     discretizer: Discretizer
@@ -65,7 +65,7 @@ class StateUnit:
 
 
 def parse_requests(texts: Sequence[str], spec: Spec, *, together: bool = True) -> list[StateRequest]:
-    """Read units; those of one chain must differ, and none may be what makes the groups."""
+    """Read units; those of one chain must differ, and none may define the groups."""
     requests = [parse_request(text, spec) for text in texts]
     seen: set[str] = set()
     for request in requests:
@@ -79,7 +79,7 @@ def parse_requests(texts: Sequence[str], spec: Spec, *, together: bool = True) -
 
 
 def parse_request(text: str, spec: Spec) -> StateRequest:
-    """Read `capital-gain:bins=5,10`; whether a tensor exists is for the network to say."""
+    """Read `capital-gain:bins=5,10`; the network determines whether a tensor exists."""
     name, colon, how = text.rpartition(":")
     found = re.fullmatch(r"(\w+)(?:=(.*))?", how) if colon else None
     names = [feature.name for feature in spec.features]
@@ -89,7 +89,7 @@ def parse_request(text: str, spec: Spec) -> StateRequest:
             surely or (get_close_matches(found[1], DISCRETIZATIONS, n=1) and found[2] is not None)
         ):
             raise ChainError(f"{text}: {unknown('method', found[1], DISCRETIZATIONS)}")
-        # A tensor's name may have colons of its own.
+        # A tensor's name may contain colons.
         name, found = text, None
     method, parts, edges = _how(text, found)
     if name in names:
@@ -145,16 +145,15 @@ def fit_units(
     hidden: HiddenLayers,
     widths: Mapping[str, int],
 ) -> tuple[StateUnit, ...]:
-    """Fit every discretiser on a pilot sample; from then on they are frozen."""
+    """Fit every discretiser on a pilot sample; afterwards they are frozen."""
     units = []
     for request in requests:
         if request.tensor is not None and request.unit is not None and request.unit >= widths[request.tensor]:
             raise ChainError(f'{request.text}: "{request.tensor}" has {widths[request.tensor]} units, numbered from 0')
         pilot = numbers_of(request, values, hidden)
         if request.feature is not None:
-            made = fit_feature(
-                spec.features[request.feature], pilot[:, 0], request.method, request.parts, request.edges
-            )
+            feature, missing = spec.features[request.feature], getattr(spec.population, "keep_missing", False)
+            made = fit_feature(feature, pilot[:, 0], request.method, request.parts, request.edges, missing=missing)
         elif pilot.shape[1] == 1:
             made = fit_number(request.name, pilot[:, 0], request.method, request.parts, request.edges)
         else:

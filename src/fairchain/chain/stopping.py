@@ -1,4 +1,4 @@
-"""The number of rounds that a chain is learned from: given, or until every transition is known within epsilon."""
+"""The number of rounds for learning a chain: given, or until every transition is known within epsilon."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LearningEffort:
             raise ChainError(f"epsilon: found {self.epsilon:g}; give a half width between 0 and 0.5")
 
     def spend(self, count: Callable[[int, int], TraceCounts], plan: ChainPlan) -> tuple[TraceCounts, int]:
-        """Return counts of as many rounds as needed, and their number; `count` counts rounds from a chunk on."""
+        """Return counts of the needed rounds, and their number; `count` counts rounds from a chunk on."""
         if self.epsilon is None:
             wanted = self.rounds or ROUNDS
             return count(0, wanted), wanted
@@ -67,7 +67,7 @@ class LearningEffort:
 
 
 def enough(counts: TraceCounts, plan: ChainPlan, epsilon: float, rule: str) -> bool:
-    """Return whether every state that was ever seen has been seen often enough, by the rule."""
+    """Return whether every visited state has been visited often enough, by the rule."""
     states = 1 + sum(plan.copies(column) * len(names) for column, names in enumerate(plan.columns) if column)
     needed = needed_by_paper(states + len(plan.groups), epsilon, plan.delta)
     for column, link in enumerate(counts.links):
@@ -85,7 +85,8 @@ def enough(counts: TraceCounts, plan: ChainPlan, epsilon: float, rule: str) -> b
             if visits.min(initial=needed) < needed:
                 return False
             continue
-        # The widest are near one half or rarely visited: most are settled by these, before all are looked at.
+        # The widest intervals are near one half or of rarely visited states: they usually show that a run is not
+        # finished, before all are computed.
         worst = np.argsort(visits / np.maximum(seen * (visits - seen), 1))[-64:]
         for part in (worst, slice(None)):
             low, high = probability_any_time(seen[part], visits[part], plan.delta / plan.possible)
@@ -96,7 +97,7 @@ def enough(counts: TraceCounts, plan: ChainPlan, epsilon: float, rule: str) -> b
 
 
 def _seen(link: Link, *, pooled: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return how often each transition that was seen was taken, and how often its source was visited."""
+    """Return the counts of the observed transitions, and the visits of their sources."""
     group, state, following = link.triples()
     source = state if pooled else group * link.width + state
     code, place = np.unique(source * link.next_width + following, return_inverse=True)
@@ -106,6 +107,6 @@ def _seen(link: Link, *, pooled: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def needed_by_paper(states: int, epsilon: float, delta: float) -> float:
-    """Return how often a state must be seen by the paper's rule, in a chain of so many states."""
+    """Return the number of visits of a state that the paper's rule needs, in a chain of this many states."""
     half, level = epsilon / 2, -math.expm1(math.log1p(-delta) / 2)
     return 2 / half**2 * math.log(2 * states / level) * (0.25 - (0.5 - 2 * half / 3) ** 2)

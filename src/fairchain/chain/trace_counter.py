@@ -1,4 +1,6 @@
-"""Counting of traces, chunk by chunk on several workers; a chunk number determines its inputs, and counts add."""
+"""Counting of traces, chunk by chunk on several workers; a chunk number determines its inputs, and counts are
+additive.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ PlannedUnits = tuple[Sequence[StateUnit], ChainPlan]
 
 
 class TraceCounter:
-    """Counts the traces of several chains from the same inputs; either all of the chains are over time, or none."""
+    """Counter of the traces of several chains from the same inputs; either all chains are over time, or none is."""
 
     def __init__(
         self,
@@ -37,11 +39,11 @@ class TraceCounter:
         self._moments = moments
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy what the counts depend on."""
+        """Copy the inputs of the counts."""
         return partial(TraceCounter, moments=self._moments), (self._context, self._chains, self._workers)
 
     def counts(self, first: int, rounds: int) -> tuple[TraceCounts, ...]:
-        """Return the counts for each chain of so many rounds, from chunk `first` on."""
+        """Return the counts for each chain of this many rounds, from chunk `first` on."""
         sizes = [min(TRACES_PER_CHUNK, rounds - start) for start in range(0, rounds, TRACES_PER_CHUNK)]
         units = [(first + place, size) for place, size in enumerate(sizes)]
         return _sums(self._workers.map(self.count_chunk, units, sizes=sizes))
@@ -82,5 +84,5 @@ class TraceCounter:
 
 
 def _sums(parts: Iterable[tuple[TraceCounts, ...]]) -> tuple[TraceCounts, ...]:
-    """Add up the counts of each chain, one part after the other, so that only one is held."""
+    """Sum the counts of each chain part by part, so that only one part is in memory."""
     return reduce(lambda total, part: tuple(map(add, total, part)), parts)

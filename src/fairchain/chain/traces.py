@@ -1,7 +1,7 @@
-"""Counts of traces: how often a state of one column was followed by a state of the next, in each group.
+"""Counts of traces: the number of transitions from a state of one column to a state of the next, in each group.
 
-Only integers are kept, which add in any order. A trace over time passes the states of its first unit step by step; the
-counts of a folded chain are those of the unrolled one, with its steps added up.
+Only integers are stored, which are additive in any order. A trace over time visits the states of its first unit step by
+step; the counts of a folded chain are those of the unrolled one, summed over steps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairchain.errors import ChainError
 States = NDArray[np.integer]
 # Tables up to this size are counted densely.
 DENSE = 2**18
-# Cells of the largest table that is made of the traces of one chunk.
+# Cells of the largest table for the traces of one chunk.
 MOST_TRACE_CELLS = 2**22
 TRACE_STATE_OUT_OF_RANGE = "a trace is in state {least} or {largest} of {width}, numbered from 0"
 WRONG_NUMBER_OF_STEPS = "traces have {least} to {largest} steps, expected {least2} to {steps}"
@@ -28,10 +28,10 @@ WRONG_NUMBER_OF_STEPS = "traces have {least} to {largest} steps, expected {least
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """How often a state of one column was followed by each state that may follow, in each group.
+    """The counts of transitions from each state of one column to each possible successor, in each group.
 
-    Counted by code, `(group * width + state) * next_width + next_state`: a table of all codes where that is small, else
-    only the codes that were seen, in order, with `seen` saying which.
+    They are counted by code, `(group * width + state) * next_width + next_state`: in a table of all codes if that is
+    small, otherwise only for the observed codes, in order; `seen` has these codes.
     """
 
     width: int
@@ -49,18 +49,18 @@ class Link:
 
     @property
     def counts(self) -> Counts:
-        """How often each of `triples` was seen."""
+        """The count of each of `triples`."""
         return self.table if self.seen is not None else self.table[self.table > 0]
 
     def triples(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return group, state and next state of every transition that was seen."""
+        """Return group, state and next state of every observed transition."""
         codes = self.seen if self.seen is not None else np.flatnonzero(self.table)
         first, following = np.divmod(codes, self.next_width)
         group, state = np.divmod(first, self.width)
         return group, state, following
 
     def dense(self, copies: int) -> Counts:
-        """Return (copies, width, next_width): all counts as a table; those of all groups added up for one copy."""
+        """Return (copies, width, next_width): all counts as a table; those of all groups summed for one copy."""
         group, state, following = self.triples()
         table = np.zeros((copies, self.width, self.next_width), np.int64)
         np.add.at(table, (group * (copies > 1), state, following), self.counts)
@@ -83,10 +83,10 @@ def count_link(group: int, groups: int, columns: tuple[States, States], widths: 
 
 @dataclass(frozen=True, eq=False)
 class TraceCounts:
-    """Counts of traces: a link for each column but the last, and (groups, labels), how many ended in each label.
+    """Counts of traces: a link for each column but the last, and (groups, labels), the number that ended in each label.
 
-    Of traces over time also: `occupied`, (groups, steps, width), how many were in a state after a step; `visited`,
-    (groups, width), how many were ever in a state; and, for the bounds of a folded chain, `moments`.
+    For traces over time also: `occupied`, (groups, steps, width), the number in a state after a step; `visited`,
+    (groups, width), the number that were ever in a state; and, for the bounds of a folded chain, `moments`.
     """
 
     links: tuple[Link, ...]
@@ -114,7 +114,7 @@ def count_columns(group: int, plan: ChainPlan, columns: Sequence[States]) -> Tra
 
 @dataclass(frozen=True, eq=False)
 class Passages:
-    """All steps of some traces, one trace after the other: the trace and number of each, and where traces end."""
+    """All steps of some traces, in order: the trace and number of each, and where traces end."""
 
     row: Counts
     step: Counts
@@ -122,7 +122,7 @@ class Passages:
 
     @classmethod
     def of(cls, lengths: States, plan: ChainPlan) -> Self:
-        """Return the passages of traces with so many steps; raise a ChainError for lengths that cannot occur."""
+        """Return the passages of traces with these numbers of steps; raise a ChainError for impossible lengths."""
         least = 1 if plan.varied else plan.steps
         if len(lengths) and (lengths.min() < least or lengths.max() > plan.steps):
             raise ChainError(
@@ -143,9 +143,9 @@ def count_steps(
     Parameters
     ----------
     group, plan
-        The number of the group, and the plan of the chain.
+        The index of the group, and the plan of the chain.
     states
-        The state of every passage, one trace after the other.
+        The state of every passage, in the order of the traces.
     passages
         The steps of the traces.
     after
@@ -199,7 +199,7 @@ def _of_group(group: int, groups: int, counts: Counts) -> Counts:
 
 
 def _moments(group: int, groups: int, pair: Counts, been: Counts, passages: Passages, following: int) -> Moments:
-    """Return second moments of how often one trace took a transition; some traces at a time."""
+    """Return second moments of the counts of transitions in one trace; computed for some traces at a time."""
     rows, width = been.shape
     size = width * following
     square = np.zeros((width, following), np.int64)

@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Nothing is decided here."""
+"""The command line parses arguments, calls the package and prints results. It contains no decision logic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main() -> None:
     try:
         from fairchain.cli.guard import guarded
     except BaseException as error:
-        # Nothing handles signals yet, and an import may have made another exception of a KeyboardInterrupt.
+        # No signal handler is installed yet, and an import may have replaced a KeyboardInterrupt by another exception.
         stopped = any(isinstance(each, KeyboardInterrupt) for each in (error, error.__cause__, error.__context__))
         print("fairchain:", "interrupted" if stopped else f"cannot start ({error})", file=sys.stderr)
         sys.exit(INTERRUPTED if stopped else BAD_INPUT)

@@ -1,9 +1,9 @@
-"""The commands. Each imports what it needs when it runs, so that `--help` and a first verdict come quickly.
+"""The commands. Each imports its dependencies when it runs, so that `--help` and a first verdict are fast.
 
 A command returns its exit code: 0 fair (or done), 1 unfair (or a claim that does not hold), 3 undecided or a constant
-model (or a certificate that leaves something to believe). Everything else is an error: 2 bad usage or input (also a
-network that crashes the runtime, and memory that runs out), or a result that could not be written; 101 a bug of ours;
-130 interrupted; 141 the reader of standard output went away; 143 terminated.
+model (or a certificate that was not checked completely). All other codes are errors: 2 bad usage or input (also a
+network that crashes the runtime, or too little memory), or a result that could not be written; 101 a bug in fairchain;
+130 interrupted; 141 the reader of standard output closed it; 143 terminated.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, MutableMapping
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 
@@ -27,7 +28,13 @@ from fairchain.system.isolation import NO_MEMORY, out_of_memory
 from fairchain.system.user_code import described
 
 COMPLETING = "_FAIRCHAIN_COMPLETE"
-# The module of each command whose name is another one.
+# The similarity from which an option is suggested: --metric is not --deterministic.
+SIMILAR = 0.75
+# click before 8.2 prints the help page itself.
+NO_COMMAND: tuple[type[click.ClickException], ...] = tuple(
+    filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
+)
+# The modules of commands that are not named like their command.
 HOMES = dict.fromkeys(("card", "compare", "recheck"), "certificate_views") | {"export": "query"}
 COMMANDS = (
     *("audit", "card", "check", "compare", "data", "demo", "explain", "export", "init", "monitor", "plan", "query"),
@@ -103,24 +110,28 @@ app.add_command(completion)
 
 
 def run() -> None:
-    """Run the command line; turn errors into one message and an exit code."""
+    """Run the command line; turn each error into one message and an exit code."""
     with standard_streams() as output:
         code = _run(output)
     sys.exit(code)
 
 
 def _run(output: Output) -> int:
-    """Run the command and return its exit code, after its output is written or known to be lost."""
+    """Run the command and return its exit code, after its output was written or recorded as lost."""
     try:
-        # With its own handling click would end Ctrl-C and bad usage in ways that are not ours.
+        # The standalone mode of click would handle Ctrl-C and bad usage with its own exit codes.
         code = int(app(prog_name="fairchain", standalone_mode=False) or 0)
         output.flush()
         return code
     except ClosedPipeError:
         return CLOSED_PIPE
+    except NO_COMMAND as error:
+        # The message is the help page of the group of commands.
+        print(error.format_message(), file=sys.stderr, flush=True)
+        return BAD_INPUT
     except BaseException as error:
         if COMPLETING in os.environ and isinstance(error, SystemExit):
-            # click answers a shell that completes a command line, and ends; no command runs then.
+            # For shell completion click answers the shell and exits; no command runs.
             return int(error.code or 0)
         if os.environ.get("FAIRCHAIN_TRACEBACK") and isinstance(error, Exception):
             raise
@@ -129,7 +140,7 @@ def _run(output: Output) -> int:
 
 
 def _explained(error: BaseException) -> tuple[str, int]:
-    """Return the message and the exit code of an error; neither 0, 1 nor 3, which are verdicts."""
+    """Return the message and the exit code of an error; the code is never 0, 1 or 3, which are verdicts."""
     if isinstance(error, click.ClickException):
         return _usage(error), BAD_INPUT
     if isinstance(error, FairchainError):
@@ -149,7 +160,7 @@ def _explained(error: BaseException) -> tuple[str, int]:
             "please report it with the output of the same command under FAIRCHAIN_TRACEBACK=1",
             OUR_BUG,
         )
-    # Nothing of fairchain raises SystemExit or the like while a command runs.
+    # fairchain itself raises no SystemExit or similar exception while a command runs.
     return (
         f"no verdict, because the called code tried to end the program ({described(error)}); remove this exit",
         BAD_INPUT,
@@ -157,15 +168,20 @@ def _explained(error: BaseException) -> tuple[str, int]:
 
 
 def _usage(error: click.ClickException) -> str:
-    """Return the message of click, or the new name of a renamed option, and where to read on."""
-    command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fairchain"
-    if isinstance(error, click.NoSuchOption) and (new := RENAMED_OPTIONS.get(command, {}).get(error.option_name)):
-        return f"{error.option_name} is now {new}; see {command} --help"
+    """Return the usage message of click, or the new name of a renamed option, with a pointer to `--help`."""
+    named = " ".join(["fairchain", *(name for name in sys.argv[1:2] if name in COMMANDS)])
+    command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else named
+    if isinstance(error, click.NoSuchOption):
+        if new := RENAMED_OPTIONS.get(command, {}).get(error.option_name):
+            return f"{error.option_name} is now {new}; see {command} --help"
+        similar = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=SIMILAR)
+        meant = f"did you mean {similar[0]}? See" if similar else "see"
+        return f"unknown option {error.option_name}; {meant} {command} --help"
     return f"{error.format_message().rstrip('.')}; see {command} --help"
 
 
 def _fail(output: Output, message: str, code: int) -> int:
-    """Print the message, as JSON too unless a result was printed, and on standard error output that was lost."""
+    """Print the message, also as JSON unless a result was printed; print lost output on standard error."""
     message = "".join(letter if letter.isprintable() else " " for letter in message)
     try:
         if "--json" in sys.argv and not output.used:

@@ -80,7 +80,7 @@ def audit(
 
 
 def run_audit(spec: Path, output: Path, *, quiet: bool, **options: Any) -> Audit:
-    """Audit with the stages shown on a terminal; Ctrl-C ends the current stage, whose partial result is not kept."""
+    """Audit with the stages shown on a terminal; Ctrl-C ends the current stage and discards its partial result."""
     from fairchain.auditing import audit as run
 
     try:
@@ -91,7 +91,7 @@ def run_audit(spec: Path, output: Path, *, quiet: bool, **options: Any) -> Audit
 
 
 class _Interrupted(BaseException):
-    """Ctrl-C, told apart from the exception that stages turn into a partial answer."""
+    """Ctrl-C as a separate exception, because stages turn a KeyboardInterrupt into a partial answer."""
 
 
 def audit_values(found: Audit) -> dict[str, object]:
@@ -162,7 +162,7 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
 
 
 def _show_questions(screen: Screen, found: Audit) -> None:
-    """Print the verdict on every question, where there are several."""
+    """Print the verdict on every question, if there are several."""
     from fairchain.cli.verdict_display import VERDICT_COLOURS
 
     questions = found.findings.questions
@@ -174,7 +174,7 @@ def _show_questions(screen: Screen, found: Audit) -> None:
 
 
 def _show_groups(screen: Screen, findings: Findings) -> None:
-    """Print the two groups with the largest gap; the page has all of them."""
+    """Print the two groups with the largest gap; the report lists all groups."""
     from fairchain.cli.verdict_display import SCALE, rate_bar
     from fairchain.number_format import bounded
     from fairchain.statistics import Interval
@@ -204,7 +204,7 @@ def show_why(screen: Screen, explanation: Explanation | None, kind: str) -> None
 
 @contextmanager
 def _stages(silent: bool) -> Iterator[Callable[[Step], None] | None]:
-    """Show the current stage, and those that are finished, on a terminal."""
+    """Show the current and the finished stages on a terminal."""
     if not wanted(silent):
         yield None
         return

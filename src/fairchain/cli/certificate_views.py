@@ -1,4 +1,4 @@
-"""The commands about a certificate: `recheck`, `compare` (two of them) and `card` (a section of a model card)."""
+"""The commands for certificates: `recheck`, `compare` (two certificates) and `card` (a section of a model card)."""
 
 from __future__ import annotations
 

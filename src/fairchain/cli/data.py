@@ -1,4 +1,4 @@
-"""The command `data`: the real data sets behind the examples, listed, downloaded and removed."""
+"""The command `data`: list, download and remove the real data sets of the examples."""
 
 from __future__ import annotations
 

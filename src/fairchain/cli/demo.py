@@ -1,4 +1,4 @@
-"""The command `demo`: verdicts on the networks that come with fairchain, why, and a report if one is wanted."""
+"""The command `demo`: verdicts and explanations for the networks that come with fairchain, optionally with a report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TEXT_DEMO = "text"
 DEMOS = ("census", "credit", "bank", TEXT_DEMO)
 DEMO_EXAMPLES = ("census", "credit")
-# The text example: its specs, and the data sets that they need.
+# The text example: its specs and the data sets that they need.
 TEXT_SPECS = ("comments-religion", "comments-race")
 TEXT_DATA = ("toxicity", "glove")
 NOTHING_FETCHED = "nothing was downloaded; the text example needs {names}"
@@ -88,7 +88,7 @@ def demo(
 
 
 def _show_reasons(question: Spec, verdict: Verdict) -> None:
-    """Print the units with the largest effects in a line."""
+    """Print the units with the largest effects in one line."""
     from fairchain.cli.audit import show_why
     from fairchain.cli.progress import progress_of
     from fairchain.cli.terminal import Screen
@@ -131,7 +131,7 @@ def _questions(names: list[str]) -> Iterator[tuple[str, Spec]]:
 
 
 def fetch_first(*, yes: bool, silent: bool) -> None:
-    """Download comments and vectors if they are not in the cache, with the user's consent."""
+    """Download comments and vectors that are not in the cache, with the user's consent."""
     from fairchain.datasets import get_all, missing
 
     wanted = missing(TEXT_DATA)

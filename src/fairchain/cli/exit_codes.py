@@ -10,4 +10,4 @@ BAD_INPUT, INTERRUPTED, TERMINATED, CLOSED_PIPE, OUR_BUG = 2, 130, 143, 141, 101
 
 
 class Terminated(BaseException):
-    """SIGTERM: ends a command as an exception where it has a state to write."""
+    """SIGTERM as an exception, for commands that must write their state before they end."""

@@ -178,7 +178,7 @@ def _show_units(screen: Screen, title: str, units: Sequence[Influence], top: int
 
 
 def _ends(shown: Sequence[Any]) -> tuple[float, float]:
-    """Return the ends of a scale that has 0 and every interval of an effect."""
+    """Return the ends of a scale that contains 0 and every interval of an effect."""
     return min(0.0, *(each.effect.low for each in shown)), max(0.0, *(each.effect.high for each in shown))
 
 
@@ -188,7 +188,7 @@ def _scale(low: float, high: float) -> str:
 
 
 def effect_bar(interval: Interval, low: float, high: float) -> str:
-    """Return an interval on a line from low to high, with a mark at zero.
+    """Return an interval as a bar on a scale from low to high, with a mark at zero.
 
     >>> from fairchain.statistics import Interval
     >>> effect_bar(Interval(0.5, 0.25, 0.75), 0.0, 1.0)

@@ -1,8 +1,8 @@
 """The command line in a child process, so that a crash of native code ends in one message and exit code 2.
 
-The process forks before anything heavy is imported, and the first process only waits: it passes signals on, ends as
-the child ended, and says what happened if a signal ended it. Where a process cannot fork, or cannot tell a signal of
-the terminal from one that was sent to it alone (Windows, macOS), the command runs without a child.
+The process forks before heavy imports. The parent process only waits: it forwards signals, ends with the status of the
+child, and prints a message if a signal ended the child. On systems that cannot fork, or cannot distinguish a signal of
+the terminal from one that was sent to one process (Windows, macOS), the command runs without a child.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from fairchain.cli.exit_codes import BAD_INPUT, INTERRUPTED, OUR_BUG
 from fairchain.system.interrupts import Interrupts, install, is_interruption
 from fairchain.system.isolation import NO_MEMORY, describe_end, die_with, out_of_memory, requested, tell_by
 
-# How siginfo marks a signal that the kernel sent, for a terminal to every process of its group.
+# The siginfo code of a signal from the kernel, which a terminal sends to every process of its group.
 _BY_KERNEL = 0x80
-# Sent to the first process, these are meant for the child.
+# Signals that the parent forwards to the child.
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGUSR1", "SIGUSR2")
 
 
 def guarded(work: Callable[[], None]) -> None:
-    """Run the command line in a child process where that is possible, and end with its exit code."""
+    """Run the command line in a child process, if the system supports it, and end with its exit code."""
     mask, watcher = _fork() if _can_fork() else (None, None)
     handler = Interrupts()
     try:
@@ -52,10 +52,10 @@ def guarded(work: Callable[[], None]) -> None:
 
 
 def _leave(code: int) -> None:
-    """End the child without unloading every module, which takes a tenth of the time of a short command.
+    """End the child without unloading every module, which would take a tenth of the time of a short command.
 
-    Threads are waited for and functions of `atexit` are called, as Python does it. Code of the user's own may count on
-    more, such as files that are closed with their module, so this is not for it.
+    Threads are joined and `atexit` functions are called, as Python does. User code may rely on more, for example on
+    files that are closed when their module is unloaded, so this function is not used after user code ran.
     """
     import atexit
 
@@ -68,7 +68,7 @@ def _leave(code: int) -> None:
 
 
 def _report(error: Exception) -> None:
-    """Say why the command line could not begin; its own errors it reports itself."""
+    """Report why the command line could not start; it reports its own errors itself."""
     if is_interruption(error):
         fail("interrupted", INTERRUPTED)
     if out_of_memory(error):
@@ -82,7 +82,7 @@ def _report(error: Exception) -> None:
 
 
 def fail(message: str, code: int) -> None:
-    """Print one message, as a JSON object too where that is the output, and end with this exit code."""
+    """Print one message, also as a JSON object if the output is JSON, and end with this exit code."""
     message = "".join(letter if letter.isprintable() else " " for letter in message)
     # Output that cannot be written must not change the exit code.
     with suppress(OSError):
@@ -100,16 +100,16 @@ def _can_fork() -> bool:
         sys.platform not in ("win32", "darwin", "emscripten", "wasi")
         and hasattr(signal, "sigwaitinfo")
         and threading.current_thread() is threading.main_thread()
-        # In a process that did other things before, a fork could copy locks that are held.
+        # In a process that has already run other code, a fork could copy locks that are held.
         and threading.active_count() == 1
         and not {"numpy", "onnxruntime"} & sys.modules.keys()
     )
 
 
 def _fork() -> tuple[Iterable[int], _Watcher]:
-    """Fork; return in the child only: the signals to block once it is ready for them, and whom to tell."""
+    """Fork; return only in the child: the signal mask to restore once it handles signals, and the watcher to notify."""
     passed_on = {getattr(signal, name) for name in _PASSED_ON}
-    # A process that ignores SIGCHLD never learns how its child ended.
+    # A process that ignores SIGCHLD cannot read the exit status of its child.
     former = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*passed_on, signal.SIGCHLD})
     (alive, held), (told, tell) = os.pipe(), os.pipe()
@@ -118,7 +118,7 @@ def _fork() -> tuple[Iterable[int], _Watcher]:
     if child:
         os.close(alive)
         os.close(tell)
-        # `held` stays open: the system closes it when this process ends, however that comes.
+        # `held` stays open: the system closes it when this process ends in any way.
         _end_as(_wait(child, passed_on), told)
     os.close(held)
     os.close(told)
@@ -133,9 +133,10 @@ def _fork() -> tuple[Iterable[int], _Watcher]:
 
 
 class _Watcher:
-    """The first process, told through a pipe what the child works on and that it came to its end.
+    """Notifications of the child to its parent process, through a pipe: the model in use, and the exit code at the end.
 
-    Without the second word no exit code is believed: native code and the code of models can end a process too.
+    An exit code without the final notification is not trusted, because native code and the code of models can end a
+    process too.
     """
 
     def __init__(self, pipe: int) -> None:
@@ -143,33 +144,33 @@ class _Watcher:
         self._pipe, self._last = pipe, ""
 
     def __call__(self, model: str) -> None:
-        """Tell which model a crash would be about."""
+        """Notify the parent which model is in use, for the message after a crash."""
         if model != self._last:
             self._last = model
             with suppress(OSError):
                 os.write(self._pipe, b"\0" + os.fsencode(model))
 
     def end(self, code: int) -> None:
-        """Tell the exit code, which stays whatever happens while libraries are unloaded."""
+        """Notify the parent of the exit code, which is kept even if unloading libraries fails."""
         with suppress(OSError):
             os.write(self._pipe, b"\0\0%d" % (code & 0xFF))
 
 
-def _last_words(pipe: int) -> tuple[str, int | None]:
-    """Return the model that the child worked on, and its exit code if it came to its end."""
+def _last_report(pipe: int) -> tuple[str, int | None]:
+    """Return the model that the child used, and its exit code if it reached its end."""
     os.set_blocking(pipe, False)
     told = b""
     with suppress(OSError):
         while part := os.read(pipe, 1 << 16):
             told += part
-    words, end, code = told.rpartition(b"\0\0")
+    models, end, code = told.rpartition(b"\0\0")
     if not end:
-        words, code = told, b""
-    return os.fsdecode(words.rpartition(b"\0")[2]), int(code) if code else None
+        models, code = told, b""
+    return os.fsdecode(models.rpartition(b"\0")[2]), int(code) if code else None
 
 
 def _wait(child: int, passed_on: set[signal.Signals]) -> int:
-    """Return the exit code of the child, or minus the signal that ended it."""
+    """Return the exit code of the child, or the negative number of the signal that ended it."""
     while True:
         found = signal.sigwaitinfo({*passed_on, signal.SIGCHLD})
         if found.si_signo != signal.SIGCHLD:
@@ -182,8 +183,8 @@ def _wait(child: int, passed_on: set[signal.Signals]) -> int:
 
 
 def _end_as(code: int, told: int) -> None:
-    """End this process as the child ended; if it ended without a result, with a message."""
-    model, result = _last_words(told)
+    """End this process with the status of the child; print a message if the child ended without a result."""
+    model, result = _last_report(told)
     if result is not None:
         os._exit(result)
     if code < 0 and requested(-code):

@@ -1,4 +1,4 @@
-"""The command `init`: draft a first spec for a model and a table; guesses are comments and are printed."""
+"""The command `init`: draft a first spec for a model and a table. Guesses are written as comments and printed."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def init(
 
 
 def _drafted(model: str, table: Path, requested: DraftOptions, *, ask: bool) -> Draft:
-    """Return the draft; prompt for the protected feature if no name shows it and there is a terminal."""
+    """Return the draft; prompt for the protected feature if no column name suggests one and a terminal is available."""
     from fairchain.drafting import NoProtectedFeatureError, draft_spec
 
     try:
         return draft_spec(table, model, requested)
     except NoProtectedFeatureError as error:
-        # A prompt shows names as they are: those that would act on the terminal are in the message instead.
+        # A prompt prints names unescaped, so names with control characters are only listed in the message.
         if not ask or not all(name.isprintable() for name in error.candidates):
             raise
         click.echo("No feature has a name that suggests a protected feature.", err=True)

@@ -1,4 +1,4 @@
-"""The command `monitor`: read decisions, report a verdict as soon as the data decide, keep the counts in a file."""
+"""The command `monitor`: read decisions, report a verdict as soon as the data suffice, keep the counts in a file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fairchain.monitoring.state import StreamSpec
     from fairchain.monitoring.stream import Report, Watch
 
-# Between two writes of the state while nothing happens.
+# Seconds between two writes of the state while no report is due.
 SECONDS_BETWEEN_WRITES = 5.0
 
 
@@ -99,7 +99,7 @@ def monitor(
     if alarm_file is not None:
         must_be_writable(alarm_file, "--alarm-file")
     if state is not None and state.is_symlink():
-        # One state has one lock, by whatever name it is used.
+        # One state file has one lock, also if it is opened by another path.
         state = Path(os.path.realpath(state))
     if state is not None:
         must_be_writable(state, "--state")
@@ -133,7 +133,7 @@ def monitor(
 
 
 def _stream_spec(groups: tuple[str, ...], question: dict[str, Any]) -> StreamSpec:
-    """Return the one property that options ask about."""
+    """Return the single property that the options state."""
     from fairchain.monitoring.state import StreamSpec
 
     for name in ("protected", "prediction", "outcome", "threshold"):
@@ -153,7 +153,7 @@ def _stream_spec(groups: tuple[str, ...], question: dict[str, Any]) -> StreamSpe
 
 
 def _questions(path: Path, groups: tuple[str, ...], options: dict[str, Any]) -> tuple[StreamQuestion, ...]:
-    """Return the properties of a spec file, with delta from the command line if it is given there."""
+    """Return the properties of a spec file, with delta from the command line if given."""
     from fairchain.monitoring.several import stream_questions
     from fairchain.spec import load_specs, revise
 
@@ -169,9 +169,9 @@ def _questions(path: Path, groups: tuple[str, ...], options: dict[str, Any]) -> 
 
 
 class _Alarm:
-    """What happens when a property becomes UNFAIR: a file, a message to a webhook. Nothing here hides the verdict.
+    """Actions when a property becomes UNFAIR: a file, a message to a webhook. A failure here never hides the verdict.
 
-    A run that continues one with an alarm gives it again: twice is better than never.
+    A run that continues one with an alarm repeats the alarm: twice is better than never.
     """
 
     def __init__(self, path: Path | None, webhook: str | None) -> None:
@@ -179,7 +179,7 @@ class _Alarm:
         self._known: frozenset[int] = frozenset()
 
     def take(self, report: Report | FamilyReport) -> None:
-        """Give the alarm if a property is UNFAIR that was not before."""
+        """Raise the alarm if a property has become UNFAIR."""
         raised, self._known = report.unfair - self._known, report.unfair
         if not raised or (self._path is None and self._webhook is None):
             return
@@ -218,7 +218,7 @@ def _kept(watch: Watch | FamilyWatch, path: Path | None) -> Iterator[Any]:
         try:
             yield save
         finally:
-            # No signal may break off this write: the rows of a stream cannot be read again.
+            # No signal may interrupt this write: the rows of a stream cannot be read again.
             try:
                 by_ctrl_c.close()
                 by_sigterm.close()
@@ -246,7 +246,7 @@ def _full_name(group: str, protected: tuple[str, ...]) -> str:
 
 
 def _print(report: Report | FamilyReport, *, last: bool, as_json: bool, quiet: bool) -> None:
-    """Print a report at once, as a line or as one JSON object; of a quiet run only the last."""
+    """Print a report immediately, as a line or as one JSON object; a quiet run prints only the last."""
     from fairchain.monitoring.stream import Report
 
     if quiet and not last:
@@ -277,7 +277,7 @@ def _print(report: Report | FamilyReport, *, last: bool, as_json: bool, quiet: b
 
 
 def _print_family(report: FamilyReport, *, last: bool, quiet: bool) -> None:
-    """Print a line for all properties, and one for each of them, or for each that changed."""
+    """Print one line for all properties, and one for each property, or for each changed property."""
     from fairchain.cli.terminal import Screen
     from fairchain.cli.verdict_display import VERDICT_COLOURS
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, each with one name and one meaning; keys of the spec that options replace."""
+"""Options that several commands share, each with one name and one meaning, and the spec keys that options replace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairchain.messages import in_a_line
 if TYPE_CHECKING:
     from fairchain.spec import Spec
 
-# Former options of each command, with what to write instead.
+# Former options of each command, with their replacements.
 RENAMED_OPTIONS = {
     "fairchain demo": {"--save": "--output"},
     "fairchain init": {"--out": "--output", "--uniform": "--as uniform"},
@@ -45,7 +45,7 @@ model = click.option(
     help="Model instead of the spec's model.path: a file, python:package.module:name, or the address of a service "
     "(http://HOST/v2/models/NAME, http://HOST/invocations).",
 )
-# Options of a model that is a service; --journal also of Python code.
+# Options of a model that is a service; --journal also applies to Python code.
 SERVICE = (
     "journal",
     "connections",
@@ -155,7 +155,7 @@ def command(summary: str, example: str) -> Callable[[Command], click.Command]:
 def option(
     name: str, kind: Any, description: str, *, to: str | None = None, **settings: Any
 ) -> Callable[[Command], Command]:
-    """Return an option whose default is shown; `to` is the parameter's name if it is not the option's."""
+    """Return an option that shows its default; `to` is the parameter's name if it differs from the option's."""
     shown = "default" in settings
     return click.option(name, *([to] if to else []), type=kind, help=description, show_default=shown, **settings)
 
@@ -171,12 +171,14 @@ def count(name: str, description: str, *, least: int = 1, **settings: Any) -> Ca
 
 
 def units(description: str) -> Callable[[Command], Command]:
-    """Return the option for units; a layer is each of its neurons in an explanation, one clustered unit in a chain."""
+    """Return the option for units; a layer means each of its neurons in an explanation, and one clustered unit in a
+    chain.
+    """
     return click.option("--units", multiple=True, help=description)
 
 
 def output(description: str, **settings: Any) -> Callable[[Command], Command]:
-    """Return the option for the file or folder that a command writes; the suffix of a file gives its format."""
+    """Return the option for the file or folder that a command writes; the suffix of a file determines its format."""
     return click.option("-o", "--output", type=PATH, help=description, **settings)
 
 
@@ -191,7 +193,7 @@ def write_or_print(text: str, path: Path | None) -> None:
 
 
 def workers(command: Command) -> Command:
-    """Add the options that say where the work is done."""
+    """Add the options for threads, processes and clusters."""
     executor = click.option(
         "--executor",
         metavar="NAME",
@@ -202,7 +204,7 @@ def workers(command: Command) -> Command:
 
 
 def service(command: Command) -> Command:
-    """Add the options of a model that is a service, or that is slow."""
+    """Add the options for services and other slow models."""
     for each in (
         choice(
             "--service-inputs", ["columns", "array"], "Input format of a service, if its metadata does not state it."
@@ -235,7 +237,7 @@ def service(command: Command) -> Command:
 
 
 def opened_model(model: Any, options: dict[str, Any], *, quiet: bool = True) -> Any:
-    """Return the model that the command line names: a service or journaled Python code as an object, else as it is.
+    """Return the model that the command line names: a service or journaled Python code as an object, others unchanged.
 
     Remove the options of services from `options`.
     """
@@ -285,22 +287,22 @@ def tell_requests(model: Any) -> None:
 
 
 def revised(spec: Spec, options: dict[str, Any], **changes: Any) -> Spec:
-    """Return the spec with options and further changes in place of its keys; remove these options from `options`."""
+    """Return the spec with its keys replaced by options and further changes; remove these options from `options`."""
     from fairchain.spec import revise
 
     for table, names in KEYS.items():
         given = {f"{table}__{name}": options.pop(name) for name in names if name in options}
-        # A repeatable option that is not given is an empty tuple.
+        # click gives an empty tuple for a repeatable option that is not set.
         changes |= {key: value for key, value in given.items() if value != ()}
     if changes.get("property__formula") is not None:
-        # A formula takes the place of the whole property.
+        # A formula replaces the whole property.
         changes |= {"property__kind": "formula"}
     return revise(spec, **changes)
 
 
 @contextmanager
 def naming(spec: Path) -> Iterator[None]:
-    """Add the spec's file to errors that name another one: the keys to change are in this one."""
+    """Prefix errors that name another file with the spec's file, which contains the keys to change."""
     try:
         yield
     except (ModelError, SpecError) as error:

@@ -1,7 +1,7 @@
-"""Standard output that reports its failures, and files that are written after the verdict is shown.
+"""Standard output with reported failures, and files that are written after the verdict is shown.
 
-Exit codes 0, 1 and 3 are verdicts. A result that could not be written anywhere it was wanted ends with 2, and is shown
-on standard error if standard output itself fails.
+Exit codes 0, 1 and 3 are verdicts. If a result could not be written to a requested destination, the exit code is 2; if
+standard output itself fails, the result is shown on standard error.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from typing import Any, TextIO
 
 from fairchain.errors import FairchainError, OutputError
 
-# Characters of output that are kept to be shown elsewhere; a verdict comes first.
+# Characters of lost output that are kept for standard error; the verdict comes first.
 MOST_KEPT_OUTPUT = 100_000
 
 
 class ClosedPipeError(Exception):
-    """The reader of standard output went away. Not an OSError: click would turn that into exit code 1."""
+    """A closed standard output. This is not an OSError, because click would turn that into exit code 1."""
 
 
 class Messages:
-    """A text stream in place of standard error: text that cannot be written is dropped."""
+    """A text stream that replaces standard error and drops text that cannot be written."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
         self.problem: str | None = "it is closed" if stream is None else None
 
     def write(self, text: str) -> int:
-        """Write text if that is possible."""
+        """Write text if possible."""
         self._try(lambda stream: stream.write(text))
         return len(text)
 
     def flush(self) -> None:
-        """Write everything so far, if that is possible."""
+        """Flush if possible."""
         self._try(lambda stream: stream.flush())
 
     def isatty(self) -> bool:
-        """Return whether a terminal shows it."""
+        """Return whether the stream is a terminal."""
         return self.problem is None and self._stream is not None and self._stream.isatty()
 
     def _try(self, step: Callable[[TextIO], object]) -> None:
@@ -60,10 +60,10 @@ class Messages:
 
 
 class Output(Messages):
-    """A text stream in place of standard output.
+    """A text stream that replaces standard output.
 
-    Text that the stream below did not take is kept, and `flush` raises an OutputError. Writing continues, so that all
-    of a result is kept, not only its first part.
+    Text that the underlying stream rejected is kept, and `flush` raises an OutputError. Writing continues, so that the
+    complete result is kept, not only its first part.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
@@ -72,15 +72,16 @@ class Output(Messages):
         self.used = False
 
     def write(self, text: str) -> int:
-        """Write text, or keep it if that is not possible."""
+        """Write text, or keep it if that fails."""
         if not isinstance(text, str):
-            raise TypeError(f"text was expected, not {type(text).__name__}")  # by which click knows a text stream
+            # click recognises a text stream by this attribute
+            raise TypeError(f"text was expected, not {type(text).__name__}")
         self.used = self.used or bool(text)
         self._pending.append(text)
         return super().write(text)
 
     def flush(self) -> None:
-        """Write everything so far; raise an OutputError if some of it could not be written, now or before."""
+        """Flush; raise an OutputError if some text could not be written, now or earlier."""
         super().flush()
         if self.problem is not None and self._pending:
             raise OutputError(f"standard output: cannot be written ({self.problem})")
@@ -99,14 +100,14 @@ class Output(Messages):
 
 @contextmanager
 def standard_streams() -> Iterator[Output]:
-    """Use an `Output` and `Messages` as standard output and error."""
-    # The next file would get the number of a closed stream, and its text.
+    """Replace standard output and error by an `Output` and `Messages`."""
+    # The next opened file would get the number of a closed stream, and its text.
     while (number := os.open(os.devnull, os.O_RDWR)) < 3:
         os.set_inheritable(number, True)
     os.close(number)
     before = sys.stdout, sys.stderr
     if hasattr(sys.stdout, "reconfigure"):
-        # A terminal that cannot show a bar or a name should still get the verdict.
+        # A terminal that cannot encode a bar or a name should still show the verdict.
         sys.stdout.reconfigure(errors="replace")
     output, messages = Output(sys.stdout), Messages(sys.stderr)
     sys.stdout, sys.stderr = output, messages
@@ -120,7 +121,7 @@ def standard_streams() -> Iterator[Output]:
 
 
 def _discard(stream: TextIO) -> None:
-    """Let Python, which flushes at its end, write to the null device what could not be written."""
+    """Redirect text that could not be written to the null device, because Python flushes at exit."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
@@ -129,7 +130,7 @@ def _discard(stream: TextIO) -> None:
 
 
 def show_then_write(*steps: Callable[[], object]) -> None:
-    """Flush standard output, then take every step; raise one OutputError with the messages of all that failed."""
+    """Flush standard output, then run every step; raise one OutputError with the messages of all failed steps."""
     problems: list[str] = []
     closed: ClosedPipeError | None = None
     for step in (sys.stdout.flush, *steps):
@@ -146,7 +147,7 @@ def show_then_write(*steps: Callable[[], object]) -> None:
 
 
 def must_be_writable(path: Path, option: str) -> None:
-    """Raise an error before the work if a result could not be written to a file after it."""
+    """Raise an error before the work starts if a result could not be written to this file."""
     ours = os.access(path if path.exists() else path.parent, os.W_OK)
     if not path.parent.is_dir() or path.is_dir() or not ours:
         raise FairchainError(f"{path}: cannot be written; {option} must name a file in a folder that exists")

@@ -1,4 +1,4 @@
-"""The command `plan`: what a verdict is expected to take, before anything is run."""
+"""The command `plan`: forecast the cost of a verdict before anything is run."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def plan(spec: Path | None, as_json: bool, curve: bool, output: Path | None, **o
 
 
 def _numbers(name: str, text: str | None) -> Any:
-    """Return the numbers of a list; one number of rows is that of every group."""
+    """Return the numbers of a list; a single number of rows applies to every group."""
     if text is None:
         return None
     try:
@@ -101,7 +101,7 @@ def _show(found: VerificationPlan) -> None:
 
 
 def _bars(question: QuestionPlan) -> list[str]:
-    """Return a bar for each gap; its length grows with the logarithm of the cost."""
+    """Return a bar for each gap; its length is proportional to the logarithm of the cost."""
     costs = [point.rows or (point.evaluations.mean if point.evaluations else None) for point in question.curve]
     known = [cost for cost in costs if cost]
     if not known:

@@ -1,4 +1,4 @@
-"""Progress on standard error: only on a terminal, only after a second, and never in the way of the output."""
+"""Progress on standard error: only on a terminal, only after a second, and never mixed with the output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _repaired(progress: Any) -> str:
     )
 
 
-# For each kind of work the text that shows a step of it.
+# The text of a progress step, for each kind of work.
 PROGRESS_TEXTS: dict[str, Callable[..., str]] = {
     "verify": lambda progress: str(progress.text),
     "learn": lambda done, _: f"{done:,} rounds",
@@ -35,7 +35,7 @@ PROGRESS_TEXTS: dict[str, Callable[..., str]] = {
 
 @contextmanager
 def progress_of(work: str, quiet: bool = False) -> Iterator[Callable[..., None] | None]:
-    """Yield a function that shows each step of some work; None without a terminal."""
+    """Yield a function that shows each step of a task; None without a terminal."""
     if not wanted(quiet):
         yield None
         return

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 SPECS = (".toml", ".json")
 CHAIN_VIEWS, COLUMN_KINDS = ("folded", "unrolled", "last"), ("product", "shared")
 ESTIMATORS, STOPPING_RULES = ("frequency", "laplace", "good-turing"), ("sound", "paper")
-# Formats of one file; "explicit" has three.
+# Formats with a single file; "explicit" writes three.
 PRINTED = ["prism", "drn", "dot", "json"]
 
 
-# Options for learning a chain; a chain that is read from a file takes none of them.
+# Options for learning a chain; a chain that is read from a file accepts none of them.
 LEARNING: Sequence[Callable[[Command], Command]] = (
     shared.model,
     shared.units(
@@ -76,7 +76,7 @@ def query(
     """
     from fairchain.pctl import check_chain, parse
 
-    parse(formula)  # report a typo before a chain is learned
+    parse(formula)  # report a syntax error before a chain is learned
     chain = _chain(source, quiet=quiet or as_json, **options)
     answer = check_chain(chain, formula, engine=engine, start=start)
     if as_json:
@@ -166,7 +166,7 @@ def _remarks(chain: Chain, answer: Any) -> str:
     """Return the size of the chain, its distance from the network, and reasons to doubt the answer."""
     from fairchain.chain.display import left_out, measured, on_one_line
 
-    # The metadata of a file may be anything.
+    # The metadata of a file is untrusted and may have any type.
     metadata = chain.metadata
     lines = [f"{len(chain):,} states, {len(chain.sources):,} transitions"]
     if isinstance(metadata.get("rounds"), int):

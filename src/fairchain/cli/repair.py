@@ -1,4 +1,4 @@
-"""The command `repair`: write a model that treats groups alike, its certificate and its changes."""
+"""The command `repair`: write a fair model, its certificate and its changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairchain.repairing import Repair
     from fairchain.spec import Spec
 
-# Lines of each table on a terminal; the file beside the network has all of them.
+# Lines of each table on a terminal; the file next to the network contains all.
 MOST_PRINTED_CHANGES = 12
 FRONT_ROWS = 8
 
@@ -122,7 +122,7 @@ def repair(
 
 
 def _must_be_safe(output: Path, sources: Sequence[Path], *, folder: bool) -> None:
-    """Refuse an output that cannot be written, or that would replace a file from which the repair is made."""
+    """Refuse an output that cannot be written, or that would overwrite an input of the repair."""
     if folder and not output.suffix:
         return
     if output.suffix.lower() not in (".onnx", ".json"):
@@ -139,7 +139,7 @@ def _must_be_safe(output: Path, sources: Sequence[Path], *, folder: bool) -> Non
 
 
 def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
-    """Print a repair: before and after, groups, changes, the front, attempts, the guarantee."""
+    """Print a repair: before and after, groups, changes, Pareto front, attempts, guarantee."""
     from fairchain.cli.terminal import Screen
     from fairchain.cli.verdict_display import VERDICT_COLOURS
 
@@ -184,7 +184,7 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
 
 
 def _show_groups(screen: Screen, result: Repair) -> None:
-    """Print who gained and who lost, with thresholds where these changed."""
+    """Print the change of each group's rate, with thresholds if these changed."""
     if not result.groups or result.price is None:
         return
     shown, moved = result.groups[:MOST_PRINTED_CHANGES], any(each.threshold is not None for each in result.groups)
@@ -212,7 +212,7 @@ def _show_groups(screen: Screen, result: Repair) -> None:
 
 def _show_changes(screen: Screen, result: Repair) -> None:
     if not result.changes:
-        # Thresholds are in the table of groups.
+        # Thresholds are shown in the table of groups.
         return
     moved = [a for a in result.adjustments if a.before != a.after]
     moved.sort(key=lambda a: -abs(a.after - a.before))
@@ -230,7 +230,7 @@ def _show_changes(screen: Screen, result: Repair) -> None:
 
 
 def _show_front(screen: Screen, result: Repair) -> None:
-    """Print gap and accuracy of the candidates that no other beats in both, as the search measured them."""
+    """Print gap and accuracy of the Pareto-optimal candidates, as measured in the search."""
     from fairchain.repairing.search import thinned_front
 
     if len(result.front) < 2:
@@ -239,7 +239,7 @@ def _show_front(screen: Screen, result: Repair) -> None:
     shown = sorted({*thinned_front(result.front, FRONT_ROWS), *chosen}, key=lambda point: point.gap)
     points = [(point, "<- taken" if point.chosen else "") for point in shown]
     if result.original is not None:
-        points.append((result.original, "as it was"))
+        points.append((result.original, "original"))
     measure = result.price.measure if result.price is not None else "accuracy or agreement"
     screen.line()
     screen.table(
@@ -249,7 +249,7 @@ def _show_front(screen: Screen, result: Repair) -> None:
 
 
 def _advice(result: Repair, question: Spec) -> str:
-    """Return what to try next."""
+    """Return advice on the next step."""
     from fairchain.spec.properties import limit_of
 
     if result.change == "threshold":

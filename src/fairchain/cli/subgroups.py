@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--depth",
     type=click.IntRange(min=1),
-    default=2,
-    show_default=True,
-    help="Largest number of features of an intersection.",
+    help="Largest number of features of an intersection.  [default: 2, or 1 if one feature is protected]",
 )
 @click.option(
     "--min-size",

@@ -1,7 +1,7 @@
 """Lines and tables on standard output: with colours and wrapping on a terminal, plain text in a pipe.
 
-No character of a name acts: an escape code in a spec must not rewrite a verdict. rich is imported for a terminal only:
-a program that reads the output should not wait for it.
+Names are sanitized: an escape code in a spec must not rewrite a verdict. rich is imported only for a terminal, because
+it would delay output to a pipe.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ StyledText = str | tuple[str, str]
 
 
 class Screen:
-    """Lines and tables on standard output; a part of a line is text, or text with a style such as `bold red`."""
+    """Standard output for lines and tables; a part of a line is text, or text with a style such as `bold red`."""
 
     def __init__(self) -> None:
         self._console: Any = None
@@ -48,7 +48,9 @@ class Screen:
     def table(
         self, headers: Sequence[str], rows: Sequence[Sequence[StyledText]], *, optional: Sequence[int] = ()
     ) -> None:
-        """Print columns; no headers, no header line. Of `optional` ones the first are left out of a narrow terminal."""
+        """Print columns, with a header line if headers are given. On a narrow terminal `optional` columns are left out,
+        the first ones first.
+        """
         cells, headers = [[_shown(cell) for cell in row] for row in rows], [in_a_line(header) for header in headers]
         if self._console is None:
             _print_columns([headers] if headers else [], [[text for text, _ in row] for row in cells])
@@ -73,7 +75,7 @@ def _shown(part: StyledText) -> tuple[str, str]:
 
 
 def _columns_that_fit(rows: Sequence[Sequence[Any]], width: int, optional: Sequence[int]) -> list[int]:
-    """Return the columns that fit the terminal: the optional ones are left out one by one until the rest fits."""
+    """Return the columns that fit the terminal: optional ones are left out one by one until the others fit."""
     needed = [2 + max(row[column].cell_len for row in rows) for column in range(len(rows[0]))]
     without: list[int] = []
     for column in optional:

@@ -31,7 +31,7 @@ MOST_PRINTED_ROWS, MOST_NAMED_LEFT_OUT = 40, 6
 
 
 def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
-    """Print a verdict; if `brief`, its first line only."""
+    """Print a verdict; if `brief`, only its first line."""
     screen = Screen()
     screen.line((verdict.record.word, VERDICT_COLOURS[verdict.conclusion]), f": {verdict.headline}")
     if brief:
@@ -70,7 +70,7 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
 
 
 def show_family(family: FamilyVerdict, *, brief: bool = False) -> None:
-    """Print the verdict on each question in a line, then what holds for all; if `brief`, the first line only."""
+    """Print the verdict on each question in a line, then the joint statement; if `brief`, only the first line."""
     screen, record = Screen(), family.record
     count = len(record.questions) + len(record.unanswered)
     screen.line((record.verdict, VERDICT_COLOURS[record.verdict]), f": {count} questions")
@@ -103,7 +103,7 @@ def _show_groups(screen: Screen, verdict: Verdict) -> None:
     spec, groups = verdict.spec, verdict.groups
     kind, criterion = kind_of(spec), getattr(spec.property, "criterion", "")
     if kind == "difference" and len(spec.model.labels) == 2 and criterion != "equal_opportunity":
-        # The other of two labels has the same gaps.
+        # With two labels, both have the same gaps.
         groups = tuple(group for group in groups if group.outcome == groups[-1].outcome)
     several = len({group.outcome for group in groups}) > 1
     outcome = groups[0].outcome
@@ -120,7 +120,7 @@ def _show_groups(screen: Screen, verdict: Verdict) -> None:
 
 
 def rate_bar(p: Interval) -> str:
-    """Return the interval on a line from 0 to 1, the estimate marked."""
+    """Return the interval as a bar on a scale from 0 to 1, with the estimate marked."""
     cells = ["·"] * INTERVAL_BAR_WIDTH
     low, high = int(p.low * (INTERVAL_BAR_WIDTH - 1)), int(p.high * (INTERVAL_BAR_WIDTH - 1) + 0.999)
     for i in range(low, min(high, INTERVAL_BAR_WIDTH - 1) + 1) if p.low < p.high else ():
@@ -137,7 +137,7 @@ def _advice(verdict: Verdict) -> str:
         remedy = "state them with more decimals" if verdict.stopped == "weights" else "give it more time (--seconds)"
         return f"Undecided because {STOPPED[verdict.stopped]}; {remedy}, or use --engine sampling."
     if verdict.stopped == "epsilon":
-        return "Undecided: the threshold lies inside the interval; give a smaller epsilon, or none."
+        return "Undecided: the threshold is inside the interval; give a smaller epsilon, or none."
     if verdict.unseen:
         return f"Undecided because {STOPPED[verdict.stopped]}; evaluate more of the {verdict.unseen:,} other rows."
     more = (

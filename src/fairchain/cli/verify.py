@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairchain.verification.family import FamilyVerdict
     from fairchain.verification.verdict import Verdict
 
-# Further options that replace a key of the spec; in other commands their names mean the effort of the command itself.
+# Further options that replace a key of the spec; other commands use these names for their own effort.
 BUDGET = {
     "epsilon": "guarantee__epsilon",
     "engine": "guarantee__engine",
@@ -141,7 +141,7 @@ def verify(
 
 
 def must_all_be_writable(certificate: Path | None, junit: Path | None, summary: Path | None) -> None:
-    """Raise an error for a file that cannot be written, before the work."""
+    """Raise an error before the work starts if a file cannot be written."""
     for path, option in ((certificate, "--certificate"), (junit, "--junit"), (summary, "--summary")):
         if path is not None:
             must_be_writable(path, option)
@@ -157,7 +157,7 @@ def show_result(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Print a verdict, write the files that are requested, and return the exit code; `title` names the question."""
+    """Print a verdict, write the requested files, and return the exit code; `title` names the question."""
     if as_json:
         print(json.dumps(verdict.to_dict(), indent=1))
     else:
@@ -177,7 +177,7 @@ def show_result(
 def _files(
     verdict: Verdict | FamilyVerdict, title: Path, certificate: Path | None, junit: Path | None, summary: Path | None
 ) -> list[Callable[[], None]]:
-    """Return a step for each file that is requested; only these import what they need."""
+    """Return a step for each requested file; modules are imported only for requested files."""
     from fairchain.verification.verdict import Verdict
 
     steps: list[Callable[[], None]] = []
@@ -205,7 +205,7 @@ def _files(
 
 
 def _changed(question: Spec, function: str | None, options: dict[str, Any]) -> Spec:
-    """Return the spec with the options of the command line in place of its own keys."""
+    """Return the spec with its keys replaced by the options of the command line."""
     from msgspec import to_builtins
     from msgspec.structs import replace
 
@@ -245,7 +245,7 @@ def _population(
     prediction: str | None,
     show_texts: bool | None,
 ) -> dict[str, Any]:
-    """Return the keys of [population]: of another kind where the command line gives a function, or rows of a table."""
+    """Return the keys of [population]; the kind changes if the command line gives a function or rows of a table."""
     population: dict[str, Any] = {"kind": "callable"} if function is not None else dict(before)
     if reading in TEXT_READINGS and population["kind"] != "text":
         raise SpecError(f"population.kind: --as {reading} needs texts, and this population has none; leave it out")

@@ -33,10 +33,10 @@ NO_ENCODING = "data set {name!r} has no encoding; expected one of {tasks}"
 
 @dataclass(frozen=True)
 class Encoded:
-    """A data set as a network sees it.
+    """A data set in the encoding of a network.
 
     `x` has one row for each individual and one column per feature, `y` the index of the label in `labels`; `split` is
-    True for held-out rows, which no training may look at.
+    True for held-out rows, which no training may use.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Task:
-    """What is predicted from what: columns, label names, and the index of each cell of the label's column."""
+    """A prediction task: columns, label names, and the index of each cell of the label's column."""
 
     columns: tuple[RawColumn, ...]
     labels: tuple[str, ...]
@@ -71,12 +71,12 @@ TASKS = {
 
 
 def encode(name: str, cache: Path | str | None = None, progress: FetchProgress | None = None) -> Encoded:
-    """Return a data set in the encoding of its example network, fetched first if need be."""
+    """Return a data set in the encoding of its example network, downloaded first if needed."""
     if name not in TASKS:
         raise no_encoding(name)
     parts = read_parts(name, get(name, cache=cache, progress=progress))
     rows = [row for part in parts for row in part]
-    # The census comes in two files, the second of which is the official test set.
+    # The census data have two files; the second is the official test set.
     split = np.repeat([False, True], [len(part) for part in parts]) if len(parts) > 1 else held_out(len(rows))
     return encode_cells(name, rows, split)
 
@@ -109,7 +109,7 @@ def held_out(count: int, share: float = _HELD_OUT, seed: int = _SPLIT_SEED) -> N
 
 
 def parse_plain(lines: Iterable[str], header: Sequence[str], separator: str | None) -> list[NamedCells]:
-    """Return the rows of a table without a header, named by ours."""
+    """Return the rows of a table without a header, with fairchain's column names."""
     rows: list[NamedCells] = []
     for number, cells in enumerate(split_rows(lines, separator), 1):
         if len(cells) != len(header):
@@ -119,7 +119,7 @@ def parse_plain(lines: Iterable[str], header: Sequence[str], separator: str | No
 
 
 def parse_bank(parts: Sequence[Iterable[str]]) -> list[NamedCells]:
-    """Return the rows of the bank data: parts in the order of their index column, or the original file as it is.
+    """Return the rows of the bank data: parts in the order of their index column, or the original file unchanged.
 
     The original calls the label 'y' and has no index; the parts call it 'deposit'.
     """

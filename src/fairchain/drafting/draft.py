@@ -39,7 +39,7 @@ from fairchain.spec import Difference, Feature, Guarantee, Spec, Table, Uniform,
 from fairchain.spec.population_keys import PopulationSpec
 from fairchain.spec.schema import DecisionKind
 from fairchain.statements import MANY_DROPPED
-from fairchain.tables import RawTable, encode_rows, read_table
+from fairchain.tables import RawTable, TableRows, encode_rows, read_table
 
 TEXT_READING = 'reading: "{reading}" is about texts; name their column: text=... (--text)'
 OWN_RANGES = "State ranges of your own, chosen without these rows, or give other rows of the same source"
@@ -54,6 +54,9 @@ NO_GAP = (
 LABEL_IS_INPUT = (
     "Column {name} seems to hold the true labels, but the model takes as many values as there are columns with it, so "
     "it is taken for an input. If it is not, add the column that is missing."
+)
+PROTECTED_LABEL = (
+    "protected: {name} is the column of the {use}, not of groups; name another column, or another column for the {use}"
 )
 BLANKS_LEFT_OUT = "Blanks before a cell of the file are left out."
 CELLS_SENT = "The file does not say what its cells are, and the service gets them as {told}. "
@@ -82,7 +85,7 @@ def infer_spec(
     prediction: str | None = None,
     limits: Limits | None = None,
 ) -> Spec:
-    """Infer a spec from a table and a model; a warning says what is probably wrong with it.
+    """Infer a spec from a table and a model; guesses that are probably wrong cause warnings.
 
     Parameters
     ----------
@@ -98,7 +101,7 @@ def infer_spec(
     reading
         As for `check`; also `"uniform"`: the table gives ranges and names only, and inputs are drawn uniformly.
     label, outcome, ignore, decision, decision_threshold, labels, model_output, prediction
-        As for `check`; what is not given is guessed.
+        As for `check`; values that are not given are guessed.
     limits
         Limits for an untrusted network.
 
@@ -164,7 +167,7 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     if reading == "uniform":
         min_size = None
     else:
-        _about_missing(raw, features, trial, rows.dropped, told)
+        _about_missing(raw, features, trial, rows, told)
         missing = {"drop_missing": rows.dropped > 0, "keep_missing": trial.keeps_missing}
         population = replace(trial.spec.population, path=path, reading=reading, **missing)
     spec = replace(trial.spec, described=features, population=population)
@@ -223,6 +226,7 @@ def _label_and_layouts(
             text = text.format(name=shown(str(label)), why=why)
             told.append(Guess("population.label", text, loud=taken_for_input))
         if found:
+            _refuse_labels_as_groups(each, options)
             return each, inputs, found
     raise misfit({name: profile for name, profile in columns.items() if name != label}, taken, label)
 
@@ -233,6 +237,13 @@ def _unseen(profile: Profile, options: DraftOptions, told: list[Guess]) -> Featu
     no_gap = Guess("population", NO_GAP.format(name=shown(profile.name)), loud=True)
     told.append(no_gap if options.reading == "uniform" else unseen)
     return replace(frame_feature(profile), model_input=False)
+
+
+def _refuse_labels_as_groups(label: str | None, options: DraftOptions) -> None:
+    uses = {label: "true labels", options.prediction: "recorded decisions"}
+    for name in options.protected:
+        if name in uses:
+            raise SpecError(PROTECTED_LABEL.format(name=shown(name), use=uses[name]))
 
 
 def _about_file(raw: RawTable, taken: Signature, features: Sequence[Feature], told: list[Guess]) -> None:
@@ -246,17 +257,18 @@ def _about_file(raw: RawTable, taken: Signature, features: Sequence[Feature], to
 
 
 def _about_missing(
-    raw: RawTable, features: Sequence[Feature], trial: EncodingTrial, dropped: int, told: list[Guess]
+    raw: RawTable, features: Sequence[Feature], trial: EncodingTrial, rows: TableRows, told: list[Guess]
 ) -> None:
     """Note what happens to missing values; a warning if many rows are left out for them."""
-    lacking = [feature.name for feature in features if Profile(raw, feature.column or feature.name).missing]
-    where = f" ({listed(lacking)})" if lacking else ""
     if trial.keeps_missing:
+        columns = [feature.column or feature.name for feature in features]
+        kept = [name for name in columns if Profile(raw, name).missing and name not in rows.lacking]
+        where = f" ({listed(kept)})" if kept else ""
         told.append(Guess("population.keep_missing", f"Missing values{where} are given to the model as they are."))
-    if dropped:
-        text = f"{many(dropped, 'row')} of {raw.count:,} lack a value{where} and are left out. "
+    if rows.dropped:
+        text = f"{many(rows.dropped, 'row')} of {raw.count:,} lack a value ({listed(rows.lacking)}) and are left out. "
         remedy = "To keep them, state missing = ... in the [[feature]]."
-        told.append(Guess("population.drop_missing", text + remedy, loud=dropped > MANY_DROPPED * raw.count))
+        told.append(Guess("population.drop_missing", text + remedy, loud=rows.dropped > MANY_DROPPED * raw.count))
 
 
 def _rows_are(

@@ -43,12 +43,12 @@ def find_protected(
 
     `inputs` are the columns that the model takes.
     """
+    source = next(iter(columns.values())).table.source
     for name in options.protected:
         if name not in columns:
-            raise SpecError(f"protected: {unknown('column', name, [*columns])}")
+            raise SpecError(f"{source}: protected: {unknown('column', name, [*columns])}")
     protected, likely = tuple(dict.fromkeys(options.protected)), like_protected(columns)
     if not protected and not likely:
-        source = columns[inputs[0]].table.source
         raise NoProtectedFeatureError(NO_PROTECTED_NAME.format(source=source, names=listed(inputs)), tuple(inputs))
     if not protected:
         protected = (next((name for name in likely if len(columns[name].counts) > 1), likely[0]),)

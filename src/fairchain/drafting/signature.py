@@ -38,7 +38,10 @@ _REALS, _STRING = (1, 10, 11, 16), 8
 # Path in the spec of a model that was given in Python and has no file yet.
 UNSAVED = "model.onnx"
 NO_MODEL = "No model was given; name its file here."
-SAVE_MODEL = "The model was given in Python; save the result of fairchain.to_onnx as this file."
+SAVE_MODEL = (
+    "The model was given in Python: give it again with --model (model=... in Python), or save the result of "
+    "fairchain.to_onnx as this file."
+)
 SERVICE_ADDRESS = "The model is a service, whose address is given on the command line or in Python, never in a file."
 SEVERAL_OUTPUTS = "{name}: the network has outputs {by_name}; choose one with --model-output (model_output=...)"
 NETWORK_WITHOUT_INPUTS = "{name}: the network has no inputs; export it again"

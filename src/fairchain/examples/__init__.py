@@ -1,7 +1,7 @@
-"""Five networks trained on real data, with their specs (benchmarks/NETWORKS.md and docs/text.md say what they are).
+"""Five networks trained on real data, with their specs (see benchmarks/NETWORKS.md and docs/text.md).
 
 `census-rows` is about the census network and real rows (docs/concepts.md); the two `comments-` specs are about an LSTM
-that reads comments, and `transformer` about a transformer. Rows, texts and word vectors are fetched, not shipped.
+that reads comments, and `transformer` is about a transformer. Rows, texts and word vectors are downloaded, not shipped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where the work of a run is done: threads of this process, other processes, or a cluster of the user's own.
+"""Executors of a run: threads of this process, other processes, or the user's cluster.
 
-Every stage hands the same thing to its workers: a pure function of one unit of work that returns counts. `Workers.map`
-returns the results in the order of the units, so that counts never depend on who computed them.
+Every stage gives its workers a pure function of one unit of work that returns counts. `Workers.map` returns the results
+in the order of the units, so that counts never depend on the worker that computed them.
 """
 
 from fairchain.executors.workers import AnyWorkers, Workers, default_workers, open_workers

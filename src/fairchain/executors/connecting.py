@@ -1,7 +1,7 @@
-"""From what a user names to an executor: processes of this machine, a Dask or Ray cluster, or the caller's own.
+"""From a user's name to an executor: processes of this machine, a Dask or Ray cluster, or the caller's own.
 
-Dask has an executor for `concurrent.futures`; Ray gets a thin one here. Both packages are the user's own, and are
-imported only for their names.
+Dask has an executor for `concurrent.futures`; for Ray there is a thin one here. Both packages are installed by the
+user, and are imported only for their names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_SCHEDULER = "executor: no Dask scheduler answers at {address} ({error})"
 
 @contextmanager
 def connected(executor: Executor | str, workers: int | None) -> Iterator[tuple[Executor, int]]:
-    """Open an executor by its name, or take the caller's own, with the number of units that it computes at once."""
+    """Open an executor by its name, or use the caller's own, with the number of units that it computes at once."""
     from fairchain.executors.workers import default_workers
 
     if isinstance(executor, Executor):
@@ -61,7 +61,7 @@ def _address(executor: str) -> tuple[str, str]:
 
 
 def _size(executor: Executor) -> int | None:
-    """Return how many calls an executor makes at once, where it says so."""
+    """Return the number of simultaneous calls of an executor, if it states it."""
     client = getattr(executor, "_client", None)
     if client is not None and hasattr(client, "nthreads"):
         return sum(client.nthreads().values()) or None
@@ -117,11 +117,11 @@ def _first(error: BaseException) -> str:
 class RayExecutor(Executor):
     """An executor of `concurrent.futures` on the Ray cluster that this process is connected to.
 
-    A call is a task of Ray with one core. It is not repeated by Ray: whoever submits it does that.
+    A call is a task of Ray with one core. Ray does not repeat it; the submitter does.
 
     Examples
     --------
-    With a cluster of your own: `ray.init(...)`, then `fairchain.verify(..., executor=RayExecutor())`.
+    With your own cluster: `ray.init(...)`, then `fairchain.verify(..., executor=RayExecutor())`.
     """
 
     def __init__(self) -> None:
@@ -136,14 +136,14 @@ class RayExecutor(Executor):
         """The cores of the cluster."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
-    # The name under which pools of the standard library say it.
+    # The attribute name in pools of the standard library.
     _max_workers = count
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Call a function in a process of the cluster."""
         ref = self._task.remote(fn, args, kwargs)
         future: Future[Any] = ref.future()
-        # Ray forgets a result without a reference.
+        # Ray deletes a result without a reference.
         self._refs[future] = ref
         future.add_done_callback(lambda done: self._refs.pop(done, None))
         return future

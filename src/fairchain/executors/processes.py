@@ -1,7 +1,7 @@
-"""Processes of this machine as an executor: a new interpreter for each worker, and another one when it dies.
+"""Processes of this machine as an executor: a new interpreter for each worker, replaced when it dies.
 
-Unlike the pool of the standard library, a worker does not import the caller's main module again, which may train a
-model or write files, and one that is killed costs its own unit only.
+Unlike in the pool of the standard library, a worker does not import the caller's main module again, which may train a
+model or write files, and a killed worker loses only its own unit.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from typing import IO, Any
 from fairchain.errors import ExecutorError
 from fairchain.system.isolation import LENGTH_BYTES, describe_end, die_with, new_interpreter
 
-# One thread for each worker: workers bring the parallelism.
+# One thread for each worker: workers provide the parallelism.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 class LostWorkerError(ExecutorError):
-    """A worker ended before it answered."""
+    """A worker that ended before it answered."""
 
 
 class Processes(Executor):
-    """An executor of so many processes, which start when they are first needed.
+    """An executor with this many processes, which start when they are first needed.
 
-    A worker finds the packages that this process finds, and modules of the working directory behind them if this
-    process does. It ends with this process.
+    A worker finds the packages of this process, and after them modules of the working directory if this process does.
+    It ends with this process.
     """
 
     def __init__(self, count: int) -> None:
@@ -41,7 +41,7 @@ class Processes(Executor):
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="fairchain-process")
         self._own = threading.local()
         self._children: list[subprocess.Popen[bytes]] = []
-        # Our ends of the pipes whose closing ends the processes.
+        # Our ends of the pipes; closing them ends the processes.
         self._ends: list[int] = []
         self._closed = False
         self._lock = threading.Lock()
@@ -51,7 +51,7 @@ class Processes(Executor):
         return self._threads.submit(self._call, fn, args, kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes at once, whatever they are doing."""
+        """End the processes immediately, whatever they are doing."""
         self._threads.shutdown(wait=False, cancel_futures=cancel_futures)
         with self._lock:
             self._closed = True
@@ -65,7 +65,7 @@ class Processes(Executor):
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The numbers of the processes that are running."""
+        """The ids of the running processes."""
         with self._lock:
             return tuple(child.pid for child in self._children if child.poll() is None)
 
@@ -90,7 +90,7 @@ class Processes(Executor):
         raise value
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # In a group of its own, so that Ctrl-C reaches this process alone; nothing is ever written into `ours`.
+        # In a separate group, so that Ctrl-C reaches only this process; nothing is ever written into `ours`.
         alive, ours = os.pipe()
         group: dict[str, Any] = {} if sys.platform == "win32" else {"process_group": 0, "pass_fds": (alive,)}
         here = str(Path.cwd()) if {"", str(Path.cwd())} & set(sys.path) else ""
@@ -140,22 +140,22 @@ def serve() -> None:
     """Answer calls until standard input ends; runs in the new process."""
     here, alive = sys.argv[1:]
     if here:
-        # Behind all packages: nothing there can take the place of one.
+        # After all packages, so that nothing there can replace one.
         sys.path.append(here)
     if sys.platform != "win32":
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         die_with(int(alive))
-    # Native code may print; its output must not come between our messages.
+    # Native code may print; its output must not mix with the messages.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while (request := _receive(sys.stdin.buffer)) is not None:
         function, args, kwargs = request
         try:
             answer = (True, function(*args, **kwargs))
-        except Exception as error:  # the caller is to see it
+        except Exception as error:  # the caller must get it
             answer = (False, error)
         try:
             _send(out, answer)
-        except Exception:  # what pickle cannot copy
+        except Exception:  # objects that pickle cannot copy
             _send(out, (False, ExecutorError(f"{type(answer[1]).__name__}: cannot be returned from a process")))
     os._exit(0)

@@ -40,14 +40,14 @@ LOOK_SECONDS = 0.2
 # Jobs up to this size are sent with every group, larger ones only to workers that lack them.
 SMALL_JOB = 2**16
 LOST_WORK = (
-    "the executor lost the same work {tries} times, most recently with {error}: {message}; look at its workers "
+    "the executor lost the same work {tries} times, most recently with {error}: {message}; check its workers "
     "(memory, connection), then run again"
 )
 
 
 @dataclass(eq=False)
 class _Group:
-    """Units that are computed together: their first index, how often they were sent, and when last."""
+    """Units that are computed together: their first index, the number of times they were sent, and the last time."""
 
     start: int
     units: Sequence[Any]
@@ -199,7 +199,7 @@ class Sending:
     def _send_late(self) -> None:
         """Send late groups to another worker too; raise an error if several workers do not answer."""
         for group in list(self.waiting.values()):
-            # Two groups may be in front of it.
+            # Two groups may be ahead of it.
             each = self._workers.each
             late = max(LATE_SECONDS, LATE * 3 * group.size * each) if each else FIRST_SECONDS
             if time.perf_counter() - group.sent > late * 2 ** (group.copies - 1):

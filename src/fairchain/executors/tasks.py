@@ -1,7 +1,7 @@
-"""What another process does for a run: load the work once, compute units of it, and describe itself.
+"""Tasks in another process of a run: load the work once, compute units of it, and describe the process.
 
 A job is a pickled function, named by its SHA-256. The coordinator sends the bytes only to processes that do not have
-them: whoever gets a name without bytes and does not know it says so. Pickles pass between processes of one user, over
+them: a process that gets an unknown name without bytes reports this. Pickles pass between processes of one user, over
 connections that the user opened; none is ever read from a file.
 """
 
@@ -24,9 +24,9 @@ from fairchain._version import __version__
 from fairchain.errors import ExecutorError
 from fairchain.system.isolation import out_of_memory
 
-# Jobs that a process keeps: the stages of an audit, and a few runs at the same time.
+# Number of jobs that a process keeps: the stages of an audit, and a few simultaneous runs.
 MOST_JOBS = 8
-# Extensions of the processor with which sums are rounded in another order.
+# Extensions of the processor that change the rounding order of sums.
 CPU_FEATURES = ("fma", "avx", "avx2", "avx512f", "avx512_bf16", "amx_tile", "neon", "asimd", "sve")
 NOT_COPIED = (
     "the work cannot be copied into other processes ({error}: {message}); give the model as a file or as "
@@ -38,7 +38,7 @@ _loading = threading.Lock()
 
 
 class WorkerFacts(Struct, frozen=True):
-    """What may make one worker's arithmetic different from another's: versions of packages, and the processor."""
+    """Facts that may make the arithmetic of workers differ: versions of packages, and the processor."""
 
     fairchain: str
     python: str
@@ -75,14 +75,14 @@ def own_facts() -> WorkerFacts:
 
 
 def own_name() -> str:
-    """Return the host and number of this process."""
+    """Return the host and id of this process."""
     import platform
 
     return f"{platform.node()}:{os.getpid()}"
 
 
 class Job(Struct, frozen=True):
-    """A function of one unit, pickled, with the SHA-256 by which workers know it and the version that made it."""
+    """A function of one unit, pickled, with the SHA-256 that identifies it and the version that created it."""
 
     content: bytes
     sha256: str
@@ -90,12 +90,12 @@ class Job(Struct, frozen=True):
 
     @classmethod
     def of(cls, function: Callable[[Any], Any]) -> Job:
-        """Pickle a function, or raise an ExecutorError that says why it cannot be copied."""
+        """Pickle a function, or raise an ExecutorError that states why it cannot be copied."""
         try:
             content = pickle.dumps(function, protocol=5)
         except ExecutorError:
             raise
-        except Exception as error:  # pickle raises what the objects raise
+        except Exception as error:  # pickle raises the exceptions of the objects
             raise ExecutorError(NOT_COPIED.format(error=type(error).__name__, message=error)) from None
         return cls(content, hashlib.sha256(content).hexdigest())
 
@@ -119,10 +119,10 @@ class Remade:
 
 
 class Reply(Struct, frozen=True):
-    """What a worker answers: results in the order of the units with the seconds they took, or what went wrong.
+    """The answer of a worker: results in the order of the units with their seconds, or the problem.
 
-    `missing`: the job is not known here, and its bytes were not sent along. `memory`: there was not enough. `error`:
-    the work itself raised it, and would raise it anywhere.
+    `missing`: the job is unknown here, and its bytes were not sent. `memory`: there was not enough. `error`: the work
+    itself raised it, and would raise it anywhere.
     """
 
     facts: WorkerFacts
@@ -151,7 +151,7 @@ def run_units(sha256: str, job: Job | None, units: Sequence[Any]) -> Reply:
 
 
 def _loaded(sha256: str, job: Job | None, facts: WorkerFacts, process: str) -> Callable[[Any], Any] | None:
-    """Return the function of a job, loaded now if need be; None if it is not known."""
+    """Return the function of a job, loaded now if needed; None if it is unknown."""
     with _loading:
         if sha256 not in _jobs:
             if job is None:
@@ -162,7 +162,7 @@ def _loaded(sha256: str, job: Job | None, facts: WorkerFacts, process: str) -> C
                     "the same version on both"
                 )
             try:
-                # Our own coordinator wrote it, with no more rights than this process has.
+                # The coordinator wrote it, with no more rights than this process has.
                 _jobs[sha256] = pickle.loads(job.content)
             except ImportError as error:
                 raise ExecutorError(
@@ -184,6 +184,6 @@ def _copyable(error: Exception) -> Exception:
     """Return the exception, or one with the same message if it cannot be copied."""
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:  # whatever its class does
+    except Exception:  # any behaviour of its class
         return ExecutorError(f"{type(error).__name__}: {error}")
     return error

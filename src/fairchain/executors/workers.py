@@ -1,4 +1,4 @@
-"""Workers of a run: units of work in, results in the order of the units.
+"""Workers of a run: from units of work to results in the order of the units.
 
 Threads compute in this process. Other executors get units in groups (`sending`) and the work itself once for each
 process (`tasks`). The results do not depend on the workers.
@@ -25,19 +25,20 @@ if TYPE_CHECKING:
 
 Unit = TypeVar("Unit")
 Found = TypeVar("Found")
-# Whether work that takes so many seconds more should not be begun.
+# Whether to start no work that takes this many more seconds.
 Halted = Callable[[float], bool]
 
-# Work that takes less in all is done here, whatever the executor: sending it would take as long. Threads begin sooner.
+# Work that takes fewer seconds in total is done in this process, whatever the executor: sending it would take as long.
+# Threads start earlier.
 SMALL_SECONDS, SMALL_FOR_THREADS = 0.1, 0.02
-# Work of Python itself that takes longer is tried in processes, which stay if they are so many times as fast; of work
-# that comes in small batches all together must take so many seconds.
+# Work of Python itself that takes longer is tried in processes, which are kept if they are this many times as fast;
+# work in small batches must take this many seconds in total.
 TRIAL_SECONDS, LEAST_GAIN, WORTH_SECONDS = 3.0, 1.1, 10.0
 TOO_FEW_WORKERS = "workers: found {workers}; give at least one, or leave it out for one for each core"
 
 
 def default_workers() -> int:
-    """Return as many threads as this process may use cores."""
+    """Return the number of cores that this process may use, as the number of threads."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -64,7 +65,7 @@ class Threads:
             yield future.result()
 
     def shutdown(self) -> None:
-        """Wait for what runs, and cancel the rest."""
+        """Wait for running calls, and cancel the others."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
@@ -85,7 +86,7 @@ class Workers:
     pool
         Threads, another executor, or None to compute everything in the caller's own thread.
     count
-        How many units are computed at the same time.
+        The number of units that are computed at the same time.
 
     Attributes
     ----------
@@ -99,13 +100,13 @@ class Workers:
         self.pool, self.count = pool, count
         self.remote = pool is not None and not _are_threads(pool)
         self._processes: dict[str, WorkerFacts] = {}
-        # The last function, pickled too; the seconds of its last unit, and those of a unit of size 1.
+        # The last function, also pickled; the seconds of its last unit, and those of a unit of size 1.
         self._function: Callable[..., Any] | None = None
         self._job: Job | None = None
         self._last = self._each = 0.0
-        # The seconds that units took, and their size, since the last trial.
+        # The seconds of units, and their size, since the last trial.
         self._spent = (0.0, 0.0)
-        # Whether the function at work holds Python's lock, so that threads do not help and processes may.
+        # Whether the current function holds Python's lock, so that threads do not help and processes may.
         self._may_try = False
         self._own_processes: Executor | None = None
 
@@ -114,13 +115,13 @@ class Workers:
         return Workers, ()
 
     def allow_processes(self) -> None:
-        """Let processes take the place of threads if they are faster; for work that Python itself does."""
+        """Let processes replace threads if they are faster; for work that Python itself does."""
         self._may_try = self.pool is not None and not self.remote
 
     def batch(self, size: float, seconds: float) -> float:
-        """Return how large the next units should be together, of work of this size: some seconds for all workers.
+        """Return the total size of the next units for work of this size: some seconds for all workers.
 
-        It is more before a trial of processes, if the work is worth one; 0 while nothing is known.
+        It is larger before a trial of processes, if the work justifies one; 0 while nothing is known.
         """
         if not self._each:
             return 0.0
@@ -135,7 +136,7 @@ class Workers:
 
     @property
     def facts(self) -> dict[WorkerFacts, int]:
-        """The other processes that computed something: how many there were of each kind."""
+        """The number of other processes of each kind that computed something."""
         found: dict[WorkerFacts, int] = {}
         for each in self._processes.values():
             found[each] = found.get(each, 0) + 1
@@ -147,22 +148,22 @@ class Workers:
         return tuple(f"{count} processes with {facts}" for facts, count in self.facts.items())
 
     def seconds(self, function: Callable[..., Any]) -> float:
-        """Return what the last unit of this function took; 0 before the first."""
+        """Return the seconds of the last unit of this function; 0 before the first."""
         return self._last if self._function == function else 0.0
 
     @property
     def each(self) -> float:
-        """What a unit of size 1 of the function at work takes; 0 before the first."""
+        """The seconds of a unit of size 1 of the current function; 0 before the first."""
         return self._each
 
     @property
     def mean(self) -> float:
-        """What a unit of size 1 took in the mean since the last trial; 0 before the first."""
+        """The mean seconds of a unit of size 1 since the last trial; 0 before the first."""
         seconds, size = self._spent
         return seconds / size if size else 0.0
 
     def took(self, seconds: float, units: int, size: float) -> None:
-        """Note what some units took, and their size together."""
+        """Record the seconds of some units, and their total size."""
         self._last, self._each = seconds / units, seconds / size
         self._spent = self._spent[0] + seconds, self._spent[1] + size
 
@@ -174,25 +175,25 @@ class Workers:
         sizes: Sequence[float] | None = None,
         halted: Halted | None = None,
     ) -> Generator[Found, None, None]:
-        """Yield the result of a pure function for each unit, in order, a few computed ahead.
+        """Yield the result of a pure function for each unit, in order, with a few computed ahead.
 
         Parameters
         ----------
         function, units
-            What to call, with what. For another process both must be copyable by `pickle`, and the function must not
-            change between two calls of `map`.
+            The function and its arguments. For another process both must be copyable by `pickle`, and the function must
+            not change between two calls of `map`.
         sizes
-            How long each unit takes in comparison to the others; by default all the same.
+            The relative duration of each unit; by default all the same.
         halted
-            Called with the seconds that one more unit would take: whether to begin no further one. The first unit is
-            computed in any case, and those that are yielded are always the first ones.
+            Called with the seconds of one more unit: whether to start no further one. The first unit is computed in any
+            case, and the yielded ones are always the first ones.
         """
         if self._function != function:
             self._function, self._job, self._last, self._each = function, None, 0.0, 0.0
         halted = halted or (lambda _: False)
         if len(units) == 1:
             return self._here(function, units, (1.0,) if sizes is None else sizes, halted)
-        # A view of one number where all are the same: there can be a hundred million units.
+        # A view of one number if all are the same: there can be a hundred million units.
         weights = np.broadcast_to(1.0, len(units)) if sizes is None else np.asarray(sizes, float)
         if self.pool is None:
             return self._here(function, units, weights, halted)
@@ -244,7 +245,7 @@ class Workers:
     def _tried(
         self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: NDArray[np.float64], halted: Halted
     ) -> Generator[Found, None, None]:
-        """Compute units in processes, and keep them if they were faster than this process is by itself."""
+        """Compute units in processes, and keep these if they were faster than this process alone."""
         from fairchain.executors.processes import Processes
 
         self._may_try, alone, threads, done = False, self._each, self.pool, 0
@@ -260,7 +261,7 @@ class Workers:
             self.note = f"The model is evaluated in one process: {error}."
             yield from self._here(function, units[done:], sizes[done:], halted)
             return
-        # By what the units took where they were computed: starting a process and loading the model happen once.
+        # From the seconds of the units in their processes: starting a process and loading the model happen once.
         seconds, size = self._spent
         faster = self.count * alone * size / seconds
         kept = faster > LEAST_GAIN
@@ -290,7 +291,7 @@ class Workers:
                 elif not run.waiting:
                     return
                 elif done and halted(0.0):
-                    # Nobody waits for a worker beyond the budget.
+                    # The run does not wait for a worker beyond the budget.
                     return
                 elif not done and halted(0.0):
                     yield self._timed(function, units[0], sizes[0])
@@ -301,25 +302,25 @@ class Workers:
             run.cancel()
 
     def met(self, reply: Reply) -> None:
-        """Note who answered."""
+        """Record the process that answered."""
         self._processes[reply.process] = reply.facts
 
 
-# What internal functions take: workers that are open, how many threads to open, or None for one for each core.
+# The argument of internal functions: open workers, a number of threads to open, or None for one for each core.
 AnyWorkers = Workers | int | None
 
 
 @contextmanager
 def open_workers(workers: AnyWorkers = None, executor: Executor | str | None = None) -> Iterator[Workers]:
-    """Open the workers of a run; those that are open already stay open.
+    """Open the workers of a run; already open ones stay open.
 
     Parameters
     ----------
     workers
-        How many: by default as many as the executor has, threads for each core. Or workers that are open.
+        The number of workers: by default those of the executor, or one thread for each core. Or open workers.
     executor
-        None for threads; "processes", "dask://HOST:PORT" or "ray://HOST:PORT"; or any executor of
-        `concurrent.futures`, which is the caller's to shut down.
+        None for threads; "processes", "dask://HOST:PORT" or "ray://HOST:PORT"; or any executor of `concurrent.futures`,
+        which the caller shuts down.
     """
     if isinstance(workers, Workers):
         yield workers

@@ -1,7 +1,7 @@
-"""What an explanation needs besides the case: inputs drawn for every group by itself, and a network if there is one.
+"""The context of an explanation: the case, the population that draws inputs for every group, and the network, if any.
 
-For a table, a round shows one row of each group, drawn with replacement; where individuals are compared, every row is
-shown as every group instead. The results are about these rows, also where they are a sample of a larger population.
+For a table, a round shows one row of each group, drawn with replacement; if individuals are compared, every row is
+shown as every group instead. The results are about these rows, even if they are a sample of a larger population.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from fairchain.statements import rows_phrase
 from fairchain.tables import TableRows
 
 Values = NDArray[np.floating]
-# Addresses of chunks, far from those that verdicts and chains draw: the counted inputs, a pilot, and the donors whose
+# Addresses of chunks, disjoint from those of verdicts and chains: the counted inputs, a pilot, and the donors whose
 # activations replace those of the inputs, with the group of each donor.
 INPUTS, PILOT_ADDRESS, DONORS, DONOR_GROUPS = (2**42 + part * 2**40 for part in range(4))
-# Rounds in a chunk: fewer where there are many groups, so that a chunk fits into memory.
+# Rounds in a chunk: fewer if there are many groups, so that a chunk fits into memory.
 MOST_CHUNK, MOST_CHUNK_ROWS, LEAST_CHUNK = 4096, 2**16, 256
 
 
 @dataclass(frozen=True)
 class ComparedPair:
-    """Two groups, by number, and the label whose rates are compared.
+    """Two groups, by index, and the label whose rates are compared.
 
-    `changes`: decisions that differ are counted in either direction; with `any_label` for every label.
+    `changes`: different decisions are counted in either direction; with `any_label` for every label.
     """
 
     more: int
@@ -63,9 +63,9 @@ class EffectContext:
     case, model
         The case, and its model.
     population, groups
-        The population draws for every group; of a table it draws rows, and groups without rows are left out.
+        The population draws for every group; for a table it draws rows, and groups without rows are left out.
     shares
-        (groups,): probability of each group among these groups; equal where it is unknown.
+        (groups,): probability of each group among these groups; equal if unknown.
     rows
         Rows in which witnesses are searched.
     """
@@ -89,22 +89,22 @@ class EffectContext:
 
     @property
     def chunk(self) -> int:
-        """Rounds in a chunk: it depends on the question alone, not on the workers."""
+        """Number of rounds in a chunk: it depends on the question only, not on the workers."""
         return max(LEAST_CHUNK, min(MOST_CHUNK, MOST_CHUNK_ROWS // len(self.groups)))
 
     @property
     def outcomes(self) -> tuple[int, ...]:
-        """The labels that are counted: those of the comparison, or all where any change of a decision counts."""
+        """The labels that are counted: those of the comparison, or all if any change of a decision counts."""
         return self.case.comparison.outcomes or tuple(range(len(self.spec.model.labels)))
 
     def inputs(self, chunk: int, count: int) -> Iterator[NDArray[np.floating]]:
-        """Yield the inputs of a chunk as each group in turn; each array is valid until the next."""
+        """Yield the inputs of a chunk as each group in turn; each array is valid until the next one."""
         rounds = self.population.rounds(self.case.seed.value, chunk, count)
         for group in range(len(self.groups)):
             yield rounds.show(group)
 
     def donors(self, chunk: int, count: int) -> NDArray[np.floating]:
-        """Draw one more input for each round of a chunk, of a random group by the groups' shares."""
+        """Draw one further input for each round of a chunk, of a random group with the groups' shares."""
         words = Address(self.case.seed.value, DONOR_GROUPS + chunk).halfwords(2 * count)
         edges = np.cumsum(self.shares)[:-1]
         group = np.searchsorted(edges, unit_reals(words[:count], words[count:]), side="right")
@@ -116,7 +116,9 @@ class EffectContext:
 
 
 def context_of(case: Case, witnesses: TableRows | None = None) -> EffectContext:
-    """Return the context of a case; `witnesses` are rows to search witnesses in, by default those of the case."""
+    """Return the context of a case; `witnesses` are rows in which witnesses are searched, by default those of the
+    case.
+    """
     check_explainable(case.spec)
     if case.rows is not None and case.rows.repeats is not None:
         raise DataError(GROUPED_ROWS.format(source=case.rows.source))
@@ -131,13 +133,13 @@ def context_of(case: Case, witnesses: TableRows | None = None) -> EffectContext:
     known = population.shares()
     total = float(sum(known)) if known is not None else 0.0
     shares = np.array(known, float) / total if total else np.full(len(groups), 1 / len(groups))
-    # No text is another one with other columns: pairs of texts are drawn.
+    # A text is not changed by replacing columns: pairs of texts are drawn.
     own = None if case.spec.text is not None else case.rows
     return EffectContext(case, model, population, groups, shares, own if witnesses is None else witnesses)
 
 
 def check_explainable(spec: Spec) -> None:
-    """Raise a SpecError where there is no model, or where true labels are needed and unknown."""
+    """Raise a SpecError if there is no model, or if true labels are needed and unknown."""
     refuse_shift(spec, "an explanation")
     if getattr(spec.population, "prediction", None) is not None:
         raise SpecError("population.prediction: recorded decisions have no model that could be explained; remove it")
@@ -151,9 +153,9 @@ class RowPopulation(Population):
 
     Parameters
     ----------
-    case
+    A case about the rows of a table.
         About the rows of a table.
-    dtype
+    Data type of the feature values.
         Of the feature values.
     """
 
@@ -189,7 +191,7 @@ class RowPopulation(Population):
         return self._sizes
 
     def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
-        """Draw `count` rounds at an address: a place between 0 and 1 for each round, the same for all groups."""
+        """Draw `count` rounds at an address: a position in [0, 1) for each round, the same for all groups."""
         words = address.halfwords(2 * count)
         places = unit_reals(words[:count], words[count:])
 
@@ -216,7 +218,9 @@ def _shown_as(values: Values, spec: Spec, group: Group, source: str) -> Values:
 
 
 def _with_true_label(rows: TableRows, spec: Spec) -> NDArray[np.bool_]:
-    """Return (rows,): whether a row has the true label that the criterion conditions on; True where it has none."""
+    """Return (rows,): whether a row has the true label that the criterion conditions on; True if there is no
+    condition.
+    """
     criterion = getattr(spec.property, "criterion", "demographic_parity")
     if criterion == "demographic_parity":
         return np.ones(len(rows.values), bool)

@@ -1,4 +1,4 @@
-"""From counts to intervals: of effects on the gap, and of the paper's sensitivity (docs/mathematics.md, "Explaining").
+"""From counts to intervals for effects on the gap and for the paper's sensitivity (docs/mathematics.md, "Explaining").
 
 Each family of intervals, effects and sensitivities, holds jointly with probability 1 - delta. `agreement` compares the
 rankings of the two measures.
@@ -20,17 +20,17 @@ from fairchain.statistics.intervals import bisect, largest_above, probability_an
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
-# At the end of a range the largest loss is 0 and no stake is defined, so bisection stays this far inside.
+# At the end of a range the largest loss is 0 and no bet is defined, so bisection stays this far inside.
 INSIDE, NEAREST = 1e-9, 1e-12
 SIGNS = np.array([-1.0, 0.0, 1.0])
-# Units whose rankings are compared, and the difference below which two values are a tie by rounding.
+# Number of leading units that are compared, and the difference below which two values are tied by rounding.
 RANKED_UNITS, SAME = 10, 1e-12
 
 
 def mean_bounds(counts: Counts, values: Floats, low_level: float, high_level: float) -> tuple[Floats, Floats]:
-    """Return bounds of the mean of a round's value, one of `values`, from counts of shape (..., values).
+    """Return bounds of the mean of a round's value, which is one of `values`, from counts of shape (..., values).
 
-    They hold at every time; each fails with probability at most its level.
+    They are valid at every time; each fails with probability at most its level.
     """
     least, most = float(values.min()), float(values.max())
     middle = np.clip(counts @ values / np.maximum(counts.sum(axis=-1), 1), least + INSIDE, most - INSIDE)
@@ -49,10 +49,10 @@ def mean_bounds(counts: Counts, values: Floats, low_level: float, high_level: fl
 
 
 def effects(counts: EffectCounts, delta: float) -> tuple[Interval, ...]:
-    """Return for each unit by how much the gap g of the pair shrinks when it becomes g': g - |g'|.
+    """Return for each unit the reduction of the gap g of the pair when it becomes g': g - |g'|.
 
-    This is the smaller one of g - g' and g + g', both means of rounds. Only the lower bound of the smaller mean can
-    fail; either upper bound can.
+    This is the minimum of g - g' and g + g', both means of rounds. For the lower bound of the minimum only that of the
+    smaller mean can fail; for the upper bound, either.
     """
     units, values = len(counts.minus), PAIR_VALUES.astype(float)
     both = np.stack([counts.minus, counts.plus])
@@ -65,7 +65,9 @@ def effects(counts: EffectCounts, delta: float) -> tuple[Interval, ...]:
 
 
 def gap_of_pair(counts: EffectCounts, delta: float) -> Interval:
-    """Return the gap of the pair without an intervention; each bound has a third of delta, `largest_gap` the last."""
+    """Return the gap of the pair without an intervention; each bound has a third of delta, `largest_gap` has the last
+    third.
+    """
     low, high = mean_bounds(counts.now, SIGNS, delta / 3, delta / 3)
     return Interval(float(counts.now @ SIGNS / counts.rounds), float(low), float(high))
 

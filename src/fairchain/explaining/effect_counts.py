@@ -1,6 +1,6 @@
-"""Counts of rounds, chunk by chunk: decisions as they are, decisions with each unit intervened on, and states.
+"""Counts of rounds, chunk by chunk: unchanged decisions, decisions with each unit intervened on, and states.
 
-The inputs of a chunk depend on its number alone, and counts add, so the number of workers changes nothing but time.
+The inputs of a chunk depend only on its number, and counts are additive, so the number of workers affects only time.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from fairchain.statistics import count_together
 
 Counts = NDArray[np.int64]
 Values = NDArray[np.floating]
-# From inputs to their labels, and the activations of hidden layers by the name of the tensor.
+# Function from inputs to their labels, and the activations of hidden layers by the name of the tensor.
 Evaluate = Callable[[Values], tuple[NDArray[np.integer], Mapping[str, Values]]]
-# With more groups than this, states are counted for each group and not for each pair.
+# With more groups than this, states are counted for each group instead of each pair.
 MOST_PAIRED = 40
 # Differences and sums of two rounds' values: -2, -1, 0, 1, 2.
 PAIR_VALUES = np.arange(-2, 3)
@@ -33,21 +33,22 @@ class EffectCounts:
     Parameters
     ----------
     rounds, evaluations
-        Rounds, and rows that went through the network or a part of it.
+        Rounds, and rows that were evaluated by the network or a part of it.
     together
         (outcomes, groups, groups): rounds in which two groups both had the outcome.
     now
-        (3,): rounds in which the gap's value as it is was -1, 0 and 1.
+        (3,): rounds in which the unchanged value of the gap was -1, 0 and 1.
     minus, plus
-        (units, 5): rounds in which the gap's value as it is, minus or plus the one under intervention, was -2 to 2.
+        (units, 5): rounds in which the unchanged value of the gap, minus or plus the one under intervention, was -2 to
+        2.
     changed
         (units,): decisions about inputs of the pair that the intervention changes.
     shift, shift_rounds
-        (units, outcomes, groups): how much more often each group had each outcome under intervention, and the number of
-        rounds in which that was counted.
+        (units, outcomes, groups): the increase of each group's count of each outcome under intervention, and the number
+        of rounds in which it was counted.
     states
-        (states, groups, groups), of all units one after another: rounds in which two groups were both in the state;
-        where there are many groups, the diagonal only.
+        (states, groups, groups), for all units in order: rounds in which two groups were both in the state; with many
+        groups, only the diagonal.
     joint
         (states, groups): rounds in which a group was in the state and had the label.
     """
@@ -82,7 +83,7 @@ class _Evaluated:
 
 
 class EffectCounter:
-    """Counts chunks of rounds for some units and one pair of groups."""
+    """Counter of rounds by chunk, for some units and one pair of groups."""
 
     def __init__(
         self, context: EffectContext, pair: ComparedPair, targets: Sequence[Target], evaluate: Evaluate
@@ -101,7 +102,7 @@ class EffectCounter:
         groups, compared = len(context.groups), [pair.more, pair.less]
         active = list(range(groups)) if all_groups else compared
         labels = np.empty((groups, count), np.uint16)
-        # One byte for each where that is enough: there may be thousands of units.
+        # One byte each if that is enough: there may be thousands of units.
         states = [np.empty((groups, count), np.min_scalar_type(target.states)) for target in targets]
         kept: dict[int, _Evaluated] = {}
         for group, inputs in enumerate(context.inputs(INPUTS + chunk, count)):
@@ -165,11 +166,11 @@ class EffectCounter:
         )
 
     def _intervened(self, target: Target, evaluated: _Evaluated, given: Values) -> tuple[NDArray[np.integer], int]:
-        """Return (rows,) labels with a unit set to the given values, and how many rows were evaluated again."""
+        """Return (rows,) labels with a unit set to the given values, and the number of rows evaluated again."""
         layer = evaluated.layer(target.tensor)
         wanted = given.astype(layer.dtype)
         labels = evaluated.labels.copy()
-        # Rows that have the value already do not change.
+        # Rows that already have the value do not change.
         rows = np.flatnonzero(layer[:, target.column] != wanted)
         if target.tensor is not None and not self._cuts[target.tensor].reaches:
             rows = rows[:0]
@@ -183,12 +184,14 @@ class EffectCounter:
         return labels, len(rows)
 
     def _outcomes(self, labels: NDArray[np.integer]) -> Counts:
-        """Return (outcomes, groups): how often each group has each outcome."""
+        """Return (outcomes, groups): the number of inputs of each group with each outcome."""
         return np.array([np.count_nonzero(labels == each, axis=1) for each in self._context.outcomes], np.int64)
 
 
 def _states(states: NDArray[np.integer], number: int) -> Counts:
-    """Return (states, groups, groups): how often two groups are both in a state, from (groups, rounds) states."""
+    """Return (states, groups, groups): the number of rounds with two groups in a state, from (groups, rounds)
+    states.
+    """
     if len(states) <= MOST_PAIRED:
         return count_together(states, range(number))
     own = np.stack([np.count_nonzero(states == state, axis=1) for state in range(number)])
@@ -196,5 +199,5 @@ def _states(states: NDArray[np.integer], number: int) -> Counts:
 
 
 def _histogram(values: NDArray[np.int8], most: int) -> Counts:
-    """Return how often each number from -most to most occurs."""
+    """Return the counts of the numbers from -most to most."""
     return np.bincount(values.astype(np.intp) + most, minlength=2 * most + 1).astype(np.int64)

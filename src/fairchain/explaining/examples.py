@@ -1,6 +1,6 @@
-"""Counterfactual pairs to read: inputs shown as two groups, equal in everything else, and decided differently.
+"""Counterfactual pairs for readers: inputs shown as two groups, otherwise equal, and decided differently.
 
-Rows of a table come first if there is one; then drawn inputs, the nearest to a row of it first.
+Rows of a table, if given, come first; then drawn inputs, ordered by the distance to the nearest row.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from fairchain.verification.witnesses import unprotected
 
 Values = NDArray[np.floating]
 MOST_EXAMPLES, EXAMPLE_ROUNDS = 5, 4096
-# Rows of a table that are searched, and drawn inputs whose nearest row is searched.
+# Number of rows of a table that are searched, and of drawn inputs whose nearest row is searched.
 MOST_SEARCHED_ROWS, MOST_DRAWN = 100_000, 200
 
 
 def examples(context: EffectContext, pair: ComparedPair) -> tuple[tuple[Example, ...], Flips | None]:
-    """Return a few inputs that are decided differently as the two groups of the pair, and how many are in each way."""
+    """Return a few inputs that are decided differently as the two groups of the pair, and the counts in each
+    direction.
+    """
     found = _real(context, pair)
     drawn, flips = _drawn(context, pair, MOST_EXAMPLES - len(found))
     return (*found, *drawn), flips
@@ -28,12 +30,12 @@ def examples(context: EffectContext, pair: ComparedPair) -> tuple[tuple[Example,
 
 def _real(context: EffectContext, pair: ComparedPair) -> list[Example]:
     """Return rows of the table that are decided differently as one group and as the other."""
-    # A feature whose frequencies are stated is missing in the table.
+    # A feature with stated frequencies is missing in the table.
     if context.rows is None or np.isnan(context.rows.values[:MOST_SEARCHED_ROWS]).any():
         return []
     values = context.rows.values[:MOST_SEARCHED_ROWS]
     shown = [_as(context, values, context.groups[group]) for group in (pair.more, pair.less)]
-    # A row of neither group would be changed on both sides, and no real row would remain.
+    # A row of neither group would be changed on both sides, so neither side would be the real row.
     real = np.flatnonzero((shown[0] == values).all(axis=1) | (shown[1] == values).all(axis=1))
     inputs = np.stack([one[real] for one in shown]).astype(context.model.dtype)
     labels, flips = _flips(context, pair, inputs)
@@ -44,7 +46,9 @@ def _real(context: EffectContext, pair: ComparedPair) -> list[Example]:
 
 
 def _as(context: EffectContext, values: Values, group: Group) -> Values:
-    """Return all rows as a group: with their own protected values if these belong to it, else with its middle one."""
+    """Return all rows as a group: with their own protected values if these belong to it, otherwise with its middle
+    one.
+    """
     names = [feature.name for feature in context.spec.features]
     shown = values.copy()
     for protected, domain in zip(context.spec.protected, group.domains, strict=True):
@@ -56,13 +60,15 @@ def _as(context: EffectContext, values: Values, group: Group) -> Values:
 
 
 def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> tuple[list[Example], Flips | None]:
-    """Return inputs of the first rounds, and counts; rounds that show two groups different inputs are left out."""
+    """Return inputs of the first rounds, and counts; rounds that show different inputs as the two groups are left
+    out.
+    """
     shown = [inputs.copy() for inputs in context.inputs(INPUTS, min(EXAMPLE_ROUNDS, context.chunk))]
     inputs = np.stack([shown[pair.more], shown[pair.less]])
     spec, rows = context.spec, context.rows
     columns = [place for place, each in enumerate(spec.features) if each.name not in spec.protected]
     if spec.text is not None:
-        # One text with the terms of each group in it, or two unrelated texts.
+        # One text with the terms of each group, or two unrelated texts.
         same = np.full(inputs.shape[1], getattr(context.population, "swapped", False))
     else:
         same = (inputs[0][:, columns] == inputs[1][:, columns]).all(axis=1)
@@ -77,7 +83,7 @@ def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> tuple[list[
     near.sort()
     against = [each for each in near if pair.values(labels[:, each[2:]])[0] < 0]
     if most > 1 and against and against[0] not in near[:most]:
-        # One that contradicts the direction of the gap, if there is any.
+        # One that contradicts the direction of the gap, if any.
         near = sorted([*near[: most - 1], against[0]])
     return [
         _example(context, pair, inputs[0, row], labels[:, row], int(rows.numbers[place]), distance)
@@ -86,7 +92,7 @@ def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> tuple[list[
 
 
 def _nearest(context: EffectContext, one: Values, columns: list[int]) -> tuple[float, int]:
-    """Return the distance to the nearest row, the mean over features relative to their ranges, and its place."""
+    """Return the distance to the nearest row, the mean over features relative to their ranges, and its index."""
     assert context.rows is not None
     rows = context.rows.values[:MOST_SEARCHED_ROWS]
     total = np.zeros(len(rows))
@@ -114,7 +120,7 @@ def _example(
     row: int | None = None,
     distance: float | None = None,
 ) -> Example:
-    """Return a witness: the input besides its protected features, or a text as the first group has it."""
+    """Return a witness: the input without its protected features, or the text as shown to the first group."""
     spec = context.spec
     return Example(
         (context.groups[pair.more].name, context.groups[pair.less].name),

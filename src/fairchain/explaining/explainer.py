@@ -35,7 +35,7 @@ from fairchain.tables import encode_named_or_numbered, read_table
 from fairchain.verification.record import Pair
 
 EXPLAINED_ROUNDS, PILOT_ROUNDS = 20_000, 4096
-# Rounds in which every group is intervened on, for the largest gap that remains.
+# Rounds in which every group is intervened on, for the largest remaining gap.
 ALL_GROUPS = 1024
 MOST_ROUNDS = 10**9
 ROWS_OF_A_TABLE = (
@@ -71,7 +71,7 @@ def explain(
         Units to intervene on: a feature, `capital-gain`; a neuron, `layer3[2]`; each neuron of a layer, `layer3`; or
         all "features", all "neurons". By default both, as far as the model has them.
     rounds
-        Number of inputs, each of which is evaluated as each group and with an intervention on each unit.
+        Number of inputs; each is evaluated as each group and with an intervention on each unit.
     method
         "resample": the unit gets the value that it has for another input, of any group. "mean": it is held at its mean,
         a category at its most frequent value. By default neurons are resampled; features are held if they are drawn
@@ -116,12 +116,12 @@ def explain_case(
     workers: AnyWorkers = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Explanation:
-    """Explain a case as `prepare` makes it.
+    """Explain a case from `prepare`.
 
     Parameters
     ----------
     case
-        With a model, not with recorded decisions.
+        A case with a model, not with recorded decisions.
     rows, units, rounds, method, workers, progress
         As for `explain`.
     """
@@ -147,7 +147,9 @@ def explain_case(
 
 
 def _evaluation(context: EffectContext, tensors: Sequence[str]) -> Evaluate:
-    """Return what gives the labels of inputs and these tensors; a model without a network gives labels alone."""
+    """Return the function that gives the labels of inputs and these tensors; a model without a network gives only
+    labels.
+    """
     if context.network is not None:
         return Probe(context.network, context.spec, tensors)
     return LabelsAlone(context.model)
@@ -155,7 +157,7 @@ def _evaluation(context: EffectContext, tensors: Sequence[str]) -> Evaluate:
 
 @dataclass(frozen=True, eq=False)
 class LabelsAlone:
-    """Gives the labels of inputs, and no tensors."""
+    """Function that returns the labels of inputs, and no tensors."""
 
     model: Model
 
@@ -179,7 +181,8 @@ def _widest_pair(context: EffectContext) -> ComparedPair:
     if not isinstance(question, Individual):
         own = context.case.comparison
         if own.compared.shape == tally.only.shape and getattr(question, "compare", "groups") == "groups":
-            # With a reference group, or in a formula, not every pair is compared; here it may differ in either way.
+            # With a reference group, or in a formula, not every pair is compared; here a pair may differ in either
+            # direction.
             compared = own.compared | own.compared.swapaxes(1, 2)
         more, less, outcome = payoff_of(own.measure, compared).widest(tally, compared)
         return ComparedPair(more, less, outcomes[outcome])
@@ -198,7 +201,7 @@ def _count(
     counter: EffectCounter, chunk: int, rounds: int, workers: AnyWorkers, progress: Callable[[int, int], None] | None
 ) -> EffectCounts:
     """Count all rounds, chunk by chunk on the workers, and add the counts in the order of the chunks."""
-    # The first rounds have a chunk of their own, so that only few of them intervene on every group.
+    # The first rounds are a separate chunk, so that only few rounds intervene on every group.
     first = min(ALL_GROUPS, chunk, rounds)
     sizes = [first, *_sizes(rounds - first, chunk)]
 
@@ -222,7 +225,7 @@ def _assemble(
     method: str,
     start: float,
 ) -> Explanation:
-    """Return all numbers with their intervals, the units by falling effect."""
+    """Return all numbers with their intervals, the units by decreasing effect."""
     spec, seed, delta = context.spec, context.case.seed, context.spec.guarantee.delta
     gap = gap_of_pair(counts, delta)
     units = _influences(targets, counts, context.shares, delta)
@@ -273,7 +276,7 @@ def _influences(
     largest: dict[str, float] = {}
     for target, found in zip(targets, sensitive, strict=True):
         largest[target.kind] = max(largest.get(target.kind, 0.0), found.estimate)
-    # All rounds give the rate of each outcome in each group; the change by an intervention comes from fewer.
+    # All rounds give the rate of each outcome in each group; the change by an intervention comes from fewer rounds.
     rates = counts.together.diagonal(axis1=1, axis2=2) / counts.rounds + counts.shift / counts.shift_rounds
     spread = (rates.max(axis=2) - rates.min(axis=2)).max(axis=1)
     remaining = (counts.plus - counts.minus) @ PAIR_VALUES / (2 * counts.rounds)
@@ -301,7 +304,7 @@ def _influences(
 
 
 def _totals(units: Sequence[Influence], layers: Sequence[HiddenLayer]) -> tuple[LayerTotal, ...]:
-    """Return sums over layers, in the order of the network; a sum of bounds holds where all the bounds do."""
+    """Return sums over layers, in the order of the network; a sum of bounds holds if all the bounds do."""
     operators = {layer.name: layer.operator for layer in layers}
     return tuple(
         LayerTotal(
@@ -321,7 +324,7 @@ def _sum(each: Sequence[Interval]) -> Interval:
 
 
 def _notes(context: EffectContext) -> tuple[str, ...]:
-    """Return sentences that a reader should know besides."""
+    """Return further notes for the reader."""
     spec, notes = context.spec, [context.model.note] if context.model.note else []
     if isinstance(spec.population, Table) and spec.population.reading == "sample":
         notes.append("All numbers are about these rows, not about the population from which they were drawn.")

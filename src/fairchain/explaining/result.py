@@ -1,6 +1,6 @@
 """The result of `explain`: the effect of every feature and every neuron on the gap, and counterfactual pairs.
 
-Frozen and made of plain numbers, so that a terminal, a notebook, a report and a repair can all read it.
+All results are frozen and consist of plain numbers, so that terminals, notebooks, reports and repairs can read them.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Influence(Record, frozen=True):
     Parameters
     ----------
     name, layer, place
-        `layer2[5]`, its layer (`inputs` for a feature), and its number there (of a feature: in the spec).
+        `layer2[5]`, its layer (`inputs` for a feature), and its index there (for a feature: in the spec).
     tensor
         The layer's tensor in the ONNX file; none for a feature.
     method, held_at, held_as
-        The intervention: the unit gets its value for another input, or is held at this value (of a category the number
+        The intervention: the unit gets its value for another input, or is held at this value (for a category, the index
         of the value), which the spec calls `held_as`.
     effect
-        By how much the intervention reduces the gap of the pair.
+        The amount by which the intervention reduces the gap of the pair.
     remaining
         The gap of the pair under the intervention; negative if the other group then has the higher rate.
     max_gap
@@ -40,7 +40,7 @@ class Influence(Record, frozen=True):
     changed
         The share of the pair's decisions that the intervention changes.
     sensitivity, share
-        The paper's measure, and the same divided by the largest of its kind, as in the paper's figure.
+        The paper's measure, and the same divided by the largest value in the explanation, as in the paper's figure.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Agreement(Record, frozen=True):
 
 
 class WordEffect(Record, frozen=True):
-    """A word of texts, and by how much removing it lowers the share of its texts with the outcome."""
+    """A word, and the amount by which removing it lowers the share of its texts with the outcome."""
 
     word: str
     texts: int
@@ -90,10 +90,10 @@ class WordEffect(Record, frozen=True):
 
 
 class Example(Witness, frozen=True):
-    """A witness and, if a table was given, the nearest row of it (the first is 1) with its distance.
+    """A witness and, if a table was given, its nearest row (the first is 1) with the distance.
 
-    Distance 0 is the row itself, with only the protected features changed; otherwise the mean difference of the
-    features relative to their ranges, where a category that differs counts as the whole range.
+    Distance 0 means the row itself, with only the protected features changed; otherwise the distance is the mean
+    difference of the features relative to their ranges, where a different category counts as the whole range.
     """
 
     row: int | None = None
@@ -101,7 +101,9 @@ class Example(Witness, frozen=True):
 
 
 class Flips(Record, frozen=True):
-    """Of `inputs` shown as both groups: how many are decided in favour of one (`along` the gap) or of the other."""
+    """Counts among `inputs` shown as both groups: those that get the outcome as one group only, `along` the gap or
+    against it.
+    """
 
     along: int
     against: int
@@ -112,7 +114,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     """The result of `explain`: units in the order of their effect on the gap between two groups.
 
     `pair` was selected on a pilot sample, and `gap` is its gap. For individual discrimination, `gap` is the share of
-    individuals or texts whose decision differs between the two groups; `inputs` says which of the two they are.
+    individuals or texts whose decision differs between the two groups; `inputs` names which of the two they are.
     `largest` is the largest gap over all pairs and outcomes. There are four families of intervals: effects,
     sensitivities, words, and the two gaps. The intervals of each family hold together with probability 1 - delta.
     """
@@ -144,7 +146,7 @@ class Explanation(Record, frozen=True, kw_only=True):
 
     @property
     def outcome(self) -> str:
-        """The label on which the pair differs."""
+        """The outcome by which the pair differs."""
         return self.pair.outcome
 
     @property
@@ -161,7 +163,7 @@ class Explanation(Record, frozen=True, kw_only=True):
         return f"{pair.more} gets {pair.outcome} more often than {pair.less}: the gap is {self.gap:.4f}"
 
     def ranked(self, by: EffectMeasure = "effect", *, layer: str | None = None) -> tuple[Influence, ...]:
-        """Return the units, of one layer if it is given (`inputs` for the features), the most influential first."""
+        """Return the units, optionally of one layer (`inputs` for the features), the most influential first."""
         chosen = [unit for unit in self.units if layer is None or unit.layer == layer]
         return tuple(sorted(chosen, key=lambda unit: -getattr(unit, by).estimate))
 

@@ -1,8 +1,9 @@
 """The units that are explained: unprotected features, neurons of hidden layers, and cells of recurrent layers.
 
-A unit has states for the paper's measure, fitted on the pilot and then frozen, and an intervention for ours: it is
-held at one value, or gets the value that it has for another input. Inside a recurrent operator nothing can be
-intervened on; what leaves it can: the last hidden state, or what an operator that keeps units apart makes of all steps.
+A unit has states for the paper's measure, fitted on the pilot and then frozen, and an intervention for the effect: it
+is held at one value, or gets the value that it has for another input. An intervention inside a recurrent operator is
+not possible, but one on its output is: on the last hidden state, or on the result of an operator that keeps units
+separate over all steps.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import HiddenLayer, layers_of
 from fairchain.models.inspect.recurrent import RecurrentLayer, steps_of
 from fairchain.models.onnx.padding import RECURRENT
-from fairchain.spec import CategoryFeature, IntegerFeature, Marginals, RealFeature, Spec, Uniform, domain_of
+from fairchain.spec import CategoryFeature, Feature, IntegerFeature, Marginals, RealFeature, Spec, Uniform, domain_of
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -34,10 +35,10 @@ Choice = Literal["default", "resample", "mean"]
 INTERVENTIONS: tuple[Choice, ...] = ("default", "resample", "mean")
 FEATURES, NEURONS = "features", "neurons"
 MOST_UNITS = 2048
-# Activations that are always positive: on and off are separated at their middle.
+# Activations that are always positive: their midpoint separates on and off.
 MIDDLE = {"Sigmoid": 0.5, "HardSigmoid": 0.5, "Softplus": float(np.log(2))}
 
-# Operators that move units about, choose among steps or sum up over them, and never mix one unit with another.
+# Operators that move units, select steps or aggregate over them, and never mix one unit with another.
 KEEPS_UNITS = frozenset(
     """
     Cast Concat Dropout Flatten Gather GatherElements GatherND Identity ReduceMax ReduceMean ReduceSum Reshape Slice
@@ -51,10 +52,10 @@ UNKNOWN_UNIT = '{name}: unknown feature or hidden layer "{tensor}"; expected {na
 
 @dataclass(frozen=True)
 class Target:
-    """A unit: its place in the network, its states, and the intervention on it.
+    """A unit: its position in the network, its states, and the intervention on it.
 
-    `column` is the number of the feature, or of the neuron in its layer; `hold` is the value it is held at, and
-    `called` that value in the words of the spec.
+    `column` is the index of the feature, or of the neuron in its layer; `hold` is the value at which it is held, and
+    `called` is the name of that value in the spec.
     """
 
     name: str
@@ -75,16 +76,16 @@ class Target:
     def state(self, inputs: NDArray[np.floating], hidden: Mapping[str, NDArray[np.floating]]) -> NDArray[np.integer]:
         """Return the state of each input, (rows,)."""
         edges = self.unit.discretizer.edges
-        if edges is None or len(edges) != 1 or self.unit.discretizer.method == "values":
+        if edges is None or len(edges) != 1 or self.states != 2 or self.unit.discretizer.method == "values":
             return self.unit.states(inputs, hidden)
-        # One comparison is a tenth of a search.
+        # One comparison takes a tenth of the time of a binary search.
         values = inputs if self.tensor is None else hidden[self.tensor]
         above: NDArray[np.bool_] = values[:, self.column] >= _at_least(edges[0], values.dtype)
         return above.view(np.uint8)
 
 
 def _at_least(edge: float, dtype: np.dtype[Any]) -> np.floating:
-    """Return the smallest number of a type that is not below the edge, which rounding may put below it."""
+    """Return the smallest number of a type that is not below the edge, despite rounding."""
     rounded: np.floating = np.float64(edge).astype(dtype)
     above: np.floating = np.nextafter(rounded, dtype.type(np.inf))
     return rounded if rounded >= np.float64(edge) else above
@@ -129,7 +130,7 @@ def _explainable(spec: Spec, feature: object) -> bool:
 
 
 def _single(request: StateRequest, layers: Sequence[HiddenLayer], context: EffectContext) -> list[StateRequest]:
-    """Return a feature or a neuron as it is, a whole layer as its units; layers by the names of their tensors."""
+    """Return a feature or a neuron itself, a whole layer as its units; layers by the names of their tensors."""
     if request.feature is not None:
         if not _explainable(context.spec, context.spec.features[request.feature]):
             raise ModelError(f"{request.text}: is protected, or not a number or category that the model reads")
@@ -158,21 +159,21 @@ def targets_of(
     inputs: NDArray[np.floating],
     hidden: Mapping[str, NDArray[np.floating]],
 ) -> tuple[Target, ...]:
-    """Return the units with states and values to hold, from a pilot: (groups * rounds) rows, group by group."""
+    """Return the units with states and values to hold, from a pilot of (groups * rounds) rows, ordered by group."""
     spec, by_tensor = context.spec, {layer.tensor: layer for layer in layers}
     widths = {layer.tensor: layer.width for layer in layers}
     weights = np.repeat(context.shares, len(inputs) // len(context.shares))
     weights = weights / weights.sum()
-    # Not a matrix product: its last digits depend on the machine's number of threads.
+    # Not a matrix product: its last digits depend on the number of threads.
     means = {name: np.einsum("r,ru->u", weights, values, dtype=np.float64) for name, values in hidden.items()}
-    # Resampling removes the dependence of a feature on the group; where there is none, it would change nothing.
+    # Resampling removes the dependence of a feature on the group; without dependence, it would change nothing.
     independent = isinstance(spec.population, Uniform | Marginals)
     targets = []
     for request, unit in zip(requests, fit_units(requests, spec, inputs, hidden, widths), strict=True):
         if request.feature is not None:
             feature, column = spec.features[request.feature], request.feature
             hold = _typical(spec, column, inputs[:, column], weights)
-            called = str(feature.values[int(hold)]) if isinstance(feature, CategoryFeature) else f"{hold:.4g}"
+            called = _value_name(feature, hold)
             applied: Intervention = ("mean" if independent else "resample") if method == "default" else method
             targets.append(Target(request.name, INPUT_LAYER, "feature", None, column, applied, unit, hold, called))
             continue
@@ -192,10 +193,18 @@ def targets_of(
     return tuple(targets)
 
 
-def _typical(spec: Spec, place: int, column: NDArray[np.floating], weights: NDArray[np.float64]) -> float:
-    """Return the mean of a number, rounded if the feature is an integer; of a category the most frequent value.
+def _value_name(feature: Feature, value: float) -> str:
+    """Return how a value of a feature, as a model input, is written."""
+    if math.isnan(value):
+        return "missing"
+    return str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:.4g}"
 
-    Of uniform features these are known: the middle, and the first of equally frequent values.
+
+def _typical(spec: Spec, place: int, column: NDArray[np.floating], weights: NDArray[np.float64]) -> float:
+    """Return the mean of a number, rounded if the feature is an integer; for a category the most frequent value.
+
+    For uniform features these are known: the midpoint, and the first of equally frequent values. Missing values do not
+    count; NaN if all are missing.
     """
     feature = spec.features[place]
     if isinstance(spec.population, Uniform) and spec.property.given is None:
@@ -204,6 +213,11 @@ def _typical(spec: Spec, place: int, column: NDArray[np.floating], weights: NDAr
         if isinstance(feature, CategoryFeature):
             return 0.0
         return middle if domain.real else float(math.floor(middle))
+    known = ~np.isnan(column)
+    if not known.all():
+        if not known.any():
+            return math.nan
+        column, weights = column[known], weights[known] / weights[known].sum()
     if isinstance(feature, CategoryFeature):
         return float(np.bincount(column.astype(np.intp), weights).argmax())
     mean = float(weights @ column.astype(np.float64))
@@ -211,7 +225,9 @@ def _typical(spec: Spec, place: int, column: NDArray[np.floating], weights: NDAr
 
 
 def cell_layers(model: OnnxModel, spec: Spec) -> tuple[HiddenLayer, ...]:
-    """Return for every recurrent layer the tensor that the network reads of it, if it has a row for each input."""
+    """Return for every recurrent layer the tensor through which the network reads it, if it has a row for each
+    input.
+    """
     graph = model.network.model.graph
     found = []
     for layer in steps_of(model):
@@ -222,10 +238,12 @@ def cell_layers(model: OnnxModel, spec: Spec) -> tuple[HiddenLayer, ...]:
 
 
 def _leaving(graph: GraphProto, layer: RecurrentLayer) -> list[str]:
-    """Return tensors that operators which keep units apart make of the layer's output, in the order of the graph."""
+    """Return tensors that operators which keep units separate compute from the layer's output, in the order of the
+    graph.
+    """
     operators = [node for node in graph.node if node.op_type in RECURRENT and not node.domain]
     node = operators[int(layer.name.removeprefix(layer.operator.lower())) - 1]
-    # The third output is the cell state, which the network may read too, but not in place of the hidden one.
+    # The third output is the cell state, which the network may also read, but not instead of the hidden state.
     reached = {name for name in node.output[:2] if name}
     found = []
     for other in graph.node:
@@ -249,7 +267,7 @@ def _read_tensor(model: OnnxModel, spec: Spec, layer: RecurrentLayer, names: Seq
         whole, single = together[place], [each[place] for each in alone]
         if whole.shape != (rows, layer.units) or any(each.shape != (1, layer.units) for each in single):
             continue
-        # Rows may have another order there, for instance by the length of the texts.
+        # Rows may be ordered differently there, for instance by the length of the texts.
         if np.allclose(whole, np.concatenate(single), rtol=1e-3, atol=1e-5):
             return name
     return None

@@ -1,7 +1,7 @@
-"""Effects of words in texts: how much less often a text has the outcome when one word is removed from it.
+"""Effects of words in texts: the decrease of a text's frequency of the outcome when one word is removed.
 
-The words are the most frequent ones in the texts on which the two groups differ, on the pilot; the texts from which
-they are removed are fresh.
+The words are the most frequent ones in the pilot texts on which the two groups differ; the texts from which they are
+removed are fresh.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def word_effects(context: EffectContext, pair: ComparedPair, rounds: int) -> tuple[WordEffect, ...]:
-    """Return words in texts of the group that has the outcome more often, by falling effect; none without texts."""
+    """Return words in texts of the group that has the outcome more often, by decreasing effect; empty without texts."""
     feature = context.spec.text
     if feature is None:
         return ()
@@ -44,7 +44,7 @@ def word_effects(context: EffectContext, pair: ComparedPair, rounds: int) -> tup
             if len(rows):
                 others: NDArray[Any] = (without_text if feature.raw else without_word)(texts[rows], word)
                 after = (context.model.predict(others) == pair.label).astype(np.int8)
-                # Texts with the outcome only without the word, with and without it alike, and only with it.
+                # Texts with the outcome only without the word, the same with and without it, and only with it.
                 cells[place] += np.bincount(positive[rows] - after + 1, minlength=3)
     level = context.spec.guarantee.delta / (2 * len(words))
     low, high = mean_bounds(cells, SIGNS, level, level)
@@ -59,9 +59,9 @@ def word_effects(context: EffectContext, pair: ComparedPair, rounds: int) -> tup
 
 
 def _frequent(context: EffectContext, pair: ComparedPair) -> list[Any]:
-    """Return the words of most of the texts that have the outcome as one group and not as the other.
+    """Return the most frequent words of the texts that have the outcome as one group and not as the other.
 
-    A word is its number, or its letters in lower case where texts are as they are.
+    A word is its number, or its lower-case letters if texts are raw.
     """
     shown = {group: texts.copy() for group, texts in enumerate(context.inputs(PILOT_ADDRESS, context.chunk))}
     labels = np.stack([context.model.predict(shown[group]) for group in (pair.more, pair.less)])
@@ -85,7 +85,7 @@ def _with_word(texts: NDArray[Any], word: Any) -> NDArray[np.intp]:
 
 
 def without_text(texts: NDArray[Any], word: str) -> NDArray[Any]:
-    """Return texts as they are without a word, whatever its case, and without the blanks after it.
+    """Return raw texts without a word, in any letter case, and without the blanks after it.
 
     >>> without_text(np.array([["The dog, the cat."]], object), "the")[0, 0]
     'dog, cat.'
@@ -97,7 +97,7 @@ def without_text(texts: NDArray[Any], word: str) -> NDArray[Any]:
 
 
 def without_word(texts: Ids, word: int) -> Ids:
-    """Return the texts without a word; the words behind it move up.
+    """Return the texts without a word; the words after it move forward.
 
     >>> without_word(np.array([[5, 7, 5, 2, 0]], np.int32), 5)
     array([[7, 2, 0, 0, 0]], dtype=int32)

@@ -1,4 +1,4 @@
-"""Fairness metrics of recorded decisions, called as in fairlearn, that come with bounds."""
+"""Fairness metrics of recorded decisions, with the interface of fairlearn and with bounds."""
 
 from fairchain.metrics.group_table import CalibrationBin, GroupTable, TableRate, by_group
 from fairchain.metrics.parity import (

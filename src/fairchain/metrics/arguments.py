@@ -1,7 +1,7 @@
-"""The arguments of a metric as arrays: columns in which no value is missing, groups, and labels.
+"""The arguments of a metric as arrays: columns without missing values, groups, and labels.
 
-They are checked here, and a message names the argument. Packages for tables are not imported; their objects are known
-by what they can do.
+They are checked here, and a message names the argument. Packages for tables are not imported; their objects are
+recognised by their methods.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_ROW_LABEL = "{name}: no row has the label {pos_label!r}, found {found}; state
 
 
 def column(name: str, values: Any) -> Objects:
-    """Return a column as a one-dimensional array in which no value is missing."""
+    """Return a column as a one-dimensional array without missing values."""
     return complete(name, one_dimensional(name, values))
 
 
@@ -61,17 +61,17 @@ def _is_missing(value: object) -> bool:
     try:
         return bool(value != value)  # noqa: PLR0124
     except (TypeError, ValueError, ArithmeticError):
-        # A missing value of pandas, and a signalling NaN, refuse to say whether they differ from themselves.
+        # Comparing a missing value of pandas, or a signalling NaN, with itself raises an error.
         return True
 
 
 def read_groups(features: Any, rows: int) -> tuple[list[Hashable], NDArray[np.intp]]:
-    """Return the groups in order, and the number of each row's group."""
+    """Return the groups in order, and the index of each row's group."""
     return grouped(list(feature_columns("sensitive_features", features, rows).values()), rows)
 
 
 def grouped(columns: Sequence[Objects], rows: int) -> tuple[list[Hashable], NDArray[np.intp]]:
-    """Return the values that occur, or tuples of them where there are several columns, and the number of each row."""
+    """Return the values that occur, or tuples of them for several columns, and the index of each row."""
     keys: list[Any] = [each.tolist() for each in columns]
     values = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True)) if keys else [()] * rows
     found = distinct_values("sensitive_features", values)
@@ -84,7 +84,9 @@ def grouped(columns: Sequence[Objects], rows: int) -> tuple[list[Hashable], NDAr
 
 
 def feature_columns(argument: str, features: Any, rows: int) -> dict[str, Objects]:
-    """Return every feature of an argument as a column of so many rows, by its name; one column has none of its own."""
+    """Return every feature of an argument as a column with this number of rows, by its name; a single column has no
+    name.
+    """
     if isinstance(features, Mapping) or hasattr(features, "columns"):
         names = list(features) if isinstance(features, Mapping) else list(features.columns)
         if not names:
@@ -105,15 +107,15 @@ def feature_columns(argument: str, features: Any, rows: int) -> dict[str, Object
 
 
 def distinct_values(name: str, values: Iterable[Any]) -> list[Any]:
-    """Return the different values in the order they come; a DataError names the argument if they cannot be compared."""
+    """Return the distinct values in order of appearance; a DataError names the argument if they cannot be compared."""
     try:
         return list(dict.fromkeys(values))
     except TypeError:
-        raise DataError(f"{name}: a value is a list or the like; give plain values or texts") from None
+        raise DataError(f"{name}: a value is a list or another container; give plain values or texts") from None
 
 
 def is_binary(labels: Sequence[Any]) -> bool:
-    """Return whether the labels are such that 1 is known to be the positive one."""
+    """Return whether 1 is known to be the positive one of these labels."""
     return set(labels) <= {0, 1} or set(labels) <= {-1, 1}
 
 

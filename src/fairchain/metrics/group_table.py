@@ -1,7 +1,7 @@
 """A table of metrics by group: selection rate, accuracy, error rates, precision and calibration, with joint intervals.
 
 All intervals of a table hold together with probability at least 1 - delta (docs/mathematics.md, "Tables of metrics").
-The estimates are those of fairlearn's `MetricFrame`, except that a rate among no rows is NaN here, and not 0.
+The estimates are those of fairlearn's `MetricFrame`, except that a rate among no rows is NaN here, not 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TITLES = {
     "positive_predictive_value": "PPV",
 }
 MOST_SCORE_BINS = 100
-# Lines of a printed table.
+# Number of lines of a printed table.
 MOST_LINES = 60
 NOTHING_TO_COMPARE = 'metric: fewer than two groups have rows for "{metric}", so it cannot be compared'
 
@@ -56,7 +56,7 @@ class TableRate:
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """The rows of a group with scores above `low` and up to `high` (the first bin has its lower end too).
+    """The rows of a group with scores above `low` and up to `high` (the first bin includes its lower end).
 
     `rate` is P(y_true is positive | group, bin), and `score` the mean score of these rows.
     """
@@ -72,7 +72,7 @@ class CalibrationBin:
 
     @property
     def miscalibrated(self) -> bool:
-        """Whether the true rate lies outside of the bin for sure, while the mean score lies inside."""
+        """Whether the true rate is certainly outside of the bin, while the mean score is inside."""
         return self.rate.low > self.high or self.rate.high < self.low
 
 
@@ -109,9 +109,9 @@ class GroupTable:
         object.__setattr__(self, "_known", known)
 
     def by_group(self, metric: str, *, by: str | None = None) -> dict[Hashable, Interval]:
-        """Return the intervals of a metric: by group, or by the values of one sensitive feature alone.
+        """Return the intervals of a metric: by group, or by the values of one sensitive feature.
 
-        Keys are values, or tuples of them: of the control features, then of the sensitive features.
+        Keys are values, or tuples of values: of the control features, then of the sensitive features.
         """
         return {_key(key): each.rate for key, each in self._part(metric, by).items()}
 
@@ -129,8 +129,8 @@ class GroupTable:
     ) -> Interval:
         """Return the largest difference of a metric between two groups, or between a group and all rows.
 
-        The interval holds together with all others of the table. Groups without rows for the metric are left out.
-        For one difference alone `demographic_parity_difference` has the narrower interval.
+        The interval holds together with all others of the table. Groups without rows for the metric are left out. For a
+        single difference `demographic_parity_difference` has a narrower interval.
 
         Parameters
         ----------
@@ -164,8 +164,7 @@ class GroupTable:
     ) -> Interval:
         """Return the smallest ratio of a metric between two groups, or between a group and all rows.
 
-        The parameters are those of `difference`. Without any success in the group that is divided by, the estimate is
-        NaN.
+        The parameters are those of `difference`. If the group in the denominator has no success, the estimate is NaN.
         """
         groups, whole = self._compared(metric, method, by, control)
         if whole is None:
@@ -186,7 +185,7 @@ class GroupTable:
     def to_frame(self, *, by: str | None = None) -> Any:
         """Return a pandas frame with a line for each group, and columns such as `accuracy`, `accuracy_low`, `_high`.
 
-        `by` is one sensitive feature alone, rather than the combinations of all.
+        `by` is one sensitive feature, rather than the combinations of all.
         """
         lines: dict[GroupKey, dict[str, Any]] = {}
         for metric in self.metrics:
@@ -245,7 +244,7 @@ class GroupTable:
         return f"<table><tr>{head}</tr>{body}</table><p>{told}</p>"
 
     def _lines(self) -> tuple[list[str], list[list[str]]]:
-        """Return the heads and the lines of the printed table, all rows last; long tables are cut."""
+        """Return the headers and the lines of the printed table, all rows last; long tables are shortened."""
         heads = ["group", *(TITLES[metric] for metric in self.metrics)]
         names = (*self.controls, *self.features)
         lines: list[list[str]] = []
@@ -260,7 +259,9 @@ class GroupTable:
         return heads, lines
 
     def _remarks(self) -> Iterator[str]:
-        """Yield what the table does not show: empty denominators, and bins that are miscalibrated for sure."""
+        """Yield notes on what the table does not show: empty denominators, and bins that are certainly
+        miscalibrated.
+        """
         empty = [each for each in self.rates if not each.rows]
         if empty:
             yield f"{many(len(empty), 'rate')} without rows: unknown, and not compared."
@@ -284,7 +285,7 @@ class GroupTable:
     def _compared(
         self, metric: str, method: str, by: str | None, control: Hashable
     ) -> tuple[list[Interval], Interval | None]:
-        """Return the rates of the groups within a control value, and the rate of all rows there if it is needed."""
+        """Return the rates of the groups within a control value, and the rate of all rows there if needed."""
         if method not in ("between_groups", "to_overall"):
             raise DataError(f'method: found {method!r}; write "between_groups" or "to_overall"')
         wanted = control if isinstance(control, tuple) else (control,)
@@ -313,7 +314,7 @@ def by_group(
     pos_label: Any = 1,
     delta: float = 0.05,
 ) -> GroupTable:
-    """Return selection rate, accuracy, FPR, FNR and PPV of every group, with intervals that hold together.
+    """Return selection rate, accuracy, FPR, FNR and PPV of every group, with simultaneous intervals.
 
     >>> y_true = [1, 1, 0, 0] * 100
     >>> y_pred = [1, 1, 0, 0] * 50 + [1, 0, 0, 0] * 50
@@ -326,12 +327,12 @@ def by_group(
     Parameters
     ----------
     y_true
-        True labels; None if only the selection rate is wanted.
+        True labels; None if only the selection rate is needed.
     y_pred
         Decisions.
     sensitive_features
         A list, array or column with the group of each row, or several of them as a frame, a mapping or a
-        two-dimensional array. Of several the table has the groups of each, and their combinations.
+        two-dimensional array. For several features the table has the groups of each, and their combinations.
     control_features
         Columns of the same shapes within whose values groups are compared, as in fairlearn.
     y_score
@@ -373,7 +374,7 @@ def by_group(
     if scores is not None and truth is None:
         raise DataError("y_score: calibration compares scores with true labels; give y_true")
     families = _families(sensitive, controls, len(labels))
-    # Each metric, and each family of groups, has a share of delta that the rows have no influence on.
+    # The share of delta of each metric, and of each family of groups, does not depend on the rows.
     share = delta / (len(parts) + (scores is not None)) / len(families)
     rates = [rate for metric, part in parts.items() for each in families for rate in each.rates(metric, *part, share)]
     calibrated = [
@@ -388,14 +389,16 @@ def by_group(
 
 @dataclass(frozen=True, eq=False)
 class _Family:
-    """Groups that share no row: the number of each row's group, and for each group its control and own values."""
+    """Groups that share no row: the index of each row's group, and for each group its control and own values."""
 
     features: tuple[str, ...]
     codes: Codes
     keys: tuple[tuple[GroupKey, GroupKey], ...]
 
     def rates(self, metric: str, counted: Mask, successes: Mask, share: float) -> Iterator[TableRate]:
-        """Yield the rate of successes among the counted rows of each group; together they fail at most at `share`."""
+        """Yield the rate of successes among the counted rows of each group; their joint error probability is at most
+        `share`.
+        """
         size = len(self.keys)
         trials = np.bincount(self.codes[counted], minlength=size)
         hits = np.bincount(self.codes[counted & successes], minlength=size)
@@ -433,7 +436,9 @@ def _families(sensitive: Mapping[str, Objects], controls: Mapping[str, Objects],
 
 
 def _bounded(hits: NDArray[np.intp], trials: NDArray[np.intp], share: float) -> Iterator[Interval]:
-    """Yield the intervals of some rates, of those without rows [0, 1]; together they fail at most at `share`."""
+    """Yield the intervals of some rates, [0, 1] for those without rows; their joint error probability is at most
+    `share`.
+    """
     known = int(np.count_nonzero(trials))
     low, high = fixed_sample(hits, trials, share / 2 / max(known, 1))
     for successes, count, lower, upper in zip(hits.tolist(), trials.tolist(), low, high, strict=True):

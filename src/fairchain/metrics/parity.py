@@ -286,7 +286,7 @@ def _estimate(rates: Floats, measure: Measure, overall: bool) -> float:
 
 
 def _around(estimate: float, low: float, high: float) -> Interval:
-    """Return an interval that contains the estimate in spite of rounding."""
+    """Return an interval that contains the estimate despite rounding."""
     if math.isnan(estimate):
         return Interval(estimate, max(0.0, low), min(1.0, high))
     return Interval(estimate, max(0.0, min(low, estimate)), min(1.0, max(high, estimate)))
@@ -303,7 +303,7 @@ class _Rows:
 
     def counts(self, truth: bool | None, *, overall: bool) -> SubgroupCounts:
         """Count the rows of each group, and of all together if `overall`, with this true label."""
-        # True labels are checked only here, since demographic parity does not use them.
+        # True labels are checked only here, because demographic parity does not use them.
         mine = slice(None) if truth is None else is_one("y_true", complete("y_true", self.truths)) == truth
         counts = _count(self.codes[mine], len(self.groups), self.selected[mine])
         empty = np.flatnonzero(counts.trials == 0)

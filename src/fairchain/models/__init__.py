@@ -1,4 +1,4 @@
-"""Models of any kind, loaded as untrusted input, that turn feature values into class numbers."""
+"""Models of any kind, loaded as untrusted input, that map feature values to class numbers."""
 
 from fairchain.models.base import Model, describe_input
 from fairchain.models.load import load_model, to_onnx

@@ -1,6 +1,6 @@
-"""What all models have in common: their protocol, and the checks before a model is used.
+"""Common parts of all models: their protocol, and the checks before a model is used.
 
-A model turns feature values into class numbers. A network that onnxruntime runs is an `OnnxModel`; Python code is a
+A model maps feature values to class numbers. A network that onnxruntime runs is an `OnnxModel`; Python code is a
 `FunctionModel`.
 """
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from fairchain.models.onnx.session import OnnxModel
 
 Answer = NDArray[Any]
-# Every [[feature]] of a spec. If one of them is a text, a row of values is a text and nothing else: its word ids.
+# Every [[feature]] of a spec. If one of them is a text, a row of values is only a text: its word ids.
 Described = Sequence[Feature | TextFeature]
 
 # Sizes of the batches that are evaluated twice, and the seconds for one of them after which no larger one follows.
 EVALUATED_TWICE = (16, 64, 250, 1000)
 SLOW = 0.25
-# Sizes of the batches in which rows must have the same answer: alone, odd, and as large as those of a run. If the
+# Sizes of the batches in which rows must have the same answer: single, odd, and as large as those of a run. If the
 # graph proves that rows are independent, the first ones suffice.
 BATCHES = (1, 3, 17, 100, 256, 1000, 4096, 8192)
 PROVEN = BATCHES[:3]
-# Differences of scores that are rounding, as a share of the largest: sums of threads come in any order.
+# Relative differences of scores that count as rounding: sums of threads are added in any order.
 SCORE_ROUNDING = 1e-5
 DEPENDS_ON_BATCH = (
     "{name}: the answer for one input depends on the others in its batch, or is random; make it ready for inference: a "
@@ -41,7 +41,7 @@ DEPENDS_ON_BATCH = (
 )
 NON_DETERMINISTIC = (
     "{name}: is non-deterministic: {changed:,} of {count:,} answers differ for the same inputs; make it ready for "
-    "inference: evaluation mode, no dropout, and no random numbers unless their seed follows from the row alone. If "
+    "inference: evaluation mode, no dropout, and no random numbers unless their seed depends only on the row. If "
     "it is random by design, write deterministic = false in [model] (--not-deterministic)"
 )
 DECIDES_OTHERWISE = (
@@ -52,7 +52,7 @@ LOADED_FOR_ANOTHER_SPEC = "{name}: was loaded for a spec with other features or 
 OUTPUT_NOT_BY_ROW = 'output "{output}" has shape {shape} for {rows} inputs; the first dimension must be the batch'
 
 
-# Words of the texts that a model is tried with where there is no corpus.
+# Number of words of the test texts if there is no corpus.
 TRIAL_WORDS = (
     "the",
     "a",
@@ -77,11 +77,11 @@ class MisfitError(ModelError):
 
 
 class Model(Protocol):
-    """Decides about rows of feature values."""
+    """Protocol of a model that decides about rows of feature values."""
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
 
     @property
     def sha256(self) -> str:
@@ -89,11 +89,13 @@ class Model(Protocol):
 
     @property
     def certifiable(self) -> bool:
-        """Whether it is, or can be converted to, ONNX bytes that others can evaluate; converting is tried if needed."""
+        """Whether it is ONNX, or can be converted to ONNX bytes that others can evaluate; the conversion is attempted
+        if needed.
+        """
 
     @property
     def note(self) -> str:
-        """What the caller should know about it, in one sentence, or ""."""
+        """A note for the caller in one sentence, or ""."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -101,23 +103,23 @@ class Model(Protocol):
 
     @property
     def decision(self) -> DecisionRule:
-        """How its answers become class numbers."""
+        """The rule that turns its answers into class numbers."""
 
     def to_network(self) -> OnnxModel:
         """Return the model as an ONNX network with the same labels, or raise a ModelError with the reason."""
 
     @property
     def drawn(self) -> bool:
-        """Whether its labels are drawn with the probabilities that it gives; then it has `ends`, and no `predict`."""
+        """Whether its labels are drawn with its probabilities; then it has `ends`, and no `predict`."""
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless it was loaded for the same features and the same meaning of outputs."""
 
     def scores(self, values: NDArray[Any], /) -> Answer:
-        """Return the answer of each row before the decision, (rows, ...): scores or, where it gives labels, those."""
+        """Return the answer of each row before the decision, (rows, ...): scores or, if it gives labels, these."""
 
     def ends(self, values: NDArray[Any], /) -> Ends:
-        """Return for each row where the words of each label end (see `DecisionRule.ends`)."""
+        """Return for each row the ends of the words of each label (see `DecisionRule.ends`)."""
 
     def predict(self, values: NDArray[Any], /) -> Labels:
         """Return the class number of each row of feature values in the user's units, categories as their index.
@@ -135,7 +137,7 @@ def decide(model: Model, values: NDArray[Any], words: NDArray[np.uint32] | None)
 
 
 def must_fit(name: str, loaded: Spec, spec: Spec) -> None:
-    """Raise a ModelError unless both specs agree on the features and on what the outputs mean."""
+    """Raise a ModelError unless both specs agree on the features and on the meaning of the outputs."""
     same = replace(spec.model, path=loaded.model.path) == loaded.model and spec.described == loaded.described
     if not same:
         raise ModelError(LOADED_FOR_ANOTHER_SPEC.format(name=name))
@@ -152,7 +154,7 @@ def check_rows_apart(
     """Refuse a model whose answer for one row depends on the others: it has no P(Y | group).
 
     The same rows are evaluated in batches of these sizes, larger ones also shuffled, and single rows in batches of
-    their own copies. Sizes after one that takes longer than `SLOW` seconds are left out.
+    copies. Sizes after one that takes longer than `SLOW` seconds are left out.
     """
     rows = _varied(features, max(sizes)).astype(dtype)
     dependent = ModelError(DEPENDS_ON_BATCH.format(name=name))
@@ -167,7 +169,8 @@ def check_rows_apart(
             if size > 3 or len(sizes) == 1:
                 pairs.append((answers[order], evaluate(rows[order])))
         except (ModelError, NoDecisionError):
-            # Random rows need not exist. Whether the model fails on those that do shows when they are evaluated.
+            # Random rows may be impossible inputs. Whether the model fails on possible ones shows when they are
+            # evaluated.
             return
         if not all(same_answers(*pair) for pair in pairs):
             raise dependent
@@ -181,7 +184,9 @@ def check_rows_apart(
 
 
 def _varied(features: Described, count: int) -> NDArray[Any]:
-    """Return three rows as different as they can be, then random ones; a full text and one of a single word first."""
+    """Return three maximally different rows, then random ones; for texts, a full one and one with a single word
+    first.
+    """
     rows = random_inputs(features, max(count, 3))
     text = text_of(features)
     if text is not None and text.raw:
@@ -198,7 +203,7 @@ def _varied(features: Described, count: int) -> NDArray[Any]:
 
 
 def text_of(features: Described) -> TextFeature | None:
-    """Return the text among the features, if there is one."""
+    """Return the text feature, if any."""
     return next((feature for feature in features if isinstance(feature, TextFeature)), None)
 
 
@@ -208,10 +213,10 @@ def check_deterministic(
     evaluate: Callable[[NDArray[Any]], Answer],
     clock: Callable[[], float] = perf_counter,
 ) -> None:
-    """Refuse a model that answers the same inputs differently when they are evaluated again, or at another place.
+    """Refuse a model that answers the same inputs differently in a second evaluation, or at another position.
 
-    Up to 1000 inputs are evaluated twice, and one of them as often at once; fewer if the model is slow. Labels must be
-    equal, and scores up to rounding. If a share p of all answers is changed at random, it goes unnoticed with
+    Up to 1000 inputs are evaluated twice, and one of them as often in one batch; fewer if the model is slow. Labels
+    must be equal, and scores up to rounding. If a share p of all answers is changed at random, this is missed with
     probability (1 - 2p(1 - p))^1000 if there are two labels: 2e-9 for p = 1%.
     """
     for count in EVALUATED_TWICE:
@@ -221,7 +226,8 @@ def check_deterministic(
             first, second = evaluate(inputs), evaluate(inputs)
             alike = evaluate(np.repeat(inputs[-1:], count, axis=0))
         except (ModelError, NoDecisionError):
-            # Random rows need not exist. Whether the model fails on those that do shows when they are evaluated.
+            # Random rows may be impossible inputs. Whether the model fails on possible ones shows when they are
+            # evaluated.
             return
         changed = 0
         for one, other in ((first, second), (alike, np.repeat(alike[:1], count, axis=0))):
@@ -239,17 +245,17 @@ def check_deterministic(
 
 
 def digest_of_labels(model: Model, inputs: NDArray[Any]) -> str:
-    """Return the hash of what a model decides about some inputs; "" where it has no decision about one of them."""
+    """Return the hash of a model's decisions about some inputs; "" if it has no decision about one of them."""
     try:
         found = model.ends(inputs) if model.drawn else model.predict(inputs)
     except (ModelError, NoDecisionError):
-        # Random rows need not exist.
+        # Random rows may be impossible inputs.
         return ""
     return hashlib.sha256(np.ascontiguousarray(found, np.int64).tobytes()).hexdigest()
 
 
 def check_digest(model: Model, inputs: NDArray[Any], digest: str) -> None:
-    """Refuse to work in this process if the model decides otherwise here than where it was copied from."""
+    """Refuse to work in this process if the model decides differently here than in the original process."""
     if digest and digest_of_labels(model, inputs) != digest:
         from fairchain.executors.tasks import own_facts, own_name
 
@@ -259,7 +265,7 @@ def check_digest(model: Model, inputs: NDArray[Any], digest: str) -> None:
 
 
 def same_answers(one: Answer, other: Answer) -> bool:
-    """Return whether two answers to the same rows are the same up to rounding, relative to the largest of them."""
+    """Return whether two answers to the same rows are equal up to rounding, relative to the largest of them."""
     if one.shape != other.shape:
         return False
     if one.dtype.kind != "f" or other.dtype.kind != "f":
@@ -269,7 +275,7 @@ def same_answers(one: Answer, other: Answer) -> bool:
 
 
 def check_shape(name: str, rule: DecisionRule, answer: Any, rows: int) -> None:
-    """Raise a ModelError unless there are as many numbers for each row as the rule reads."""
+    """Raise a ModelError unless each row has as many numbers as the rule reads."""
     shape = getattr(answer, "shape", None)
     if isinstance(answer, np.ndarray) and shape and shape[0] == rows and answer.size == rows * rule.columns:
         return
@@ -289,9 +295,9 @@ def check_shape(name: str, rule: DecisionRule, answer: Any, rows: int) -> None:
 
 
 def random_inputs(features: Described, count: int, seed: int = 0) -> NDArray[Any]:
-    """Draw feature values to compare two models on: uniform over the ranges, the two ends of all ranges first.
+    """Draw feature values for comparing two models: uniform over the ranges, with the two ends of all ranges first.
 
-    Texts are random words, a random number of them; of word numbers a text of one word and a full one come first.
+    Texts are a random number of random words; for word numbers, a text of one word and a full one come first.
     """
     random = np.random.Generator(np.random.Philox(seed))
     text = text_of(features)
@@ -324,7 +330,7 @@ def random_inputs(features: Described, count: int, seed: int = 0) -> NDArray[Any
 
 
 def spread(rows: int, most: int) -> NDArray[np.int64]:
-    """Return the places of at most so many rows, in order, spread over the whole table.
+    """Return the indices of at most this many rows, in order, spread over the whole table.
 
     >>> spread(10, 4).tolist(), spread(2, 4).tolist()
     ([0, 3, 6, 9], [0, 1])
@@ -334,7 +340,7 @@ def spread(rows: int, most: int) -> NDArray[np.int64]:
 
 
 def describe_input(features: Described, row: NDArray[Any]) -> str:
-    """Describe one input in the words of the spec: `age=3, sex=Female`, or `comment="the words of a text"`."""
+    """Describe one input with the names of the spec: `age=3, sex=Female`, or `comment="the words of a text"`."""
     text = text_of(features)
     if text is not None:
         from fairchain.text.quoting import quoted
@@ -348,7 +354,7 @@ def describe_input(features: Described, row: NDArray[Any]) -> str:
 
 
 def in_words(text: TextFeature, row: NDArray[Any]) -> str:
-    """Return a text as the model gets it: as it is, or the words behind its word numbers."""
+    """Return a text as the model gets it: unchanged, or the words of its word numbers."""
     if text.raw:
         return str(row[0])
     from fairchain.text import lexicon_of

@@ -1,8 +1,8 @@
-"""Tables in files for models that take frames: as pandas reads a CSV file, and polars a Parquet file.
+"""Tables in files for models that take frames: CSV files as pandas reads them, Parquet files as polars does.
 
-Cells of a CSV file have no types. A model that was made for frames was fitted on those that a package of frames gave
-them, so that the same package reads them here: True is a boolean, 1.0 a real number, NA a missing value. The file was
-read before, within limits and with messages about what is wrong in it (`read_table`).
+Cells of a CSV file have no types. A model for frames was fitted on the types that a data frame package assigned, so the
+same package reads the file here: True is a boolean, 1.0 a real number, NA a missing value. `read_table` has already
+read the file within limits, and reported its errors.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ GIVE_FRAME = "give a frame in Python"
 
 
 def framed(table: RawTable, path: Path, fitted: Mapping[str, tuple[Any, ...] | None]) -> tuple[RawTable, str]:
-    """Return the table of a file as the frame that its package makes of it, and a note that says so.
+    """Return the table of a file as its package's frame, and a note that states this.
 
     Parameters
     ----------
     table
-        The file, as `read_table` reads it.
+        The file, as read by `read_table`.
     path
-        Of the file.
+        The path of the file.
     fitted
-        For columns of the table, the values that the model was fitted on, where it says so. If they are texts, cells
-        that look like numbers stay texts, and those that it knows without the blanks around them lose these.
+        For columns of the table, the values on which the model was fitted, if it states them. If they are texts, cells
+        that look like numbers remain texts, and blanks around known texts are removed.
     """
     parquet = path.suffix.lower() == ".parquet"
     name, function = ("polars", "polars.read_parquet") if parquet else ("pandas", "pandas.read_csv")
@@ -75,9 +75,9 @@ def framed(table: RawTable, path: Path, fitted: Mapping[str, tuple[Any, ...] | N
 
 
 def with_own_cells(rows: TableRows, spec: Spec) -> TableRows:
-    """Return rows of a file with those of its columns, as its package reads them, that agree with the spec.
+    """Return the rows of a file with those columns, as its package reads them, that agree with the spec.
 
-    Texts are those that the spec states, and codes and changed numbers too.
+    Texts, codes and changed numbers are those of the spec.
     """
     if rows.path is None or rows.table is not None or not isinstance(spec.population, Table):
         return rows
@@ -91,7 +91,7 @@ def with_own_cells(rows: TableRows, spec: Spec) -> TableRows:
             continue
         feature, found, cells = spec.features[places[name]], rows.values[:, places[name]], table.frame[label]
         texts = [cell for cell in cells[rows.numbers[~np.isnan(found)] - 1] if isinstance(cell, str)]
-        # A cell that the spec does not know is one that pandas reads in another way, as true.
+        # A cell that the spec does not know is read by pandas in another way, for example as true.
         with suppress(DataError):
             values = feature_values(table, feature, spec.population.na_values)[rows.numbers - 1]
             if set(texts) <= set(_words(feature) or texts) and np.array_equal(values, found, equal_nan=True):
@@ -100,7 +100,7 @@ def with_own_cells(rows: TableRows, spec: Spec) -> TableRows:
 
 
 def _words(feature: Feature) -> tuple[str, ...]:
-    """Return the texts of a feature of texts; none of numbers that a spec can only state as texts, as infinite ones."""
+    """Return the texts of a text feature; none for numbers that a spec can only state as texts, such as infinity."""
     stated = tuple(map(str, words(feature))) if isinstance(feature, CategoryFeature) and is_text(feature) else ()
     numbers = [number for number in map(parse_number, stated) if number is not None]
     return () if len(numbers) == len(stated) and max(map(abs, numbers), default=0) > MOST_EXACT else stated
@@ -112,20 +112,21 @@ def are_texts(known: tuple[Any, ...] | None) -> bool:
 
 
 def _read_csv(pandas: Any, path: Path, table: RawTable, fitted: Mapping[str, tuple[Any, ...] | None]) -> Any:
-    """Return a CSV file as pandas reads it, but numbers to the last bit, and texts where the model knows texts.
+    """Return a CSV file as pandas reads it, with numbers exact to the last bit, and texts if the model knows texts.
 
-    Raises a ValueError if pandas finds other cells than are in the table, as of a quote behind a blank.
+    Raises a ValueError if pandas finds cells that differ from the table, for example after a quote that follows a
+    blank.
     """
     from fairchain.tables.delimited import CSV_SEPARATORS
 
     heads = ((each, pandas.read_csv(path, sep=each, nrows=0).columns) for each in CSV_SEPARATORS)
     fits = (each for each, head in heads if tuple(str(name).strip() for name in head) == table.names)
-    # A type is that of all rows, not of those that were read together.
+    # The type of a column depends on all rows, not on those that were read together.
     options = {"sep": next(fits, CSV_SEPARATORS[0]), "low_memory": False, "index_col": False}
     # Since version 3 this is how all numbers are read.
     exact = {"float_precision": "round_trip"} if pandas.__version__ < "3" else {}
     with warnings.catch_warnings():
-        # Others, of something that pandas is going to change, say nothing about the file.
+        # Other warnings are about future changes of pandas, not about the file.
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         frame = pandas.read_csv(path, **exact, **options)
         cells = pandas.read_csv(path, dtype=str, na_filter=False, **options)

@@ -1,8 +1,8 @@
-"""What a fitted model says about itself: its columns, their categories, its classes, whether it takes missing values.
+"""The description that a fitted model gives: its columns, their categories, its classes, support of missing values.
 
-Only attributes are read; the model is not evaluated, and nothing is guessed: what a model does not say is None. Models
-of scikit-learn, XGBoost, LightGBM and CatBoost are recognised by the packages of their classes, which their owner has
-imported already.
+Only attributes are read; the model is not evaluated, and nothing is guessed: unknown values are None. Models of
+scikit-learn, XGBoost, LightGBM and CatBoost are recognised by the packages of their classes, which their owner has
+already imported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairchain.models.frames import FrameModel
 
 AnswerKind = Literal["labels", "probabilities", "scores"]
 Package = Literal["scikit-learn", "XGBoost", "LightGBM", "CatBoost"]
-# By the first part of a class's module. XGBoost and LightGBM derive their estimators from scikit-learn's.
+# By the first part of a class's module. Estimators of XGBoost and LightGBM derive from scikit-learn's.
 _PACKAGES: dict[str, Package] = {
     "xgboost": "XGBoost",
     "lightgbm": "LightGBM",
@@ -26,7 +26,7 @@ _PACKAGES: dict[str, Package] = {
     "sklearn": "scikit-learn",
 }
 BOOSTING: tuple[Package, ...] = ("XGBoost", "LightGBM", "CatBoost")
-# Where scikit-learn's wrappers keep the estimator that they fitted.
+# Attributes in which scikit-learn's wrappers store the fitted estimator.
 _WRAPPED = ("best_estimator_", "estimator_", "calibrated_classifiers_")
 _IMPUTERS = ("SimpleImputer", "KNNImputer", "IterativeImputer")
 _XGBOOST_ANSWERS: dict[str, AnswerKind] = {
@@ -39,7 +39,7 @@ _LIGHTGBM_PROBABILITIES = ("binary", "multiclass", "multiclassova", "cross_entro
 
 
 class OwnProcessModel:
-    """Base of models that another process evaluates: `kind` is the class of its package that it takes the place of."""
+    """Base of models that another process evaluates: `kind` is the class of the package that it replaces."""
 
     package: Package
     kind: str
@@ -47,35 +47,35 @@ class OwnProcessModel:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fitted model says about itself; None, or a column that is left out, means that it does not say.
+    """The description that a fitted model gives; None, or a missing column, means unknown.
 
     Parameters
     ----------
     name
-        What messages call the model: its package and class.
+        The name in messages: its package and class.
     package
-        Whose model it is; None for other Python code.
+        The package of the model; None for other Python code.
     native
         Whether it is a booster of XGBoost or LightGBM, or a plain `CatBoost`, rather than an estimator with classes.
     columns
         Names of its input columns, in order.
     width
-        How many input columns it has.
+        The number of input columns.
     frames
-        Whether it was fitted on frames, so that a column is found by its name.
+        Whether it was fitted on frames, so that columns are found by name.
     category_columns
-        Columns that it treats as categories by itself: a frame must have them as categories.
+        Columns that it treats as categories itself: a frame must have them as categories.
     categories
-        For a column the values that the model, or an encoder inside it, was fitted on, in their order. A missing value
-        is not one of them.
+        For a column, the values on which the model, or an encoder inside it, was fitted, in their order. A missing
+        value is not one of them.
     classes
-        Its own labels, in its own order.
+        Its labels, in its order.
     takes_missing
         Whether every column may have missing values.
     missing_in
         Columns that may have missing values, and those that may not.
     answers
-        The most informative answer that it gives: probabilities of classes, labels alone, or scores (of a regressor).
+        The most informative answer: probabilities of classes, only labels, or scores (of a regressor).
     """
 
     name: str
@@ -92,7 +92,7 @@ class Fitted:
     answers: AnswerKind | None = None
 
     def column(self, name: str) -> str | None:
-        """Return what the model calls a table's column; None if it has no such column, or does not name its columns.
+        """Return the model's name of a table's column; None if it has no such column, or does not name its columns.
 
         LightGBM writes blanks as underscores.
         """
@@ -101,18 +101,18 @@ class Fitted:
         return next((each for each in (name, changed) if each in known), None)
 
     def takes_missing_in(self, column: str) -> bool | None:
-        """Return whether a column, by the model's name for it, may have missing values."""
+        """Return whether a column, by the model's name, may have missing values."""
         return self.missing_in.get(column, self.takes_missing)
 
 
 def fitted_of(model: Any) -> Fitted:
-    """Return what a model says about itself, without evaluating it.
+    """Return the description of a model, without evaluating it.
 
     Parameters
     ----------
     model
         An estimator, a pipeline, a booster, an object with `predict` and `feature_names_in_`, or a method of one of
-        these, also given through `as_frames`. All else gives a record that knows only its name.
+        these, also given through `as_frames`. For other objects the record has only a name.
     """
     if isinstance(model, FrameModel):
         inner = fitted_of(model.function)
@@ -130,12 +130,14 @@ def fitted_of(model: Any) -> Fitted:
 
 
 def is_predictor(model: Any) -> bool:
-    """Whether an object has `predict` and was fitted on a frame, in the words of scikit-learn; a class has not."""
+    """Return whether an object has `predict` and was fitted on a frame, with scikit-learn's attributes; False for a
+    class.
+    """
     return not isinstance(model, type) and hasattr(model, "predict") and _read(model, "feature_names_in_") is not None
 
 
 def package_of(model: Any) -> Package | None:
-    """Return the package whose model this is, by its class and the classes that it derives from."""
+    """Return the package of a model, by its class and base classes."""
     if isinstance(model, OwnProcessModel):
         return model.package
     roots = [base.__module__.partition(".")[0] for base in type(model).__mro__]
@@ -152,7 +154,7 @@ def _method_answers(method: str) -> AnswerKind | None:
 
 
 def _common(model: Any, package: Package) -> dict[str, Any]:
-    """Return what estimators of all packages say in the same words."""
+    """Return the attributes that estimators of all packages share."""
     classes = _read(model, "classes_")
     width = _read(model, "n_features_in_")
     kind: AnswerKind | None = None
@@ -178,7 +180,7 @@ def _kind(model: Any) -> str:
 
 
 def class_name(value: Any) -> int | str:
-    """Return a class as answers hold it: booleans and 1.0 are whole numbers."""
+    """Return a class in the form of answers: booleans and 1.0 are integers."""
     if isinstance(value, bool | int | float) and value == int(value):
         return int(value)
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
@@ -190,10 +192,10 @@ def _plain(values: Any) -> list[Any]:
 
 
 def _read(model: Any, name: str) -> Any:
-    """Return an attribute; None where there is none, or where it is there only after fitting."""
+    """Return an attribute; None if it does not exist, or exists only after fitting."""
     try:
         return getattr(model, name, None)
-    except Exception:  # what packages raise for a model that was not fitted
+    except Exception:  # exceptions of packages for a model that was not fitted
         return None
 
 
@@ -229,10 +231,10 @@ def _xgboost(model: Any) -> Fitted:
 
 
 def _xgboost_categories(booster: Any, columns: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """Return the categories that XGBoost 3.1 and later keep in a model; older ones keep codes alone."""
+    """Return the categories that XGBoost 3.1 and later store in a model; older ones store only codes."""
     content = json.loads(bytes(booster.save_raw(raw_format="json")))
     booster_part = content["learner"]["gradient_booster"]
-    trees = booster_part.get("model") or booster_part.get("gbtree", {}).get("model", {})  # dart keeps trees inside
+    trees = booster_part.get("model") or booster_part.get("gbtree", {}).get("model", {})  # dart stores trees inside
     encoded = trees.get("cats", {}).get("enc", ())
     found = {}
     for column, each in zip(columns, encoded, strict=False):
@@ -277,7 +279,7 @@ def _lightgbm(model: Any) -> Fitted:
 
 
 def _lightgbm_places(booster: Any) -> list[int] | None:
-    """Return the places of category columns: a parameter of the booster, kept in its file too."""
+    """Return the indices of category columns: a parameter of the booster, also stored in its file."""
     params = getattr(booster, "params", {})
     for key in ("categorical_column", "categorical_feature"):
         stated = params.get(key)
@@ -294,7 +296,7 @@ def _catboost(model: Any) -> Fitted:
     columns = tuple(map(str, names))
     named = columns != tuple(str(place) for place in range(len(columns)))
     places = [*model.get_cat_feature_indices(), *model.get_text_feature_indices()]
-    # A plain CatBoost has classes if it was fitted as a classifier, and still predicts raw scores.
+    # A plain CatBoost has classes if it was fitted as a classifier, but predicts raw scores.
     native = _kind(model) == "CatBoost"
     if native or isinstance(model, OwnProcessModel):
         found["answers"] = "probabilities" if found["classes"] else "scores"
@@ -317,10 +319,10 @@ def _catboost(model: Any) -> Fitted:
 
 @dataclass
 class _Flow:
-    """What is known of one column on its way through a pipeline.
+    """The state of one column in a pipeline.
 
-    `missing` says whether missing values may still be there, `taken` whether every step so far has taken them, and
-    `raw` whether the values are still those of the table.
+    `missing` is whether missing values may remain, `taken` whether every step so far accepts them, and `raw` whether
+    the values are still those of the table.
     """
 
     missing: bool = True
@@ -330,7 +332,7 @@ class _Flow:
     category: bool = False
 
 
-# By the place of the column in the table.
+# By the index of the column in the table.
 _Flows = dict[int, _Flow]
 
 
@@ -367,9 +369,9 @@ def _sklearn(model: Any) -> Fitted:
 
 
 def _pass(step: Any, flows: _Flows, places: Sequence[int], columns: Sequence[str] | None) -> None:
-    """Pass the columns at these places through a step, and record what it says about them."""
+    """Pass the columns at these indices through a step, and record its description of them."""
     identity = type(step).__name__ == "FunctionTransformer" and getattr(step, "func", step) is None
-    if isinstance(step, str) or identity:  # "drop" and "passthrough" of a ColumnTransformer; fitted, a function
+    if isinstance(step, str) or identity:  # "drop" and "passthrough" of a ColumnTransformer; after fitting, a function
         if isinstance(step, str) and step == "drop":
             for place in places:
                 flows[place].missing = False
@@ -418,7 +420,7 @@ def _pass_columns(step: Any, flows: _Flows, places: Sequence[int], columns: Sequ
 
 
 def _selected(selected: Any, order: Sequence[str]) -> Iterator[int]:
-    """Yield the places of the columns that a transformer selects: names, numbers, a slice or a mask."""
+    """Yield the indices of the columns that a transformer selects: names, numbers, a slice or a mask."""
     if isinstance(selected, slice):
         if all(end is None or isinstance(end, int) for end in (selected.start, selected.stop)):
             yield from range(*selected.indices(len(order)))
@@ -441,7 +443,7 @@ def _selected(selected: Any, order: Sequence[str]) -> Iterator[int]:
 def _pass_one(
     step: Any, kind: str, flow: _Flow, known: list[Any] | None, allows_missing: Callable[[], bool | None]
 ) -> None:
-    """Record what one step says about one column."""
+    """Record the description of one column by one step."""
     if kind in _IMPUTERS:
         flow.missing = False
         return
@@ -453,7 +455,7 @@ def _pass_one(
         forgiving = getattr(step, "handle_unknown", "error") not in ("error", "value")
         if flow.missing and flow.taken:
             flow.taken = named or forgiving or kind == "TargetEncoder"
-        # A code for missing or unknown values may itself be NaN; one-hot columns and mean targets never are.
+        # The code of missing or unknown values may itself be NaN; one-hot columns and target means never are.
         code = getattr(step, "encoded_missing_value" if named else "unknown_value", None)
         flow.missing = flow.missing and kind == "OrdinalEncoder" and code is not None and _is_missing(code)
         flow.raw = False
@@ -464,7 +466,7 @@ def _pass_one(
 
 
 def _histogram_categories(step: Any, flows: Sequence[_Flow]) -> None:
-    """Record the category columns of a HistGradientBoosting estimator, which it finds by their dtype or is told."""
+    """Record the category columns of a HistGradientBoosting estimator, found by dtype or stated by a parameter."""
     mask = _read(step, "is_categorical_")
     if mask is None or len(mask) != len(flows):
         return
@@ -479,7 +481,9 @@ def _histogram_categories(step: Any, flows: Sequence[_Flow]) -> None:
 
 
 def _allows_missing(step: Any) -> bool | None:
-    """Return whether a step of scikit-learn, or of a package with its interface, says that it takes missing values."""
+    """Return whether a step of scikit-learn, or of a package with its interface, declares that it accepts missing
+    values.
+    """
     if package_of(step) in ("XGBoost", "LightGBM"):
         return True
     try:
@@ -488,7 +492,7 @@ def _allows_missing(step: Any) -> bool | None:
             return None if tags.no_validation else bool(tags.input_tags.allow_nan)
         older = getattr(step, "_more_tags")()  # before scikit-learn 1.6  # noqa: B009
         return None if older.get("no_validation") else bool(older["allow_nan"])
-    except Exception:  # an estimator of the user's own may say nothing
+    except Exception:  # an estimator of the user may not declare it
         return None
 
 

@@ -1,9 +1,8 @@
-"""Feature values as a pandas frame, for models that were made for frames.
+"""Feature values as a pandas frame, for models that take frames.
 
-The frame has a column for each feature under the table's name for it, whole numbers as whole numbers, categories by the
-words of the table, True and False with the codes 1 and 0 as booleans; a missing value is NaN. Where the rows were given
-as a frame or as columns, their own cells and types are used (`OwnFrame`). pandas is imported when the first frame is
-made.
+The frame has a column for each feature with the table's name: integers as integers, categories by the names in the
+table, True and False with the codes 1 and 0 as booleans; a missing value is NaN. If the rows were given as a frame or
+as columns, their own cells and types are used (`OwnFrame`). pandas is imported when the first frame is made.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ CELLS_ALIKE = (
     'column "{column}": the cells {one} and {two} are one value of the spec, and the model may distinguish them; '
     "write them alike"
 )
-# The numbers that a network gets for the cells of a column of booleans.
+# The network's numbers for the cells of a column of booleans.
 TRUTHS = {"False": 0, "True": 1}
-# Doubles hold whole numbers up to this one exactly.
+# Doubles represent integers up to this one exactly.
 MOST_EXACT = 2**53
 ONE_HOT_IN_FRAME = '{name}: feature "{feature_name}".one_hot: a frame has one column for each feature; remove one_hot'
 COLUMN_TAKEN_TWICE = '{name}: two features have the column "{column}" of the frame; give each a separate column'
@@ -76,7 +75,7 @@ def as_frames(function: Callable[[Any], Any]) -> FrameModel:
 
 
 def column_name(feature: Feature) -> str:
-    """Return what a frame calls this feature."""
+    """Return the name of this feature in a frame."""
     return feature.column or feature.name
 
 
@@ -95,7 +94,7 @@ def is_boolean(feature: Feature) -> bool:
 
 
 def cell_kind(feature: Feature) -> str:
-    """Return what the cells of this feature are in a frame, in words."""
+    """Return a description of this feature's cells in a frame."""
     if is_text(feature):
         return "texts"
     return "booleans" if is_boolean(feature) else "whole numbers" if is_whole(feature) else "numbers"
@@ -114,7 +113,7 @@ def check_columns(name: str, features: Sequence[Feature]) -> None:
 
 
 def make_frame(features: Sequence[Feature], values: NDArray[np.floating], columns: Sequence[str] = ()) -> Any:
-    """Return these rows as a pandas frame, with all features or with these columns only."""
+    """Return these rows as a pandas frame, with all features or only these columns."""
     try:
         pandas = import_module("pandas")
     except ImportError:
@@ -128,7 +127,7 @@ def make_frame(features: Sequence[Feature], values: NDArray[np.floating], column
 
 
 def column_values(feature: Feature, column: NDArray[np.floating]) -> NDArray[Any]:
-    """Return one column of the frame; where values are missing, NaN in a column of texts or of doubles."""
+    """Return one column of the frame; missing values are NaN in a column of texts or doubles."""
     missing = np.isnan(column)
     if missing.any():
         shown = column_values(feature, column[~missing])
@@ -144,16 +143,16 @@ def column_values(feature: Feature, column: NDArray[np.floating]) -> NDArray[Any
 
 
 class OwnFrame:
-    """From feature values to a frame with the cells and column types of the frame that the rows came from.
+    """Function from feature values to a frame with the cells and column types of the rows' original frame.
 
-    A model that was fitted on such a frame gets its categories, booleans and marks of missing values as they were; only
-    a column that the spec changes is made from its feature. Rows with the same values are one input, so that different
-    cells with one value are refused: the model may tell them apart.
+    A model that was fitted on such a frame gets its categories, booleans and missing values unchanged; only a column
+    that the spec changes is computed from its feature. Rows with equal values are one input, so different cells with
+    the same value are refused, because the model may distinguish them.
 
     Parameters
     ----------
     features
-        Of the spec.
+        The features of the spec.
     columns
         The columns that the model takes, in order.
     rows
@@ -188,7 +187,7 @@ class OwnFrame:
             self._frame = frame.iloc[:, [owned[column] for column in columns]]
 
     def choose(self, places: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the feature values of the rows at these places; the next call shows them as they were given."""
+        """Return the feature values of the rows at these indices; the next call shows their original cells."""
         values = self._table[places]
         self._chosen = values, places
         return values
@@ -205,7 +204,7 @@ class OwnFrame:
 
 
 def pandas_frame(source: Any, columns: Sequence[str]) -> Any:
-    """Return a pandas frame as it is; of a polars frame or a mapping those of these columns that it has, in pandas."""
+    """Return a pandas frame unchanged; a polars frame or a mapping as a pandas frame with these of its columns."""
     try:
         pandas = import_module("pandas")
     except ImportError:
@@ -225,7 +224,7 @@ def pandas_frame(source: Any, columns: Sequence[str]) -> Any:
 
 
 def _is_as_given(feature: Feature, cells: Column, rows: TableRows, place: int) -> bool:
-    """Return whether the spec changes no cell of a column."""
+    """Return whether the spec does not change any cell of a column."""
     if feature.missing is not None or feature.one_hot:
         return False
     if not isinstance(feature, CategoryFeature):
@@ -240,7 +239,7 @@ def _is_as_given(feature: Feature, cells: Column, rows: TableRows, place: int) -
 
 
 def _own_cells(feature: Feature, series: Any, rows: TableRows, place: int) -> Callable[[NDArray[Any]], Any]:
-    """Return a function from values of a feature to cells of its own column; refuse different cells with one value."""
+    """Return a function from values of a feature to cells of its column; refuse different cells with the same value."""
     assert rows.table is not None
     column, dtype, cells = rows.values[:, place], series.dtype, rows.table.cells(column_name(feature))
     kind = getattr(dtype, "kind", "O")
@@ -266,39 +265,39 @@ def _own_cells(feature: Feature, series: Any, rows: TableRows, place: int) -> Ca
 
 
 def _in_type(dtype: np.dtype[Any], column: NDArray[Any]) -> NDArray[Any]:
-    """Return numbers in a type; if some are missing, which no type of whole numbers has, as doubles."""
+    """Return numbers in a type; with missing values, which integer types lack, as doubles."""
     return column if dtype.kind != "f" and np.isnan(column).any() else column.astype(dtype)
 
 
 def _bits(column: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return doubles as bits, which tell 0.0 and -0.0 apart; those of NaN are all the same."""
+    """Return doubles as bits, which distinguish 0.0 and -0.0; all NaN have the same bits."""
     return np.where(np.isnan(column), np.nan, column).astype(np.float64).view(np.uint64)
 
 
 def _numbered(series: Any) -> NDArray[np.intp]:
-    """Return a number for each cell, the same for cells of one type that look the same."""
+    """Return a number for each cell, equal for cells of one type with the same text."""
     pandas = import_module("pandas")
     if series.dtype != object and getattr(series.dtype, "kind", "O") != "f":
         return np.asarray(pandas.factorize(series)[0], np.intp)
     cells = series.to_numpy(object)
     if pandas.api.types.infer_dtype(series, skipna=True) == "string":
         return Index().codes(cells)
-    # Of floating point types some tell NaN from a missing value, and all tell 0.0 from -0.0.
+    # Some floating-point types distinguish NaN from a missing value, and all distinguish 0.0 from -0.0.
     return Index().codes([f"{type(cell)} {cell!r}" for cell in series])
 
 
 @dataclass(eq=False)
 class OwnCells:
-    """From values of a feature to cells of the column that the rows of a table have for them.
+    """Function from values of a feature to the cells of the table's column.
 
     Parameters
     ----------
     feature
-        What the column is in the spec.
+        The feature of the column.
     series
         The column.
     values
-        Of its rows.
+        The values of its rows.
     """
 
     feature: Feature
@@ -307,25 +306,25 @@ class OwnCells:
 
     @cached_property
     def _known(self) -> NDArray[np.uint64]:
-        """The bits of the numbers in the table, in order."""
+        """The sorted bits of the numbers in the table."""
         return np.unique(_bits(self.values))
 
     def _places(self, column: NDArray[Any]) -> NDArray[np.intp]:
-        """Return the place of each value among those of a category, a missing one the last, or among known numbers."""
+        """Return the index of each value among those of a category, with missing last, or among known numbers."""
         if isinstance(self.feature, CategoryFeature):
             return np.where(np.isnan(column), len(self.feature.values), column).astype(np.intp)
         return np.minimum(np.searchsorted(self._known, _bits(column)), len(self._known) - 1)
 
     @cached_property
     def _rows(self) -> NDArray[np.intp]:
-        """The first row with each value, -1 if there is none."""
+        """The first row with each value, -1 if none."""
         feature = self.feature
         rows = np.full(len(feature.values) + 1 if isinstance(feature, CategoryFeature) else len(self._known), -1)
         rows[self._places(self.values)[::-1]] = np.arange(len(self.values) - 1, -1, -1)
         return rows
 
     def must_be_alike(self, numbers: NDArray[np.intp]) -> None:
-        """Raise a DataError if different cells have one value; `numbers` are those of the different cells."""
+        """Raise a DataError if different cells have the same value; `numbers` identify the different cells."""
         first, cells = self._rows[self._places(self.values)], self.series.array
         for row in np.flatnonzero(numbers != numbers[first]).tolist():
             one, two = cells[int(first[row])], cells[row]
@@ -334,7 +333,7 @@ class OwnCells:
 
     @cached_property
     def _cells(self) -> Any:
-        """An array of the column's own type with the cell of each value."""
+        """An array of the column's type with the cell of each value."""
         cells = self.series.array.take(np.maximum(self._rows, 0))
         unseen = np.flatnonzero(self._rows < 0).tolist()
         if not unseen:
@@ -347,19 +346,19 @@ class OwnCells:
             if place < len(names):
                 cells[place] = known.get(str(names[place]), names[place])
             else:
-                # A column of booleans has no missing value, and none is wanted of it.
+                # A column of booleans has no missing value, and none is needed.
                 cells[place] = cells[0] if dtype == "bool" else None if known else np.nan
         return import_module("pandas").array(cells, dtype=dtype)
 
     def __call__(self, column: NDArray[Any]) -> Any:
-        """Return the cells that have these values, as a series of the column's own type."""
+        """Return the cells with these values, as a series of the column's type."""
         pandas, dtype = import_module("pandas"), self.series.dtype
         places = self._places(column)
         cells = self._cells.take(places)
         if not isinstance(self.feature, CategoryFeature):
             other = np.flatnonzero(self._known[places] != _bits(column)).tolist()
             if other:
-                # Numbers that no row has, in the type of those that are there.
+                # Numbers that occur in no row, in the type of the others.
                 kind, cells = type(next(iter(self.series.dropna()), 0.0)), cells.astype(object)
                 for row in other:
                     cells[row] = None if np.isnan(column[row]) else kind(column[row])

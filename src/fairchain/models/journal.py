@@ -1,10 +1,10 @@
-"""Journal of a model's answers: no answer of a slow or paid model is computed twice, and a killed run continues.
+"""Journal of a model's answers: no answer of a slow or paid model is computed twice, and a killed run can continue.
 
-An answer is kept under a keyed hash of the model's identity, of what the model was shown, and of how often this run had
-evaluated it before, so that the file holds no inputs. The n-th time that a run evaluates an input it gets the n-th
-answer that is kept, and only what is missing is evaluated: a run that continues sees what the killed one saw, answers
-that were repeated to see whether they change included. Without a file answers are kept in memory, for all that use the
-same model object.
+An answer is stored under a keyed hash of the model's identity, of the model's input, and of the number of earlier
+evaluations of this input in the run, so the file contains no inputs. The n-th evaluation of an input in a run gets the
+n-th stored answer, and only missing ones are evaluated: a continued run sees the same answers as the killed one,
+including those that were repeated as a test. Without a file, answers are stored in memory, for all users of the same
+model object.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DAMAGED = "{}: its last {:,} bytes were not written to the end, or were changed;
 ANOTHER_SHAPE = "{name}: answered with shape {other}, but with {shape} before; return answers of one shape"
 ANOTHER_KIND = "{name}: answered with {kinds} at different times; return answers of one type"
 NOT_JOURNALED = "journaled: found {type}; give a function, or as_frames(function)"
-# What an answer consists of, by the kind of its array.
+# The types of an answer, by the kind of its array.
 NAMES_OF_KINDS = {"f": "fractions", "i": "whole numbers", "O": "texts"}
 KINDS = {"f": np.float64, "i": np.int64, "O": object}
 # Journals that are open in this process, by their file: two objects of one model share one.
@@ -48,16 +48,16 @@ class Journal:
     Parameters
     ----------
     path
-        The file, None to keep answers in memory. It is made if it does not exist, and locked until `close`.
+        The file, None to store answers in memory. It is created if it does not exist, and locked until `close`.
     identity
-        What the model is: answers of another one are never used.
+        The identity of the model: answers of another model are never used.
 
     Attributes
     ----------
     note
-        What was wrong at the end of the file, in a sentence, or "".
+        The problem at the end of the file, in a sentence, or "".
     version
-        The version of the model that gave the answers, as it says in them, or "".
+        The version of the model that gave the answers, if the answers state it, or "".
     """
 
     def __init__(self, path: Path | None, identity: str) -> None:
@@ -86,12 +86,12 @@ class Journal:
             self.note = DAMAGED.format(path, self._record.dropped)
 
     def __len__(self) -> int:
-        """How many answers there are."""
+        """The number of answers."""
         return len(self._kept)
 
     @property
     def has_file(self) -> bool:
-        """Whether answers are kept in a file."""
+        """Whether answers are stored in a file."""
         return self._record is not None
 
     def close(self) -> None:
@@ -100,10 +100,10 @@ class Journal:
         self._stack.close()
 
     def keys(self, shown: Any, used: Counter[bytes] | None = None) -> list[bytes]:
-        """Return the keyed hash of each row of what the model is shown.
+        """Return the keyed hash of each row of the model's input.
 
-        `used` counts how often each row was evaluated before; another time it has another key. Without it, all keys
-        are those of the first time.
+        `used` counts the earlier evaluations of each row; each evaluation has another key. Without it, all keys are
+        those of the first evaluation.
         """
         prefix = hashlib.sha256(self.identity.encode()).digest()
         keys = []
@@ -117,12 +117,12 @@ class Journal:
         return keys
 
     def find(self, keys: Sequence[bytes]) -> list[Any]:
-        """Return the answer that is kept under each key, (kind, value); None if there is none."""
+        """Return the answer under each key, (kind, value); None if there is none."""
         with self._lock:
             return [self._kept.get(key) for key in keys]
 
     def add(self, keys: Sequence[bytes], answers: NDArray[Any]) -> None:
-        """Keep answers, in the file by one write."""
+        """Store answers, with a single write to the file."""
         kind, values = answers.dtype.kind, answers.tolist()
         with self._lock:
             self._keep(keys, values, kind)
@@ -139,10 +139,10 @@ class Journal:
 
 
 def open_journal(path: str | Path | None, identity: str) -> Journal:
-    """Return the journal of a model; the one that is open in this process already, if there is one."""
+    """Return the journal of a model; the one that is already open in this process, if any."""
     if path is None:
         return Journal(None, identity)
-    # One file has one lock and one object, by whatever name it is used.
+    # One file has one lock and one object, also if it is opened by another path.
     place = Path(os.path.realpath(path))
     if (journal := _OPEN.get(place)) is not None and journal.identity == identity and journal._record is not None:
         return journal
@@ -168,7 +168,7 @@ def as_array(found: Sequence[tuple[str, Any]], name: str) -> NDArray[Any]:
 
 
 def _contents(shown: Any) -> list[bytes]:
-    """Return each row of what a model is shown as bytes that no other row has."""
+    """Return each row of a model's input as unique bytes."""
     if isinstance(shown, list):
         return [b"t" + text.encode("utf-8", "surrogatepass") for text in shown]
     if isinstance(shown, np.ndarray):
@@ -184,10 +184,10 @@ def _contents(shown: Any) -> list[bytes]:
 
 
 class Journaled:
-    """A model whose answers are kept in a journal: a service, or a function given through `journaled`.
+    """A model with a journal: a service, or a function given through `journaled`.
 
-    `client` sends the requests of a service, and is None for a function. `used` counts how often each input was
-    evaluated, by all that use the model: no answer of a random model is used twice.
+    `client` sends the requests of a service, and is None for a function. `used` counts the evaluations of each input by
+    all users of the model: no answer of a random model is used twice.
     """
 
     client: Any = None
@@ -195,12 +195,12 @@ class Journaled:
 
     @property
     def has_file(self) -> bool:
-        """Whether answers are kept in a file."""
+        """Whether answers are stored in a file."""
         raise NotImplementedError
 
 
 class JournaledFunction(Journaled):
-    """A function whose answers are kept; made by `journaled`."""
+    """A function with stored answers; made by `journaled`."""
 
     def __init__(self, function: Callable[[Any], Any] | FrameModel, journal: Journal) -> None:
         self.function, self.journal = function, journal
@@ -215,7 +215,7 @@ class JournaledFunction(Journaled):
 
     @property
     def has_file(self) -> bool:
-        """Whether answers are kept in a file."""
+        """Whether answers are stored in a file."""
         return self.journal.has_file
 
 
@@ -252,12 +252,12 @@ def journaled(
 
 
 def _constants(constants: Sequence[Any]) -> bytes:
-    """Return the constants of code without addresses in memory, those of inner functions included."""
+    """Return the constants of code without memory addresses, including those of inner functions."""
     parts = []
     for item in constants:
         if hasattr(item, "co_code"):
             parts.append(item.co_code + _constants(item.co_consts))
         else:
-            # The order of a set is not the same in every process.
+            # The order of a set differs between processes.
             parts.append(repr(sorted(map(repr, item)) if isinstance(item, frozenset) else item).encode())
     return b" ".join(parts)

@@ -1,6 +1,6 @@
 """Loading of models: files by their suffix, objects by their type, Python code by its name.
 
-Models of other packages are recognised through `sys.modules`: a caller with a torch module has imported torch already,
+Models of other packages are recognised through `sys.modules`: a caller with a torch module has already imported torch,
 and no other caller imports it. Files are untrusted; objects and `python:` names are the caller's own code.
 """
 
@@ -31,12 +31,16 @@ MODEL_FORMATS = (
     ".onnx (ONNX), .keras and .h5 (Keras), .nnet, .skops (scikit-learn), .json and .ubj (XGBoost), .txt (LightGBM), "
     ".cbm (CatBoost), .json (SOCRATES), a folder of save_pretrained (transformers)"
 )
-# Why files with these suffixes are not read.
+# Reasons why files with these suffixes are not read.
 NOT_READ = {
     ".pkl .pickle .joblib .sav .dill .cloudpickle": (
-        "a pickle can run any code when it is opened, so fairchain never opens one; save a scikit-learn model with "
-        "skops.io.dump, a booster in its own format, or export the model to ONNX; or load it yourself in Python and "
-        "give the object to fairchain.verify"
+        "a pickle can run any code when it is opened, so fairchain never opens one; load it in a Python module of "
+        f"yours and give {PYTHON}module:name (in Python, the object), or save it with skops.io.dump (scikit-learn), in "
+        "the booster's own format, or as ONNX"
+    ),
+    ".py .ipynb": (
+        f"is code, not a model; for the object `model` in my_module.py give {PYTHON}my_module:model, and run fairchain "
+        "in the folder of my_module.py"
     ),
     ".pt .pth .bin .ckpt": (
         "contains the weights of a torch module without the module; export the module to ONNX, or give "
@@ -137,10 +141,10 @@ def load_model(
 def read_model(
     source: Any, limits: Limits | None = None, spec: Spec | None = None, *, allow_python: bool = False
 ) -> Any:
-    """Read a model that is given by a path, an address or a name, once; an object is returned as it is.
+    """Read a model that is given by a path, an address or a name, once; an object is returned unchanged.
 
-    Returns a checked `Network`, an object that `load_model` takes, or the path of a file whose network follows from
-    the features of a spec, if there is none. What cannot be a model, whatever the spec is, is refused.
+    Returns a checked `Network`, an object that `load_model` takes, or, without a spec, the path of a file whose network
+    depends on the features of a spec. Anything that cannot be a model for any spec is refused.
     """
     if is_path(source):
         if spec is None and not Path(source).exists():
@@ -215,7 +219,7 @@ def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
 
 
 def _read_file(path: Path, limits: Limits, spec: Spec | None) -> Any:
-    """Return what is in a file: a checked network or an object; the path if a spec is needed, and there is none."""
+    """Return the content of a file: a checked network or an object; the path if a spec is needed and none is given."""
     if path.name.startswith(PYTHON):
         raise _python_refused(path.name)
     suffix = path.suffix.lower()
@@ -263,11 +267,11 @@ def _python_refused(name: str) -> ModelError:
 
 
 def import_named(name: str) -> Any:
-    """Import the object named by `python:package.module:name`, from the working directory too."""
+    """Import the object named by `python:package.module:name`, also from the working directory."""
     module_name, colon, attribute = name.removeprefix(PYTHON).partition(":")
     if not module_name or not colon or not attribute:
         raise ModelError(f"{name}: write {PYTHON}package.module:name, for example {PYTHON}my_model:predict")
-    # As for `python -m`: it stays, since the code may import its neighbours later.
+    # As for `python -m`: it stays, because the code may import its neighbours later.
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     absent: ModuleNotFoundError | None = None
@@ -288,12 +292,12 @@ def import_named(name: str) -> Any:
 
 
 def _name(source: Any) -> str:
-    # Not by getattr: an object may run code of its own when a name is looked up.
+    # Not by getattr: an object may run its own code when an attribute is read.
     return f"function {source.__qualname__}" if type(source) is FunctionType else type(source).__name__
 
 
 def _with_weights(source: Any, weights: str | Path, limits: Limits | None) -> Any:
-    """Return a copy of the module, or what a class or function makes, with these weights loaded."""
+    """Return a copy of the module, or the result of a class or function, with these weights loaded."""
     from fairchain.models.adapters.from_torch import is_module, load_state
 
     if is_module(source):
@@ -307,7 +311,7 @@ def _with_weights(source: Any, weights: str | Path, limits: Limits | None) -> An
 
 
 def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows | None, *, direct: bool) -> Model:
-    """Load an object; `direct` says that it is called as it is, and converted only when a network is needed."""
+    """Load an object; with `direct` it is evaluated in Python, and converted only when a network is needed."""
     if all(hasattr(type(source), part) for part in ("predict", "must_fit", "to_network")):
         loaded: Model = source
         loaded.must_fit(spec)
@@ -324,11 +328,11 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows
 
     if is_transformer(source):  # which may be a torch module too
         return from_transformers(source, spec, rows, direct=direct or rows is None)
-    if is_keras(source):  # which may be a torch module too
+    if is_keras(source):  # which may also be torch modules
         return from_keras(source, spec, limits, rows=rows, direct=direct)
     if is_module(source):
         return from_torch(source, spec, limits, rows=rows, direct=direct)
-    if package_of(source) in BOOSTING:  # some of which are estimators of scikit-learn too
+    if package_of(source) in BOOSTING:  # some of which are also estimators of scikit-learn
         from fairchain.models.adapters.from_boosting import from_boosting
 
         return from_boosting(source, spec, limits, rows=rows, direct=direct)
@@ -352,6 +356,6 @@ def _from_callable(source: Any, spec: Spec, rows: TableRows | None) -> Model:
     from fairchain.models.fitted import fitted_of
     from fairchain.models.frames import FrameModel
 
-    # A method of a model that was fitted on a frame takes frames too.
+    # A method of a model that was fitted on a frame also takes frames.
     framed = not isinstance(source, FrameModel) and fitted_of(source).frames
     return from_function(FrameModel(source) if framed else source, spec, rows)

@@ -1,7 +1,7 @@
-"""Tiles: rows of feature values that go through a network again and again while only some columns change.
+"""Tiles: rows of feature values that a network evaluates repeatedly while only some columns change.
 
-A column that changes has the same value in every row, or a strip of values. What the network gets for the other
-columns is prepared once.
+A changing column has the same value in every row, or a strip of values. The network's inputs for the other columns are
+computed once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Tile:
     Parameters
     ----------
     model
-        Decides about the rows.
+        The model that decides about the rows.
     values
         (rows, features): the rows, in the model's number type; they are changed in place.
     """
@@ -39,7 +39,7 @@ class Tile:
         self.values = values
         self._model = model
         self._fed: dict[str, NDArray[Any]] = {}
-        # For each column that is encoded: the array that the network gets, and the columns of that array.
+        # For each encoded column: the array of the network's input, and the columns of that array.
         self._places: dict[int, tuple[NDArray[Any], slice]] = {}
         if isinstance(model, OnnxModel) and isinstance(model.inputs, Feed) and _flat(model.inputs):
             self._fed = model.inputs(values)
@@ -51,7 +51,7 @@ class Tile:
                     start += spans[place]
 
     def set(self, column: int, value: float | NDArray[Any]) -> None:
-        """Give a column one value in all rows, or a value for each row."""
+        """Set a column to one value in all rows, or to a value for each row."""
         self.values[:, column] = value
         if column not in self._places:
             return
@@ -62,13 +62,13 @@ class Tile:
             fed[:, span] = encode_feature(self._model.inputs.features[column], rows)  # type: ignore[union-attr]  # a Feed
 
     def ends(self, number: int, possible: Mask | None = None) -> Ends:
-        """Return where the words of each row's labels end, if labels are drawn."""
+        """Return the ends of the words of each row's labels, if labels are drawn."""
         return of_possible(self._model.ends, self._model, self.values, possible, number)
 
     def predict(self, number: int, possible: Mask | None = None) -> Labels:
-        """Return the class of each row; `number` chooses the rows that are evaluated alone too, if they must be.
+        """Return the class of each row; `number` selects the rows that are also evaluated singly, if needed.
 
-        Rows that are not `possible` are not inputs of the question, and need not have a class.
+        Rows that are not `possible` are not inputs of the question, and may have no class.
         """
         return of_possible(self._predict, self._model, self.values, possible, number)
 
@@ -82,9 +82,9 @@ class Tile:
 def of_possible(
     evaluate: Callable[[NDArray[Any]], Answers], model: Model, rows: NDArray[Any], possible: Mask | None, number: int
 ) -> Answers:
-    """Return a model's answers about rows; where a row is not possible, its answer means nothing.
+    """Return a model's answers about rows; the answer for an impossible row is meaningless.
 
-    `number` chooses the rows that are evaluated alone too.
+    `number` selects the rows that are also evaluated singly.
     """
     try:
         answers = evaluate(rows)

@@ -1,6 +1,6 @@
-"""Monitoring of decisions as they are made: bounds that hold at all times, streams of rows, and a state between runs.
+"""Monitoring of decisions in a stream: bounds that are valid at all times, rows of streams, and a state between runs.
 
-Only counts are kept. No model is evaluated; the rows are recorded decisions.
+Only counts are stored. No model is evaluated; the rows are recorded decisions.
 """
 
 from fairchain.monitoring.monitor import Monitor

@@ -34,27 +34,27 @@ def check_webhook(url: str) -> None:
 
 
 def write_alarm(path: Path, report: dict[str, Any]) -> None:
-    """Write the alarm to a file, in one step."""
+    """Write the alarm to a file, atomically."""
     place({path: (json.dumps(report, indent=1) + "\n").encode()})
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """The message goes to the address that the user named and to no other."""
+    """The message goes only to the address that the user named."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> None:
-        """Refuse."""
+        """Refuse the redirect."""
 
 
 def send_alarm(url: str, report: dict[str, Any], *, timeout: float = TIMEOUT, tries: int = WEBHOOK_TRIES) -> str:
     """Send the alarm as JSON by POST; return an empty text, or why it could not be delivered.
 
-    The address may contain a secret, so that only its host is named.
+    The address may contain a secret, so messages name only its host.
     """
     content, problem = json.dumps(report).encode(), NO_ANSWER_IN_TIME
     for _ in range(tries):
-        # The time-out of a socket is one for each piece, and a server may send many small ones.
+        # The time-out of a socket applies to each piece, and a server may send many small ones.
         found: list[str] = []
         sending = Thread(target=lambda told=found: told.append(_sent(url, content, timeout)), daemon=True)
         sending.start()
@@ -66,7 +66,7 @@ def send_alarm(url: str, report: dict[str, Any], *, timeout: float = TIMEOUT, tr
 
 
 def _sent(url: str, content: bytes, timeout: float) -> str:
-    """Send a message once; return an empty text, or what went wrong."""
+    """Send a message once; return an empty text, or the problem."""
     headers = {"Content-Type": "application/json", "User-Agent": "fairchain"}
     request = urllib.request.Request(url, content, headers, method="POST")
     try:

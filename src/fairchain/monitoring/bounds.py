@@ -1,8 +1,8 @@
-"""Bounds from the counts of each group, valid after every row at once (docs/monitor.md).
+"""Bounds from the counts of each group, simultaneously valid after every row (docs/monitor.md).
 
-Each group's rate has an interval that holds at all times at once, and together they all do with probability
-1 - delta. The largest gap, its bounds and the decision follow from these by arithmetic; nothing else is random.
-Every function takes the counts of many moments at once: arrays (..., groups).
+Each group's rate has a confidence sequence, and all of them hold together with probability 1 - delta. The largest gap,
+its bounds and the decision follow from these by arithmetic; nothing else is random. Every function takes the counts at
+many times at once: arrays (..., groups).
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Counts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 MOST_GROUPS = 500
-# Of a group: the sum over all groups is then far below 2**63.
+# Largest count of a group: the sum over all groups is then far below 2**63.
 MOST_GROUP_ROWS = 2**50
-# Characters of a group's name. A state holds every name twice at most, each character in six bytes at most.
+# Characters of a group's name. A state contains every name at most twice, with at most six bytes per character.
 MOST_NAME = 1000
-# Decisions by number: arrays of numbers are faster than arrays of objects.
+# Decisions by index: arrays of numbers are faster than arrays of objects.
 DECISIONS = (Decision.UNDECIDED, Decision.FAIR, Decision.UNFAIR)
 FAIR, UNFAIR = 1, 2
 
 
 def name_problem(name: str) -> str:
-    """Return why a group's name cannot be kept and shown; the empty text if it can."""
+    """Return why a group's name cannot be stored and shown; the empty text if it can."""
     if len(name) > MOST_NAME:
         return f"the name of a group has more than {MOST_NAME:,} characters; use a column with shorter values"
     return "the name of a group contains a NUL character; remove it" if "\0" in name else ""
@@ -54,9 +54,9 @@ class MonitoredProperty:
     kind
         `difference` or `ratio`.
     delta
-        Probability that anything said is ever wrong, at most.
+        Largest probability that any statement is ever wrong.
     groups
-        Who is compared; empty if groups are taken as they come.
+        The compared groups; empty if groups are added when they occur.
     allow_constant
         Whether FAIR may be concluded while every row has the outcome, or none has it.
     """
@@ -94,11 +94,13 @@ class MonitoredProperty:
 
     @property
     def limit(self) -> float:
-        """The largest gap that still counts as fair; the gap of a ratio is what is missing to 1."""
+        """The largest gap that still counts as fair; the gap of a ratio is 1 minus the ratio."""
         return self.threshold if self.kind == "difference" else 1 - self.threshold
 
     def levels(self, count: int) -> Floats:
-        """Return how delta is divided: equally among named groups, else delta / (i (i + 1)) for the i-th that came."""
+        """Return the shares of delta: equal for named groups, otherwise delta / (i (i + 1)) for the i-th group that
+        occurred.
+        """
         if self.groups:
             return np.full(count, self.delta / len(self.groups))
         i = np.arange(1.0, count + 1)
@@ -109,7 +111,7 @@ class MonitoredProperty:
 class GroupCounts:
     """The counts of a monitor: the rows of each group, and those of them with the outcome.
 
-    Groups are in the order in which they were named or came.
+    Groups are in the order in which they were named or occurred.
     """
 
     names: tuple[str, ...]
@@ -123,14 +125,14 @@ class GroupCounts:
         return cls(question.groups, zeros, zeros)
 
     def widened(self, names: Sequence[str]) -> GroupCounts:
-        """Return the counts with entries for the groups that came after these."""
+        """Return the counts with entries for groups that occurred later."""
         if len(names) == len(self.names):
             return self
         more = np.zeros(len(names) - len(self.names), np.int64)
         return GroupCounts(tuple(names), np.append(self.trials, more), np.append(self.successes, more))
 
     def after(self, codes: NDArray[np.intp], hits: Mask) -> GroupCounts:
-        """Return the counts with these rows: the place of each one's group, and whether it got the outcome."""
+        """Return the counts with these rows: the index of each one's group, and whether it got the outcome."""
         size = len(self.names)
         return GroupCounts(
             self.names,
@@ -139,13 +141,13 @@ class GroupCounts:
         )
 
     def seen(self, question: MonitoredProperty) -> GroupCounts:
-        """Return the counts without the groups that only later rows have; those that were named always stay."""
+        """Return the counts without groups that occur only in later rows; named groups always stay."""
         count = len(question.groups) or int((self.trials > 0).sum())
         return GroupCounts(self.names[:count], self.trials[:count], self.successes[:count])
 
     @property
     def rows(self) -> int:
-        """How many rows were counted."""
+        """The number of counted rows."""
         return int(self.trials.sum())
 
     @property
@@ -155,7 +157,7 @@ class GroupCounts:
         return None if not rows or 0 < successes < rows else successes == rows
 
     def concluded(self, decision: Decision, question: MonitoredProperty) -> str:
-        """Return what a gate acts on: FAIR is CONSTANT while every row has the same decision."""
+        """Return the conclusion for a gate: CONSTANT instead of FAIR while every row has the same decision."""
         empty = decision is Decision.FAIR and self.constant is not None and not question.allow_constant
         return CONSTANT if empty else decision.name
 
@@ -168,7 +170,7 @@ class GroupCounts:
         return [Interval(float(e), float(a), float(b)) for e, a, b in zip(estimates, low, high, strict=True)]
 
     def gap(self, question: MonitoredProperty) -> Interval:
-        """Return the largest difference, or the smallest ratio; [0, 1] while there is nothing to compare."""
+        """Return the largest difference, or the smallest ratio; [0, 1] while nothing can be compared."""
         estimate, low, high = 0.0, 0.0, 1.0
         if (self.trials > 0).sum() >= 2:
             estimate = max(0.0, float(estimated_gap(self.trials, self.successes, question.kind)))
@@ -177,7 +179,7 @@ class GroupCounts:
         return Interval(1 - estimate, 1 - high, 1 - low) if question.kind == "ratio" else Interval(estimate, low, high)
 
     def widest(self) -> tuple[str, str] | None:
-        """Return the groups with the highest and the lowest rate seen, if there are two."""
+        """Return the groups with the highest and the lowest observed rate, if there are two."""
         if (self.trials > 0).sum() < 2:
             return None
         rates = np.where(self.trials > 0, self.successes / np.maximum(self.trials, 1), np.nan)
@@ -186,19 +188,19 @@ class GroupCounts:
 
 
 def existing(trials: Counts, question: MonitoredProperty) -> Mask:
-    """Return which groups are compared: those that were named, or those that have come."""
+    """Return which groups are compared: the named ones, or those that have occurred."""
     return np.ones(trials.shape, bool) if question.groups else trials > 0
 
 
 def gap_between(more: Floats, less: Floats, here: Mask, kind: Measure) -> Floats:
     """Return the largest gap between two different groups that are `here`, (...,) from (..., groups).
 
-    `more` are the rates of the group that is ahead and `less` those of the one behind: an upper bound takes upper
-    and lower bounds, a lower bound the other way round. No group is behind a rate of 0. It is -inf or, of a ratio, 0
-    if there are not two groups.
+    `more` are the rates of the group that is ahead and `less` those of the one behind: an upper bound takes upper and
+    lower bounds, a lower bound the reverse. No group is behind a rate of 0. It is -inf or, for a ratio, 0 if there are
+    not two groups.
     """
     more, less = np.where(here, more, -np.inf), np.where(here, less, np.inf)
-    # The group behind is the one with the smallest rate, or for that one itself the second.
+    # The group behind is the one with the smallest rate, or for that one itself the second smallest.
     place = less.argmin(axis=-1)[..., None]
     smallest, second = np.take_along_axis(less, place, axis=-1), np.partition(less, 1, axis=-1)[..., 1:2]
     behind = np.where(np.arange(less.shape[-1]) == place, second, smallest)
@@ -211,7 +213,7 @@ def gap_between(more: Floats, less: Floats, here: Mask, kind: Measure) -> Floats
 
 
 def estimated_gap(trials: Counts, successes: Counts, kind: Measure) -> Floats:
-    """Return (...,): the largest gap between the rates seen, of groups that have rows."""
+    """Return (...,): the largest gap between the observed rates, for groups that have rows."""
     rates = successes / np.maximum(trials, 1)
     return gap_between(rates, rates, trials > 0, kind)
 
@@ -229,13 +231,13 @@ def next_decisions(
 ) -> NDArray[np.intp]:
     """Return the decision at each look, as indices of DECISIONS, if `now` was decided before it.
 
-    A decision of the bounds is taken. Otherwise `now` is kept while the estimate agrees with it and, if it is FAIR,
-    no more than `groups` groups have come.
+    If the bounds decide, this decision is used. Otherwise `now` is kept while the estimate agrees with it and, if it is
+    FAIR, no more than `groups` groups have occurred.
 
     Parameters
     ----------
     now
-        Index of the present decision.
+        Index of the current decision.
     groups
         Number of groups at the previous look: one number, or one for each look.
     trials, successes
@@ -283,13 +285,13 @@ def advance(
 ) -> tuple[int, GroupCounts, Decision]:
     """Count rows until the conclusion changes, or all of them.
 
-    The bounds hold at all times, so the result is sound whichever row counts are looked at; these depend on the rows
-    alone, so that it does not depend on the blocks in which they arrive (docs/monitor.md, "The looks").
+    The bounds are valid at all times, so the result is sound for any choice of looks; they depend only on the rows, so
+    the result does not depend on the blocks in which they arrive (docs/monitor.md, "The looks").
 
     Parameters
     ----------
     counts, decision
-        Counts with an entry for every group of the rows, and the present decision.
+        Counts with an entry for every group of the rows, and the current decision.
     codes, hits
         (rows,): index of the group, and whether the row has the outcome; at least one row.
     question
@@ -303,7 +305,7 @@ def advance(
     looks = _looks(counts, codes, hits, question)
     if len(looks) and len(counts.names) > 1:
         now, size = DECISIONS.index(decision), len(counts.names)
-        # Of each row, the first look that includes it; rows after the last look are not needed.
+        # For each row, the first look that includes it; rows after the last look are not needed.
         place = np.repeat(np.arange(len(looks)), np.diff(looks, prepend=-1)) * size + codes[: looks[-1] + 1]
         trials, successes = (
             before + np.bincount(each, minlength=len(looks) * size).reshape(-1, size).cumsum(axis=0)

@@ -1,7 +1,7 @@
-"""Bytes of an input in whole lines, block by block, and how far it has been read.
+"""Bytes of an input in whole lines, block by block, and the position in the input.
 
-A regular file can be read again from where a state left off, if its beginning is still the same; anything else is a
-stream, which only ever goes on.
+A regular file can be read again from the position of a state, if its beginning is unchanged; anything else is a stream,
+which only continues.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 BYTES_AT_ONCE = 2**20
 MOST_LINE_BYTES = 2**20
-# Seconds between two looks at signals while a stream has nothing to read.
+# Seconds between two checks for signals while a stream has nothing to read.
 PAUSE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """How far an input was read: bytes, lines, and a hash of them."""
+    """A position in an input: bytes, lines, and a hash of them."""
 
     size: int = 0
     lines: int = 0
     hash: _Hash = field(default_factory=hashlib.sha256)
 
     def after(self, raw: bytes) -> Place:
-        """Return the place behind these bytes, which end with a line."""
+        """Return the position after these bytes, which end with a line."""
         running = self.hash.copy()
         running.update(raw)
         lines = raw.count(b"\n") + (not raw.endswith(b"\n") if raw else 0)
@@ -44,7 +44,7 @@ class Place:
 
     @property
     def sha256(self) -> str:
-        """Of everything so far."""
+        """The hash of everything so far."""
         return self.hash.hexdigest()
 
 
@@ -54,13 +54,13 @@ class LineSource:
     Parameters
     ----------
     path
-        None or `-` for standard input.
+        The path; None or `-` for standard input.
     """
 
     def __init__(self, path: Path | None) -> None:
         is_stdin = path is None or str(path) == "-"
         self.name = "standard input" if path is None or is_stdin else str(path)
-        # Whether a last line without an end was left for another time.
+        # Whether a last line without an end was left for the next run.
         self.unfinished = False
         try:
             self._file: BinaryIO = sys.stdin.buffer if path is None or is_stdin else path.open("rb", buffering=0)
@@ -80,7 +80,7 @@ class LineSource:
             self._file.close()
 
     def _read(self, size: int | None = None) -> bytes:
-        """Return what is there, at most so much: a stream is not waited for until a block is full."""
+        """Return the available bytes, at most this many, without waiting for a full block."""
         try:
             self._wait()
             read1: Callable[[int], bytes] = getattr(self._file, "read1", self._file.read)
@@ -91,8 +91,8 @@ class LineSource:
     def _wait(self) -> None:
         """Wait until a stream has something to read or has ended.
 
-        Python looks for signals between its instructions, and a system call that waits ends early only for a signal
-        that comes during it. One that comes just before would be noticed after the wait, so no wait is long.
+        Python checks for signals between its instructions, and a waiting system call ends early only for a signal
+        during it. A signal just before it would be noticed after the wait, so every wait is short.
         """
         if self.regular or sys.platform == "win32" or not _has_number(self._file):
             return
@@ -100,9 +100,9 @@ class LineSource:
             pass
 
     def skip(self, size: int, sha256: str) -> tuple[Place, bytes]:
-        """Pass over what was counted before: the place behind it, and its first block.
+        """Skip the part that was counted before; return the position after it, and its first block.
 
-        Raises a DataError if the file does not begin with the very same bytes.
+        Raises a DataError if the file does not begin with the same bytes.
         """
         place, start = Place(), b""
         while place.size < size and (raw := self._read(min(BYTES_AT_ONCE, size - place.size))):
@@ -123,9 +123,9 @@ class LineSource:
         return place, start
 
     def blocks(self, number: int, *, keep_unfinished: bool) -> Iterator[bytes]:
-        """Yield whole lines, as many as there are; `number` is that of the first line, for messages.
+        """Yield whole lines, as many as are available; `number` is that of the first line, for messages.
 
-        A last line without an end is left out if `keep_unfinished`: it may still be written.
+        A last line without an end is left out if `keep_unfinished`: it may be incomplete.
         """
         rest = b""
         while raw := self._read():
@@ -144,7 +144,7 @@ class LineSource:
 
 
 def _has_number(file: BinaryIO) -> bool:
-    """Return whether a stream is one of the operating system, which a process can wait for."""
+    """Return whether a stream has a file descriptor, on which a process can wait."""
     try:
         return file.fileno() >= 0
     except OSError:

@@ -1,4 +1,4 @@
-"""Monitor for Python programs: it counts every decision, and has an answer at any time."""
+"""Monitor for Python programs: it counts every decision, and gives an answer at any time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fairchain.tables.frames import has_masked
 TOO_MANY_STREAM_GROUPS = "groups: {places_count} are more than {most_groups}; is this a column of groups?"
 GROUP_NOT_KNOWN = "groups: row {row:,} has no value; fill it, for example with 'unknown', or leave the row out"
 LARGEST_GAP = "the largest gap"
-# What a missing value of Python, numpy or pandas is as a text.
+# The texts of missing values of Python, numpy and pandas.
 MISSING_TEXTS = frozenset({"None", "nan", "NaN", "sNaN", "NaT", "<NA>"})
 
 
@@ -95,7 +95,7 @@ class Monitor:
         Returns
         -------
         int or None
-            The index of the first row after which `decision` is another one than before.
+            The index of the first row after which `decision` has changed.
         """
         given, outcomes = _listed("groups", groups), _array("decisions", decisions)
         names = list(map(str, given))
@@ -113,7 +113,7 @@ class Monitor:
         return self._count(codes, outcomes.astype(bool))
 
     def _count(self, codes: NDArray[np.intp], hits: NDArray[np.bool_]) -> int | None:
-        """Count rows; return the first after which the decision is another one."""
+        """Count rows; return the first after which the decision has changed."""
         first, done = None, 0
         while done < len(codes):
             taken, self._counts, decision = advance(
@@ -126,7 +126,7 @@ class Monitor:
         return first
 
     def _placed(self, names: Sequence[str]) -> dict[str, int]:
-        """Return the place of every group, also of those that come with these rows."""
+        """Return the index of every group, including new ones of these rows."""
         places = dict(self._places)
         for name in dict.fromkeys(names):
             if name not in places and self.question.groups:
@@ -145,7 +145,7 @@ class Monitor:
     def decision(self) -> Decision:
         """FAIR, UNFAIR or UNDECIDED.
 
-        A decision is kept until the estimate contradicts it or, if it was FAIR, a new group comes.
+        A decision is kept until the estimate contradicts it or, if it was FAIR, a new group occurs.
         """
         return self._decision
 
@@ -226,7 +226,7 @@ def _listed(name: str, values: Any) -> list[Any]:
 
 
 def _array(name: str, values: Any) -> NDArray[Any]:
-    """Return the same as an array, whatever its shape."""
+    """Return the same as an array of any shape."""
     array = values if isinstance(values, np.ndarray) and values.ndim else None
     try:
         return np.asarray(_listed(name, values) if array is None or has_masked(array) else array)
@@ -241,7 +241,7 @@ def sentence(gap: Interval, question: MonitoredProperty) -> str:
 
 
 def monitor_statement(decision: Decision, question: MonitoredProperty, groups: int) -> str:
-    """Return what is guaranteed, no more."""
+    """Return the guarantee in a sentence."""
     about = f"these {groups} groups" if question.groups else f"the {groups} groups seen so far"
     if decision is Decision.UNDECIDED:
         return f"No decision about {about} yet: the evidence allows both."
@@ -251,13 +251,13 @@ def monitor_statement(decision: Decision, question: MonitoredProperty, groups: i
         wrong = "every ratio were at least" if decision is Decision.UNFAIR else "some ratio were at most"
     return (
         f"If decisions within each group are independent with a fixed rate, and {wrong} {question.threshold:g} among "
-        f"{about}, a monitor like this would ever have said {decision.name} with probability at most "
+        f"{about}, a monitor like this would ever have reported {decision.name} with probability at most "
         f"{question.delta:g}."
     )
 
 
 def forecast(counts: GroupCounts, question: MonitoredProperty) -> int | None:
-    """Forecast how many more rows bring a decision if all rates stay as they are; None beyond a million times."""
+    """Forecast the number of further rows until a decision at these rates; None beyond a million times the rows."""
     if (counts.trials > 0).sum() < 2:
         return None
     times = 2 ** (np.arange(1, 81) / 4)[:, None]
@@ -269,7 +269,7 @@ def forecast(counts: GroupCounts, question: MonitoredProperty) -> int | None:
 
 
 def describe_monitor(decision: Decision, counts: GroupCounts, question: MonitoredProperty) -> dict[str, Any]:
-    """Return everything that is known, as plain JSON values."""
+    """Return all results as plain JSON values."""
     gap, widest = counts.gap(question), counts.widest()
     more, less = widest or (None, None)
     return {

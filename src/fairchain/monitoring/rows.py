@@ -1,7 +1,7 @@
-"""Rows of a stream: lines are parsed to keys, the values of the protected columns and the prediction, and encoded.
+"""Rows of a stream: lines are parsed to keys (the values of the protected columns and the prediction), and encoded.
 
-Whole blocks are parsed at once. Only a block with an error is parsed line by line, to say which line and what is wrong
-with it. A row is one line: line ends inside quotes are not allowed.
+Whole blocks are parsed at once. Only a block with an error is parsed line by line, to report the line and the error. A
+row is one line: line ends inside quotes are not allowed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from fairchain.monitoring.state import StreamSpec
 
 GroupCells = tuple[str, ...]
 Form = Literal["csv", "jsonl"]
-# From the values of the protected columns to the name of the group, or None for a row of no group; it raises a
+# Function from the values of the protected columns to the name of the group, or None for a row in no group; it raises a
 # DataError for values that are not those of the features.
 Grouping = Callable[[Sequence[str]], str | None]
 Scalar = str | int | float | bool
-# Some programs begin UTF-8 files with it.
+# Some programs start UTF-8 files with it.
 MARK = b"\xef\xbb\xbf"
 MOST_STREAM_LABELS = 1000
 NOT_A_DECISION = "{label} is not one of model.labels ({known})"
@@ -38,7 +38,7 @@ STREAM_SUFFIXES: dict[str, Form] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv
 
 @dataclass(frozen=True)
 class ParsedLines:
-    """The rows of a block: their keys, the line within the block that each is on, and the lines that are wrong."""
+    """The rows of a block: their keys, the line of each within the block, and the invalid lines."""
 
     keys: list[GroupCells]
     lines: Sequence[int]
@@ -49,7 +49,7 @@ Parser = Callable[[bytes], ParsedLines]
 
 
 class _BadLineError(ValueError):
-    """What is wrong with a line."""
+    """The problem with a line."""
 
 
 def csv_parser(header: bytes, columns: Sequence[str], delimiter: str, where: str) -> Parser:
@@ -87,7 +87,7 @@ def json_parser(columns: Sequence[str]) -> Parser:
     decoder, choose = msgspec.json.Decoder(shape), attrgetter(*fields)
 
     def whole(raw: bytes) -> list[GroupCells] | None:
-        # One by one: the decoder's own splitting would take two objects on a line, or one on two lines, for two rows.
+        # One by one: the decoder's own splitting would accept two objects on a line, or one on two lines, as two rows.
         keys = list(map(choose, map(decoder.decode, raw.removeprefix(MARK).removesuffix(b"\n").split(b"\n"))))
         values = list(zip(*keys, strict=True))
         if all(set(map(type, each)) == {str} for each in values):
@@ -140,7 +140,7 @@ def _line_by_line(raw: bytes, columns: Sequence[str], single: Callable[[bytes], 
 
 
 def _problem(key: GroupCells) -> tuple[int, str] | None:
-    """Return the first cell that has no value or a wrong one, and what is wrong with it."""
+    """Return the first cell with a missing or invalid value, and the problem."""
     for place, cell in enumerate(key):
         if not cell:
             return place, "no value for"
@@ -150,7 +150,7 @@ def _problem(key: GroupCells) -> tuple[int, str] | None:
 
 
 def _plain(problem: str, columns: Sequence[str]) -> str:
-    """Return a decoder's message in the user's words."""
+    """Return a decoder's message in the user's terms."""
     for name in columns:
         if f"required field `{name}`" in problem:
             return f'no value for "{name}"'
@@ -184,7 +184,7 @@ def _text(value: Scalar) -> str:
 
 
 def stream_format(suffix: str, start: bytes) -> Form:
-    """Return `csv` or `jsonl`, by the name of the input or else by its first character."""
+    """Return `csv` or `jsonl`, by the name of the input or otherwise by its first character."""
     found = STREAM_SUFFIXES.get(suffix.lower())
     return found or ("jsonl" if start.removeprefix(MARK).lstrip()[:1] == b"{" else "csv")
 
@@ -192,7 +192,7 @@ def stream_format(suffix: str, start: bytes) -> Form:
 class Encoder(dict[GroupCells, int]):
     """A number for each key, by which `encode` finds its group and whether it has the outcome.
 
-    The dictionary fills itself: it knows every combination of values that has come, and there are few of them.
+    The dictionary fills itself: it contains every combination of values that has occurred, and there are few of them.
     """
 
     LEFT_OUT, TROUBLE = -1, -2
@@ -211,7 +211,7 @@ class Encoder(dict[GroupCells, int]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The groups in the order in which they were named or came."""
+        """The groups in the order in which they were named or occurred."""
         return tuple(self._places)
 
     def encode(self, keys: Sequence[GroupCells]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:

@@ -1,8 +1,7 @@
 """Monitoring of several properties: one pass over the input, one error probability for all decisions together.
 
-Each of m properties has delta/m, so that no decision is ever wrong with probability 1 - delta
-(docs/mathematics.md, "Several questions"). All properties count every block of lines, so that their counts always
-belong to the same rows.
+Each of m properties has delta/m, so that with probability 1 - delta no decision is ever wrong (docs/mathematics.md,
+"Several questions"). All properties count every block of lines, so that their counts always belong to the same rows.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ ONLY_LABELS = (
 
 @dataclass(frozen=True)
 class StreamQuestion:
-    """A property of a spec as a monitor reads it off a stream: its columns, and the group of a row's values.
+    """A property of a spec for a stream: its columns, and the group of a row's values.
 
-    `labels` are the decisions that there are, and `definition` says what the groups mean.
+    `labels` are the possible decisions, and `definition` describes the meaning of the groups.
     """
 
     spec: StreamSpec
@@ -53,7 +52,7 @@ class StreamQuestion:
 
 
 def definitions_of(questions: Sequence[StreamQuestion]) -> str:
-    """Return a hash of what the names of groups and labels mean."""
+    """Return a hash of the meaning of the names of groups and labels."""
     meaning = [[each.definition, each.labels] for each in questions]
     return hashlib.sha256(json.dumps(meaning).encode()).hexdigest()
 
@@ -107,7 +106,9 @@ def _question(spec: Spec) -> StreamQuestion:
 
 
 def _code_of(feature: Any) -> Callable[[str], Any]:
-    """Return what turns a cell into the number by which groups are defined; it raises a DataError for other cells."""
+    """Return the function from a cell to the number by which groups are defined; it raises a DataError for other
+    cells.
+    """
     if isinstance(feature, CategoryFeature):
         names = [str(each) for each in (feature.aliases or feature.values)]
 
@@ -131,7 +132,7 @@ def _code_of(feature: Any) -> Callable[[str], Any]:
 class FamilyReport:
     """One report about several properties: `event` is change, every, end or before.
 
-    `changed` are the numbers of the properties whose verdict is another one than before.
+    `changed` are the indices of the properties whose verdict has changed.
     """
 
     event: str
@@ -141,12 +142,12 @@ class FamilyReport:
 
     @property
     def verdict(self) -> str:
-        """UNFAIR if one property is, FAIR if all are, else UNDECIDED or CONSTANT."""
+        """UNFAIR if one property is, FAIR if all are, otherwise UNDECIDED or CONSTANT."""
         return family_conclusion([each.verdict for each in self.reports], unanswered=0)
 
     @property
     def unfair(self) -> frozenset[int]:
-        """The numbers of the properties that are UNFAIR."""
+        """The indices of the properties that are UNFAIR."""
         return frozenset(place for place, each in enumerate(self.reports) if each.verdict == "UNFAIR")
 
     def to_dict(self) -> dict[str, Any]:
@@ -224,7 +225,7 @@ class FamilyWatch:
         """Read the input; yield a report after a block of lines in which a verdict changed, and one at the end.
 
         Without `keep_going` the run ends as soon as one property is UNFAIR, or all are FAIR. With `every` there is also
-        a report after the block in which each so many rows were reached.
+        a report after each block in which a further multiple of this number of rows is reached.
         """
         if self.verdict in ENDING_VERDICTS and not keep_going:
             yield self._report("before")
@@ -248,7 +249,7 @@ class FamilyWatch:
         yield self._report("end")
 
     def _feed(self, raw: bytes) -> None:
-        """Let every property count a block, or none of them: counts always belong to the same rows."""
+        """Let all properties count a block, or none: counts always belong to the same rows."""
         before = [watch.progress for watch in self.watches]
         try:
             for watch in self.watches:

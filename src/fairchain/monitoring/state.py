@@ -1,6 +1,6 @@
-"""State of a monitor between runs: the property, the counts and how far the input was read, in one small JSON file.
+"""State of a monitor between runs: the property, the counts and the position in the input, in one small JSON file.
 
-The file is replaced in one step, so a reader never sees half of it. Its digest guards against accidents. Two runs
+The file is replaced atomically, so a reader never sees a part of it. Its digest detects accidental changes. Two runs
 over the same lines, however often they were stopped, leave the same bytes.
 """
 
@@ -21,7 +21,7 @@ from fairchain.system.atomic_write import place
 from fairchain.system.locks import LockedError, locked
 from fairchain.system.untrusted_files import UnreadableError, read_plain
 
-# More than the question and all groups with the longest names take.
+# More than the question and all groups with the longest names need.
 MOST_STATE_BYTES = 16_000_000
 NEW = "start with a new --state"
 
@@ -30,11 +30,11 @@ Verdict = Literal["FAIR", "UNFAIR", "UNDECIDED"]
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A key that is not declared is an error."""
+    """Base of structs in which an undeclared key is an error."""
 
 
 class StreamSpec(_Strict, frozen=True, kw_only=True):
-    """The columns that are read from a stream, and the property that is monitored: a state belongs to one of them."""
+    """The columns that are read from a stream, and the monitored property; a state belongs to one of these."""
 
     protected: tuple[str, ...]
     prediction: str
@@ -69,7 +69,7 @@ class GroupState(_Strict, frozen=True, kw_only=True):
 
 
 class Read(_Strict, frozen=True, kw_only=True):
-    """How much of a regular file was counted, and how it was read, if any of it was."""
+    """The counted part of a regular file and its format, if any of it was counted."""
 
     format: Literal["csv", "jsonl"] | None
     bytes: RowCount
@@ -77,7 +77,7 @@ class Read(_Strict, frozen=True, kw_only=True):
 
 
 class Turn(_Strict, frozen=True, kw_only=True):
-    """A decision, and after how many rows it was made."""
+    """A decision, and the number of rows after which it was made."""
 
     verdict: Verdict
     rows: RowCount
@@ -87,7 +87,7 @@ FIRST_TURN = Turn(verdict="UNDECIDED", rows=0)
 
 
 class State(_Strict, frozen=True, kw_only=True):
-    """Everything that a monitor needs to go on. `file` is None for a stream."""
+    """Everything that a monitor needs to continue. `file` is None for a stream."""
 
     format: Literal["fairchain-monitor"] = "fairchain-monitor"
     version: Literal[1] = 1
@@ -102,9 +102,9 @@ class State(_Strict, frozen=True, kw_only=True):
 
 
 class FamilyState(_Strict, frozen=True, kw_only=True):
-    """The states of several properties of one input, each as it would be by itself.
+    """The states of several properties of one input, each as for a single property.
 
-    `definitions` is a hash of what the names of groups and decisions mean in the spec.
+    `definitions` is a hash of the meaning of the names of groups and decisions in the spec.
     """
 
     format: Literal["fairchain-monitor-family"] = "fairchain-monitor-family"
@@ -115,7 +115,7 @@ class FamilyState(_Strict, frozen=True, kw_only=True):
 
 
 def write_state(state: State | FamilyState, path: Path) -> None:
-    """Replace the file in one step."""
+    """Replace the file atomically."""
     content = msgspec.to_builtins(state)
     content["digest"] = digest(content)
     text = msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
@@ -128,7 +128,7 @@ def write_state(state: State | FamilyState, path: Path) -> None:
 
 @contextmanager
 def sole_use(path: Path) -> Iterator[None]:
-    """Keep other monitors from a state while it is in use: of two that count into one file, one would lose its rows.
+    """Lock a state while it is in use: if two monitors counted into one file, one would lose its rows.
 
     Raises a FairchainError if another process uses the state.
     """
@@ -206,7 +206,7 @@ def _must_answer(path: Path, state: State, question: StreamSpec) -> None:
 
 
 def _consistent(state: State) -> bool:
-    """Return whether some rows could have led to this state."""
+    """Return whether some sequence of rows could have led to this state."""
     names, known = [group.name for group in state.groups], state.question.groups
     rows = sum(group.rows for group in state.groups)
     first = state.first or FIRST_TURN

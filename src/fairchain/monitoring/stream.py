@@ -1,6 +1,6 @@
-"""Monitoring of a stream: blocks of lines are read, reports come out, and the state always belongs to whole rows.
+"""Monitoring of a stream: blocks of lines are read, reports are yielded, and the state always belongs to whole rows.
 
-The progress is replaced in one step, so that an interrupt loses at most the rows of one block; of a file they are read
+The progress is replaced in one step, so that an interrupt loses at most the rows of one block; for a file they are read
 again.
 """
 
@@ -32,7 +32,7 @@ from fairchain.monitoring.rows import (
 from fairchain.monitoring.state import FIRST_TURN, GroupState, Read, State, StreamSpec, Turn, Verdict
 from fairchain.statistics.rules import Decision
 
-# What ends a run, unless it is to go on.
+# The decisions that end a run, unless it should continue.
 EMPTY_STREAM = "{name}: is empty; give a CSV file with a header, or JSON Lines"
 ENDING_VERDICTS = ("FAIR", "UNFAIR")
 VERDICT_NAMES: dict[Decision, Verdict] = {
@@ -44,7 +44,7 @@ VERDICT_NAMES: dict[Decision, Verdict] = {
 
 @dataclass(frozen=True, eq=False)
 class StreamProgress:
-    """The progress of a stream: counts, place and decision after some rows."""
+    """The progress of a stream: counts, position and decision after some rows."""
 
     counts: GroupCounts
     place: Place
@@ -54,7 +54,7 @@ class StreamProgress:
     first: Turn | None = None
 
     def concluded(self, question: MonitoredProperty) -> str:
-        """Return what a gate acts on: FAIR, UNFAIR, UNDECIDED or CONSTANT."""
+        """Return the conclusion for a gate: FAIR, UNFAIR, UNDECIDED or CONSTANT."""
         return self.counts.concluded(Decision[self.now.verdict], question)
 
 
@@ -73,7 +73,7 @@ class Report:
 
     @property
     def unfair(self) -> frozenset[int]:
-        """The numbers of the properties that are UNFAIR: of one property, 0."""
+        """The indices of the properties that are UNFAIR: for one property, 0."""
         return frozenset({0} if self.verdict == "UNFAIR" else ())
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,27 +95,27 @@ class Watch:
     Parameters
     ----------
     source
-        Where the lines come from.
+        The source of the lines.
     spec
         The columns and the property.
     state
-        What an earlier run left, to go on from.
+        The state of an earlier run, from which to continue.
     resumable
         Whether a state is kept: then the last line of a file counts only once it has an end.
     form
-        `csv`, `jsonl`, or None to tell by the input.
+        `csv`, `jsonl`, or None to infer it from the input.
     delimiter
-        Between the cells of a CSV file.
+        The delimiter of the cells of a CSV file.
     skip_bad
-        Whether lines that cannot be read are passed over and counted.
+        Whether lines that cannot be read are skipped and counted.
     allow_constant
         Whether FAIR may be concluded while every row has the outcome, or none has it.
     grouping
         The group of a row, if it is not the combination of its values.
     labels
-        The decisions that there are; by default any.
+        The possible decisions; by default any.
     passed
-        Where the lines of an earlier run end, if another monitor of the same source has read over them.
+        The position after the lines of an earlier run, if another monitor of the same source has skipped them.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class Watch:
         """Read the input and yield a report for every change of the decision, and one at the end.
 
         Without `keep_going` the first decision ends it, but not FAIR while all rows have the same decision. With
-        `every` there is also a report after each so many rows.
+        `every` there is also a report after each multiple of this number of rows.
         """
         if self.progress.concluded(self.question) in ENDING_VERDICTS and not keep_going:
             yield Report("before", self.progress, self.question)
@@ -216,7 +216,7 @@ class Watch:
 
     @property
     def rows(self) -> int:
-        """Rows that were counted."""
+        """The number of counted rows."""
         return self.progress.counts.rows
 
     @property
@@ -230,7 +230,7 @@ class Watch:
             pass
 
     def _body(self, raw: bytes) -> bytes:
-        """Return the lines without the header, which the first block has."""
+        """Return the lines without the header, which is in the first block."""
         if self._parser is not None:
             return raw
         self._parser, header = self._parser_for(raw)
@@ -238,7 +238,7 @@ class Watch:
         return raw[header:]
 
     def _parser_for(self, start: bytes) -> tuple[Parser, int]:
-        """Return the parser, and how many bytes at the start are a header."""
+        """Return the parser, and the number of bytes of the header at the start."""
         self._form = self._form or stream_format(Path(self._source.name).suffix, start)
         if self._form == "jsonl":
             return json_parser(self._spec.columns), 0
@@ -246,7 +246,7 @@ class Watch:
         return csv_parser(start[:size], self._spec.columns, self._delimiter, self._source.name), size
 
     def _take(self, raw: bytes, every: int | None) -> Iterator[Report]:
-        """Count a block of lines; a report comes at the row that it is about."""
+        """Count a block of lines; a report is yielded at its row."""
         if not raw or self._parser is None:
             return
         block = _Block(raw, self._parser(raw), self._encoder, skip_bad=self._skip_bad)
@@ -280,9 +280,9 @@ class Watch:
         done: int | None = None,
         changed: Decision | None = None,
     ) -> StreamProgress:
-        """Return the progress after so many counted rows of a block, or after all its lines."""
+        """Return the progress after this many counted rows of a block, or after all its lines."""
         size, left_out, skipped = block.until(done)
-        # Only the bytes since the last time: reports can be many in one block.
+        # Only the bytes since the last time: one block can have many reports.
         fresh = block.raw[self.progress.place.size - before.place.size : size]
         now, first = self.progress.now, self.progress.first
         if changed:
@@ -298,9 +298,9 @@ class Watch:
         )
 
     def _must_be_meant(self, progress: StreamProgress) -> None:
-        """Refuse FAIR for an outcome that no row has if one of the decisions seen is nearly the same text.
+        """Refuse FAIR for an outcome that no row has if one of the observed decisions is nearly the same text.
 
-        An outcome may be rare, so that it need not have come yet. A slip of the keyboard would never come.
+        An outcome may be rare, so it may not have occurred yet. A misspelt outcome never occurs.
         """
         outcome, labels = self._spec.outcome, self._encoder.labels
         if progress.now.verdict != "FAIR" or progress.counts.successes.any() or outcome in labels:
@@ -320,7 +320,7 @@ def _nearly_the_same(one: str, other: str) -> bool:
     one, other = ("".join(text.casefold().split()) for text in (one, other))
     if len(one) > len(other):
         one, other = other, one
-    # Single letters and digits are names of their own: 0 is not a typing error for 1.
+    # Single letters and digits are separate names: 0 is not a misspelling of 1.
     if one == other or len(other) < 3:
         return one == other
     same = next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
@@ -330,8 +330,8 @@ def _nearly_the_same(one: str, other: str) -> bool:
 class _Block:
     """A block of lines: the rows that are counted, those left out, and bad lines.
 
-    Everything from the first line that cannot be counted is left out; `error` is that line and what is wrong with it.
-    Bad lines are passed over with `skip_bad`.
+    Everything from the first line that cannot be counted is left out; `error` is that line and its problem. Bad lines
+    are skipped with `skip_bad`.
     """
 
     def __init__(self, raw: bytes, parsed: ParsedLines, encoder: Encoder, *, skip_bad: bool) -> None:

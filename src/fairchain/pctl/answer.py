@@ -1,4 +1,4 @@
-"""The answer to a query: a number or a truth value, with bounds and the states without evidence that it depends on."""
+"""The answer to a query: a number or a truth value, with bounds and the unvisited states on which it depends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANSWER_HAS_NO_TRUTH = "an answer has no truth value: use its value, low, high an
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number and, if they are known, its bounds.
+    """A number and its bounds, if known.
 
     >>> print(Quantity(0.25, 0.125, 0.5))
     0.25 [0.125, 0.5]
@@ -45,22 +45,22 @@ class QueryAnswer:
     Parameters
     ----------
     formula, state
-        The query, and the state that it starts from.
+        The query, and its start state.
     value
-        A number, or True or False, for the chain's probabilities as they are.
+        A number, or True or False, for the chain's point estimates.
     low, high
-        Bounds of it, if the chain has bounds: the smallest and the largest number, or whether it holds for all
-        chains between the bounds and whether it holds for some.
+        Its bounds, if the chain has bounds: the smallest and the largest number, or whether it holds for all chains
+        between the bounds and whether it holds for some.
     values, bounds
-        The same for all states, in the order of the chain's.
+        The same for all states, in the order of the chain.
     quantity
-        The number that was compared, if the query is `P>=p` or the like.
+        The number that was compared, if the query is `P>=p` or similar.
     groups
         For a gap, the probability of each group.
     depends_on
-        States that were never seen, but whose made-up rows the value depends on.
+        Unvisited states whose placeholder rows affect the value.
     engine
-        The engine that computed the value; bounds are always our own.
+        The engine that computed the value; bounds are always fairchain's own.
     """
 
     formula: Formula

@@ -1,4 +1,4 @@
-"""Answers a query about a chain."""
+"""Checking of a query on a chain."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _engine(name: str, points: Points) -> Engine:
 
 
 def _including(values: Any, between: Between) -> Between:
-    """Return bounds that also include the values, which rounding or another engine may have moved outside."""
+    """Return bounds extended to include the values, which may be outside because of rounding or another engine."""
     return Between(np.minimum(between.low, values), np.maximum(between.high, values))
 
 
@@ -176,7 +176,7 @@ def _unvisited(points: Points, query: Formula, start: Mask) -> tuple[str, ...]:
 
 
 def _used_rows(points: Points, formula: Formula, start: Mask) -> Mask:
-    """Return (states,): whose transitions the value of a formula in the states of `start` depends on.
+    """Return (states,): whether the value of a formula in the states of `start` depends on a state's transitions.
 
     The recursion goes from the outside in, with the states in which each part is evaluated.
     """
@@ -190,7 +190,7 @@ def _used_rows(points: Points, formula: Formula, start: Mask) -> Mask:
         used, touched = start, graph.ahead(start, every, 1)
     elif isinstance(path, Eventually | Until):
         _, left, right, window = path.until
-        # Before the window begins, a path continues even if it is at the goal.
+        # Before the window begins, a path continues even in a goal state.
         through = points.holds(left) if window.low else points.holds(left) & ~points.holds(right)
         touched = graph.ahead(start, through, window.high)
         used = through & (touched if window.high is None else graph.ahead(start, through, window.high - 1))

@@ -1,9 +1,9 @@
 """Linear equations of transient states: (I - Q) x = b for values, and (I - Q)^T y = b for expected visits.
 
-Strongly connected components are solved one after the other; without cycles that is back substitution. Components of
-up to ELIMINATED states are eliminated without a subtraction (Grassmann, Taksar and Heyman), so that every entry has a
-small relative error however rarely the component is left. Larger ones are factorised (`splu`), and the residual times
-the expected steps until the component is left bounds the error. What needs more work than that is left to Storm.
+Strongly connected components are solved one after the other; without cycles this is back substitution. Components of up
+to ELIMINATED states are eliminated without subtraction (Grassmann, Taksar and Heyman), so that every entry has a small
+relative error however rarely the component is left. Larger ones are factorised (`splu`), and the residual times the
+expected steps until the component is left bounds the error. Equations that need more work are left to Storm.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from fairchain.pctl.graph import Floats, Indices, components_of
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# So few states are eliminated as one dense matrix: finding components takes longer.
+# Up to this many states are eliminated as one dense matrix: finding components takes longer.
 MOST_DENSE_STATES = 48
 # Components up to SMALL states are inverted in batches of one size, those up to ELIMINATED one by one.
 SMALL = 32
 ELIMINATED = 300
 # Multiplications, estimated from the bandwidth, above which a component is not factorised.
 MOST_FACTORISING = 1e11
-# Factors lose all but six digits beyond so many expected steps; elimination loses none until numbers underflow.
+# Factors lose all but six digits beyond this many expected steps; elimination loses none until numbers underflow.
 MOST_EXPECTED_STEPS = 1e10
 MOST_ELIMINATED_STEPS = 1e250
 ACCURATE = 1e-6
@@ -66,7 +66,8 @@ def solve(inner: csr_array, leaving: Floats, right: Floats, *, visits: bool = Fa
     Parameters
     ----------
     inner
-        (n, n): Q. Its diagonal is not used: 1 minus a loop's probability is what leaves, added up without cancellation.
+        (n, n): Q. Its diagonal is not used: 1 minus a loop's probability is computed as the sum of the other
+        transitions, without cancellation.
     leaving
         (n,): the probability that each state leaves Q.
     right
@@ -78,7 +79,7 @@ def solve(inner: csr_array, leaving: Floats, right: Floats, *, visits: bool = Fa
     ------
     UnsolvedError
         If the solution is not accurate to six digits of its largest entry, or would take too long. For visits each
-        factorised component is checked for itself.
+        factorised component is checked separately.
     """
     from scipy.sparse import coo_array
 
@@ -91,7 +92,7 @@ def solve(inner: csr_array, leaving: Floats, right: Floats, *, visits: bool = Fa
     if len(leaving) <= MOST_DENSE_STATES:
         return _eliminated(rates.toarray(), leaving, values, visits=visits).reshape(right.shape)
     count, component = components_of(len(leaving), edges.row, edges.col)
-    # Edges lead to components with smaller numbers: the other way round they lead ahead.
+    # Edges lead to components with smaller numbers; for the transpose, to larger ones.
     component = count - 1 - component
     order = np.argsort(component, kind="stable")
     component = component[order]
@@ -118,7 +119,7 @@ def solve(inner: csr_array, leaving: Floats, right: Floats, *, visits: bool = Fa
         errors += error
     if not np.isfinite(values).all():
         raise _never_left(len(order))
-    # A component averages what is behind it, so errors of components add up and do not grow otherwise.
+    # A component averages the values after it, so errors of components add up but are not amplified.
     if not visits and _inaccurate(errors, values):
         parts = int((sizes > 1).sum())
         raise UnsolvedError(ROUNDING_ADDS_UP.format(parts=parts, bound_steps=BOUND_STEPS))
@@ -133,7 +134,7 @@ def _eliminated(rates: Floats, leaving: Floats, right: Floats, *, visits: bool =
     `rates` is (..., n, n) with an unused diagonal, `leaving` (..., n), `right` (..., n, columns); none is negative.
     """
     size = rates.shape[-1]
-    # One more column, the expected steps, shows how often the component is left; of A^T it is as large.
+    # One more column, the expected steps, shows how often the component is left; for A^T it is as large.
     total = leaving + rates.sum(axis=-1)
     rates, leaving = rates.copy(), leaving.copy()
     right = np.concatenate([right, total[..., None]], axis=-1)
@@ -163,10 +164,10 @@ def _eliminated(rates: Floats, leaving: Floats, right: Floats, *, visits: bool =
 
 
 def _rounding(values: Floats, sizes: Indices) -> Floats:
-    """Return how much elimination of components of these sizes may be off in each column.
+    """Return the largest error of elimination for components of these sizes, in each column.
 
     An entry of the inverse is a ratio of polynomials of degree n - 1 and n with positive terms, so relative changes e
-    of the entries change it by 2 n e at most; eliminating the m-th state changes them by (m + 3) EPSILON / 2.
+    of the entries change it by at most 2 n e; eliminating the m-th state changes them by (m + 3) EPSILON / 2.
     """
     error: Floats = np.sum(EPSILON * (sizes + 4.0) ** 3 / 3) * np.abs(values).max(axis=0)
     return error
@@ -175,7 +176,7 @@ def _rounding(values: Floats, sizes: Indices) -> Floats:
 def _small(
     rates: csr_array, leaving: Floats, component: Indices, right: Floats, *, visits: bool
 ) -> tuple[Floats, Floats]:
-    """Solve small components, one behind the other: back substitution with the inverse of each component."""
+    """Solve small components in order: back substitution with the inverse of each component."""
     from scipy.sparse import coo_array, eye_array
     from scipy.sparse.linalg import spsolve_triangular
 
@@ -192,7 +193,7 @@ def _small(
 
 
 def _inverses(rows: Indices, columns: Indices, weights: Floats, leaving: Floats, component: Indices) -> csr_array:
-    """Return the inverse of a matrix that has entries only within components, all components of one size at a time."""
+    """Return the inverse of a matrix with entries only within components, for all components of one size at a time."""
     from scipy.sparse import coo_array
 
     sizes = np.bincount(component)
@@ -216,7 +217,7 @@ def _inverses(rows: Indices, columns: Indices, weights: Floats, leaving: Floats,
 
 
 def _factorised(rates: csr_array, leaving: Floats, right: Floats, *, visits: bool) -> tuple[Floats, Floats]:
-    """Solve one large component by its factors, and return how much the values of each column may be off."""
+    """Solve one large component by its factors, and return the largest error of the values of each column."""
     from scipy.sparse import diags_array
 
     if _multiplications(rates) > MOST_FACTORISING:
@@ -228,7 +229,7 @@ def _factorised(rates: csr_array, leaving: Floats, right: Floats, *, visits: boo
     columns = np.column_stack([right, matrix.diagonal()])
     inverse = _factors(matrix)
     values = inverse(columns)
-    # One step of refinement brings back digits that the factors lost.
+    # One step of refinement restores digits that the factors lost.
     values = values + inverse(_residual(matrix, columns, values, known)[0])
     return values[:, :-1], _largest_error(matrix, columns, values, known)
 
@@ -237,8 +238,8 @@ def _factors(matrix: csr_array) -> Callable[[Floats], Floats]:
     from scipy.sparse.linalg import splu
 
     try:
-        # Rows or columns are diagonally dominant: the pivots may stay where they are, so that the pattern of the matrix
-        # and its transpose says where factors fill.
+        # Rows or columns are diagonally dominant, so pivots need not be exchanged, and the pattern of the matrix and
+        # its transpose determines the fill-in.
         factors = splu(with_int_indices(matrix.tocsc()), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0)
     except RuntimeError:
         raise _never_left(matrix.shape[0]) from None
@@ -247,7 +248,7 @@ def _factors(matrix: csr_array) -> Callable[[Floats], Floats]:
 
 
 def _multiplications(matrix: csr_array) -> float:
-    """Estimate the multiplications of a factorisation, from the width of a band that holds all entries."""
+    """Estimate the multiplications of a factorisation, from the width of a band that contains all entries."""
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
     place = np.empty(matrix.shape[0], np.intp)
@@ -260,10 +261,10 @@ def _multiplications(matrix: csr_array) -> float:
 
 
 def _largest_error(matrix: csr_array, right: Floats, values: Floats, leaving: Floats | None) -> Floats:
-    """Return how much the values of each column but the last may be off; refuse an error in the sixth digit.
+    """Return the largest error of the values of each column but the last; refuse an error in the sixth digit.
 
-    The matrix A has an inverse without negative entries. So if A v >= c > 0 for a v > 0, and no equation is missed by
-    more than r, then no value is off by more than r v / c; v, the last column, is the steps until the part is left.
+    The matrix A has a non-negative inverse. So if A v >= c > 0 for a v > 0, and every residual is at most r, then every
+    error is at most r v / c; v, the last column, is the expected number of steps until the part is left.
     """
     steps = values[:, -1]
     most = float(np.abs(steps).max())
@@ -271,8 +272,8 @@ def _largest_error(matrix: csr_array, right: Floats, values: Floats, leaving: Fl
         raise _never_left(len(steps), most)
     residual, inside, ends = _residual(matrix, right, values, leaving)
     missed = np.abs(residual) + inside
-    # The inverse times what leaves is 1, and times the right side the values: for them rounding at the ends counts once
-    # and not for every step. The last column's equations have the diagonal on their right side.
+    # The inverse times the leaving probabilities is 1, and times the right side it is the values: for them rounding at
+    # the ends counts once and not for every step. The last column's equations have the diagonal on their right side.
     missed[:, -1] += ends[:, -1]
     missed = (missed / matrix.diagonal()[:, None]).max(axis=0)
     progress = 1 - missed[-1]
@@ -293,10 +294,11 @@ def _inaccurate(error: Floats, values: Floats) -> bool:
 def _residual(
     matrix: csr_array, right: Floats, values: Floats, leaving: Floats | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the residual, and how far rounding may change it: within the component, and at its ends.
+    """Return the residual, and the effect of rounding on it: within the component, and at its ends.
 
-    What leaves a state is known better than the rounded diagonal tells: x_i times the diagonal, minus the others, is
-    x_i times what leaves, plus the differences x_i - x_j weighted, which are small where a part is left slowly.
+    The leaving probability of a state is known more precisely than the rounded diagonal: x_i times the diagonal, minus
+    the others, is x_i times the leaving probability, plus the weighted differences x_i - x_j, which are small if a part
+    is left slowly.
     """
     if leaving is None:
         return right - matrix @ values, np.zeros_like(values), np.zeros_like(values)

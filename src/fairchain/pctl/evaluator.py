@@ -24,17 +24,17 @@ from fairchain.pctl.formula import (
     UntilForm,
 )
 
-# What an engine makes of a state formula, and of the number of a measure.
+# An engine's result for a state formula, and for the number of a measure.
 S = TypeVar("S")
 N = TypeVar("N")
 
 
 class Evaluator(ABC, Generic[S, N]):
-    """Evaluates formulas from the inside out; a subclass defines the atoms and the measures."""
+    """Evaluation of formulas from the inside out; a subclass defines the atoms and the measures."""
 
     @cached_property
     def _known(self) -> dict[Formula, S]:
-        """Formulas evaluated before: a formula may contain the same part many times."""
+        """Formulas that were already evaluated: a formula may contain the same part many times."""
         return {}
 
     def holds(self, formula: Formula) -> S:
@@ -57,7 +57,7 @@ class Evaluator(ABC, Generic[S, N]):
         return self.compared(self.measure(formula), formula)
 
     def measure(self, formula: Measure) -> N:
-        """Evaluate the number of a measure, whatever its bound."""
+        """Evaluate the number of a measure, without its bound."""
         match formula:
             case LongRun():
                 return self.long_run(self.holds(formula.part))

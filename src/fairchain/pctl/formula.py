@@ -1,7 +1,7 @@
 """Formulas as trees.
 
-A `Formula` holds in a state or not, or has a number there; a `Path` is the formula inside the brackets of P. `str`
-gives the canonical text, which parses back to the same tree. Nothing is computed here.
+A `Formula` is true or false in a state, or has a number there; a `Path` is the formula inside the brackets of P. `str`
+returns the canonical text, which parses back to the same tree. Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class _Node:
 
     @property
     def parts(self) -> tuple[Formula, ...]:
-        """The formulas among the fields of this node, with those inside a path formula."""
+        """The formulas among the fields of this node, including those inside a path formula."""
         found: list[Formula] = []
         for value in vars(self).values():
             if isinstance(value, Path):
@@ -30,7 +30,7 @@ class _Node:
 
 
 class Formula(_Node):
-    """A state formula: true or false, or a number if its outermost operator says `=?`."""
+    """A state formula: true or false, or a number if its outermost operator has `=?`."""
 
     @property
     def is_number(self) -> bool:
@@ -57,7 +57,7 @@ TRUE = Truth(True)
 
 @dataclass(frozen=True)
 class Label(Formula):
-    """Whether the state has a label; `column` is where it stood in the text, 0 if nowhere."""
+    """Whether the state has a label; `column` is its position in the text, 0 if none."""
 
     name: str
     column: int = field(default=0, compare=False, repr=False)
@@ -78,7 +78,7 @@ class Not(Formula):
 
 @dataclass(frozen=True)
 class Joined(Formula):
-    """Parts with one sign between them: `&`, `|`, `<=>`, or `=>`, which is read from the right."""
+    """Parts joined by one operator: `&`, `|`, `<=>`, or `=>`, which associates to the right."""
 
     sign: str
     joined: tuple[Formula, ...]
@@ -89,7 +89,7 @@ class Joined(Formula):
 
 @dataclass(frozen=True)
 class Bound:
-    """`>= 0.5`: a sign and the number to compare with."""
+    """`>= 0.5`: a comparison and its number."""
 
     sign: str
     value: float
@@ -112,7 +112,7 @@ class Measure(Formula):
 
 @dataclass(frozen=True)
 class Probability(Measure):
-    """`P=? [ path ]`: the probability of the runs from here that satisfy the path formula."""
+    """`P=? [ path ]`: the probability of the runs from a state that satisfy the path formula."""
 
     path: Path
 
@@ -132,7 +132,7 @@ class LongRun(Measure):
 
 @dataclass(frozen=True)
 class ExpectedSteps(Measure):
-    """`R=? [ F phi ]`: the expected number of steps until phi holds, infinite where it may never."""
+    """`R=? [ F phi ]`: the expected number of steps until phi holds, infinite if it may never hold."""
 
     target: Formula
 
@@ -157,7 +157,7 @@ class GapQuery(Measure):
 
 @dataclass(frozen=True)
 class Window:
-    """From `low` to `high` steps from now, both included; `high` is None where there is no end."""
+    """From `low` to `high` steps from now, both included; `high` is None without an end."""
 
     low: int = 0
     high: int | None = None
@@ -184,7 +184,7 @@ class Next(Path):
 
 
 class UntilForm(NamedTuple):
-    """A path formula as `left U right` within a window, or as its opposite."""
+    """A path formula as `left U right` within a window, or as its complement."""
 
     opposite: bool
     left: Formula
@@ -205,7 +205,7 @@ class Eventually(Path):
 
     @property
     def until(self) -> UntilForm:
-        """`true U phi`, and G as what is not F of the opposite."""
+        """`true U phi`, and G as the complement of F of the negation."""
         return UntilForm(self.always, TRUE, Not(self.part) if self.always else self.part, self.window)
 
 
@@ -223,7 +223,7 @@ class Until(Path):
 
     @property
     def until(self) -> UntilForm:
-        """Itself; W fails where both fail at once, and before that psi never held while phi did."""
+        """Itself; W fails if both fail at once, and before that psi never held while phi did."""
         if not self.weak:
             return UntilForm(False, self.left, self.right, self.window)
         lost = Not(self.right)

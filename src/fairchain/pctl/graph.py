@@ -23,18 +23,18 @@ class TransitionGraph:
     targets: Indices
 
     def back(self, goal: Mask, through: Mask) -> Mask:
-        """Return the goal, and the states that can reach it along states of `through`, themselves included."""
+        """Return the goal, and the states that can reach it through states of `through`, including themselves."""
         used = through[self.sources]
         return _distances(self.targets[used], self.sources[used], goal) < np.inf
 
     def ahead(self, start: Mask, through: Mask, steps: int | None = None) -> Mask:
-        """Return the start, and what is reached from it, in at most `steps`, by leaving only states of `through`."""
+        """Return the start, and the states reached from it in at most `steps`, leaving only states of `through`."""
         used = through[self.sources]
         found = _distances(self.sources[used], self.targets[used], start, steps)
         return found < np.inf if steps is None else found <= steps
 
     def distance(self, goal: Mask) -> Floats:
-        """Return the smallest number of steps to the goal, infinite where it cannot be reached."""
+        """Return the smallest number of steps to the goal, infinite if it cannot be reached."""
         return _distances(self.targets, self.sources, goal, self.size)
 
     @cached_property
@@ -75,7 +75,7 @@ def components_of(size: int, sources: Indices, targets: Indices) -> tuple[int, I
 
 
 def _distances(sources: Indices, targets: Indices, start: Mask, most: int | None = None) -> Floats:
-    """Return steps from the start, infinite beyond `most`; without it 0 for all states that are reached."""
+    """Return steps from the start, infinite beyond `most`; without it 0 for all reached states."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import breadth_first_order, dijkstra
 

@@ -24,7 +24,7 @@ def gap_groups(chain: Chain, gap: GapQuery) -> dict[str, Mask]:
     """
     found: dict[str, Mask] = {}
     for pattern in gap.groups:
-        # Only the star is special: names may contain ? and [. A label of exactly this name comes first.
+        # Only the star is special: names may contain ? and [. A label with exactly this name comes first.
         fits = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
         matches = [pattern] if pattern in chain.labels else [label for label in chain.labels if fits.fullmatch(label)]
         if not matches:
@@ -42,7 +42,7 @@ def gap_groups(chain: Chain, gap: GapQuery) -> dict[str, Mask]:
 
 
 def entered(points: Points, states: Mask) -> Floats:
-    """Return (states,): the probability that a state of a group is its first to be visited, given that one is.
+    """Return (states,): the probability that a state is the first visited one of its group, given that one is visited.
 
     Raises a QueryError if the group has several states and none of them can be reached from the initial state.
     """
@@ -68,7 +68,7 @@ def entered(points: Points, states: Mask) -> Floats:
 def widest(low: Floats, high: Floats) -> tuple[float, float]:
     """Return bounds of the largest difference between two of several numbers, from bounds of each; rounded outward."""
     surely = difference(low.max(keepdims=True), high.min(keepdims=True), largest=False)[0]
-    # The largest upper bound less the smallest lower one of another: the two smallest are enough.
+    # The largest upper bound minus the smallest lower one of another: the two smallest are enough.
     smallest = np.argsort(low)[:2]
     other = np.where(np.arange(len(low)) == smallest[0], low[smallest[1]], low[smallest[0]])
     return max(0.0, float(surely)), min(1.0, float(difference(high, other, largest=True).max()))

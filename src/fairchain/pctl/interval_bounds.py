@@ -1,6 +1,6 @@
 """Bounds of an answer: the smallest and the largest value over all chains between the bounds of the transitions.
 
-Formulas become three-valued: a state surely satisfies one, possibly, or not. Where nothing better is known, and in
+Formulas become three-valued: a state satisfies one surely, possibly, or not. Without better information, and in
 unvisited states, a probability is between 0 and 1: bounds are sound first, then narrow.
 """
 
@@ -27,7 +27,9 @@ NARROW_ENOUGH = 1e-9
 
 
 class Between(NamedTuple):
-    """(states,) each: bounds of numbers, or of truth values: where a formula surely and where it possibly holds."""
+    """(states,) each: bounds of numbers, or of truth values: the states in which a formula surely and possibly
+    holds.
+    """
 
     low: NDArray[Any]
     high: NDArray[Any]
@@ -63,11 +65,11 @@ class Bounds(Evaluator[Between, Between]):
         return Between(*[np.full(self.rows.size, value)] * 2)
 
     def label(self, name: str) -> Between:
-        """Return where a label holds."""
+        """Return the states in which a label holds."""
         return Between(*[holds_in(self.points.chain, name)] * 2)
 
     def compared(self, number: Between, formula: Measure) -> Between:
-        """Return where a measure surely and where it possibly satisfies its bound."""
+        """Return the states in which a measure surely and possibly satisfies its bound."""
         return decided(number, formula)
 
     def long_run(self, part: Between) -> Between:
@@ -130,7 +132,7 @@ class Bounds(Evaluator[Between, Between]):
             found = self.sure.back(found | more, through)
 
     def _least_likely(self, through: Mask, values: Floats) -> Floats:
-        """Return lower bounds of the expected value, in [0, 1], where `through` is left; 0 for runs that stay in it."""
+        """Return lower bounds of the expected value, in [0, 1], when `through` is left; 0 for runs that stay in it."""
         through = through & ~self.unseen
         values = np.where(through, 0.0, values)
         positive = self._never_zero(~through & (values > 0), through)
@@ -165,7 +167,7 @@ class Bounds(Evaluator[Between, Between]):
         shortest = self.possible.distance(target | self.unseen)
         shortest[self.unseen & ~target] = 1.0
         shortest[~self._can_be_certain(target | self.unseen)] = np.inf
-        # Each of these can do with a finite number: the chain as it is shows how.
+        # For each of these a finite number is possible: the point estimate shows it.
         try:
             guess = self.points.expected_steps(target)
         except UnsolvedError:
@@ -180,14 +182,16 @@ class Bounds(Evaluator[Between, Between]):
         rows, kept = self.rows, np.ones(self.rows.size, bool)
         while True:
             better = self.possible.back(goal, kept & rows.can_stay(kept[rows.targets]))
-            # A state that surely reaches an excluded one is excluded as well: all of them at once, not one each round.
+            # A state that surely reaches an excluded one is also excluded: all at once, not one in each iteration.
             better &= goal | ~self.sure.back(~better, ~goal)
             if np.array_equal(better, kept):
                 return kept
             kept = better
 
     def _long_run(self, part: Mask) -> Floats:
-        """Return lower bounds of the share of time in `part`: the share in closed components, times reaching them."""
+        """Return lower bounds of the share of time in `part`: the share in closed components, times the probability of
+        reaching them.
+        """
         count, number = self.possible.bottom(~self.unseen)
         inside = number >= 0
         share = self._share(part, count, number)
@@ -198,8 +202,8 @@ class Bounds(Evaluator[Between, Between]):
     def _share(self, part: Mask, count: int, number: Indices) -> Floats:
         """Return lower bounds of the share of time in `part` within each closed component.
 
-        For any h, the smallest change of (part + h) in one step, over the states, is a bound; iterated for a good h.
-        What rounding may do to a change is taken from it.
+        For any h, the smallest change of (part + h) in one step, over the states, is a bound; h is improved by
+        iteration. The rounding error of a change is subtracted.
         """
         inside = np.flatnonzero(number >= 0)
         rows = self.rows.only(number >= 0)
@@ -217,22 +221,22 @@ class Bounds(Evaluator[Between, Between]):
             if (most - least).max() <= NARROW_ENOUGH:
                 break
             ahead[inside] += (change[inside] - change[first][number[inside]]) / 2
-        # No rounding where all of a component is in `part`.
+        # No rounding if all of a component is in `part`.
         whole = np.ones(count, bool)
         whole[number[inside[~part[inside]]]] = False
         return np.where(whole, 1.0, np.clip(share, 0, 1))
 
 
 def _rest(values: Floats, *, largest: bool) -> Floats:
-    """Return 1 less a bound, rounded outward."""
+    """Return 1 minus a bound, rounded outward."""
     return difference(np.ones_like(values), values, largest=largest)
 
 
 def decided(between: Between, formula: Measure) -> Between:
-    """Return where a measure surely satisfies its bound, and where it possibly does.
+    """Return the states in which a measure surely satisfies its bound, and those in which it possibly does.
 
-    Values that count as equal to the edge, as near as they are, can make a formula possible and never sure: what is
-    sure holds at both ends of the interval, with and without that allowance.
+    Values that count as equal to the edge within the tolerance can make a formula possible but never sure: what is sure
+    holds at both ends of the interval, with and without that tolerance.
     """
     ends = [test(end, formula) for end in between for test in (satisfies, satisfies_exactly)]
     return Between(np.logical_and.reduce(ends), np.logical_or.reduce(ends))
@@ -262,7 +266,7 @@ def _end_components(rows: IntervalRows, sure: TransitionGraph, inside: Mask) -> 
     """Return the maximal end component of each state, -1 if none: a set that some chain never leaves."""
     staying = inside.copy()
     while True:
-        # A state that surely reaches an excluded one is excluded as well: all of them at once, not one each round.
+        # A state that surely reaches an excluded one is also excluded: all at once, not one in each iteration.
         staying &= ~sure.back(~staying, staying)
         both = staying[rows.sources] & staying[rows.targets]
         _, component = components_of(rows.size, rows.sources[both], rows.targets[both])

@@ -1,8 +1,8 @@
 """The largest and the smallest expectation over all chains between the bounds, by policy iteration.
 
-Without cycles one pass from the end does it. On cycles the extreme chain is guessed, its linear equations solved, the
-guess improved until it stays. What is returned is checked apart from how it was found: values that no chain between
-the bounds can make worse by one more step are bounds, whatever they are (docs/chains.md).
+Without cycles one pass from the end is enough. With cycles the extreme chain is guessed, its linear equations are
+solved, and the guess is improved until it is stable. The result is checked independently: values that no chain between
+the bounds can make worse by one more step are bounds, however they were found (docs/chains.md).
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from fairchain.pctl.equations import UnsolvedError, solve
 from fairchain.pctl.graph import Floats, Indices, Mask, components_of
 from fairchain.pctl.interval_rows import CERTAIN, IntervalRows, sums
 
-# Guesses of the extreme chain; fewer where so many states would have to be solved for.
+# Number of guesses of the extreme chain; fewer if many states would have to be solved.
 MOST_GUESSES = 100
 MOST_SOLVED = 1e6
-# What a few further operations may do, relative to their result.
+# The relative rounding error of a few further operations.
 LAST_DIGITS = 16 * 2.0**-53
-# The guess stays when the values move by no more than this, relative to the largest.
+# The guess is stable if the values change by no more than this, relative to the largest.
 SETTLED = 1e-13
-# So many stages are worth going through one by one.
+# Up to this many stages are processed one by one.
 MOST_STAGES = 2000
 
 
 def reached(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) -> Floats:
     """Return a bound of the expected value, in [0, 1], of the state outside of `inside` that is reached.
 
-    `inside` must be left with certainty, whichever chain between the bounds is the true one. The result is an upper
-    bound if `largest`, else a lower one; in the states outside it is what was given.
+    `inside` must be left with certainty in every chain between the bounds. The result is an upper bound if `largest`,
+    otherwise a lower one; for the states outside it is the given value.
     """
     if not inside.any():
         return values
@@ -45,10 +45,10 @@ def reached(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) 
 
 
 def steps(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) -> Floats:
-    """Return a bound of the expected number of steps until `inside` is left, plus the value of the state reached.
+    """Return a bound of the expected number of steps until `inside` is left, plus the value of the reached state.
 
-    An upper bound if `largest`, and then `inside` must be left with certainty; else a lower one, and `values` must
-    hold for the states inside a number of steps that some chain between the bounds can do with.
+    It is an upper bound if `largest`, and then `inside` must be left with certainty; otherwise a lower one, and
+    `values` must contain for the states inside a number of steps that some chain between the bounds attains.
     """
     if not inside.any():
         return values
@@ -58,7 +58,7 @@ def steps(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) ->
     worth = found[rows.targets]
     scale = max(float(found[inside].max()), float(worth[np.isfinite(worth)].max(initial=1.0)))
     wrong = _wrong(found[inside], after[inside], largest=largest) + _noise(rows) * scale + LAST_DIGITS
-    # Each step costs 1: making all costs a little larger covers what is wrong with one step of them.
+    # Each step costs 1: slightly larger costs cover the error of one step.
     if wrong < 0.5:
         safe = found / (1 - wrong) if largest else found * (1 - wrong)
     else:
@@ -88,7 +88,7 @@ def _improved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, *, 
         try:
             found = _solved(rows, inside, values, gain, policy)
         except UnsolvedError:
-            # Where a guess cannot be solved, what was found before is checked like any other.
+            # If a guess cannot be solved, the earlier result is checked like any other.
             return values
         better = rows.extremal(found, largest=largest)
         settled = np.abs(found[inside] - values[inside]).max() <= SETTLED * np.abs(found[inside]).max()
@@ -116,7 +116,7 @@ def _solved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, weigh
 
 
 def _margin(rows: IntervalRows, stages: list[IntervalRows], inside: Mask, found: Floats, *, largest: bool) -> Floats:
-    """Return the margin that makes values which one more step may change a little into bounds that no step can.
+    """Return the margin that turns values which one more step may change slightly into bounds that no step changes.
 
     With w at least 1 larger than its own largest expectation, an error of e in one step is covered by e * w.
     """
@@ -136,12 +136,14 @@ def _noise(rows: IntervalRows) -> float:
 
 
 def _wrong(found: Floats, after: Floats, *, largest: bool) -> float:
-    """Return by how much one more step would go beyond the values found."""
+    """Return by how much one more step would exceed the values."""
     return max(0.0, float((after - found if largest else found - after).max()))
 
 
 def staged(rows: IntervalRows, inside: Mask) -> list[IntervalRows]:
-    """Return the rows in stages, each of which needs only values of those before it; one if they were too many."""
+    """Return the rows in stages, each of which needs only values of earlier ones; a single stage if there were too
+    many.
+    """
     within = inside[rows.targets]
     count, component = components_of(rows.size, rows.sources[within], rows.targets[within])
     stage = _heights(count, component[rows.sources[within]], component[rows.targets[within]])

@@ -1,9 +1,9 @@
 """Rows of an interval Markov chain, and their extremal distributions.
 
 Each row may be any distribution between its bounds. For given values of the states the extremal one is found by
-sorting: give every target its lower bound, then the remaining mass to the targets in the order of their values.
+sorting: every target gets its lower bound, then the remaining mass goes to the targets in the order of their values.
 
-Bounds are rounded outward: what floating point may do to a row is added to an upper bound and taken from a lower one
+Bounds are rounded outward: the floating-point error of a row is added to an upper bound and subtracted from a lower one
 (docs/chains.md, "Rounding").
 """
 
@@ -20,20 +20,20 @@ from fairchain.chain import Chain
 from fairchain.errors import ChainError
 from fairchain.pctl.graph import Floats, Indices, Mask
 
-# How far the bounds of a row may miss a sum of 1.
+# Tolerance for the sum of the bounds of a row.
 ROW_SUM_ERROR = 1e-6
-# Transitions of rows with no more of them are compared pair by pair, which is faster than sorting.
+# Rows with at most this many transitions are compared pair by pair, which is faster than sorting.
 FEW_TRANSITIONS = 8
-# Masses below are not told apart from 0 where being sure of a transition depends on it.
+# Masses below this are treated as 0 if the certainty of a transition depends on it.
 CERTAIN = 1e-9
-# What rounding may do to the extreme expectation of a row, relative to the largest value: so much for each of its
-# transitions and twice more. Derived in docs/chains.md, "Rounding".
+# The rounding error of the extreme expectation of a row, relative to the largest value: this much for each of its
+# transitions, and twice more. Derived in docs/chains.md, "Rounding".
 NOISE = 16 * 2.0**-53
 NO_DISTRIBUTION = 'no probabilities fit between the bounds of state "{states}"'
 
 
 class _Bucket(NamedTuple):
-    """Rows with nearly the same number of transitions, as the columns of matrices; filled up with empty transitions."""
+    """Rows with nearly the same number of transitions, as the columns of matrices, padded with empty transitions."""
 
     places: Indices
     targets: Indices
@@ -44,7 +44,7 @@ class _Bucket(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class IntervalRows:
-    """Transitions sorted by source, with bounds of each probability; a state without any has no row."""
+    """Transitions sorted by source, with bounds of each probability; a state without transitions has no row."""
 
     size: int
     sources: Indices
@@ -86,7 +86,7 @@ class IntervalRows:
         return self.part(states[self.sources])
 
     def can_stay(self, kept: Mask) -> Mask:
-        """Return (states,): whose rows can have all their mass on the transitions in `kept`."""
+        """Return (states,): whether a row can have all its mass on the transitions in `kept`."""
         forced = np.zeros(self.size, bool)
         forced[self.sources[~kept & (self.low > 0)]] = True
         stays: Mask = ~forced & (sums(self.sources[kept], self.high[kept], self.size) >= 1 - CERTAIN)
@@ -121,7 +121,7 @@ class IntervalRows:
     def back(self, values: Floats, *, largest: bool) -> Floats:
         """Return (states,): the extremal expected value of the next state, up to rounding; 0 without a row."""
         weights, worth = self.extremal(values, largest=largest), values[self.targets]
-        # Mass that rounding left over for an infinite value must not make a smallest expectation infinite.
+        # Mass that is left for an infinite value by rounding must not make a smallest expectation infinite.
         least = np.where(np.isinf(worth), 0.0 if largest else CERTAIN, 0.0)
         with np.errstate(invalid="ignore"):
             parts = np.where(weights > least, weights * worth, 0.0)
@@ -135,7 +135,7 @@ class IntervalRows:
     def outward(self, values: Floats, *, largest: bool) -> Floats:
         """Return (states,): a bound, rounded outward, of the largest or smallest expectation of finite values.
 
-        No expectation is beyond the most extreme value of a row's targets: where all are alike, the bound is exact.
+        No expectation is beyond the most extreme value of a row's targets: if all are equal, the bound is exact.
         """
         found = self.back(values, largest=largest)
         margin = self.noise * np.abs(values).max(initial=0.0)
@@ -172,7 +172,9 @@ def sums(sources: Indices, weights: Floats, size: int) -> Floats:
 
 
 def difference(more: Floats, less: Floats, *, largest: bool) -> Floats:
-    """Subtract finite numbers and round the result outward: up if `largest`, else down; exact results stay."""
+    """Subtract finite numbers and round the result outward: up if `largest`, otherwise down; exact results are
+    unchanged.
+    """
     found = more - less
     # Knuth's error of a difference, exact for finite numbers.
     part = found - more
@@ -183,7 +185,9 @@ def difference(more: Floats, less: Floats, *, largest: bool) -> Floats:
 
 
 def _has_mass_left(sources: Indices, low: Floats, near: Mask) -> Mask:
-    """Return where the lower bounds of a row's other transitions sum to less than 1; in exact arithmetic if near 1."""
+    """Return whether the lower bounds of a row's other transitions sum to less than 1; in exact arithmetic if near
+    1.
+    """
     left = np.ones(len(low), bool)
     states = np.unique(sources[near])
     for begin, end in zip(*(np.searchsorted(sources, states, side) for side in ("left", "right")), strict=True):

@@ -1,4 +1,4 @@
-"""Labels and states that a query names: where they hold, and suggestions for those that the chain does not have."""
+"""Labels and states that a query names: their states, and suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fairchain.pctl.lexer import beginning, quoted_label
 MOST_SHOWN_LABELS = 8
 # Comparing a name with very many others takes long.
 MOST_COMPARED = 5000
-# Labels that every chain has, as in PRISM and Storm, unless it has one of its own of that name.
+# Labels that every chain has, as in PRISM and Storm, unless it defines one with that name.
 INITIAL = "init"
 DEADLOCK = "deadlock"
 NO_STATE_CHAIN = "unknown state {name}; {name2}"
 
 
 def holds_in(chain: Chain, name: str) -> Mask:
-    """Return (states,): which have a label.
+    """Return (states,): whether each state has a label.
 
     "init" is the initial state. No state has "deadlock": rows sum to 1, so every state has a successor.
     """

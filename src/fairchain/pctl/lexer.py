@@ -1,4 +1,4 @@
-"""The words of a formula: operators, numbers, labels in quotes and signs, each with its column in the text."""
+"""The tokens of a formula: operators, numbers, labels in quotes and signs, each with its column in the text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FOREIGN_OPERATORS = {
 
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
-# No text matches in two ways: many backslashes must not take exponential time.
+# The pattern is unambiguous: many backslashes must not take exponential time.
 _LABEL = re.compile(r'"((?:\\["\\]|\\(?!["\\])|[^"\\])*)"')
 _SYMBOL = re.compile(r"<=>|<->|=\?|&&|\|\||/\\|\\/|->|==|!=|>=|<=|=>|=<|[<>=!&|()\[\]{},~¬∧∨→↔≤≥◇□○'“”]")
 _ESCAPE = re.compile(r'\\(["\\])')
@@ -46,9 +46,9 @@ _ESCAPE = re.compile(r'\\(["\\])')
 
 @dataclass(frozen=True)
 class FormulaToken:
-    """A word: `kind` is word, number, label, end, or the sign itself.
+    """A token: `kind` is word, number, label, end, or the sign itself.
 
-    `text` is the word without quotes, `shown` the text in the formula from `column` on.
+    `text` is the token without quotes, `shown` the text in the formula from `column` on.
     """
 
     kind: str
@@ -69,12 +69,12 @@ def beginning(text: str) -> str:
 
 
 def quoted_label(label: str) -> str:
-    r"""Return a label as it is written in a formula: in double quotes, `"` and `\` behind a backslash."""
+    r"""Return a label in the syntax of a formula: in double quotes, with `"` and `\` after a backslash."""
     return '"' + label.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def tokens_of(text: str) -> list[FormulaToken]:
-    """Return all words of a formula, and one for its end."""
+    """Return all tokens of a formula, and one for its end."""
     tokens: list[FormulaToken] = []
     place = 0
     while place < len(text):

@@ -1,11 +1,11 @@
-"""Parses formulas.
+"""Parser of formulas.
 
     state   true  false  "label"  !phi  phi & psi  phi | psi  phi <=> psi  phi => psi  (phi)
             P>=p [ path ]   S>=p [ phi ]   R<=r [ F phi ]
     path    X phi   F phi   G phi   phi U psi   phi W psi; after F, G, U: <=k <k =k >=k >k [j,k], after W: <=k <k
     query   P=? [ path ]   S=? [ phi ]   R=? [ F phi ]   gap=? [ path ] over "group", "group=*"   or any state formula
 
-Signs bind in the order given, `!` most; F, G and X take everything up to the bracket.
+Operators bind in the order given, `!` most; F, G and X take everything up to the bracket.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ MOST_QUERY_DEPTH = 100
 MOST_STEP_BOUND = 1_000_000
 
 MEASURES = ("P", "S", "R", "T")
-# From the one that binds most to the one that binds least.
+# From the strongest to the weakest binding.
 CONNECTIVES = ("&", "|", "<=>", "=>")
 BOUND_COMPARISONS = (">=", ">", "<=", "<")
-# Words of other languages, and what they are here.
+# Words of other languages, and their equivalents here.
 WORDS_OF_OTHERS = {
     "and": "&",
     "or": "|",
@@ -88,7 +88,7 @@ def parse(text: str) -> Formula:
 
 
 class _Parser:
-    """Recursive descent, one method for each level of the language."""
+    """Recursive descent parser, one method for each level of the language."""
 
     def __init__(self, tokens: Sequence[FormulaToken]) -> None:
         self._tokens, self._place, self._depth = tokens, 0, 0
@@ -136,7 +136,7 @@ class _Parser:
         return _joined(parts, signs)
 
     def _single(self, *, may_ask: bool = False) -> Formula:
-        """Parse an operand; only a whole query may say `=?`."""
+        """Parse an operand; only a whole query may have `=?`."""
         token = self._next
         if token.kind == "!":
             self._take()
@@ -320,7 +320,7 @@ class _Parser:
 
 
 def _joined(parts: list[Formula], signs: list[str]) -> Formula:
-    """Return the tree of parts with signs between them."""
+    """Return the tree of parts with operators between them."""
     for sign in CONNECTIVES:
         runs = [[parts[0]]]
         looser: list[str] = []

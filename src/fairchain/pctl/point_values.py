@@ -20,14 +20,15 @@ from fairchain.pctl.label_names import holds_in
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# A number as near as this to the one it is compared with, relative to both ends of its range, counts as equal to it.
+# A number counts as equal to the one with which it is compared within this tolerance, relative to both ends of its
+# range.
 EQUAL_WITHIN = 1e-10
-# The same for a difference of two probabilities, which can be 0 in truth and not in floating point.
+# The same for a difference of two probabilities, which can be truly 0 but not in floating point.
 GAP_ROUNDING = 1e-12
 
 
 def satisfies(values: Floats, formula: Measure) -> Mask:
-    """Return where a measure satisfies its bound; equal up to rounding counts as equal."""
+    """Return the states in which a measure satisfies its bound; equal up to rounding counts as equal."""
     assert formula.bound is not None
     sign, edge = formula.bound.sign, formula.bound.value
     if isinstance(formula, Probability | LongRun):
@@ -41,7 +42,7 @@ def satisfies(values: Floats, formula: Measure) -> Mask:
 
 
 def satisfies_exactly(values: Floats, formula: Measure) -> Mask:
-    """Return where a measure satisfies its bound, without any allowance for rounding."""
+    """Return the states in which a measure satisfies its bound, without any tolerance."""
     assert formula.bound is not None
     compare = {">=": np.greater_equal, "<=": np.less_equal, ">": np.greater, "<": np.less}[formula.bound.sign]
     kept: Mask = compare(values, formula.bound.value)
@@ -102,7 +103,7 @@ class Points(Evaluator[Mask, Floats]):
 
     @staticmethod
     def _share(pair: Floats) -> Floats:
-        """Return the first of two probabilities; exactly 1 where the other, the complement's, is exactly 0."""
+        """Return the first of two probabilities; exactly 1 if the other, the complement's, is exactly 0."""
         values: Floats = np.where(pair[:, 1] == 0, 1.0, np.minimum(pair[:, 0], 1.0))
         return values
 
@@ -117,7 +118,7 @@ class Points(Evaluator[Mask, Floats]):
         return pair
 
     def _reached(self, values: Floats, through: Mask) -> Floats:
-        """Return the expected value of the state outside of `through` that is reached; 0 for runs that never leave it.
+        """Return the expected value of the reached state outside of `through`; 0 for runs that never leave it.
 
         Prob0 and Prob1, the states where it is exactly 0 or 1, follow from the graph; the others solve equations.
         """
@@ -132,7 +133,7 @@ class Points(Evaluator[Mask, Floats]):
         return values
 
     def expected_steps(self, target: Mask) -> Floats:
-        """Return (states,): the expected number of steps to the target, infinite where it may never be reached."""
+        """Return (states,): the expected number of steps to the target, infinite if it may never be reached."""
         every = np.ones_like(target)
         never = ~self.graph.back(target, every)
         surely = ~self.graph.back(never, ~target)
@@ -145,7 +146,7 @@ class Points(Evaluator[Mask, Floats]):
     def long_run(self, part: Mask) -> Floats:
         """Return (states,): the long-run share of time in a part.
 
-        That is the stationary share of each bottom component, times the probability of reaching it.
+        It is the stationary share of each bottom component, times the probability of reaching it.
         """
         count, number = self.graph.bottom()
         inside = number >= 0
@@ -159,7 +160,7 @@ class Points(Evaluator[Mask, Floats]):
         return self._reached(values, ~inside)
 
     def _stationary(self, number: Indices) -> Floats:
-        """Return how often each state of a bottom component is visited, relative to others of the same component."""
+        """Return the visits of each state of a bottom component, relative to others of the same component."""
         inside = np.flatnonzero(number >= 0)
         first = np.zeros(self.graph.size, bool)
         first[inside[np.unique(number[inside], return_index=True)[1]]] = True

@@ -1,6 +1,6 @@
-"""The engine "storm": translates queries for Storm, an independent model checker.
+"""The engine "storm": translation of queries for Storm, an independent model checker.
 
-Needs the extra `storm`. Only values come from it, by elimination of states, which is exact up to rounding.
+It needs the extra `storm`. Only values come from it, by state elimination, which is exact up to rounding.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Translation(Evaluator[str, _Number]):
         return _limited(f"!({part})")
 
     def joined(self, sign: str, parts: list[str]) -> str:
-        """Translate all signs to & and |, the ones that Storm has."""
+        """Translate all operators to & and |, which Storm supports."""
         parts = [f"({part})" for part in parts]
         if sign in ("&", "|"):
             return _limited(f"({f' {sign} '.join(parts)})")
@@ -135,9 +135,9 @@ class _Translation(Evaluator[str, _Number]):
         window = until.window
         if window.low and window.high is None:
             raise QueryError(f"Storm cannot check a step bound like {window} without an end; use engine own")
-        # Storm lets a run pass before the window where `right` holds without `left`; PCTL does not.
+        # Storm lets a run pass before the window if `right` holds without `left`; PCTL does not.
         if window.low and (self._storm.holds(until.right) & ~self._storm.holds(until.left)).any():
-            raise QueryError(f"Storm evaluates U{window} differently where its right side holds alone; use engine own")
+            raise QueryError(f"Storm evaluates U{window} differently if only its right side holds; use engine own")
         before = "F" if until.left == TRUE else f"{left} U"
         return _Number("P", f"{before}{window} {right}", until.opposite)
 

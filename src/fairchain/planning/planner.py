@@ -1,7 +1,7 @@
-"""Plan of an audit: the rounds, evaluations, seconds or rows that a verdict is expected to take.
+"""Plan of an audit: the rounds, evaluations, seconds or rows that a verdict is expected to need.
 
-A forecast runs the stopping rule itself on simulated rounds or rows (docs/scaling.md). Everything that it assumes is
-listed in the plan; only a pilot evaluates the model.
+A forecast runs the stopping rule on simulated rounds or rows (docs/scaling.md). The plan lists all its assumptions;
+only a pilot evaluates the model.
 """
 
 from __future__ import annotations
@@ -46,13 +46,15 @@ from fairchain.verification.sampler import Sampler
 from fairchain.verification.sampling import betting_rule, rule_for
 from fairchain.verification.verifier import spec_changes
 
-# Of the rounds that show one individual as every group, two groups differ in this part of what independent answers
-# would differ more than they must: no more than that on thirteen of fourteen networks of the benchmarks.
+# For rounds that show one individual as every group, the assumed excess of differing rounds over the smallest possible
+# share, as a fraction of the excess for independent answers: at most this on thirteen of fourteen networks of the
+# benchmarks.
 DIFFER_PART = 0.2
-# Gaps of a curve: so many times the threshold, of a ratio of its distance from 1; and the runs simulated for each.
+# Gaps of a curve: these multiples of the threshold, for a ratio of its distance from 1; and the number of simulated
+# runs for each.
 CURVE = (0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 1.1, 1.2, 1.35, 1.5, 2.0, 2.5, 3.0)
 CURVE_RUNS = 40
-# A table decides a gap if it does so in this share of samples; more rows of a group than these are not planned.
+# A table decides a gap if it does so in this share of samples; larger numbers of rows of a group are not planned.
 POWER, MOST_PLANNED_ROWS = 0.95, 10**9
 ONLY_DISJOINT_GROUPS = "rows: can be planned only if groups are compared with each other and share no row"
 LEAST_PILOT = 64
@@ -69,7 +71,7 @@ EVERY_INPUT = "every row or text is evaluated, for any rates"
 
 @dataclass(frozen=True)
 class _Question:
-    """A question as the forecast needs it."""
+    """A question in the form that the forecast needs."""
 
     name: str
     kind: PropertyKind
@@ -82,7 +84,9 @@ class _Question:
     coupled: bool = True
 
     def rates(self, gap: float, rate: float) -> list[float]:
-        """Return a rate for each counted subgroup: the highest and the lowest this gap apart, others between."""
+        """Return a rate for each counted subgroup: the highest and the lowest differ by this gap, the others are
+        between.
+        """
         if self.kind == "individual":
             return [gap, 0.0]
         low = rate * gap if self.kind == "ratio" else rate - gap
@@ -99,13 +103,13 @@ class _Question:
     def gap_of(self, rates: Sequence[float]) -> float:
         """Return the largest difference between compared rates, or the smallest ratio."""
         pairs = np.argwhere(self.comparison.compared)[:, 1:]
-        # Rates are decimal numbers that were written down: their differences are too.
+        # Rates are stated decimals, so their differences are decimals too.
         if self.kind == "ratio":
             return round(float(min((rates[j] / rates[i] if rates[i] else 1.0) for i, j in pairs)), 12)
         return round(float(max(rates[i] - rates[j] for i, j in pairs)), 12)
 
     def decides(self, gap: float) -> str:
-        """Return the right verdict on a gap."""
+        """Return the correct verdict for a gap."""
         fair = gap >= self.threshold if self.kind == "ratio" else gap <= self.limit
         return "FAIR" if fair else "UNFAIR"
 
@@ -229,7 +233,7 @@ def plan(
 
 @dataclass(frozen=True)
 class _Assumed:
-    """What the caller assumes; None where nothing was said."""
+    """The caller's assumptions; None if not stated."""
 
     gap: float | None
     rate: float
@@ -317,7 +321,7 @@ def _bare_question(
 
 @dataclass(frozen=True)
 class _Effort:
-    """Rounds, evaluations and the decision that a verdict is expected to take."""
+    """Rounds, evaluations and the decision that are expected of a verdict."""
 
     engine: Literal["sampling", "enumeration", "counting"]
     evaluations: Spread
@@ -371,7 +375,7 @@ def _question_of(spec: Spec, comparison: Comparison) -> _Question:
 def _of_rounds(
     question: _Question, spec: Spec | None, *, assume: _Assumed, speed: float | None, curve: bool
 ) -> QuestionPlan:
-    """Return the plan for inputs that are drawn, or enumerated where that is cheaper."""
+    """Return the plan for drawn inputs, or enumerated ones if that is cheaper."""
     rates, differ, told = assume.of(question)
     if spec is None:
         effort = _effort(question.forecast(rates, differ))
@@ -397,13 +401,13 @@ def _effort(found: RunForecast) -> _Effort:
 
 
 def _worth_sampling(spec: Spec) -> int:
-    """Return the rounds after which a run would surely have been left to an enumeration."""
+    """Return the rounds after which a run would certainly have switched to an enumeration."""
     fewest = fewest_evaluations(spec)
     return int(min(4 * fewest, HORIZON)) if spec.guarantee.engine == "auto" else HORIZON
 
 
 def _cheapest(spec: Spec, question: _Question, sampled: _Effort) -> _Effort:
-    """Return the effort of the engine that a verdict would use: an enumeration takes over where it costs less."""
+    """Return the effort of the engine that a verdict would use: an enumeration takes over if it costs less."""
     guarantee = spec.guarantee
     fewest, groups = fewest_evaluations(spec), len(question.comparison.subgroups)
     if guarantee.engine not in ("auto", "enumeration") or guarantee.rule == "paper" or not isfinite(fewest):
@@ -423,7 +427,7 @@ def _of_pilot(case: Case, question: _Question, rounds: int, *, curve: bool) -> Q
         raise SpecError(f"pilot: found {rounds}; write at least {LEAST_PILOT} rounds")
     assert case.model is not None
     comparison, groups = case.comparison, tuple(range(len(case.comparison.subgroups)))
-    # Not the seed of the verdict: what a pilot shows must not choose a question that the same inputs answer.
+    # Not the seed of the verdict: a pilot must not select a question that the same inputs answer.
     seed = family_seed([case.seed.value, rounds])
     sampler = Sampler(case.model, case.population, seed, comparison)
     sampler.labels(0, LEAST_PILOT, groups)
@@ -452,7 +456,7 @@ def _of_pilot(case: Case, question: _Question, rounds: int, *, curve: bool) -> Q
 
 
 def _curve(question: _Question, rate: float, cost: Callable[[list[float]], dict[str, Any]]) -> tuple[CurvePoint, ...]:
-    """Return what other gaps take, at the same highest rate."""
+    """Return the cost of other gaps, at the same highest rate."""
     points = []
     for times in CURVE:
         unfair = times * float(question.limit)
@@ -497,16 +501,16 @@ def _of_sample(question: _Question, sizes: NDArray[np.int64] | None, assume: _As
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Tables of rows that are drawn from groups with assumed rates, and whether they decide a question."""
+    """Samples of rows from groups with assumed rates, and whether they decide a question."""
 
     question: _Question
     sizes: NDArray[np.int64]
 
     def decided(self, rates: Sequence[float], times: float, runs: int = RUNS) -> float:
-        """Return the share of samples that give the right verdict, each with so many times the rows."""
+        """Return the share of samples that give the correct verdict, each with this multiple of the rows."""
         comparison = self.question.comparison
         trials = np.maximum(np.ceil(self.sizes * times), 1).astype(np.int64)
-        # The same random numbers for every size and rate: the share rises with the rows, but for single steps.
+        # The same random numbers for every size and rate: the share increases with the rows, except for single steps.
         uniforms = np.random.default_rng(0).random((runs, len(trials)))
         successes = binom.ppf(uniforms, trials, np.asarray(rates)).astype(np.int64)
         table = np.zeros((runs, len(comparison.rows), len(trials)), np.int64)
@@ -533,7 +537,7 @@ class _Sample:
         return tuple(ceil(each) for each in (self.sizes * many).tolist())
 
     def extreme(self, rate: float, *, above: bool) -> float | None:
-        """Return the gap nearest to the threshold on one side that 95 of 100 samples decide; None if none is."""
+        """Return the gap nearest to the threshold on one side that 95 of 100 samples decide; None if there is none."""
         question = self.question
         relative = question.kind == "ratio"
         worst = 0.0 if relative else rate
@@ -550,7 +554,7 @@ class _Sample:
 
 
 def _subgroup_sizes(case: Case) -> NDArray[np.int64]:
-    """Return (subgroups,): the rows of a table that each subgroup has."""
+    """Return (subgroups,): the number of rows of a table in each subgroup."""
     assert case.rows is not None
     assert case.members is not None
     of = dict(zip(case.groups, case.members, strict=True))
@@ -594,6 +598,6 @@ def _timed(found: QuestionPlan, speed: float | None) -> QuestionPlan:
 
 
 def _sum(spreads: Sequence[Spread]) -> Spread:
-    """Return the sum of the means and of what is not exceeded; None if one of them is."""
+    """Return the sum of the means and of the 95% values; None if one of them is None."""
     ends = zip(*((each.mean, each.most) for each in spreads), strict=True)
     return Spread(*(None if None in end else float(sum(each for each in end if each is not None)) for end in ends))

@@ -1,4 +1,4 @@
-"""The plan as a record, and in sentences."""
+"""The plan as a record, and as sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PropertyKind = Literal["difference", "ratio", "individual"]
 
 
 class CurvePoint(Record, frozen=True, kw_only=True):
-    """What a verdict takes at one gap (or ratio): evaluations, or rows of each group for a table."""
+    """The cost of a verdict at one gap (or ratio): evaluations, or rows of each group for a table."""
 
     gap: float
     verdict: str
@@ -35,10 +35,10 @@ class RowsPlan(Record, frozen=True, kw_only=True):
 
 
 class QuestionPlan(Record, frozen=True, kw_only=True):
-    """What the verdict on one question is expected to take.
+    """The expected cost of the verdict on one question.
 
-    `verdict` is that of most simulated runs. `seconds` is None without a measured or stated speed, `rounds` where none
-    are drawn. Each number has its mean and what 95 of 100 runs do not exceed.
+    `verdict` is that of most simulated runs. `seconds` is None without a measured or stated speed, `rounds` if none are
+    drawn. Each number has its mean and the value that 95 of 100 runs do not exceed.
     """
 
     question: str
@@ -73,7 +73,7 @@ class VerificationPlan(Record, frozen=True, kw_only=True):
 
 
 def plan_lines(found: QuestionPlan) -> list[str]:
-    """Return a plan in sentences."""
+    """Return a plan as sentences."""
     lines = [f"{found.question}, delta {found.delta:g}"]
     lines.append(f"  {found.engine}: {amount(found.evaluations, 'evaluations')}")
     if found.rounds is not None:
@@ -88,7 +88,7 @@ def plan_lines(found: QuestionPlan) -> list[str]:
 
 
 def amount(spread: Spread, unit: str) -> str:
-    """Return a mean and what 95 of 100 runs do not exceed."""
+    """Return a mean and the value that 95 of 100 runs do not exceed."""
     if spread.mean is None or spread.most is None:
         return f"{unit}: no forecast of an end, because the gap is too near to the threshold"
     if spread.mean == spread.most:

@@ -1,6 +1,6 @@
-"""Populations: the distributions from which inputs are drawn, in rounds, by chunk number. None knows the network.
+"""Populations: the distributions from which inputs are drawn, in rounds, by chunk number, without the network.
 
-Each kind has a module of its own, which is imported only for a spec that uses it.
+Each kind has its own module, which is imported only for a spec that uses it.
 """
 
 from fairchain.populations.base import Population, Rounds, Scratch

@@ -1,7 +1,7 @@
-"""What all populations have in common: drawing rounds by chunk number, and showing them as each subgroup.
+"""Common parts of all populations: drawing rounds by chunk number, and showing them as each subgroup.
 
 A round is one joint draw that every subgroup is shown, from common random numbers (docs/mathematics.md, "The coupled
-round"). `Scratch` keeps the arrays that are drawn into from one chunk to the next.
+round"). `Scratch` reuses arrays from one chunk to the next.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ DRAWN_BY_AVERAGE = "a mean of groups is drawn by AveragePopulation"
 
 
 class Scratch:
-    """Arrays to draw into again and again, for one worker: allocating them for each chunk costs more than drawing."""
+    """Arrays that are reused for draws, for one worker: allocating them for each chunk costs more than drawing."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[int, Any]] = {}
         self._parts: dict[str, Scratch] = {}
 
     def keep(self, name: str, rows: int, make: Callable[[int], Kept]) -> Kept:
-        """Return what `make` allocated under this name for at least so many rows."""
+        """Return the object that `make` allocated under this name for at least this many rows."""
         kept = self._kept.get(name)
         if kept is None or kept[0] < rows:
             # Chunks grow a little each time: with twice the memory, few of them have to allocate again.
@@ -49,7 +49,7 @@ class Scratch:
         return self.keep(name, rows, make)[:rows]
 
     def part(self, name: str) -> Scratch:
-        """Return the scratch memory of a population that another one draws from."""
+        """Return the scratch memory of a source population."""
         return self._parts.setdefault(name, Scratch())
 
 
@@ -57,7 +57,7 @@ class Rounds(Struct, frozen=True, eq=False):
     """The rounds of one chunk.
 
     `show(subgroup)` returns the inputs of one subgroup, (rounds, features); they are valid until the next call.
-    `together`, if there is a quicker way for several subgroups, returns new arrays of them, (subgroups, rounds,
+    `together`, if available, is a faster way for several subgroups and returns new arrays, (subgroups, rounds,
     features).
     """
 
@@ -65,13 +65,13 @@ class Rounds(Struct, frozen=True, eq=False):
     together: Callable[[Sequence[int]], Inputs] | None = None
 
     def first(self, count: int) -> Rounds:
-        """Return the first rounds alone."""
+        """Return only the first rounds."""
         together = self.together
         blocks = None if together is None else lambda subgroups: together(subgroups)[:, :count]
         return Rounds(lambda subgroup: self.show(subgroup)[:count], blocks)
 
     def inputs(self, subgroups: Sequence[int], /) -> Inputs:
-        """Return the inputs of these subgroups, one block of rows after another: (subgroups * rounds, features)."""
+        """Return the inputs of these subgroups, in consecutive blocks of rows: (subgroups * rounds, features)."""
         if self.together is not None:
             blocks = self.together(subgroups)
             return blocks.reshape(-1, blocks.shape[2])
@@ -89,11 +89,11 @@ class Population(ABC):
     Parameters
     ----------
     subgroups
-        To show inputs of, by number.
+        The subgroups for which inputs are shown, by index.
     width
         Number of features, or of words in a text.
     dtype
-        Of the values that are shown.
+        Data type of the values that are shown.
     """
 
     def __init__(self, subgroups: Sequence[Subgroup], width: int, dtype: DTypeLike) -> None:
@@ -103,7 +103,7 @@ class Population(ABC):
 
     @abstractmethod
     def draw(self, address: Address, count: int, scratch: Scratch, subgroups: Sequence[int], /) -> Rounds:
-        """Draw `count` rounds at an address into scratch memory, to be shown as these subgroups only."""
+        """Draw `count` rounds at an address into scratch memory, to be shown only as these subgroups."""
 
     def rounds(
         self,
@@ -115,13 +115,13 @@ class Population(ABC):
         subgroups: Sequence[int] | None = None,
         drawn: int | None = None,
     ) -> Rounds:
-        """Draw `count` rounds of a chunk: the same bytes for the same arguments, always and everywhere.
+        """Draw `count` rounds of a chunk, a deterministic function of the arguments.
 
         `copy` addresses independent draws of the same chunk. With `scratch` the rounds are drawn into its memory and
-        are valid until the next draw there. They are shown as `subgroups` only, by default as all of them.
+        are valid until the next draw there. They are shown only as `subgroups`, by default as all of them.
 
-        The rounds of a chunk may depend on its length, so that a shorter chunk is not the beginning of a longer one.
-        `drawn` is the length of the chunk where only its first `count` rounds are wanted.
+        The rounds of a chunk may depend on its length, so a shorter chunk is not a prefix of a longer one. `drawn` is
+        the length of the chunk if only its first `count` rounds are needed.
         """
         shown = range(len(self.subgroups)) if subgroups is None else subgroups
         rounds = self.draw(Address(seed, chunk, copy), drawn or count, scratch or Scratch(), shown)
@@ -129,36 +129,37 @@ class Population(ABC):
 
     @property
     def exact(self) -> bool:
-        """Whether every subgroup is shown its own members only; otherwise `accepts` selects them."""
+        """Whether every subgroup is shown only its own members; otherwise `accepts` selects them."""
         return True
 
     def accepts(self, subgroup: int, values: Inputs, /) -> NDArray[np.bool_] | None:  # noqa: ARG002
-        """Return which of these rows, (rows, features), belong to a subgroup; None if all that it is shown do."""
+        """Return which of these rows, (rows, features), belong to a subgroup; None if all shown rows do."""
         return None
 
     def shares(self) -> Sequence[float] | None:
-        """Return the probability of each subgroup, or None if it is unknown."""
+        """Return the probability of each subgroup, or None if unknown."""
         return None
 
     def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:  # noqa: ARG002
-        """Return every input of the overall population with its exact weight; None if there are too many or infinite.
+        """Return every input of the overall population with its exact weight; None if there are too many or infinitely
+        many.
 
         Parameters
         ----------
         cuts
-            Columns of real numbers that may be enumerated as intervals, each with the numbers at which one interval
-            ends and the next begins: inside an interval the value does not matter.
+            Columns of real numbers that may be enumerated as intervals, each with the boundaries between its intervals:
+            inside an interval the value does not matter.
         """
         return None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences that a user should know about the population."""
+        """Notes for the user about the population."""
         return ()
 
     @property
     def sha256(self) -> str | None:
-        """Hash of the files that determine the draws where the spec only names them, such as a corpus."""
+        """Hash of the files, such as a corpus, that determine the draws and that the spec only names."""
         return None
 
 
@@ -168,11 +169,11 @@ class FeaturePopulation(Population):
     Parameters
     ----------
     spec
-        Gives the features in the order of the columns, and the groups.
+        A spec with the features in the order of the columns, and the groups.
     subgroups
         Groups or the overall population; by default each group of the spec.
     dtype
-        Of the values that are shown.
+        Data type of the values that are shown.
     """
 
     def __init__(self, spec: Spec, subgroups: Sequence[Subgroup] | None, dtype: DTypeLike) -> None:
@@ -190,7 +191,7 @@ class FeaturePopulation(Population):
 
 
 class DerivedPopulation(Population):
-    """A population made from the draws of another one, `source`, whose files and notes are its own."""
+    """A population derived from the draws of another one, `source`; it has the files and notes of the source."""
 
     def __init__(self, source: Population, subgroups: Sequence[Subgroup], dtype: DTypeLike | None = None) -> None:
         super().__init__(subgroups, source.width, source.dtype if dtype is None else dtype)
@@ -200,7 +201,7 @@ class DerivedPopulation(Population):
         return str(self.source)
 
     def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:
-        """Return the space of the source: conditions and groups are left to the caller."""
+        """Return the space of the source: the caller applies conditions and groups."""
         return self.source.finite_space(cuts)
 
     @property
@@ -221,7 +222,7 @@ def columns_of(spec: Spec) -> tuple[int, ...]:
 
 
 def shown_groups(spec: Spec, subgroups: Sequence[Subgroup]) -> tuple[Group, ...]:
-    """Return each subgroup as a group of its name; the overall population has all protected values."""
+    """Return each subgroup as a group with its name; the overall population has all protected values."""
     whole = tuple(domain_of(spec.features[column]) for column in columns_of(spec))
     if any(subgroup.mixed for subgroup in subgroups):
         raise ValueError(DRAWN_BY_AVERAGE)

@@ -1,6 +1,6 @@
 """From a spec to its population: by kind, then restricted by `given`, then with means of groups.
 
-Also what must be known before: the nodes and terms of files that the spec names, and the groups that are large enough.
+This module also resolves the files with nodes and terms that the spec names, and the groups that are large enough.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ FUNCTION_NEEDED = 'population.kind: "callable" needs a Python function that draw
 FUNCTION_NOT_EXPECTED = 'population.kind: a function was given to draw inputs; write kind = "callable" or leave it out'
 ROWS_TABLE_NOT_DRAWN = "rows of a table are not drawn"
 TOO_FEW_GROUPS = (
-    "property.min_size: {least} leaves {kept} of {groups} groups, and two are needed; {measure} of the groups: {sizes}"
+    "property.min_size: {kept} of {groups} groups has at least {least}, and two are needed ({measure} of each group: "
+    "{sizes}); {remedy}"
 )
 SHARES_UNKNOWN = "property.min_size: the groups' shares cannot be computed for this population; leave it out"
 
@@ -49,13 +50,13 @@ def build_population(
     Parameters
     ----------
     spec, subgroups
-        The question, and the subgroups to show inputs of.
+        The question, and the subgroups for which inputs are shown.
     dtype
-        Of the values that are shown.
+        Data type of the values that are shown.
     rows
-        Rows whose frequencies are taken, for `kind = "marginals"`.
+        Rows that give the frequencies, for `kind = "marginals"`.
     function
-        Draws the inputs, for `kind = "callable"`.
+        Function that draws the inputs, for `kind = "callable"`.
     predicate
         Restricts the population to inputs for which it holds.
     """
@@ -63,11 +64,11 @@ def build_population(
         raise SpecError(FUNCTION_NOT_EXPECTED)
 
     def drawn(subgroups: Sequence[Subgroup], predicate: Predicate | None) -> Population:
-        """Draw by kind, then restrict to what a subgroup accepts, then add means of groups."""
+        """Draw by kind, then restrict to the accepted inputs of each subgroup, then add means of groups."""
         plain = unmixed(subgroups)
         if isinstance(spec.population, Texts):
             return averaged(_by_kind(spec, plain, dtype, rows, function), subgroups)
-        # A condition is decided on values as they were written, so candidates are drawn in double precision.
+        # A condition is evaluated on unrounded values, so candidates are drawn in double precision.
         conditioned = predicate is not None or any(each.group and each.group.condition for each in plain)
         source = _by_kind(spec, plain, np.float64 if conditioned else dtype, rows, function)
         if not source.exact and source.dtype != np.float64:
@@ -85,9 +86,9 @@ def build_population(
 
         return AveragePopulation(source, subgroups)
 
-    # With independent features and no condition a round shows the same input in every subgroup anyway. So it does with
-    # texts: individual fairness is compared only on those in which terms are exchanged. Their conditions are decided
-    # before a text is drawn.
+    # With independent features and no condition, a round shows the same input in every subgroup anyway. The same holds
+    # for texts: individual fairness is compared only if terms are exchanged, and conditions are evaluated before a text
+    # is drawn.
     same = isinstance(spec.population, Texts) or (
         predicate is None and isinstance(spec.population, Uniform | Marginals)
     )
@@ -134,7 +135,7 @@ def _by_kind(
 
 
 def with_nodes(spec: Spec) -> Spec:
-    """Return the spec with the nodes of a network's file, and the terms of a list's, in place of the path.
+    """Return the spec with the nodes of a network's file, and the terms of a list's file, instead of the path.
 
     They are checked here, where a message can still name the file.
     """
@@ -160,12 +161,12 @@ def with_nodes(spec: Spec) -> Spec:
     return replace(spec, population=BayesNetwork(nodes=nodes, name=network.name or Path(network.path).name))
 
 
-# Names and shares of the groups that are left out; of texts their number.
+# Names and shares of the groups that are left out; for texts their number.
 Left = tuple[tuple[str, float], ...]
 
 
 def large_enough(spec: Spec, rows: TableRows | None = None) -> tuple[tuple[Group, ...], Left]:
-    """Return the groups that reach `property.min_size`, and those that do not, with their share of the population."""
+    """Return the groups that reach `property.min_size`, and the others with their share of the population."""
     groups, least = groups_of(spec), spec.property.min_size
     if least is None:
         return groups, ()
@@ -174,7 +175,7 @@ def large_enough(spec: Spec, rows: TableRows | None = None) -> tuple[tuple[Group
         case Uniform() | Marginals():
             from fairchain.populations.marginals import marginal_shares
 
-            # A group with probability 0 has a share too, though it could not be drawn.
+            # A group with probability 0 also has a share, although it could not be drawn.
             shares = marginal_shares(spec, subgroups_of_groups(groups), rows)
         case Texts():
             from fairchain.populations.text_rows import TextRows, text_sizes
@@ -190,14 +191,19 @@ def large_enough(spec: Spec, rows: TableRows | None = None) -> tuple[tuple[Group
         raise SpecError(SHARES_UNKNOWN)
     kept = tuple(group for group, share in zip(groups, shares, strict=True) if share >= least)
     if len(kept) < 2:
-        sizes = ", ".join(f"{group.name} {share:.3g}" for group, share in list(zip(groups, shares, strict=True))[:10])
+        texts = spec.text is not None
+        sizes = ", ".join(
+            f"{group.name} {share:,.0f}" if texts else f"{group.name} {share:.3g}"
+            for group, share in list(zip(groups, shares, strict=True))[:10]
+        )
         raise SpecError(
             TOO_FEW_GROUPS.format(
                 least=f"{spec.property.min_size:g}",
                 kept=len(kept),
                 groups=len(groups),
-                measure="texts" if spec.text is not None else "shares",
+                measure="texts" if texts else "share",
                 sizes=sizes,
+                remedy="check the terms and the column of the texts" if texts else "lower min_size",
             )
         )
     left_out = tuple((group.name, float(share)) for group, share in zip(groups, shares, strict=True) if share < least)

@@ -1,9 +1,9 @@
 """The distribution of one feature, drawn by inverse CDF from words that subgroups share.
 
-A distribution is `Counted`, values with whole counts, or `Ranges`, uniform inside each of several ranges with fractions
-as weights. Either can be restricted to a group's domain, and its mass stays an exact fraction. Counted values are drawn
-with exactly their probabilities, ranges from a random number of 53 bits, as the nodes of a Bayesian network are.
-Frequencies that a spec states are read to six decimals and then taken as whole numbers.
+A distribution is `Counted`, values with integer counts, or `Ranges`, uniform inside each of several ranges with
+fractions as weights. Both can be restricted to a group's domain, and the mass remains an exact fraction. Counted values
+are drawn with exactly their probabilities, ranges from a random number of 53 bits, like the nodes of a Bayesian
+network. Frequencies that a spec states are read to six decimals and then used as integers.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from fairchain.spec.population_keys import Piece
 if TYPE_CHECKING:
     from fairchain.populations.finite import FiniteSpace, Weights
 
-# A column is counted without sorting if its values are whole numbers within such a span.
+# A column is counted without sorting if its values are integers within this span.
 MOST_SPAN = 2**20
 
 
 class Range(NamedTuple):
-    """Values from low to high, both included if they are whole numbers, and their weight among all ranges."""
+    """Values from low to high, both included if they are integers, and their weight among all ranges."""
 
     low: float
     high: float
@@ -45,7 +45,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """One of several ranges by weight, then uniform inside it: whole numbers or reals."""
+    """One of several ranges by weight, then uniform inside it: integers or reals."""
 
     parts: tuple[Range, ...]
     real: bool
@@ -73,7 +73,7 @@ class Ranges:
         return Fraction(high) - Fraction(low) + (not self.real)
 
     def draw(self, words: Sequence[HalfWords], _address: Address, _substream: int) -> Inputs:
-        """Return the value at which the CDF reaches the random number that two words make, for each pair of words."""
+        """Return the value at which the CDF reaches the random number of each pair of words."""
         lows, highs, edges = self._columns
         uniforms = unit_reals(*words)
         chosen = np.searchsorted(edges[1:-1], uniforms, side="right")
@@ -84,7 +84,7 @@ class Ranges:
 
     @cached_property
     def _columns(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Lows and highs of the ranges, and where each begins and the last one ends between 0 and 1."""
+        """Lower and upper ends of the ranges, and their boundaries between 0 and 1."""
         sums = np.cumsum([0.0, *(float(part.weight / self.mass) for part in self.parts)])
         sums[-1] = 1.0
         return np.array([part.low for part in self.parts]), np.array([part.high for part in self.parts]), sums
@@ -92,14 +92,14 @@ class Ranges:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Different values in order, each as likely as its count is large."""
+    """Distinct values in order, with probabilities proportional to their counts."""
 
     values: NDArray[np.float64]
     counts: NDArray[np.int64]
 
     @classmethod
     def of(cls, column: NDArray[np.float64]) -> Counted:
-        """Return the distribution of drawing an entry of a column."""
+        """Return the distribution of a random entry of a column."""
         low, high = column.min(), column.max()
         if high - low > MOST_SPAN or (column % 1).any():
             return cls(*np.unique(column, return_counts=True))
@@ -124,7 +124,7 @@ class Counted:
 
     @cached_property
     def entries(self) -> NDArray[np.float64]:
-        """A sorted list whose entries are all equally likely; a likelier value occurs more often."""
+        """A sorted list of equally likely entries; a likelier value occurs more often."""
         return np.repeat(self.values, self.counts // gcd(*self.counts.tolist()))
 
 
@@ -137,15 +137,15 @@ def uniform_over(domain: Domain) -> Ranges:
 
 
 def finite_values(distribution: Distribution, cuts: Sequence[float] | None) -> tuple[Inputs, Weights] | None:
-    """Return the values of a distribution with whole weights; None if they are too many, or real and not cut.
+    """Return the values of a distribution with integer weights; None if there are too many, or reals without cuts.
 
     Parameters
     ----------
     distribution
-        Of one feature.
+        The distribution of one feature.
     cuts
-        Numbers at which a real range is divided into intervals, each of which is one value, its middle; None if the
-        place inside an interval matters.
+        Numbers at which a real range is divided into intervals, each of which is one value, its midpoint; None if the
+        position inside an interval matters.
     """
     from fairchain.populations.finite import whole_weights
 
@@ -185,7 +185,8 @@ def independent_space(distributions: Sequence[Distribution], cuts: Mapping[int, 
     return independent(values, weights)
 
 
-# Shares are read in millionths, and must sum to 1 within one of them (with room for the rounding of a float sum).
+# Shares are read in millionths, and must sum to 1 within one of them (with a margin for the rounding of a
+# floating-point sum).
 SHARE_UNITS = 10**6
 SHARE_SLACK = 1.000001e-6
 
@@ -193,7 +194,7 @@ Stated = Mapping[str, float] | Sequence[Piece]
 
 
 def stated_distribution(feature: Feature, stated: Stated) -> Ranges:
-    """Return the distribution of a feature whose frequencies the spec states; a value without a share has none.
+    """Return the distribution of a feature with frequencies in the spec; a value without a share has probability 0.
 
     Raises a SpecError if a value does not exist, a share is not a probability, pieces overlap, or the shares do not sum
     to 1.
@@ -224,7 +225,7 @@ def stated_distribution(feature: Feature, stated: Stated) -> Ranges:
 
 
 def _value(where: str, feature: Feature, domain: Domain, key: str) -> int:
-    """Return the value of a key: the index of a category, or a whole number."""
+    """Return the value of a key: the index of a category, or an integer."""
     if isinstance(feature, CategoryFeature):
         names = [str(value) for value in feature.values]
         if key not in names:
@@ -253,7 +254,7 @@ def _check_piece(where: str, domain: Domain, piece: Piece) -> None:
 
 
 def _counts(shares: Sequence[tuple[str, float]], where: str) -> list[int]:
-    """Return shares as whole millionths, not all zero."""
+    """Return shares as integer millionths, not all zero."""
     for key, share in shares:
         if not 0 <= share <= 1:
             raise SpecError(f"{key}: a share lies between 0 and 1, found {share:g}")

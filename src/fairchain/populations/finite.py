@@ -215,7 +215,7 @@ def _joint_cells(factors: Sequence[Factor], sizes: Sequence[int], column: int) -
 
 
 def _merged(factors: Sequence[Factor], column: int, classes: NDArray[np.intp] | None, count: int) -> tuple[Factor, ...]:
-    """Return factors in which classes of a column's values are summed up; without classes the column is gone."""
+    """Return factors in which classes of a column's values are summed; without classes the column is removed."""
     touched = [factor for factor in factors if column in factor.columns]
     joint = factor_product(touched)
     axis = joint.columns.index(column)

@@ -1,13 +1,13 @@
 """Inputs drawn by a Python function of the caller, in one of two declared forms.
 
-Independent: `f(rng, count)` for the overall population, or `f(rng, count, group)` for one group. Every group gets a
-generator of its own, so a round's rows of two groups are independent, however many numbers the function takes for each.
-Coupled: `Coupled(f, uniforms=m)` with `f(u, group)`, where `u` has a row of m uniform numbers for each round and every
-group gets the same `u`. Each row of the result must follow from its own row of `u`, and that is checked.
+Independent: `f(rng, count)` for the overall population, or `f(rng, count, group)` for one group. Every group gets its
+own generator, so the rows of two groups in a round are independent, however many numbers the function uses. Coupled:
+`Coupled(f, uniforms=m)` with `f(u, group)`, where `u` has a row of m uniform numbers for each round and every group
+gets the same `u`. Each row of the result must be a function of its own row of `u`, and this is checked.
 
-Values are checked row by row too, since a value outside of a feature's range or a row of another group would void the
-verdict. numpy does not promise that the methods of its generators give the same numbers in every version, and a
-function can be changed: runs on such a population carry no certificate.
+Values are also checked row by row, because a value outside of a feature's range or a row of another group would void
+the verdict. numpy does not promise that the methods of its generators give the same numbers in every version, and a
+function can be changed: runs on such a population have no certificate.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from fairchain.spec.subgroups import Subgroup
 from fairchain.system.user_code import user_code
 from fairchain.tables.frames import has_masked
 
-# Rows drawn before the run, to see that the function draws from the generator alone, or row by row.
+# Number of rows drawn before the run, to check that the function draws only from the generator, or row by row.
 TRIAL, TRIAL_COUPLED = 8, 64
-# Chunks of which a coupled function computes every row a second time, in another order; of later ones every eighth row
-# on average, and at least so many. And the stream of these choices.
+# Number of chunks in which a coupled function computes every row a second time, in another order; in later ones every
+# eighth row on average, and at least this many. And the stream of these choices.
 WHOLE_CHUNKS, EACH, LEAST, CHECK_SUBSTREAM = 16, 8, 8, 2**61
-# Rows of the trial that it computes again with them: what a function gives for them may not change during a run.
+# Number of trial rows that it computes again with them: their results must not change during a run.
 RECOMPUTED_ROWS = 4
-# Rounding of sums in another order, relative to a feature's range: no dependence on other rows.
+# Rounding of sums in another order, relative to a feature's range, which is not a dependence on other rows.
 FUNCTION_ROUNDING = 1e-9
 # Uniform numbers for each round: 8192 rounds of them take 256 MiB.
 MOST_UNIFORMS = 4096
@@ -97,25 +97,25 @@ class Coupled:
 class FunctionPopulation(FeaturePopulation):
     """A population whose inputs a Python function draws.
 
-    Raises a DataError if the function cannot be called so, fails, returns something else than such rows, or is declared
-    as coupled and does not compute each row from its own row of `u`.
+    Raises a DataError if the function cannot be called in this form, fails, returns anything other than such rows, or
+    is declared as coupled and does not compute each row from its own row of `u`.
 
     Parameters
     ----------
     spec
-        Gives the features in the order of the columns, and the groups.
+        A spec with the features in the order of the columns, and the groups.
     subgroups
         Groups or the overall population; by default each group of the spec.
     function
         Takes a numpy `Generator` and the number of rows to draw, all independent of each other. If it also has a
-        parameter `group`, it gets the name of a group (None for all) and draws rows of that group; else it
-        draws from the overall population, and `accepts` selects the rows of a subgroup. It returns an array
-        (count, features) with categories as their index, or a mapping or frame with a column for each feature,
-        categories by name. A `Coupled` function gets uniform numbers instead.
+        parameter `group`, it gets the name of a group (None for all) and draws rows of that group; otherwise it draws
+        from the overall population, and `accepts` selects the rows of a subgroup. It returns an array (count, features)
+        with categories as their index, or a mapping or frame with a column for each feature, categories by name. A
+        `Coupled` function gets uniform numbers instead.
     dtype
-        Of the feature values handed out.
+        Data type of the feature values.
     name
-        What to call the function in messages.
+        The name of the function in messages.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class FunctionPopulation(FeaturePopulation):
         self._function = function.function if isinstance(function, Coupled) else function
         self.name = name or _name_of(self._function)
         self._features = spec.features
-        # What rounding may change in each column: nothing where values are whole numbers.
+        # Tolerance for rounding in each column: 0 for integers.
         domains = [domain_of(feature) for feature in spec.features]
         self._rounding = np.array([FUNCTION_ROUNDING * (d.high - d.low) if d.real else 0.0 for d in domains])
         self._by_group = _takes_group(self.name, self._function, coupled=self._uniforms is not None)
@@ -140,7 +140,7 @@ class FunctionPopulation(FeaturePopulation):
                 f"{self.name}: takes a group, and the conditions of a formula are not groups of a feature; write it "
                 "as f(rng, count) for the overall population, to which the conditions are applied"
             )
-        # The caller's function need not be ready for several threads at once.
+        # The caller's function may not be thread-safe.
         self._one_at_a_time = threading.Lock()
         # For each number of `shows`, rows of `u` from the trial of a coupled function, and their values.
         self._kept: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
@@ -161,18 +161,18 @@ class FunctionPopulation(FeaturePopulation):
 
     @property
     def exact(self) -> bool:
-        """Whether every subgroup is shown its own rows; else they must be selected with `accepts`."""
+        """Whether every subgroup is shown its own rows; otherwise `accepts` selects them."""
         return self._by_group or all(subgroup.group is None for subgroup in self.subgroups)
 
     def accepts(self, subgroup: int, values: Inputs, /) -> NDArray[np.bool_] | None:
-        """Return which of these rows, (rows, features), belong to a subgroup; None if all that it is shown do."""
+        """Return which of these rows, (rows, features), belong to a subgroup; None if all shown rows do."""
         if self._by_group or self.subgroups[subgroup].group is None:
             return None
         return self.belong(subgroup, values)
 
     def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
-        """Draw `count` rounds at an address: the same as long as function and numpy stay the same."""
-        # The rows of one subgroup at a time, since many subgroups would need much memory.
+        """Draw `count` rounds at an address: they are the same as long as function and numpy are."""
+        # The rows of one subgroup at a time, because many subgroups would need much memory.
         drawn: dict[int, Inputs] = {}
 
         def show(subgroup: int) -> Inputs:
@@ -200,7 +200,7 @@ class FunctionPopulation(FeaturePopulation):
         return subgroup if self._by_group else 0
 
     def _call(self, subgroup: int, count: int, *arguments: Any) -> NDArray[np.float64]:
-        """Call the function and check what it returns: `count` rows of a subgroup."""
+        """Call the function and check its result: `count` rows of a subgroup."""
         group = self.subgroups[subgroup].group
         extra = {"group": None if group is None else group.name} if self._by_group else {}
         with self._one_at_a_time, user_code(self.name, FUNCTION_FAILED, DataError):
@@ -214,14 +214,14 @@ class FunctionPopulation(FeaturePopulation):
         return values
 
     def _check_rows(self, subgroup: int, u: NDArray[np.float64], values: NDArray[np.float64]) -> None:
-        """Compute rows again, in another order and among other rows: each must have the values that it had."""
+        """Compute rows again, in another order and among other rows: each must have the same values as before."""
         again = self._call(subgroup, len(u), _read_only(u))
         wrong = (np.abs(again - values) > self._rounding).any(axis=1)
         if wrong.any():
             raise DataError(ROWS_NOT_INDEPENDENT.format(name=self.name))
 
     def _try(self) -> None:
-        """Refuse, before the run, a function that keeps a state or whose coupled rows depend on each other."""
+        """Refuse, before the run, a function with internal state, or a coupled one whose rows depend on each other."""
         for subgroup in {self.shows(subgroup): subgroup for subgroup in range(len(self.subgroups))}.values():
             if self._uniforms is None:
                 # Rounds are drawn again by address, so a generator in the same state must give the same rows.
@@ -241,7 +241,7 @@ class FunctionPopulation(FeaturePopulation):
             self._kept[self.shows(subgroup)] = u[:RECOMPUTED_ROWS], values[:RECOMPUTED_ROWS]
 
     def _checked(self, answer: Any, count: int) -> NDArray[np.float64]:
-        """Return what the function returned, as a matrix of valid values."""
+        """Return the function's result as a matrix of valid values."""
         if has_masked(answer) or (isinstance(answer, Mapping) and any(map(has_masked, answer.values()))):
             raise DataError(f"{self.name}: returned masked values; return a value for every cell")
         is_array = isinstance(answer, np.ndarray)
@@ -275,7 +275,7 @@ class FunctionPopulation(FeaturePopulation):
         return values
 
     def _indices(self, feature: CategoryFeature, column: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the index of categories given by their names, or by what tables call them."""
+        """Return the index of categories given by their names, or by their aliases."""
         index = {str(cell): place for place, cell in enumerate(feature.aliases or ())}
         index |= {str(value): place for place, value in enumerate(feature.values)}
         names, places = np.unique(column.astype(str), return_inverse=True)
@@ -289,7 +289,7 @@ class FunctionPopulation(FeaturePopulation):
         return found
 
     def _numbers(self, feature: Feature, column: NDArray[Any]) -> NDArray[np.float64]:
-        """Return numbers in the feature's range, whole where they must be."""
+        """Return numbers in the feature's range, integers if required."""
         domain = domain_of(feature)
         try:
             values = column.astype(np.float64)
@@ -310,8 +310,8 @@ class FunctionPopulation(FeaturePopulation):
 
 
 def _generator(address: Address, substream: int) -> np.random.Generator:
-    """Return a generator with a key of its own, so that `jumped` and `spawn` never reach another substream."""
-    # Words of fixed length, since numbers that are split into as many words as they need could run together.
+    """Return a generator with its own key, so that `jumped` and `spawn` never reach another substream."""
+    # Words of fixed length, because numbers that are split into a variable number of words could be confused.
     words = [address.seed >> shift & 0xFFFFFFFF for shift in range(0, 128, 32)]
     words += [number >> shift & 0xFFFFFFFF for number in (address.chunk, address.copy, substream) for shift in (0, 32)]
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
@@ -331,7 +331,7 @@ def _uniforms(address: Address, count: int, uniforms: int) -> NDArray[np.float64
 
 
 def _read_only(u: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Lock an array: a function that overwrites its `u` would change what the next group gets."""
+    """Make an array read-only: a function that overwrites its `u` would change the input of the next group."""
     u.flags.writeable = False
     return u
 

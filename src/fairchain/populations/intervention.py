@@ -1,7 +1,7 @@
 """Counterfactual inputs: each is drawn once from the overall population and shown as every group.
 
-Only the protected features differ between groups. Where features depend on each other this is not the same as drawing
-members of each group, whose other features would differ too.
+Only the protected features differ between groups. If features depend on each other, this differs from drawing members
+of each group, whose other features would differ too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fairchain.populations.streams import Address
 from fairchain.spec import Spec
 from fairchain.spec.subgroups import Subgroup
 
-# Copies of a chunk from here on are used by nothing else, so protected values are independent of the inputs.
+# Copies of a chunk from this number on are used only here, so protected values are independent of the inputs.
 VALUES_COPY = 2**20
 
 
@@ -23,12 +23,12 @@ class IntervenedPopulation(DerivedPopulation):
     Parameters
     ----------
     spec, subgroups
-        The protected features, and the groups that inputs are shown as.
+        The protected features, and the groups as which inputs are shown.
     source
-        Draws the inputs; its only subgroup is the overall population.
+        The population that draws the inputs; its only subgroup is the overall population.
     values
-        Draws members of the subgroups; only their protected features are taken: a group with several values
-        draws among them independently of the input. None where every group has one value.
+        The population that draws members of the subgroups, of which only the protected features are used: a group with
+        several values draws among them independently of the input. None if every group has one value.
     """
 
     def __init__(

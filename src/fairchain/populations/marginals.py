@@ -1,6 +1,6 @@
 """Independent features with given frequencies: those of a table's columns, or those that the spec states.
 
-Rounds are coupled as those of uniform features are. A subgroup's protected features have the overall distribution,
+Rounds are coupled like those of uniform features. A subgroup's protected features have the overall distribution,
 restricted to the group's values; the others do not depend on the subgroup. A value is found by inverse CDF from words
 that all subgroups share: each subgroup has exactly its distribution, and two subgroups differ no more than needed.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fairchain.populations.finite import FiniteSpace
     from fairchain.tables import TableRows
 
-# Features that a phrase names before it only counts them.
+# Largest number of features that a phrase names; more are counted.
 MOST_NAMED_FEATURES = 4
 
 
@@ -48,13 +48,13 @@ class MarginalPopulation(IndependentPopulation):
     Parameters
     ----------
     spec
-        Its `population.frequencies` come first; a feature without any has those of its column.
+        A spec; its `population.frequencies` come first, and a feature without any has those of its column.
     subgroups
         Groups or the overall population; by default each group of the spec.
     rows
-        Rows of a table; without one a feature whose frequencies are not stated is uniform over its range.
+        Rows of a table; without it, a feature without stated frequencies is uniform over its range.
     dtype
-        Of the values that are shown.
+        Data type of the values that are shown.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class MarginalPopulation(IndependentPopulation):
             )
             for number, (place, domain) in enumerate(domains)
         }
-        # One table has the lists of all columns, so that one look-up draws them all. Columns that are overwritten
-        # later, protected ones and ranges, look at a single entry.
+        # One table has the lists of all columns, so that one lookup draws them all. Columns that are overwritten later
+        # (protected ones and ranges) read a single entry.
         lists = [
             each.entries if isinstance(each, Counted) and column not in self.protected_columns else np.zeros(1)
             for column, each in enumerate(self._distributions)
@@ -99,7 +99,7 @@ class MarginalPopulation(IndependentPopulation):
         return tuple(float(prod(parts)) for parts in self._shares)
 
     def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:
-        """Return every input with its weight; None if a range is too large, or real and not cut."""
+        """Return every input with its weight; None if a range is too large, or real without cuts."""
         return independent_space(self._distributions, cuts)
 
     def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
@@ -108,7 +108,7 @@ class MarginalPopulation(IndependentPopulation):
         np.right_shift(product, np.uint64(32), out=product)
         entries = product.view(np.int64)
         np.add(entries, starts, out=entries)
-        # Every entry exists; "clip" only spares numpy a copy that it would need to undo a wrong one.
+        # Every entry exists; "clip" avoids a copy that numpy would need to undo an error.
         np.take(self._table, entries, out=drawn.values.reshape(-1), mode="clip")
         if again is not None:
             self.redraw(drawn, again)
@@ -128,13 +128,13 @@ class MarginalPopulation(IndependentPopulation):
         return distribution.draw(*self._source(drawn, self.protected_columns[place], substream))
 
     def _source(self, drawn: Draws, column: int, substream: int) -> tuple[list[HalfWords], Address, int]:
-        """Return the words of a column, two of them for ranges, and where rejected ones are drawn again."""
+        """Return the words of a column, two of them for ranges, and the substream for rejected ones."""
         fine = [drawn.fine[:, self._ranges.index(column)]] if column in self._ranges else []
         return [drawn.words[:, column], *fine], drawn.address, substream
 
 
 def distributions_of(spec: Spec, rows: TableRows | None) -> tuple[Distribution, ...]:
-    """Return the distribution of each feature: stated, else that of its column, else uniform."""
+    """Return the distribution of each feature: stated, otherwise that of its column, otherwise uniform."""
     stated = _frequencies(spec)
     names = [feature.name for feature in spec.features]
     for name in stated:
@@ -168,7 +168,7 @@ def distributions_of(spec: Spec, rows: TableRows | None) -> tuple[Distribution, 
 def marginal_shares(spec: Spec, subgroups: Sequence[Subgroup], rows: TableRows | None) -> tuple[float, ...]:
     """Return the probability of each subgroup, 0 for a subgroup that could not be drawn.
 
-    For a spec whose features are uniform too.
+    This also applies to a spec with uniform features.
     """
     shares = _shares(distributions_of(spec, rows), columns_of(spec), shown_groups(spec, subgroups))
     return tuple(float(prod(parts)) for parts in shares)

@@ -1,4 +1,4 @@
-"""The mean of groups: each round picks one of them, all equally likely, and shows the input as that group.
+"""The mean of groups: each round selects one of them with equal probability, and shows the input as that group.
 
 The rate of such a subgroup is exactly the mean of the groups' rates, whatever their sizes.
 """
@@ -13,7 +13,7 @@ from fairchain.populations.base import DerivedPopulation, Inputs, Population, Ro
 from fairchain.populations.streams import Address
 from fairchain.spec.subgroups import Subgroup
 
-# Substreams of the picks: far above those that populations draw from.
+# Substreams of the selections: far above those that populations use.
 FIRST_SUBSTREAM = 2**62
 
 
@@ -23,9 +23,9 @@ class AveragePopulation(DerivedPopulation):
     Parameters
     ----------
     source
-        Its subgroups are `unmixed(subgroups)`: each group of a mean is a subgroup of its own there.
+        A population with the subgroups `unmixed(subgroups)`: each group of a mean is a separate subgroup there.
     subgroups
-        To show inputs of.
+        The subgroups for which inputs are shown.
     """
 
     def __init__(self, source: Population, subgroups: Sequence[Subgroup]) -> None:

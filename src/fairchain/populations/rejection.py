@@ -1,9 +1,9 @@
-"""Rejection sampling: members of a group where a population cannot draw them, and inputs for which `given` holds.
+"""Rejection sampling: members of a group that a population cannot draw directly, and inputs for which `given` holds.
 
-A round goes through a sequence of candidates, and each subgroup takes the first one that it accepts, as the candidate
-is shown in that subgroup. Candidates are independent of each other, so a subgroup's inputs have exactly its
-distribution conditional on being accepted, and rounds stay independent. Subgroups go through the same candidates:
-where they accept the same one, their round is coupled as the population couples it.
+A round has a sequence of candidates, and each subgroup takes the first one that it accepts, as the candidate is shown
+in that subgroup. Candidates are independent of each other, so a subgroup's inputs have exactly its distribution
+conditional on acceptance, and rounds are independent. Subgroups see the same candidates: if they accept the same one,
+their round is coupled as the population couples it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fairchain.populations.streams import Address
 from fairchain.spec.conditions import Predicate
 from fairchain.spec.subgroups import Subgroup
 
-# Candidates without an accepted one after which a subgroup is given up. If one in 100,000 is accepted, a chunk is
-# given up by mistake with probability exp(-10), 5 in 100,000.
+# Number of candidates without an accepted one after which sampling of a subgroup fails. If one in 100,000 is accepted,
+# a chunk fails by mistake with probability exp(-10), 5 in 100,000.
 MOST_REJECTED = 1_000_000
 SUBGROUP_NOT_DRAWN = "subgroups {drawn} were drawn, and {subgroup} is to be shown"
-# Rows below which a draw hardly gets cheaper: when fewer rounds wait, each gets several candidates at once.
+# Number of rows below which a draw is hardly cheaper: if fewer rounds wait, each gets several candidates at once.
 CHEAP_ROWS = 1024
 # Attempts of one copy of a chunk; more than any run can make.
 COPY_STRIDE = 2**40
@@ -43,16 +43,16 @@ class RejectionPopulation(DerivedPopulation):
     Parameters
     ----------
     source
-        Draws the candidates. It should draw in double precision, so that a condition is decided on values as the
-        caller wrote them and not on rounded ones.
+        The population that draws the candidates. It should draw in double precision, so that a condition is evaluated
+        on unrounded values.
     predicate
-        Must hold for an input as shown in the subgroup; None for no condition. A group of a formula has one of its own.
+        Must hold for an input as shown in the subgroup; None for no condition. A group of a formula has its own.
     subgroups
         The source's subgroups, in its order.
     most
-        Candidates per accepted one after which a subgroup is given up.
+        Candidates per accepted one after which sampling of a subgroup fails.
     dtype
-        Of the values that are shown; by default the source's.
+        Data type of the values that are shown; by default the source's.
     """
 
     def __init__(
@@ -76,16 +76,16 @@ class RejectionPopulation(DerivedPopulation):
         return self.source.shares() if plain else None
 
     def condition_of(self, subgroup: int) -> Predicate | None:
-        """Return what must hold for the inputs of a subgroup, besides that they belong to it."""
+        """Return the condition on the inputs of a subgroup, besides membership."""
         group = self.subgroups[subgroup].group
         return self.predicate if group is None or group.condition is None else group.condition
 
     def draw(self, address: Address, count: int, scratch: Scratch, subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address.
 
-        Only candidates for `subgroups` are drawn: a subgroup that a rule no longer compares costs nothing. Which
-        candidates a round gets depends on these subgroups, so all subgroups of one round must come from one call.
-        Raises a DataError or SpecError if one of these subgroups accepts no candidate, or too few for a run.
+        Only candidates for `subgroups` are drawn: a subgroup that a rule no longer compares costs nothing. The
+        candidates of a round depend on these subgroups, so all subgroups of one round must come from one call. Raises a
+        DataError or SpecError if one of these subgroups accepts no candidate, or too few for a run.
         """
         values = {
             subgroup: scratch.rows(f"values {subgroup}", count, lambda rows: np.empty((rows, self.width), self.dtype))
@@ -94,7 +94,7 @@ class RejectionPopulation(DerivedPopulation):
         search = _Search(self, values, count)
         attempt = 0
         while (rounds := np.flatnonzero(search.waiting.any(axis=0))).size:
-            # Doubled from one attempt to the next, since most rounds may end with the next candidate.
+            # Doubled from one attempt to the next, because most rounds may end with the next candidate.
             each = max(1, min(2 ** min(attempt, 10), CHEAP_ROWS // rounds.size))
             candidates = Address(address.seed, address.chunk, address.copy * COPY_STRIDE + attempt)
             drawn = self.source.draw(candidates, rounds.size * each, scratch.part("source"), subgroups)
@@ -110,7 +110,7 @@ class RejectionPopulation(DerivedPopulation):
 
 
 class _Search:
-    """The state of one draw: accepted candidates, rounds of each subgroup that still wait, and counts of candidates."""
+    """The state of one draw: accepted candidates, waiting rounds of each subgroup, and counts of candidates."""
 
     def __init__(self, population: RejectionPopulation, values: Mapping[int, Inputs], rounds: int) -> None:
         self._population, self._values = population, values
@@ -120,7 +120,7 @@ class _Search:
         self._seen = np.zeros((len(population.subgroups), 3), np.int64)
 
     def go_on(self, rounds: NDArray[np.intp], each: int, drawn: Rounds) -> None:
-        """Show each of these rounds its next candidates, `each` rows after another."""
+        """Show each of these rounds its next candidates, `each` consecutive rows."""
         for subgroup in np.flatnonzero(self.waiting[:, rounds].any(axis=1)).tolist():
             needed = np.flatnonzero(self.waiting[subgroup, rounds])
             candidates = drawn.show(subgroup)

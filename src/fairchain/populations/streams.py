@@ -1,8 +1,8 @@
 """Random numbers by address: the words of (seed, chunk, substream) are the same on every machine, in every version.
 
-Philox is a counter-based generator: a chunk's words are computed from its number, so chunks can be drawn in any
-order, by any number of workers. Only raw words are taken from numpy (their stream is promised to stay as it is);
-integers and reals are derived from them here.
+Philox is a counter-based generator: a chunk's words are computed from its number, so chunks can be drawn in any order,
+by any number of workers. Only raw words are taken from numpy (their stream is guaranteed not to change); integers and
+reals are derived from them here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 HalfWords = NDArray[np.uint32]
-# The substream of the words that decide, where labels are drawn; no population takes words from it.
+# The substream of the words for drawn labels; no population uses it.
 DECISION_SUBSTREAM = 2**63
 
 
@@ -25,7 +25,7 @@ class _ThreadGenerator(threading.local):
 
     def __init__(self) -> None:
         self.counter, self.key = np.zeros(4, np.uint64), np.zeros(2, np.uint64)
-        # The state of a generator that has not drawn anything yet.
+        # The state of a generator before its first draw.
         self.state: Any = {
             "bit_generator": "Philox",
             "state": {"counter": self.counter, "key": self.key},
@@ -45,7 +45,7 @@ _thread = _ThreadGenerator()
 
 
 class Address(Struct, frozen=True):
-    """Where random words come from: a seed, a chunk, and a `copy` for independent draws of the same chunk."""
+    """The address of random words: a seed, a chunk, and a `copy` for independent draws of the same chunk."""
 
     seed: int
     chunk: int
@@ -65,8 +65,8 @@ class Address(Struct, frozen=True):
         kept = np.empty(0, np.uint32)
         wanted = count
         while kept.size < count:
-            # Each word is kept with probability above 1/2. Asking for a longer prefix of the same stream, not for
-            # what comes after it, keeps this a pure function of the address.
+            # Each word is kept with probability above 1/2. Requesting a longer prefix of the same stream, not its
+            # continuation, keeps this a pure function of the address.
             wanted *= 2
             values, low = scaled(self.halfwords(wanted, substream), np.uint64(size))
             kept = values[low >= surplus(size)]
@@ -75,8 +75,8 @@ class Address(Struct, frozen=True):
     def below(self, words: HalfWords, size: int, substream: int) -> NDArray[np.uint32]:
         """Return an exactly uniform integer in [0, size) for each word; rejected ones are drawn again on `substream`.
 
-        The integer at a place depends on no other place's word, so two sizes may share their words as long as they
-        do not share the substream: places stay independent of each other.
+        The integer at a position depends on no other position's word, so two sizes may share their words if they do not
+        share the substream: positions remain independent.
         """
         index, low = scaled(words, np.uint64(size))
         again = low < surplus(size)
@@ -86,12 +86,12 @@ class Address(Struct, frozen=True):
 
 
 def decision_words(seed: int, chunk: int, count: int, copy: int = 0) -> HalfWords:
-    """Return the word of each round of a chunk from which all its drawn decisions follow, (count,)."""
+    """Return the word of each round of a chunk that determines all its drawn decisions, (count,)."""
     return Address(seed, chunk, copy).halfwords(count, DECISION_SUBSTREAM)
 
 
 def surplus(size: int) -> int:
-    """Return how many of the 2**32 words must be rejected so that `size` values are equally likely."""
+    """Return the number of the 2**32 words that must be rejected so that `size` values are equally likely."""
     return int(2**32 % size)
 
 
@@ -100,7 +100,7 @@ def scaled(
 ) -> tuple[NDArray[np.uint32], HalfWords]:
     """Return the high half of word * size, an integer in [0, size), and its low half (multiply-shift).
 
-    Words whose low half is below `surplus(size)` are those to reject. `out` takes the products.
+    Words with a low half below `surplus(size)` must be rejected. `out` receives the products.
     """
     parts = np.multiply(halfwords, size, dtype=np.uint64, out=out).astype("<u8", copy=False).view("<u4")
     return parts[..., 1::2], parts[..., ::2]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fairchain.populations.texts import TextPopulation
 
 Mask = NDArray[np.bool_]
-# Questions about a corpus for which texts are kept, and groups or subgroups of each.
+# Largest number of questions about a corpus for which texts are kept, and of groups or subgroups of each.
 MOST_KEPT = 4
 GROUP_OF_SEVERAL_TERMS = (
     'feature "{feature}".groups: "{name}" has several values, and a text is shown with the terms of one; with as = '
@@ -50,9 +50,9 @@ TERM_TWICE = 'feature "{feature}".terms: "{word}" is a term of "{seen}" too; giv
 
 
 class Exchange(NamedTuple):
-    """The numbers of all terms, the same for every subgroup, and their replacements in one; none of texts as they are.
+    """The numbers of all terms, the same for every subgroup, and their replacements in one; empty for raw texts.
 
-    `words` has the replacement of each term as it is written.
+    `words` has the replacement of each term as a text.
     """
 
     terms: Ids
@@ -62,20 +62,20 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TextRows(TableRows):
-    """The texts of a corpus as rows of a table, with what the spec says about them.
+    """The texts of a corpus as rows of a table, with the features that the spec assigns to them.
 
     Parameters
     ----------
     spec, population
-        The question, or one like it (see `for_spec`).
+        The question, or an equivalent one (see `for_spec`).
     corpus, lexicon
-        The texts, and the words that a network reads; None for texts as they are.
+        The texts, and the words that a network reads; None for raw texts.
     terms
-        Of each protected feature that texts mention.
+        The terms of each protected feature that texts mention.
     columns
-        (texts, features): the features that are columns beside the texts; NaN where a feature is mentioned.
+        (texts, features): the features that are columns of the corpus; NaN if a feature is mentioned in the text.
     concerned
-        (texts,): where `property.given` holds.
+        (texts,): whether `property.given` holds.
     """
 
     spec: Spec
@@ -94,19 +94,19 @@ class TextRows(TableRows):
 
     @cached_property
     def spans(self) -> dict[int, tuple[Span, ...]]:
-        """The spans of all terms in texts as they are."""
+        """The spans of all terms in raw texts."""
         return spans_in(self.values, self.terms)
 
     @cached_property
     def mentions(self) -> dict[str, Mentions]:
-        """For each protected feature with terms which text mentions which value."""
+        """For each protected feature with terms, the texts that mention each value."""
         if self.lexicon is not None:
             return {terms.feature: Mentions.of(self.corpus, self.lexicon, terms) for terms in self.terms}
         return {terms.feature: Mentions.in_spans(self.spans, len(self.corpus), terms) for terms in self.terms}
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a user should know about the corpus."""
+        """Notes for the user about the corpus."""
         told = []
         if empty := self.corpus.total - len(self.corpus) - self.dropped:
             what = "are empty" if self.corpus.raw else "hold no known word"
@@ -114,13 +114,13 @@ class TextRows(TableRows):
         if self.corpus.replaced:
             told.append(
                 f"{many(self.corpus.replaced, 'text')} of {self.corpus.total:,} contain the replacement character "
-                "U+FFFD, in place of bytes that are not UTF-8."
+                "U+FFFD, instead of bytes that are not UTF-8."
             )
         return tuple(told)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What happens to a text before the model gets it."""
+        """The preprocessing of a text before the model gets it."""
         text = self.spec.text
         assert text is not None
         if self.lexicon is None:
@@ -132,7 +132,7 @@ class TextRows(TableRows):
         )
 
     def members(self, group: Group | None) -> Mask:
-        """Return the texts that belong to a group, whatever `given` says; all of them where there is none."""
+        """Return the texts that belong to a group, without the condition `given`; all of them without a group."""
         inside = np.ones(len(self.corpus), bool)
         for place, feature in enumerate(self.protected):
             if group is None:
@@ -145,12 +145,12 @@ class TextRows(TableRows):
 
     @cached_property
     def any_pool(self) -> NDArray[np.intp]:
-        """The numbers of the texts that an exchange is about: they mention a group of every protected feature."""
+        """The indices of the texts of an exchange: they mention a group of every protected feature."""
         inside = np.all([each.any_value for each in self.mentions.values()], axis=0) & self.concerned
         return np.flatnonzero(inside)
 
     def pool(self, subgroup: Subgroup) -> NDArray[np.intp]:
-        """Return the texts that a subgroup draws from, in order: all that mention its group, or all that there are.
+        """Return the texts from which a subgroup draws, in order: all that mention its group, or all texts.
 
         In an exchange all subgroups draw from the texts that mention any group.
         """
@@ -176,7 +176,7 @@ class TextRows(TableRows):
         return pool
 
     def exchange(self, group: Group) -> Exchange:
-        """Return the replacement of each term where the text is to mention this group."""
+        """Return the replacement of each term for texts that should mention this group."""
         words: dict[str, str] = {}
         for place, terms in enumerate(self.terms):
             values = self._values(group, place)
@@ -194,7 +194,7 @@ class TextRows(TableRows):
                 owner = next(terms.feature for terms in self.terms if word in terms.all_words)
                 raise SpecError(
                     f'feature "{owner}".terms: "{instead}" is not a word of {self.lexicon.name}, so the '
-                    "network cannot read it; write another word in its place"
+                    "network cannot read it; write another word instead"
                 )
             found[numbers[word]] = numbers[instead]
         return Exchange(np.array(list(found), np.int32), np.array(list(found.values()), np.int32), words)
@@ -229,7 +229,7 @@ class TextRows(TableRows):
         return {name: value for name, value in self.__dict__.items() if name != "_known"}
 
     def members_of(self, groups: Sequence[Group]) -> Mask:
-        """Return (groups, texts): which of the texts that the question is about belong to each group."""
+        """Return (groups, texts): which of the texts in the scope of the question belong to each group."""
         key = ("members", *(group.domains for group in groups))
         found: Mask = _kept(
             self._known, key, lambda: np.array([self.members(group) & self.concerned for group in groups])
@@ -248,7 +248,7 @@ class TextRows(TableRows):
     def for_spec(self, spec: Spec) -> TextRows:
         """Return the same texts for another question about them: other groups, another condition or other labels.
 
-        Themselves for a question like theirs, in which only the guarantee, or what is compared, may be another.
+        For an equivalent question, in which only the guarantee or the comparison differs, return this object.
         """
         if spec is self.spec or _content(spec) == _content(self.spec):
             return self
@@ -261,14 +261,14 @@ class TextRows(TableRows):
 
 
 def read_texts(spec: Spec, frame: Any = None) -> TextRows:
-    """Read everything that a question about texts names; `frame` has the texts, in place of a file.
+    """Read everything that a question about texts names; `frame` has the texts, instead of a file.
 
     Raises a SpecError or DataError if the corpus, its columns or the terms cannot be read or are invalid.
     """
     population, text = spec.population, spec.text
     if not isinstance(population, Texts) or text is None:
         raise SpecError('population.kind: is not a corpus; write kind = "text" with path or dataset')
-    # Before the corpus, since what is wrong with them is found at once.
+    # Before the corpus, because their errors are found immediately.
     _terms(spec)
     beside: Beside = {}
     if population.label is not None:
@@ -286,7 +286,7 @@ def read_texts(spec: Spec, frame: Any = None) -> TextRows:
 
 
 def _kept(known: dict[Any, Any], key: Any, compute: Callable[[], Any]) -> Any:
-    """Return what is known under a key, computed if it is not; a few such answers are kept."""
+    """Return the cached value of a key, computed if it is missing; a few values are kept."""
     found = known.get(key)
     if found is None:
         if len(known) >= MOST_KEPT:
@@ -296,12 +296,12 @@ def _kept(known: dict[Any, Any], key: Any, compute: Callable[[], Any]) -> Any:
 
 
 def _content(spec: Spec) -> bytes:
-    """Return everything in a question that the rows of its corpus depend on."""
+    """Return everything in a question on which the rows of its corpus depend."""
     return msgspec.json.encode((spec.model, spec.described, spec.population, spec.protected, spec.property.given))
 
 
 def _further_files(spec: Spec, population: Texts) -> list[Path]:
-    """Return the files that rows are made from beside the corpus and the lexicon: of terms and of synonyms."""
+    """Return the further files of the rows besides the corpus and the lexicon: terms and synonyms."""
     stated = [str(getattr(each, "terms", None)) for each in spec.features]
     files = [Path(terms) for terms in stated if is_file(terms)]
     if population.synonyms == "wordnet" and population.wordnet is not None:
@@ -378,7 +378,7 @@ def joined_hash(*parts: str) -> str:
 def _beside(
     spec: Spec, population: Texts, corpus: Corpus, columns: Sequence[Feature], lexicon: Lexicon | None
 ) -> tuple[Corpus, Lexicon | None, NDArray[np.float64], NDArray[np.int16] | None, int]:
-    """Return the texts whose columns are whole, with their features, true labels, and how many others there are."""
+    """Return the texts with complete columns, with their features, true labels, and the number of the others."""
     values = np.full((len(corpus), len(spec.features)), np.nan)
     if not corpus.columns:
         return corpus, lexicon, values, None, 0
@@ -408,9 +408,9 @@ def _beside(
 
 
 def text_sizes(spec: Spec, rows: TextRows, groups: Sequence[Group]) -> list[int] | None:
-    """Return how many texts belong to each group, also to one that none belongs to; None for an exchange.
+    """Return the number of texts of each group, including empty groups; None for an exchange.
 
-    Where true labels are compared, a group has as many texts as it has of the rarest label.
+    If true labels are compared, the size of a group is its number of texts with its rarest label.
     """
     if rows.population.reading == "swapped":
         return None

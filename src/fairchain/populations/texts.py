@@ -1,15 +1,15 @@
-"""Texts of a corpus: of each group those that mention it, or one text with the terms of each group in it.
+"""Texts of a corpus: for each group those that mention it, or one text with the terms of each group.
 
 observed
-    A round draws for each subgroup one of the texts that mention its group, all equally likely. A text that mentions
-    two groups belongs to both: a subgroup's rate is P(Y | the text mentions the group). Each group's texts are in
-    order, by a recorded label if there is one and by length, and all subgroups draw at the same place of it: rates stay
-    what they are, and the texts of a round differ less than any two texts.
+    A round draws for each subgroup one of the texts that mention its group, with equal probabilities. A text that
+    mentions two groups belongs to both: a subgroup's rate is P(Y | the text mentions the group). Each group's texts are
+    sorted, by a recorded label if there is one and by length, and all subgroups draw at the same quantile: rates are
+    unchanged, and the texts of a round differ less than two independent texts.
 swapped
     A round draws one of the texts that mention any group, and shows it in every subgroup with each term exchanged for
     that subgroup's. Nothing else differs between subgroups.
 
-Then up to `replace` words of the text are replaced by synonyms; in a swapped round by the same in all subgroups.
+Then up to `replace` words of the text are replaced by synonyms; in a swapped round by the same ones in all subgroups.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fairchain.text.substitution import Replacing, replacing_of
 # Substreams of random words, the same for all subgroups: for the text and for its synonyms. From AGAIN on each subgroup
 # has its own.
 TEXT, SYNONYMS, AGAIN = range(3)
-# Groups whose number of texts is told.
+# Largest number of groups whose number of texts is stated.
 MOST_NAMED = 8
 
 
@@ -54,7 +54,7 @@ class TextPopulation(Population):
         self.texts = rows.population
         self.swapped = rows.population.reading == "swapped"
         self.pools: tuple[NDArray[np.intp], ...] = tuple(rows.pool(subgroup) for subgroup in self.subgroups)
-        # All pools in one array; for subgroups that were drawn together, their sizes and starts in it.
+        # All pools in one array; for subgroups that were drawn together, their sizes and start indices.
         self._pooled = np.concatenate(self.pools)
         self._known_ranges: dict[tuple[int, ...], tuple[NDArray[np.uint64], NDArray[np.intp]]] = {}
         self._most_surplus = max(surplus(len(pool)) for pool in self.pools)
@@ -89,16 +89,18 @@ class TextPopulation(Population):
 
     @property
     def sha256(self) -> str:
-        """Of everything that decides which texts may be drawn: corpus, words and how many are read, terms, synonyms."""
+        """Hash of everything that determines which texts may be drawn: corpus, words and their number, terms,
+        synonyms.
+        """
         return self.rows.sha256 if self.replacing is None else joined_hash(self.rows.sha256, self.replacing.sha256)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know about the corpus."""
+        """Notes for the user about the corpus."""
         return (*self.rows.remarks, *self._about_pairs())
 
     def _about_pairs(self) -> tuple[str, ...]:
-        """Return the remark about groups that do not have equally many texts for each cell of `pair_by`."""
+        """Return the note about groups with different numbers of texts for the cells of `pair_by`."""
         pair_by = self.texts.pair_by
         if pair_by is None or self.swapped or len(self.pools) < 2:
             return ()
@@ -115,9 +117,10 @@ class TextPopulation(Population):
         )
 
     def shares(self) -> tuple[float, ...] | None:
-        """Return the share of the texts that mention each subgroup's group; None for an exchange, the same for all.
+        """Return the share of the texts that mention each subgroup's group; None for an exchange, where it is the same
+        for all.
 
-        A text that mentions two groups counts in both, so these may add up to more than 1.
+        A text that mentions two groups counts in both, so these may sum to more than 1.
         """
         if self.swapped:
             return None
@@ -130,7 +133,7 @@ class TextPopulation(Population):
         return (self._exchanged if self.swapped else self._observed)(address, count, scratch)
 
     def _observed(self, address: Address, count: int, scratch: Scratch) -> Rounds:
-        """Draw the texts of each subgroup, of several ones at once."""
+        """Draw the texts of each subgroup, for several subgroups at once."""
 
         def show(subgroup: int) -> Inputs:
             drawn = self._rows(scratch, "drawn", count)
@@ -145,10 +148,10 @@ class TextPopulation(Population):
         return Rounds(show, together)
 
     def _exchanged(self, address: Address, count: int, scratch: Scratch) -> Rounds:
-        """Draw texts once, and exchange their terms for those of each subgroup; by true label where these differ."""
+        """Draw texts once, and exchange their terms for those of each subgroup; by true label if these differ."""
         drawn, exchanged = self._rows(scratch, "drawn", count), self._rows(scratch, "exchanged", count)
         current: int | None = None
-        # Where the terms are among all words that were drawn, and which ones.
+        # The positions of the terms among all drawn words, and the terms.
         places, terms = np.empty(0, np.intp), np.empty(0, np.int32)
 
         def show(subgroup: int) -> Inputs:
@@ -173,7 +176,7 @@ class TextPopulation(Population):
 
     @cached_property
     def _term_numbers(self) -> Ids:
-        """(words + 1,): the place of each term in an exchange, the same in all of them, from 1; 0 for other words."""
+        """(words + 1,): the index of each term in an exchange, the same in all of them, from 1; 0 for other words."""
         assert self.lexicon is not None
         numbers = np.zeros(len(self.lexicon) + 1, np.int32)
         for exchange in self.exchanges:
@@ -189,7 +192,7 @@ class TextPopulation(Population):
         return next(place for place, other in enumerate(self.subgroups) if other.truth == truth)
 
     def _numbers(self, address: Address, sources: Sequence[int], count: int) -> NDArray[np.intp]:
-        """Draw the numbers of texts, (sources, rounds): all sources at the same place of their texts in order."""
+        """Draw the indices of texts, (sources, rounds): all sources at the same quantile of their sorted texts."""
         words, (sizes, starts) = address.halfwords(count, TEXT), self._ranges(tuple(sources))
         index, low = scaled(words, sizes)
         if low.min() < self._most_surplus:
@@ -199,7 +202,7 @@ class TextPopulation(Population):
         return found
 
     def _ranges(self, sources: tuple[int, ...]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-        """Return the sizes of these subgroups' pools, and where they begin among all of them, (sources, 1) each."""
+        """Return the sizes of these subgroups' pools, and their start indices among all of them, (sources, 1) each."""
         if sources not in self._known_ranges:
             sizes = np.array([len(pool) for pool in self.pools], np.uint64)
             starts = (np.cumsum(sizes) - sizes).astype(np.intp)
@@ -207,7 +210,7 @@ class TextPopulation(Population):
         return self._known_ranges[sources]
 
     def _shown(self, address: Address, subgroup: int, count: int) -> Inputs:
-        """Draw texts of a subgroup as they are."""
+        """Draw unchanged texts of a subgroup."""
         texts = self._numbers(address, [self._source(subgroup)], count)[0]
         group = self.subgroups[subgroup].group
         return self.rows.values[texts] if not self.swapped or group is None else self.rows.shown_as(texts, group)

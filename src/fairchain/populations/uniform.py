@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from fairchain.populations.finite import FiniteSpace
 
 
-# Chunks with at most so many values share one allocation: the first chunks of a run are short, and each one is longer.
+# Chunks with at most this many values share one allocation: the first chunks of a run are short, and each one is
+# longer.
 LEAST_CELLS = 2**12
 
 
@@ -54,7 +55,7 @@ class Draws(NamedTuple):
 class IndependentPopulation(FeaturePopulation):
     """A population of independent features, drawn from one random word for each column and some further ones."""
 
-    # The protected values of each subgroup, (subgroups, protected features), where each has one.
+    # The protected values of each subgroup, (subgroups, protected features), if each has one.
     _single: NDArray[np.float64] | None = None
 
     def set_columns(self, sizes: Sequence[int], shifts: NDArray[np.generic]) -> None:
@@ -171,7 +172,7 @@ class UniformPopulation(IndependentPopulation):
         return self.shown(drawn)
 
     def values_at(self, column: int, index: NDArray[np.uint32]) -> Inputs:
-        """Return the whole numbers from the column's low on."""
+        """Return the integers from the column's low on."""
         return self._lows[column] + index.astype(np.float64)
 
     def protected_values(self, drawn: Draws, subgroup: int, place: int) -> Inputs | float:

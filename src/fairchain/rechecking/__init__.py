@@ -1,4 +1,4 @@
-"""Rechecking of certificates without trust in their issuer or in the code that made them: statistics/ is not used."""
+"""Rechecking of certificates without trust in their issuer or in the code that issued them: statistics/ is not used."""
 
 from fairchain.rechecking.checker_files import UsedFile
 from fairchain.rechecking.contents import Claim

@@ -1,8 +1,9 @@
-"""The arithmetic of a certificate, written a second time from docs/mathematics.md and sharing nothing with statistics/.
+"""The arithmetic of a certificate, implemented independently from docs/mathematics.md, without code of statistics/.
 
-Everything works on plain counts: for one outcome and an ordered pair of groups, (plus, zero, minus) is how often the
-first group alone got the outcome, both or neither did, and the second alone did. For a ratio (`relative`) the middle
-one counts both only, the gap c is 1 - p_j/p_i, and a round is worth (1-c) X_i - X_j instead of X_i - X_j - c.
+All functions take plain counts: for one outcome and an ordered pair of groups, (plus, zero, minus) counts the rounds in
+which only the first group got the outcome, both or neither did, and only the second did. For a ratio (`relative`) the
+middle cell counts only rounds with both, the gap c is 1 - p_j/p_i, and the payoff of a round is (1-c) X_i - X_j instead
+of X_i - X_j - c.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ Triple = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 Side = Literal["above", "below"]
 
-# The largest ratio that is ever reported where one group is compared with another but not the other way round.
+# The largest ratio that is reported if one group is compared with another in one direction only.
 LARGEST_RATIO = 1000.0
 
-# The largest factor of distribution shift that is ever reported, and the most pairs for which one of rounds is.
+# The largest reported factor of distribution shift, and the largest number of pairs for which one is computed from
+# rounds.
 LARGEST_FACTOR = 1000.0
 MOST_SHIFTED_PAIRS = 4096
 
@@ -45,9 +47,9 @@ def log_evidence(cells: Triple, c: float, side: Side, relative: bool = False, sh
 def log_factors(
     c: float, side: Side, relative: bool, share: bool = False
 ) -> Iterator[tuple[tuple[float, float, float], float]]:
-    """Yield for each betting fraction the logarithms of what a round in each cell multiplies it by, and of its weight.
+    """Yield for each betting fraction the log factors of the three cells, and the logarithm of its weight.
 
-    The e-value is the sum over fractions of exp(weight + plus * first + zero * second + minus * third). Of a share the
+    The e-value is the sum over fractions of exp(weight + plus * first + zero * second + minus * third). For a share the
     third cell is empty: no member of the second group gets the outcome.
     """
     only_second = 1.0 if relative else c if share else 1 + c
@@ -63,7 +65,7 @@ def log_factors(
 
 
 def most_lost(c: float, relative: bool, share: bool) -> float:
-    """Return the largest loss of a bet that the gap is above c; that a share is above 0 is bet without any loss."""
+    """Return the largest loss of a bet that the gap is above c; a bet that a share is above 0 has no loss."""
     if share:
         return max(c, 0.5**60)
     return 1.0 if relative else 1 + c
@@ -80,7 +82,7 @@ def rounds_left(
     relative: bool,
     share: bool,
 ) -> Floats:
-    """Return the forecast that ends a batch: rounds until each of these pairs reaches the bar."""
+    """Return the forecast that ends a batch: rounds until each of these pairs reaches the critical value."""
     plus, zero, minus = cells
     best = np.full(np.shape(plus), -np.inf)
     for factors, _ in log_factors(c, side, relative, share):
@@ -90,7 +92,7 @@ def rounds_left(
 
 
 def crossing(refuted: Callable[[float], bool], kept: float, gone: float) -> float:
-    """Return where a bound lies, between a value that is kept and one that is refuted."""
+    """Return the position of a bound between a value that is kept and one that is refuted."""
     for _ in range(60):
         middle = (kept + gone) / 2
         if refuted(middle):
@@ -116,7 +118,7 @@ def largest_bound(cells: Triple, bar: float, caps: Floats, relative: bool = Fals
 
 
 def least_gap(compared: NDArray[np.bool_], relative: bool) -> float | None:
-    """Return the smallest gap that can be reported, if some pair is compared in one direction only; else None.
+    """Return the smallest gap that can be reported, if some pair is compared in one direction only; otherwise None.
 
     `compared` is (outcomes, i, j). With both directions the largest gap is never below 0.
     """
@@ -126,7 +128,7 @@ def least_gap(compared: NDArray[np.bool_], relative: bool) -> float | None:
 
 
 def ratio_of(more: Any, less: Any, *, cap: bool = True) -> Any:
-    """Return less/more, by default not above the largest ratio that is reported."""
+    """Return less/more, by default at most the largest ratio that is reported."""
     if not more:
         return Fraction(LARGEST_RATIO) if less else Fraction(1)
     return min(less / more, LARGEST_RATIO) if cap else less / more
@@ -150,7 +152,7 @@ def any_time_bounds(successes: int, trials: int, alpha: float) -> tuple[float, f
 
 
 def any_time_table(counts: NDArray[Any], trials: NDArray[Any], alpha: float) -> NDArray[np.float64]:
-    """Return (..., 3): share, lower and upper bound for every count; the same counts are computed once."""
+    """Return (..., 3): share, lower and upper bound for every count; equal counts are computed once."""
     known: dict[tuple[int, int], tuple[float, float, float]] = {}
     found = np.empty((*counts.shape, 3))
     for place in np.ndindex(counts.shape):
@@ -162,7 +164,7 @@ def any_time_table(counts: NDArray[Any], trials: NDArray[Any], alpha: float) -> 
 
 
 def trials_within(successes: int, trials: int, alpha: float, within: float) -> float:
-    """Forecast the trials after which such bounds are within a half width of the rate."""
+    """Forecast the trials after which these bounds are within a half width of the rate."""
     rate, needed = successes / max(trials, 1), float(max(trials, 1))
     information = math.inf
     for other in (rate + within, rate - within):
@@ -176,13 +178,13 @@ def trials_within(successes: int, trials: int, alpha: float, within: float) -> f
 
 
 def shifted_rates(rate: Any, factor: float) -> tuple[Any, Any]:
-    """Return the smallest and the largest that a rate becomes if no input is more than `factor` times as frequent."""
+    """Return the smallest and the largest rate if no input is more than `factor` times as frequent, or as rare."""
     low = np.maximum(rate / factor, 1 - factor * (1 - rate))
     return low, np.minimum(factor * rate, 1 - (1 - rate) / factor)
 
 
 def shifted_gap(more: Any, less: Any, factor: Any, relative: bool = False) -> Any:
-    """Return the largest gap that two rates, or two shares of rounds, can have within a factor; exact for fractions."""
+    """Return the largest gap of two rates, or of two shares of rounds, within a factor; exact for fractions."""
     if factor != 1:
         more, less = min(factor * more, 1 - (1 - more) / factor), max(less / factor, 1 - factor * (1 - less))
     return 1 - ratio_of(more, less, cap=False) if relative else more - less
@@ -191,7 +193,7 @@ def shifted_gap(more: Any, less: Any, factor: Any, relative: bool = False) -> An
 def largest_mean(shares: Mapping[float, float], factor: float) -> float:
     """Return the largest mean of a variable with these values and probabilities over all populations within a factor.
 
-    By duality it is the smallest, over the values t, of t + factor * E[(V - t)+] - E[(t - V)+] / factor.
+    By duality it is the minimum over the values t of t + factor * E[(V - t)+] - E[(t - V)+] / factor.
     """
     return min(
         turn + sum(share * (value - turn) * (factor if value > turn else 1 / factor) for value, share in shares.items())
@@ -200,7 +202,7 @@ def largest_mean(shares: Mapping[float, float], factor: float) -> float:
 
 
 def tipping_factor(holds: Callable[[float], bool]) -> float:
-    """Return the largest factor from 1 to 1000 up to which something holds, by bisection of its logarithm."""
+    """Return the largest factor from 1 to 1000 for which a condition holds, by bisection of its logarithm."""
     if holds(LARGEST_FACTOR):
         return LARGEST_FACTOR
     low, high = 0.0, math.log(LARGEST_FACTOR)
@@ -211,13 +213,13 @@ def tipping_factor(holds: Callable[[float], bool]) -> float:
 
 
 def exact_bounds(successes: int, trials: int, alpha: float) -> tuple[float, float]:
-    """Return Clopper-Pearson bounds: the probabilities at which a tail of the binomial weighs alpha/2."""
+    """Return Clopper-Pearson bounds: the probabilities at which a tail of the binomial has probability alpha/2."""
     low, high = bounds_at(successes, trials, np.array([alpha / 2]))
     return float(low[0]), float(high[0])
 
 
 def bounds_at(successes: int, trials: int, levels: Floats) -> tuple[Floats, Floats]:
-    """Return for each level the rates at which the upper and the lower tail of the binomial weigh just that much."""
+    """Return for each level the rates at which the upper and the lower tail of the binomial have that probability."""
     from scipy.special import bdtr, bdtrc
 
     def search(tail: Callable[[Floats], Floats], rising: bool) -> Floats:
@@ -234,7 +236,7 @@ def bounds_at(successes: int, trials: int, levels: Floats) -> tuple[Floats, Floa
 
 
 def planned_rounds(successes: NDArray[np.int64], trials: int, alpha: float, epsilon: float) -> int:
-    """Return the rounds that a pilot plans for exact intervals at `alpha` of half width epsilon."""
+    """Return the rounds that a pilot plans for exact intervals at `alpha` with half width epsilon."""
     z = -NormalDist().inv_cdf(alpha / 2)
     most = 0
     for count in np.ravel(successes):

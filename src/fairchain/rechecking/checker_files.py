@@ -1,8 +1,8 @@
-"""The files that a certificate names, found again where the checker has them: never beside the certificate.
+"""The files that a certificate names, looked up in the checker's folders, never next to the certificate.
 
-A certificate names files without their folders. With a spec of the checker's own, that spec says where they are. Else
-the checker names network and data, and what a question about texts needs besides lies beside one of these. A file
-beside the certificate would be the issuer's choice.
+A certificate names files without their folders. If the checker gives a spec, that spec determines where they are.
+Otherwise the checker names network and data, and the other files of a question about texts are in the folder of one of
+these. A file next to the certificate would be the issuer's choice.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class UsedFile(Record, frozen=True):
 def locate_files(
     certificate: Path, inside: Spec, *, model: str | Path | None, data: Any, own: Spec | None
 ) -> tuple[Spec, str | Path | None, Any]:
-    """Return the spec with files that can be opened, the network's file, and the table.
+    """Return the spec with paths that can be opened, the network's file, and the table.
 
-    `inside` is the certificate's spec. With a spec of the checker's `own` that one is answered, with the seed, the
-    engine, the budget and the refinement of the certificate; names of tables and of the population in sentences stay
-    those of the certificate.
+    `inside` is the certificate's spec. If the checker gives its `own` spec, that one is answered, with the seed, the
+    engine, the budget and the refinement of the certificate; sentences keep the certificate's names of tables and of
+    the population.
     """
     if own is None:
         return _beside(certificate, inside, model, data), model, data
@@ -69,7 +69,7 @@ def locate_files(
 
 
 def _beside(certificate: Path, spec: Spec, model: str | Path | None, data: Any) -> Spec:
-    """Return the certificate's spec, with the files of its texts beside the network or the corpus that were named."""
+    """Return the certificate's spec, with the files of its texts in the folder of the given network or corpus."""
     population = spec.population
     if not isinstance(population, Texts):
         return spec
@@ -107,7 +107,7 @@ def _check_corpus(certificate: Path, spec: Spec, corpus: Any) -> None:
 
 
 def _found(certificate: Path, name: str, folders: list[Path]) -> str:
-    # A certificate is untrusted input: what it names is a file's name, and no way to any other folder.
+    # A certificate is untrusted input: it may name a file, but not a path to another folder.
     bare = Path(name).name
     for folder in folders:
         if (folder / bare).exists():

@@ -1,7 +1,7 @@
-"""A certificate as it is read: untrusted JSON, parsed strictly, and what a claim about it is.
+"""Reading of certificates: untrusted JSON, parsed strictly, and the claims in it.
 
-A file means one thing or is refused: no key twice, no key that is not known, no number that is not finite or does not
-fit into 64 bits, and no more values than a bounded memory holds.
+A file is unambiguous or refused: no duplicate key, no unknown key, no number that is not finite or does not fit into 64
+bits, and a bounded number of values.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TOO_MANY_CERTIFICATE_VALUES = f"{{path}}: more than {MOST_VALUES:,} values"
 # The versions of the format that can be checked.
 READ_VERSIONS = (APART, CUT_CHUNKS, VERSION)
 EvidenceKind = TypeVar("EvidenceKind")
-# The evidence before it is known whether it is that of a run or of rows.
+# The evidence before its type, a run or rows, is known.
 Raw = dict[str, Any]
 NOT_FAIRCHAIN_CERTIFICATE = "{path}: not a fairchain certificate: evidence: {error}"
 BAD_EVIDENCE = "{path}: not a fairchain certificate: {why}"
@@ -45,7 +45,7 @@ ANOTHER_VERSION = (
 
 
 class Claim(Record, frozen=True):
-    """One thing that a certificate says, and whether it holds."""
+    """One claim of a certificate, and whether it holds."""
 
     name: str
     holds: bool
@@ -53,14 +53,14 @@ class Claim(Record, frozen=True):
 
     @classmethod
     def check(cls, name: str, problem: str, detail: str) -> Claim:
-        """Return a claim that holds unless there is a problem, with the problem or else the detail."""
+        """Return a claim that holds unless there is a problem, with the problem or otherwise the detail."""
         return cls(name, not problem, problem or detail)
 
 
 def read_certificate(path: Path) -> tuple[Raw, Certificate[Raw] | FamilyCertificate, bool]:
     """Return the file as plain values and as a record, and whether its digest matches.
 
-    Raises a CertificateError if it cannot be read, is not a certificate, or is one of another version.
+    Raises a CertificateError if it cannot be read, is not a certificate, or has another version.
     """
     try:
         raw = json.loads(

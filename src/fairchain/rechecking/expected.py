@@ -1,6 +1,6 @@
-"""What a certificate may claim, computed again from its counts: every word and every number.
+"""The claims that the counts of a certificate support, computed independently: every word and every number.
 
-`expected_claims` gives the whole of it; a claim that is not there, or differs, does not hold.
+`expected_claims` returns all of them; a claim that is missing there, or differs, does not hold.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairchain.statements import conclusion, scope, statement
 
 CLOSE = 1e-8
 EDGE = 1.0 - 1e-12
-# Numbers that the spec states: nothing about them was computed, so nothing about them is rounded.
+# Numbers that the spec states: they are not computed, so they have no rounding error.
 STATED_NUMBERS = ("threshold", "delta", "epsilon")
 # An estimate with its lower and upper bound.
 BoundedEstimate = tuple[float, float, float]
@@ -31,13 +31,13 @@ BoundedEstimate = tuple[float, float, float]
 def expected_claims(
     replay: Replay, case: Case, labels: Sequence[int], model_sha256: str, seed: Seed, stopped: str
 ) -> dict[str, Any]:
-    """Return everything that the counts, and the labels seen, allow to be said, under the names of a certificate."""
+    """Return all claims that the counts and the observed labels support, with the keys of a certificate."""
     rule, spec, comparison = replay.question, case.spec, case.comparison
     population = case.described_population
     estimate, low, high = _gap_numbers(replay)
     decision = replay.decision
     if rule.epsilon is not None or (rule.one_event and decision == "UNDECIDED"):
-        # Bets and intervals hold in one event: what an interval leaves out at the end is decided.
+        # Bets and intervals hold in one event: a value that the final interval excludes is decided.
         decision = "FAIR" if high <= rule.threshold else "UNFAIR" if low > rule.threshold else "UNDECIDED"
     known = rule.epsilon is not None and within_epsilon(replay, rule.epsilon)
     gap = (1 - estimate, 1 - high, 1 - low) if rule.relative else (estimate, low, high)
@@ -103,9 +103,9 @@ def tipping_of_rates(
     numbers: Mapping[tuple[int, int], BoundedEstimate],
     gap: BoundedEstimate,
 ) -> float | None:
-    """Return up to which factor the decision survives if each group shifts by itself; None without a decision.
+    """Return the largest factor for which the decision holds if each group shifts separately; None without a decision.
 
-    `numbers` are the rates by (outcome, subgroup); of individual discrimination the gap is the one rate.
+    `numbers` are the rates by (outcome, subgroup); for individual discrimination the gap is the single rate.
     """
     if decision == "UNDECIDED" or spec.property.shift is not None:
         return None
@@ -130,7 +130,7 @@ def tipping_of_rates(
 
 
 def _tipping_of_rounds(replay: Replay, case: Case, decision: str) -> float | None:
-    """Return up to which factor the decision survives if the individuals that all groups are shown shift."""
+    """Return the largest factor for which the decision holds if the individuals shown to all groups shift."""
     rule = replay.question
     pairs = np.argwhere(rule.compared).tolist()
     if not shows_same_individual(case.spec) or len(pairs) > arithmetic.MOST_SHIFTED_PAIRS:
@@ -147,16 +147,16 @@ def _tipping_of_rounds(replay: Replay, case: Case, decision: str) -> float | Non
 
 
 def tipping_of_cells(spec: Spec, decision: str, pairs: Sequence[Sequence[tuple[float, float]]]) -> float:
-    """Return up to which factor the decision survives if the individuals that all groups are shown shift.
+    """Return the largest factor for which the decision holds if the individuals shown to all groups shift.
 
     `pairs` are, for each pair, bounds of the probabilities that only the first group gets the outcome, only the second
-    and, of a ratio, both.
+    and, for a ratio, both.
     """
     limit, fair = float(limit_of(spec)), decision == "FAIR"
     keep, margin = (1 - limit, 0.0) if kind_of(spec) == "ratio" else (1.0, limit)
 
     def survives(cells: Sequence[tuple[float, float]], factor: float) -> bool:
-        # The first cell speaks against the decision FAIR and for UNFAIR, the others the other way round.
+        # The first cell is evidence against FAIR and for UNFAIR, the others the reverse.
         shares = [ends[1] if (place == 0) == fair else ends[0] for place, ends in enumerate(cells)]
         worth = dict(zip((keep, -1.0, keep - 1), shares, strict=False))
         worth[0.0] = worth.get(0.0, 0.0) + 1 - sum(shares)
@@ -179,10 +179,10 @@ def common_claims(
     tipping: tuple[float | None, float | None],
     **others: Any,
 ) -> dict[str, Any]:
-    """Return the claims that follow from the spec, the decision and the labels seen, together with the others.
+    """Return the claims that follow from the spec, the decision and the observed labels, merged with the others.
 
-    `tipping` are the factors of distribution shift, for each group by itself and for all groups alike; None for the
-    latter where no individual was seen as every group: each group's own factor is a bound then.
+    `tipping` are the factors of distribution shift, for each group separately and for all groups alike; the latter is
+    None if no individual was seen as every group: then each group's own factor is a bound.
     """
     names, prop = spec.model.labels, spec.property
     constant = names[labels[0]] if len(labels) == 1 and labels[0] < len(names) else None
@@ -223,9 +223,9 @@ def group_claims(
     trials: Sequence[int],
     gap: BoundedEstimate,
 ) -> list[dict[str, Any]]:
-    """Return the claims about the rates, `numbers` by (outcome, subgroup), from so many `trials` of each subgroup.
+    """Return the claims about the rates, `numbers` by (outcome, subgroup), from the given `trials` of each subgroup.
 
-    Of individual discrimination the one rate is the gap itself. Of two labels the other one follows.
+    For individual discrimination the single rate is the gap itself. With two labels the other rate follows.
     """
     words, labels = outcome_names(spec, comparison), spec.model.labels
     rates = [
@@ -251,12 +251,12 @@ def group_claims(
 
 
 def evaluations(case: Case, rounds: int, trials: ArrayLike) -> int:
-    """Return the evaluations of the network: each round as every group, or each group as often as it was tried."""
+    """Return the evaluations of the network: each round as every group, or the trials of each group."""
     return rounds * len(case.comparison.subgroups) if case.comparison.individual else int(np.sum(trials))
 
 
 def differences(found: Any, expected: Any, where: str = "") -> list[str]:
-    """Return where two nested values differ by more than rounding; whole numbers and stated ones must be equal."""
+    """Return where two nested values differ by more than rounding; integers and stated numbers must be equal."""
     if isinstance(expected, dict) and isinstance(found, dict):
         keys = list(expected) + [key for key in found if key not in expected]
         missing = object()
@@ -274,13 +274,15 @@ def differences(found: Any, expected: Any, where: str = "") -> list[str]:
     if isinstance(expected, float) and where not in STATED_NUMBERS and isinstance(found, int | float):
         same = not isinstance(found, bool) and math.isclose(found, expected, rel_tol=0.0, abs_tol=CLOSE)
     else:
-        # 1, 1.0 and true are equal in Python, and three things in a certificate.
+        # 1, 1.0 and true are equal in Python, but different in a certificate.
         same = type(found) is type(expected) and found == expected
     return [] if same else [where]
 
 
 def _why_it_ended(replay: Replay, case: Case, decision: str, reached: bool, said: str) -> str:
-    """Return why the run ended; the counts show an answer or a budget, but not a clock, a key or a failed proof."""
+    """Return why the run ended; the counts show an answer or a budget, but not a time limit, an interrupt or a failed
+    proof.
+    """
     budget = case.spec.guarantee.budget
     if reached:
         return "epsilon"
@@ -297,7 +299,7 @@ def _why_it_ended(replay: Replay, case: Case, decision: str, reached: bool, said
 
 
 def within_epsilon(replay: Replay, epsilon: float) -> bool:
-    """Estimate mode: every probability and every gap is known within epsilon."""
+    """Return whether, in estimate mode, every probability and every gap is known within epsilon."""
     if not replay.known:
         return False
     gaps, bar = replay.gaps(), replay.question.pairs_bar
@@ -314,13 +316,15 @@ def within_epsilon(replay: Replay, epsilon: float) -> bool:
 
 
 def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
-    """Return the largest gap and its bounds: from all pairs together in estimate mode, else from leaders and pairs."""
+    """Return the largest gap and its bounds: from all pairs together in estimate mode, otherwise from leaders and
+    pairs.
+    """
     question = replay.question
     if question.shift > 1:
-        # Where every pair is compared both ways round the largest gap is at least 0.
+        # If every pair is compared in both directions, the largest gap is at least 0.
         none = arithmetic.least_gap(question.compared, question.relative) or 0.0
         first, *ends = (max(none, float(each)) for each in replay.shifted_gaps().max(axis=0))
-        # What the bounds excluded when it was decided stays excluded.
+        # Values that the bounds excluded at the decision remain excluded.
         beyond = {"FAIR": min, "UNFAIR": max}.get(replay.decision)
         low, high = ends if beyond is None else [beyond(each, question.threshold) for each in ends]
         return sorted((first, low, high))[1], low, high
@@ -330,7 +334,7 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     estimating = question.epsilon is not None
     bar = question.pairs_bar if estimating else question.gap_bar
     below, above = (np.full(int(off.sum()), end) for end in (-np.inf, np.inf))
-    # Who refutes that every gap is at most something, and what it takes.
+    # The pairs that refute "every gap is at most c", and the critical value.
     witnesses = [(counts if estimating else replay.lead_cells(), bar)]
     if question.one_event and not question.share:
         below, above = _gaps_of_rates(replay)
@@ -351,7 +355,7 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
         above = np.where(replay.cleared[off], np.minimum(above, question.threshold), above)
     high = arithmetic.largest_bound(counts, bar, above, question.relative, least)
     if replay.decision == "UNFAIR":
-        # What the leaders refuted before the last round stays refuted.
+        # Values that the leaders refuted before the last round remain refuted.
         low = max(low, question.threshold)
         high = max(low, high)
     low = max(floor, low)
@@ -373,14 +377,16 @@ def _gaps_of_rates(replay: Replay) -> tuple[arithmetic.Floats, arithmetic.Floats
 
 
 def _group_numbers(replay: Replay) -> dict[tuple[int, int], BoundedEstimate]:
-    """Return the rate of every outcome and group with its bounds: exact ones where a try of estimate mode succeeded."""
+    """Return the rate of every outcome and group with its bounds: exact ones after a successful try of estimate
+    mode.
+    """
     rule = replay.question
     cells = list(np.ndindex(rule.outcomes, rule.groups))
     if replay.known:
         low, high = replay.exact_bounds()
         rates = replay.try_successes / replay.try_rounds
         return {cell: (float(rates[cell]), float(low[cell]), float(high[cell])) for cell in cells}
-    # In estimate mode half of delta is for the gaps, and nine tenths of the rest for tries that were not cut short.
+    # In estimate mode half of delta is for the gaps, and nine tenths of the rest for complete tries.
     alpha = (rule.delta / 2 / 10 if rule.epsilon is not None else rule.rates_delta) / (rule.groups * rule.outcomes)
     found = {}
     for outcome, group in cells:

@@ -1,7 +1,7 @@
-"""Rows of a table counted a second time, and every number that follows from the counts.
+"""Independent count of the rows of a table, and every number that follows from the counts.
 
-Written apart from what made the certificate: rows are sorted into subgroups one feature at a time, and the bounds
-come from the tails of the binomial distribution.
+This code is independent of the issuer's: rows are assigned to subgroups one feature at a time, and the bounds come from
+the tails of the binomial distribution.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ ROWS_PER_EVALUATION = 4096
 class RowCount:
     """The counts: for each column of rows its `trials` and, for each outcome, its `successes`.
 
-    `parts` are the columns of each subgroup, and `labels` all labels that were seen, counted or not. A success counts
-    as `unit`: where labels are drawn, a row of a whole population counts with its probability, in words of 32 bits.
-    `only` counts the texts that get an outcome as one group alone, for each of the `shared_pairs`.
+    `parts` are the columns of each subgroup, and `labels` all observed labels, counted or not. A success counts as
+    `unit`: if labels are drawn, a row of a whole population counts with its probability, in words of 32 bits. `only`
+    counts the texts that get an outcome as one group only, for each of the `shared_pairs`.
     """
 
     comparison: Comparison
@@ -70,7 +70,9 @@ class RowCount:
         return sum(rates, start=Fraction(0)) / len(rates)
 
     def cells(self, spec: Spec) -> list[list[tuple[float, float]]]:
-        """Return for each compared pair the shares of the texts that only one of the two, or both, get."""
+        """Return for each compared pair the shares of the texts that get the outcome as only one of the two groups, or
+        as both.
+        """
         alone = dict(zip(shared_pairs(spec, self.comparison), self.only, strict=True)) if self.only else {}
         found = []
         for o, i, j in np.argwhere(self.comparison.compared).tolist() if alone else ():
@@ -81,7 +83,9 @@ class RowCount:
     def bounds(
         self, level: float, shared_level: float = 0.0, shared: frozenset[tuple[int, int]] = frozenset()
     ) -> PairBounds:
-        """Return bounds of every rate: each fails with at most `level`, those of `shared` with `shared_level`."""
+        """Return bounds of every rate: each fails with probability at most `level`, those of `shared` with
+        `shared_level`.
+        """
         found = {}
         for outcome in range(len(self.successes)):
             for subgroup, parts in enumerate(self.parts):
@@ -98,7 +102,7 @@ class RowCount:
 def count_rows(
     rows: TableRows, spec: Spec, model: Model | None, progress: Callable[[int, int], None] | None = None
 ) -> RowCount:
-    """Sort all rows into subgroups, evaluate the network on each, and count."""
+    """Assign all rows to subgroups, evaluate the network on each, and count."""
     predicate = predicate_of(spec)
     beside = rows.columns if isinstance(rows, TextRows) else rows.values
     concerned = np.ones(len(rows.values), bool) if predicate is None else predicate.holds(beside)
@@ -183,7 +187,7 @@ def _large_enough(
         mask = inside[group.name]
         sizes[group.name] = min((int((mask & (rows.truth == t)).sum()) for t in truths), default=int(mask.sum()))
     kept = tuple(group for group in groups if sizes[group.name] >= wanted)
-    # A verdict states rows as whole numbers, and texts as the numbers of a distribution.
+    # A verdict states rows as integers, and texts as the numbers of a distribution.
     written = float if isinstance(rows, TextRows) else int
     return kept, [(name, written(size)) for name, size in sizes.items() if size < wanted]
 
@@ -251,7 +255,9 @@ def _count_exchanged(
     only: list[int] = []
 
     def answers(group: Group | None) -> NDArray[np.int64]:
-        """Return (texts, labels): in how many words of 2**32, or of one, each text gets each label as a group."""
+        """Return (texts, labels): the number of words, of 2**32 or of one, in which each text gets each label as a
+        group.
+        """
         name = None if group is None else group.name
         if name not in found:
             values = rows.values[texts] if group is None else rows.shown_as(texts, group)
@@ -298,7 +304,7 @@ def _count_exchanged(
 
 
 def _counts_probabilities(spec: Spec, model: Model) -> bool:
-    """Return whether rows count with the probabilities of their labels: a whole population, and labels are drawn."""
+    """Return whether rows count with the probabilities of their labels: for a whole population with drawn labels."""
     return model.drawn and _whole(spec)
 
 
@@ -308,9 +314,10 @@ def _whole(spec: Spec) -> bool:
 
 
 def changing_words(ends: NDArray[np.int64], outcomes: Sequence[int]) -> int:
-    """Return for how many of the 2**32 words one row is decided differently in two groups; `ends` is (groups, labels).
+    """Return the number of the 2**32 words for which one row is decided differently in two groups; `ends` is (groups,
+    labels).
 
-    Between two neighbouring ends nothing changes, so that one word of each piece says everything.
+    Nothing changes between two neighbouring ends, so one word of each interval is enough.
     """
     edges = sorted({0, *ends.ravel().tolist()})
     changing = 0
@@ -363,7 +370,7 @@ def expected_row_claims(
     *,
     version: int = VERSION,
 ) -> dict[str, Any]:
-    """Return everything that the rows allow to be said, under the names of a certificate of this version.
+    """Return all claims that the rows support, with the keys of a certificate of this version.
 
     `phrase` describes a corpus; tables are described here.
     """
@@ -371,7 +378,7 @@ def expected_row_claims(
     assert isinstance(population, Table | Texts)
     exact = _whole(spec)
     delta = 0.0 if exact else spec.guarantee.delta
-    # What the rates have of delta: an eighth, or the whole where the gap has no other bounds than theirs.
+    # The rates' share of delta: an eighth, or all of it if the gap has no other bounds.
     of_rates = delta if version == APART or spec.property.shift is not None else delta / 8
     of_gap = delta - of_rates if of_rates < delta and not comparison.individual else delta
     gaps, limit = _Gaps(count, of_gap, factor_of(spec)), limit_of(spec)
@@ -437,7 +444,7 @@ def expected_row_claims(
 
 
 class _Gaps:
-    """Gaps of all pairs that are compared, with their bounds; everything is a plain number by (outcome, i, j)."""
+    """Gaps of all compared pairs, with their bounds; all are plain numbers by (outcome, i, j)."""
 
     def __init__(self, count: RowCount, delta: float, factor: Fraction | None = None) -> None:
         self._factor = factor or Fraction(1)
@@ -464,7 +471,7 @@ class _Gaps:
             if count.comparison.disjoint:
                 self._from_both(count)
                 return
-            # The rates of all rows together have levels of their own: which groups are compared may be seen in them.
+            # The rates of all rows together have separate levels, because they may show which groups are compared.
             shared = _overall_rates(count)
             alone = count.bounds(delta / 4, delta / 8 / max(len(shared), 1), shared)
             together = _together(count, delta / 2)
@@ -472,10 +479,10 @@ class _Gaps:
             self.below = {(o, i, j): self._gap(together[o, i][0], together[o, j][1]) for o, i, j in self._pairs}
 
     def _from_both(self, count: RowCount) -> None:
-        """Set the bounds of each pair from a weighted product of two p-values, one group each, in 256 steps.
+        """Set the bounds of each pair from a weighted product of two p-values, one for each group, in 256 steps.
 
-        Within a step from level a to a' the first rate is taken at a and the second at what a' leaves, the worst of
-        both.
+        Within a step from level a to a' the first rate is evaluated at a, and the second at the level that a' leaves:
+        the worst case of the step.
         """
         alone, together = (_Levels(count, alpha) for alpha in (self.delta / 2, self.delta / 2 / len(self._pairs)))
         for o, i, j in self._pairs:
@@ -490,7 +497,7 @@ class _Gaps:
         return np.array([1 - b / a if a > 0 else at_zero for a, b in zip(more, less, strict=True)])
 
     def _gap(self, more: Any, less: Any) -> Any:
-        # Bounds of a sample are floating numbers, rates as counted are fractions.
+        # Bounds of a sample are floating-point numbers, counted rates are fractions.
         factor = self._factor if isinstance(more, Fraction) else float(self._factor)
         return shifted_gap(more, less, factor, self._relative)
 
@@ -502,7 +509,7 @@ class _Gaps:
         return estimate, low, min(max(estimate, *self.above.values()), self._most)
 
     def narrow(self, rates: PairBounds) -> None:
-        """Take in bounds of the rates that hold in the same event."""
+        """Intersect with bounds of the rates that hold in the same event."""
         for o, i, j in self._pairs:
             self.below[o, i, j] = max(self.below[o, i, j], float(self._gap(rates[o, i][0], rates[o, j][1])))
         self._most = max(float(self._gap(rates[o, i][1], rates[o, j][0])) for o, i, j in self._pairs)
@@ -525,11 +532,11 @@ class _Gaps:
 
 
 class _Levels:
-    """Bounds of rates at the levels a_0 < ... < a_256 = 1 of a combination of p-values that fails with `alpha`.
+    """Bounds of rates at the levels a_0 < ... < a_256 = 1 of a combination of p-values with error probability `alpha`.
 
-    Of two groups the smaller one's p-value has weight 1, the larger one's 1, 1/2, ... or 1/64. With c such that
-    E + weight E' > c has probability alpha for two exponential variables, -ln a_0 is c for the smaller group, and
-    c / weight for the larger one. The weight is the one with the least c (1 + (smaller / larger) / weight).
+    The p-value of the smaller of two groups has weight 1, that of the larger 1, 1/2, ... or 1/64. With c such that E +
+    weight E' > c has probability alpha for two exponential variables, -ln a_0 is c for the smaller group, and c /
+    weight for the larger one. The weight minimises c (1 + (smaller / larger) / weight).
     """
 
     def __init__(self, count: RowCount, alpha: float) -> None:
@@ -546,13 +553,13 @@ class _Levels:
         return crossing(lambda c: log_tail(c) <= math.log(self._alpha), 1e-9, 100 - 2 * math.log(self._alpha))
 
     def of(self, outcome: int, group: int, other: int) -> tuple[Floats, Floats]:
-        """Return the bounds of a group's rate where it is compared with another group."""
+        """Return the bounds of a group's rate in the comparison with another group."""
         count = self._count
         column, rows = count.parts[group][0], count.trials[count.parts[group][0]]
         others = count.trials[count.parts[other][0]]
         ratio = min(rows, others) / max(rows, others)
         weight = min(self._reach, key=lambda each: self._reach[each] * (1 + ratio / each))
-        # Of two groups of the same size, which have weight 1, either is the smaller one.
+        # Of two groups of equal size, which have weight 1, either counts as the smaller one.
         first = self._reach[weight] / (weight if rows > others else 1.0)
         if (outcome, group, first) not in self._found:
             levels = np.exp(-first * np.linspace(1.0, 0.0, 257))
@@ -576,10 +583,10 @@ def _overall_rates(count: RowCount) -> frozenset[tuple[int, int]]:
 
 
 def _together(count: RowCount, spend: float) -> PairBounds:
-    """Return bounds of all compared rates that together fail with probability at most `spend`.
+    """Return bounds of all compared rates with a joint error probability of at most `spend`.
 
-    Half of it is for the rates of all rows together, if there are any, and half for the others: the level of neither
-    depends on how many of the other kind there are.
+    Half of it is for the rates of all rows together, if any, and half for the others: the level of each kind does not
+    depend on the number of the other kind.
     """
     shared = _overall_rates(count)
     own = len(_compared_rates(count)) - len(shared)

@@ -1,4 +1,4 @@
-"""What a sample of chunks is worth: how many must have been forged, and how likely all of them escape.
+"""The value of a sample of chunks: the number of chunks that a forgery needs, and the probability that all escape.
 
 The formulas and their limits are in docs/mathematics.md, "A sampled recheck".
 """
@@ -16,12 +16,12 @@ from fairchain.rechecking import arithmetic
 from fairchain.rechecking.arithmetic import Side
 from fairchain.rechecking.replay import ReplayedRule
 
-# Numbers held at once: pairs are taken in blocks.
+# Numbers in memory at once: pairs are processed in blocks.
 AT_ONCE = 5_000_000
 
 
 def escape_probability(chunks: int, sampled: int, forged: int) -> float:
-    """Return how likely a sample without repetition holds none of the forged chunks.
+    """Return the probability that a sample without replacement contains none of the forged chunks.
 
     >>> escape_probability(100, 60, 1), round(escape_probability(100, 60, 5), 4)
     (0.4, 0.0087)
@@ -32,10 +32,11 @@ def escape_probability(chunks: int, sampled: int, forged: int) -> float:
 
 
 def smallest_forgery(batches: Sequence[BatchEvidence], question: ReplayedRule, verdict: str) -> int | None:
-    """Return how many chunks a verdict rests on: without so many, the others alone hold no evidence for it.
+    """Return the number of chunks that a verdict depends on: without that many, the others alone are no evidence for
+    it.
 
-    It is a lower bound, at least 1; None where there is no verdict. For FAIR it is the least over all pairs, since
-    FAIR needs them all. For UNFAIR it is that of the leaders, or in estimate mode of the pair that needs most. Of a
+    It is a lower bound, at least 1; None without a verdict. For FAIR it is the minimum over all pairs, because FAIR
+    needs all of them. For UNFAIR it is that of the leaders, or in estimate mode of the pair that needs most. For a
     verdict about shifted populations it is 1.
     """
     if verdict not in ("FAIR", "UNFAIR"):
@@ -58,10 +59,12 @@ def smallest_forgery(batches: Sequence[BatchEvidence], question: ReplayedRule, v
 
 
 def _needed(cells: NDArray[np.int64], question: ReplayedRule, side: Side) -> NDArray[np.int64]:
-    """Return for each pair the fewest chunks without which its e-value is at most 1; `cells` is (chunks, pairs, 3).
+    """Return for each pair the smallest number of chunks without which its e-value is at most 1; `cells` is (chunks,
+    pairs, 3).
 
-    The e-value is a mean over betting fractions, so it is at most 1 only if each fraction's share is. A fraction's
-    logarithm is a sum over chunks, from which the largest terms are taken first; the fraction that needs most decides.
+    The e-value is a mean over betting fractions, so it is at most 1 only if each fraction's share is. The logarithm of
+    a fraction's wealth is a sum over chunks, of which the largest terms are removed first; the fraction that needs most
+    decides.
     """
     most = np.zeros(cells.shape[1], np.int64)
     for factors, weight in arithmetic.log_factors(question.threshold, side, question.relative, question.share):
@@ -90,7 +93,7 @@ def _cells(batches: Sequence[BatchEvidence], question: ReplayedRule, pairs: NDAr
 
 
 def _leaders(batches: Sequence[BatchEvidence], question: ReplayedRule) -> NDArray[np.int64]:
-    """Return the same of each batch's leader, as one pair."""
+    """Return the same for each batch's leader, as one pair."""
     found = [np.zeros((1, 3), np.int64)]
     for batch in batches:
         if batch.leader is None or not set(batch.leader[:2]) <= set(batch.groups):

@@ -1,6 +1,6 @@
-"""A fresh run: the whole verification repeated with a seed of the checker's own, by the checker's arithmetic.
+"""A fresh run: the whole verification repeated with the checker's own seed and arithmetic.
 
-Whatever an issuer did to suit one seed, a network, a count or the seed itself, has no effect on this run.
+Manipulations that suit one seed (of a network, a count or the seed itself) do not affect this run.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fairchain.spec.seeds import Seed
 
 
 class Fresh(Record, frozen=True):
-    """The verdict of a run of the checker's own.
+    """The verdict of the checker's own run.
 
-    `agrees` is True or False where both this run and the certificate decided, and None where one did not. Of a model
-    that is random by itself it is None too where one of them saw a single label (`constant`) and the other did not: no
-    re-run shows which labels it gives.
+    `agrees` is True or False if both this run and the certificate decided, and None if one did not. For a random model
+    it is also None if one of them saw a single label (`constant`) and the other did not, because no re-run shows which
+    labels the model gives.
     """
 
     seed: int
@@ -42,7 +42,7 @@ class Fresh(Record, frozen=True):
 
     @classmethod
     def of_rows(cls, found: dict[str, Any], claims: Mapping[str, Any], evaluations: int) -> Fresh:
-        """Return the verdict of the same rows, which a random model evaluated again."""
+        """Return the verdict on the same rows, which a random model evaluated again."""
         gap, decision, constant = found["gap"], found["decision"], found["constant"]
         agrees = _agrees(decision, claims, same_labels=(constant is None) == (claims.get("constant") is None))
         return cls(0, decision, gap["estimate"], gap["low"], gap["high"], 0, evaluations, agrees, constant)
@@ -59,7 +59,9 @@ class Fresh(Record, frozen=True):
 
 
 def _agrees(decision: str, claims: Mapping[str, Any], *, same_labels: bool) -> bool | None:
-    """Return whether a decision is that of the claims; None without one, or with a single label on one side only."""
+    """Return whether a decision equals that of the claims; None without one, or with a single label on one side
+    only.
+    """
     claimed = claims.get("decision")
     if not {decision, claimed} <= {"FAIR", "UNFAIR"} or (decision == claimed and not same_labels):
         return None
@@ -79,8 +81,8 @@ def fresh_run(
 ) -> Fresh:
     """Sample until the rule decides or the seconds are spent; without a seed the system's entropy gives one.
 
-    The certificate's own budget is not used: it is the issuer's. Of a `random` model further inputs are tried where all
-    got one label, as many as a verdict tries.
+    The certificate's budget is not used, because the issuer chose it. For a `random` model, further inputs are tested
+    if all got one label, as many as in a verdict.
     """
     chosen = secrets.randbits(63) if seed is None else seed
     counter, evaluated = Counter(model, case, chosen), case.comparison.evaluated
@@ -96,7 +98,7 @@ def fresh_run(
         leader, groups, rounds, _ = replay.next_batch()
         size, done = chunk_rounds(rounds), 0
         together: list[list[list[list[int]]]] = []
-        # A batch that outlasts the deadline keeps the chunks that are done.
+        # A batch that exceeds the deadline keeps its finished chunks.
         while done < rounds and not (done and time.perf_counter() > deadline):
             count = min(size, rounds - done)
             seen = counter.labels(chunk + len(together), count, evaluated(groups))
@@ -115,7 +117,7 @@ def fresh_run(
         if len(given) == 1 and time.perf_counter() <= deadline:
             given.update(np.unique(counter.labels(LOOK_CHUNK + place, LOOK_ROUNDS, every)).tolist())
     constant = case.spec.model.labels[min(given)] if random and len(given) == 1 else None
-    # The decision is compared, and that does not depend on labels that are not counted.
+    # Only the decision is compared, and it does not depend on labels that are not counted.
     found = expected_claims(replay, case, [], "", Seed(chosen, "chosen"), "seconds")
     gap, decision = found["gap"], found["decision"]
     return Fresh(

@@ -1,7 +1,7 @@
-"""Check of what a certificate says about one question: its evidence is replayed, and the model runs again.
+"""Check of a certificate's claims about one question: its evidence is replayed, and the model runs again.
 
-Rounds, enumerated inputs and rows each have evidence of their own; what the certificate says is compared with what the
-evidence gives.
+Rounds, enumerated inputs and rows have different kinds of evidence; the claims are compared with the results of the
+evidence.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from fairchain.spec.seeds import Seed, seed_of
 from fairchain.statements import seed_phrase
 from fairchain.tables import TableRows
 
-# A certificate with so many choices that do not follow from the past is not read to its end.
+# After this many choices that do not follow from earlier counts, a certificate is not read further.
 MOST_FAULTS = 10
 
-# Which keys of the claims each line of the result speaks of; what is left over belongs to "intervals".
+# The keys of the claims that each line of the result covers; the remaining keys belong to "intervals".
 QUESTION = (
     "engine",
     "threshold",
@@ -64,10 +64,9 @@ VERDICT = ("verdict", "decision", "constant", "statement", "scope", "sound", "st
 
 @dataclass(frozen=True)
 class QuestionCheck:
-    """A certificate, the checker's own spec and model, and how much may be run again.
+    """A certificate, the checker's own spec and model, and the limits of the re-run.
 
-    `compared` says whether the spec was compared with one of the checker's own. The other options are those of
-    `recheck`.
+    `compared` is whether the spec was compared with the checker's own. The other options are those of `recheck`.
     """
 
     path: Path
@@ -85,7 +84,7 @@ class QuestionCheck:
 
     @property
     def decision(self) -> str:
-        """FAIR, UNFAIR or UNDECIDED, as the certificate says."""
+        """The certificate's claim: FAIR, UNFAIR or UNDECIDED."""
         return str(self.file.claims.get("decision"))
 
     def by_rounds(self, case: Case, claims: list[Claim], result: Recheck) -> Recheck:
@@ -93,7 +92,7 @@ class QuestionCheck:
         evidence, said = evidence_of(self.path, self.file, RunEvidence), self.file.claims
         if isinstance(self.spec.population, Texts):
             claims.append(self._texts_claim(case.data_sha256))
-        # From the claimed hash: there is no model here if the one that was given is another.
+        # From the claimed hash: if another model was given, none is loaded here.
         seed = seed_of(self.spec, str(said.get("model_sha256")), case.data_sha256)
         if self.joint is not None and seed.origin == "derived":
             seed = Seed(self.joint, "derived")
@@ -133,7 +132,7 @@ class QuestionCheck:
         return self._run_again(self.model, claims, evidence, rule, case, result)
 
     def _fresh_run(self, model: Model, claims: list[Claim], rule: ReplayedRule, case: Case) -> Fresh:
-        """Verify again with a seed of the checker's own."""
+        """Verify again with the checker's own seed."""
         options: dict[str, Any] = {"seed": self.seed, "seconds": self.seconds, "progress": self.progress}
         random = not self.spec.model.deterministic
         fresh = fresh_run(model, case, rule, claims=self.file.claims, random=random, **options)
@@ -159,8 +158,8 @@ class QuestionCheck:
         case: Case,
         result: Recheck,
     ) -> Recheck:
-        """Run the rounds again, and a fresh run if it is requested."""
-        # Inputs are drawn from the seed that the counts claim: whether that is the right one is a claim of its own.
+        """Run the rounds again, and a fresh run if requested."""
+        # Inputs are drawn with the seed that the certificate claims; whether it is the right one is a separate claim.
         counter = Counter(model, case, evidence.seed, coupled=not rule.paper)
         rerun = Rerun(counter, evidence.batches, full=self.full, seconds=self.seconds, seed=self.seed)
         claim, cost = rerun.check(self.report, self.progress)
@@ -169,7 +168,7 @@ class QuestionCheck:
             claims.append(rerun.look(evidence.look, cut_chunks=rule.cut_chunks))
         sample = None
         if claim.holds and not cost.whole:
-            # What was drawn after the decision only makes intervals narrower.
+            # Rounds after the decision only make intervals narrower.
             deciding = [batch for batch in evidence.batches if rule.epsilon is not None or batch.phase == 0]
             sample = Sample.of(cost, smallest_forgery(deciding, rule, self.decision))
         fraction = rerun.evaluations / cost.evaluations if cost.evaluations and claim.holds else float(claim.holds)
@@ -221,7 +220,7 @@ class QuestionCheck:
         if result.random:
             return self._rows_answered_again(rows, count, evidence, claims, result)
         outcomes = list(count.comparison.rows)
-        # Certificates of before there were counts of pairs say nothing about them.
+        # Older certificates have no counts of pairs, and claim nothing about them.
         only = list(count.only) if evidence.only else []
         again = RowEvidence(len(rows.values), outcomes, count.trials, count.successes, count.labels, only)
         problem = "" if evidence == again else "the rows give other counts than the certificate states"
@@ -265,15 +264,15 @@ class QuestionCheck:
         return replace(result, evaluations=again.evaluations, fresh=fresh)
 
     def _compare(self, expected: dict[str, Any], how: str) -> list[Claim]:
-        """Compare what the certificate says with what the counts give: the question, the verdict and the intervals."""
+        """Compare the claims with the values that the counts give: the question, the verdict and the intervals."""
         said = self.file.claims
         for later in ("tipping", "decision_rounds", "decision_evaluations", "shift"):
-            # Certificates of before there were these claims say nothing about them; no question had a shift then.
+            # Older certificates do not have these claims; at that time no question had a shift.
             if later not in said and not (later == "shift" and expected["shift"]):
                 del expected[later]
         tipping = said.get("tipping")
         if expected.get("tipping") and isinstance(tipping, dict) and tipping.get("all_groups_alike", 1.0) is None:
-            # Those of before the factor was known without rounds claim nothing about it either.
+            # Certificates from before the factor was computed without rounds do not claim it either.
             expected["tipping"] = {**expected["tipping"], "all_groups_alike": None}
         wrong = differences(said, expected)
         of_question = [place for place in wrong if place.startswith(QUESTION)]
@@ -307,7 +306,8 @@ def _impossible_rows(rows: TableRows, again: RowCount, evidence: RowEvidence, sp
         if len(again.parts[i]) + len(again.parts[j]) > 2:
             continue
         first, second = (evidence.successes[outcome][again.parts[each][0]] for each in (i, j))
-        # The texts that only one of the two groups gets are the difference of their counts, one way less the other.
+        # The difference of the counts of two groups is the number of texts with the outcome in the first only, minus
+        # the second only.
         if not 0 <= count <= first or count - alone[outcome, j, i] != first - second:
             return "counts of texts with the outcome in only one group contradict the counts of the groups"
     counts = np.array(evidence.successes, np.int64)
@@ -315,7 +315,7 @@ def _impossible_rows(rows: TableRows, again: RowCount, evidence: RowEvidence, sp
 
 
 def _replay(evidence: RunEvidence, rule: ReplayedRule, outcomes: list[int]) -> tuple[Replay, str]:
-    """Go through all batches; the second part says why the layout is impossible, or is empty."""
+    """Go through all batches; the second value is the reason why the layout is impossible, or empty."""
     replay = Replay(rule)
     if evidence.stream != STREAM or evidence.coupled == rule.paper:
         return replay, "the random stream, or the coupling of groups, is not that of this rule"

@@ -1,7 +1,7 @@
-"""An independent check of a certificate: which of its claims hold.
+"""Independent check of the claims of a certificate.
 
-Nothing in the file is believed that can be computed again. The counts are compared with a re-run of the network, all
-of it where that is affordable, else a random sample that the forger of a certificate cannot foresee.
+Everything that can be computed again is computed again. The counts are compared with a complete re-run of the network
+if that is affordable, otherwise with a random sample that a forger cannot predict.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fairchain.statements import family_conclusion
 from fairchain.tables import TableRows
 
 NO_MEMBERS = "{path}: not a fairchain certificate: it has no members"
-# A re-run whose forecast is longer is replaced by a sample, unless a full one is requested.
+# A re-run with a longer forecast is replaced by a sample, unless a full one is requested.
 SAMPLED_BEYOND_SECONDS = 60.0
 DIGEST_DIFFERS = "the digest does not match: the file was changed"
 BAD_SECONDS_OR_SEED = "seconds must be a number from 0 on, and seed a whole number from 0 to 2**63 - 1"
@@ -83,7 +83,7 @@ def recheck(
     full
         Run every round again, however long it takes.
     fresh
-        Repeat the whole verification with a seed of the checker's own.
+        Repeat the whole verification with the checker's own seed.
     seconds
         Run every round again if this is forecast to take at most this long, otherwise a sample of chunks; also the
         budget of a fresh run.
@@ -118,7 +118,7 @@ def _recheck_family(
     spec: Spec | str | Path | None,
     options: dict[str, Any],
 ) -> Recheck:
-    """Check each member, and what is claimed of all of them: the shares of delta, one model, one seed, the verdict."""
+    """Check each member, and the joint claims: the shares of delta, one model, one seed, the verdict."""
     members = [certificate_of(path, raw) for raw in file.members]
     if not members:
         raise CertificateError(NO_MEMBERS.format(path=path))
@@ -166,7 +166,7 @@ def _recheck_family(
         verdict=file.verdict,
         evaluations=sum(result.evaluations for result in results),
         fraction=min(result.fraction for result in results),
-        # One chosen seed is enough for a choice.
+        # One chosen seed makes the seed of the family a chosen one.
         seed_origin=next(
             (each.seed_origin for each in results if each.seed_origin == "chosen"), results[0].seed_origin
         ),
@@ -193,7 +193,7 @@ def _recheck_one(
     progress: Callable[[int, int], None] | None,
     report: Callable[[Cost], None] | None,
 ) -> Recheck:
-    """Check the certificate of one question; `joint` is the seed of the family that it belongs to."""
+    """Check the certificate of one question; `joint` is the seed of its family."""
     inside = _spec_inside(path, file)
     claims = [Claim("file", intact, "digest matches" if intact else DIGEST_DIFFERS)]
     verdict = str(file.claims.get("verdict"))
@@ -203,7 +203,7 @@ def _recheck_one(
     recorded = isinstance(inside.population, Table) and inside.population.prediction is not None
     if recorded and model is not None:
         raise CertificateError(f"{path}: about recorded decisions, not about a model; leave --model (model=...) out")
-    # A name in a spec, the checker's own too, never runs code and calls no service.
+    # A name in a spec, including the checker's own, never runs code or calls a service.
     named = model is not None
     spec, model, data = locate_files(path, inside, model=model, data=data, own=own)
     random = not spec.model.deterministic
@@ -247,9 +247,9 @@ def _recheck_one(
 
 
 def _must_ask_anew(path: Path, model: Any, questions: Sequence[Spec]) -> None:
-    """Refuse a model that would repeat answers that it gave before; a random one repeats those in a file only.
+    """Refuse a model that would repeat earlier answers; a random one repeats only those in a file.
 
-    Before the first question: the others may use its answers.
+    This is checked before the first question, because the others may reuse its answers.
     """
     if not isinstance(model, Journaled):
         return
@@ -273,12 +273,12 @@ def _spec_inside(path: Path, file: Certificate[Raw]) -> Spec:
 
 
 def _differing_keys(own: Spec, inside: Spec, data: Any) -> list[str]:
-    """Return the keys in which two specs differ in meaning.
+    """Return the keys whose meaning differs between two specs.
 
-    A file's name changes no meaning, but frequencies of rows are not those of a spec without rows.
+    The name of a file does not change the meaning, but frequencies from rows differ from those of a spec without rows.
     """
     ours, theirs = meaning_of(own), meaning_of(inside)
-    # A table at its defaults has no text.
+    # A table with default values has no text.
     differs = sorted(key for key in ours | theirs if ours.get(key) != theirs.get(key))
     if isinstance(own.population, Marginals) and isinstance(inside.population, Marginals):
         rows = own.population.path is not None or data is not None
@@ -313,7 +313,7 @@ def _load(
     *,
     named: bool,
 ) -> tuple[Model | None, str]:
-    """Return the model, if it is the one that the certificate is about, or else what is wrong with it."""
+    """Return the model, if it is that of the certificate, or otherwise the problem."""
     if model is None:
         raise ModelError(MODEL_NEEDED.format(path=path))
     own = rows if isinstance(spec.population, Table) or (spec.text is not None and spec.text.raw) else None

@@ -1,8 +1,8 @@
 """The recheck of an enumeration: points evaluated and weighed again, and every claim computed from the weights.
 
-Points are decoded one by one from their numbers and weighed by multiplying the factors of the space, without tiles and
-without what the enumeration engine prepares. Everything is run again where its forecast fits into the budget of
-seconds, else a random sample of segments.
+Points are decoded one by one from their indices and weighed by multiplying the factors of the space, without the tiles
+and precomputed values of the enumeration engine. Everything is run again if the forecast is within the budget of
+seconds, otherwise a random sample of segments.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from fairchain.spec.properties import factor_of, kind_of, limit_of
 from fairchain.spec.seeds import meaning_of
 from fairchain.statements import enumeration_scope, enumeration_statement
 
-# Points that are decoded and weighed at once, and evaluations of one segment at most.
+# Points that are decoded and weighed at once, and the largest number of evaluations of one segment.
 POINTS_AT_ONCE = 8192
 LONGEST = 2**30
 
@@ -47,14 +47,14 @@ ExactBounds = tuple[Fraction, Fraction, Fraction]
 
 
 def in_stated_order(evidence: EnumerationEvidence, inputs: InputSpace, case: Case) -> InputSpace:
-    """Return the inputs with their points numbered as the certificate does it: any order of the features will do."""
+    """Return the inputs with points in the certificate's order; any order of the features is valid."""
     names = [feature.name for feature in case.spec.features]
     stated = [names.index(name) for name in evidence.order if name in names]
     return replace(inputs, order=tuple(stated)) if sorted(stated) == sorted(inputs.order) else inputs
 
 
 def layout_problem(evidence: EnumerationEvidence, inputs: InputSpace, case: Case) -> str:
-    """Return why this cannot be the evidence of an enumeration of these inputs, or nothing."""
+    """Return why this cannot be the evidence of an enumeration of these inputs, or an empty text."""
     names = [feature.name for feature in case.spec.features]
     stated = (evidence.points, evidence.order, evidence.sizes, evidence.summed, evidence.outcomes)
     found = (
@@ -70,7 +70,7 @@ def layout_problem(evidence: EnumerationEvidence, inputs: InputSpace, case: Case
     if not evidence.segments or evidence.done > inputs.points:
         return f"the segments have {evidence.done:,} points, but the input space has {inputs.points:,}"
     shape = len(inputs.space.measures), len(inputs.parts), 1 + len(case.comparison.rows)
-    # Certificates of before there were any have none.
+    # Older certificates have none.
     without_pairs = not any(segment.only for segment in evidence.segments)
     for number, segment in enumerate(evidence.segments):
         widths = {len(own) for parts in segment.weights for own in parts}
@@ -78,7 +78,7 @@ def layout_problem(evidence: EnumerationEvidence, inputs: InputSpace, case: Case
         if not segment.points or len(segment.weights) != shape[0] or lengths != {shape[1]} or widths != {shape[2]}:
             return f"segment {number} has no points, or lacks a weight for some part and outcome"
         if segment.points * len(inputs.shown) > LONGEST:
-            return f"segment {number} has more than {LONGEST:,} evaluations, too many to be run alone"
+            return f"segment {number} has more than {LONGEST:,} evaluations, too many to be run separately"
         if any(int(own[0]) < max(map(int, own[1:])) for parts in segment.weights for own in parts):
             return f"segment {number} has an outcome with more weight than all inputs together"
         pairs = [] if without_pairs else [len(inputs.pairs)] * shape[0]
@@ -88,9 +88,10 @@ def layout_problem(evidence: EnumerationEvidence, inputs: InputSpace, case: Case
 
 
 def _contradiction(segment: SegmentEvidence, inputs: InputSpace) -> str:
-    """Return which weights of a segment's pairs no decisions give, or nothing.
+    """Return which weights of a segment's pairs are impossible for any decisions, or an empty text.
 
-    As two parts the same points get an outcome so much more often, one way round less the other, as the rates differ.
+    For two parts, the weight with the outcome as the first only, minus the second only, equals the difference of the
+    rates.
     """
     portions, places = inputs.portions[1], {pair: slot for slot, pair in enumerate(inputs.pairs)}
     for parts, own in zip(segment.weights, segment.only, strict=False):
@@ -98,7 +99,7 @@ def _contradiction(segment: SegmentEvidence, inputs: InputSpace) -> str:
             (whole, got), (other_whole, other_got) = ((int(parts[k][0]), int(parts[k][1 + outcome])) for k in (i, j))
             alone, other_alone = int(own[slot]), int(own[places[outcome, j, i]])
             if not 0 <= alone <= got * portions[j]:
-                return f'"{inputs.parts[i]}" has more weight of an outcome in one group alone than in total'
+                return f'"{inputs.parts[i]}" has more weight of an outcome in only one group than in total'
             both = (got * portions[j] - alone) * other_whole * portions[i]
             if both != (other_got * portions[i] - other_alone) * whole * portions[j]:
                 return f'weights of the pair "{inputs.parts[i]}", "{inputs.parts[j]}" contradict those of its groups'
@@ -111,7 +112,7 @@ def _short(value: Any) -> str:
 
 
 def chain_problem(evidence: EnumerationEvidence, case: Case, model_sha256: str) -> str:
-    """Return which segment does not continue the chain of hashes, or nothing."""
+    """Return the segment that does not continue the chain of hashes, or an empty text."""
     chain = chain_start(model_sha256, case.data_sha256, meaning_of(case.spec))
     for number, segment in enumerate(evidence.segments):
         chain = chained(chain, segment)
@@ -122,7 +123,7 @@ def chain_problem(evidence: EnumerationEvidence, case: Case, model_sha256: str) 
 
 @dataclass(frozen=True, eq=False)
 class _Stretch:
-    """A segment of a certificate: its number, its first point, its evaluations, and what is claimed of it."""
+    """A segment of a certificate: its number, its first point, its evaluations, and its claimed weights."""
 
     number: int
     first: int
@@ -131,10 +132,10 @@ class _Stretch:
 
 
 class _Shown(NamedTuple):
-    """What was decided about points that are shown with some protected values.
+    """The decisions about points that are shown with some protected values.
 
-    The parts, the evaluations of each point, which labels it can have, (points, labels), how often it has each outcome,
-    (points, outcomes), once or in words, and its weights.
+    The parts, the evaluations of each point, its possible labels, (points, labels), the number of words with each
+    outcome, (points, outcomes), and its weights.
     """
 
     parts: tuple[int, ...]
@@ -150,9 +151,9 @@ class Recount(Repetition[_Stretch]):
     Parameters
     ----------
     model, case, inputs
-        The network, the question and the space, all the checker's own.
+        The network, the question and the space, all from the checker.
     evidence
-        What the certificate says.
+        The evidence of the certificate.
     full, seconds, seed
         As for `Repetition`.
     """
@@ -178,7 +179,7 @@ class Recount(Repetition[_Stretch]):
         self._model, self._case, self._inputs = model, case, inputs
 
     def run(self, chunk: _Stretch) -> str:
-        """Run one segment again; return what is wrong with it, or nothing."""
+        """Run one segment again; return the problem, or an empty text."""
         again = self._segment(chunk)
         for name in ("evaluations", "inputs", "labels", "weights", *(["only"] if chunk.claimed.only else [])):
             if getattr(again, name) != getattr(chunk.claimed, name):
@@ -217,7 +218,7 @@ class Recount(Repetition[_Stretch]):
         return SegmentEvidence(run.claimed.points, evaluations, trials, sorted(labels), shown, "", pairs)
 
     def _more_often(self, decided: Sequence[_Shown]) -> list[list[int]]:
-        """Return, by each measure, for each pair by how much points get the outcome more often as the first part."""
+        """Return, by each measure and for each pair, the excess of the outcome as the first part."""
         inputs, (times, portions) = self._inputs, self._inputs.portions
         kind: Any = np.int64 if max(portions) ** 2 * _unit(self._model) < 2**62 else object
         got = [each.successes.astype(kind) * times[place] for place, each in enumerate(decided)]
@@ -227,13 +228,13 @@ class Recount(Repetition[_Stretch]):
             first, second = (sum(got[at][:, outcome] for at in ats) for ats in (mine, others))
             more = np.maximum(first * portions[j] - second * portions[i], 0)
             for place, sums in enumerate(found):
-                # The weight of a point alone, which is the same for all protected values up to their portions.
+                # The weight of a point alone, which is the same for all protected values up to their proportions.
                 weights = decided[mine[0]].weights[place] // times[mine[0]]
                 sums.append(_product(weights, more))
         return found
 
     def _decided(self, numbers: NDArray[np.int64], batch: int) -> list[_Shown]:
-        """Return what was decided about these points, for each of the protected values shown."""
+        """Return the decisions about these points, for each of the shown protected values."""
         inputs, space, comparison = self._inputs, self._inputs.space, self._case.comparison
         index = dict(zip(inputs.order, np.unravel_index(numbers, _sizes(inputs)), strict=True)) if inputs.order else {}
         values = np.empty((len(numbers), len(space.values)))
@@ -250,7 +251,7 @@ class Recount(Repetition[_Stretch]):
                 weights = [_weigh(factors, at, len(numbers)) for factors in space.measures]
             possible = np.asarray(weights[-1] > 0, bool)
             if not possible.any():
-                # None of these points is an input: there is nothing to evaluate.
+                # None of these points is an input, so nothing is evaluated.
                 if inputs.individual:
                     return []
                 continue
@@ -275,7 +276,7 @@ class Recount(Repetition[_Stretch]):
 
 
 def _product(weights: NDArray[Any], numbers: NDArray[Any]) -> int:
-    """Return the sum of the products of whole numbers, in 64 bits if they have room for it."""
+    """Return the sum of the products of integers, in 64 bits if they fit."""
     if weights.dtype == object or int(weights.max()) * int(numbers.max()) * POINTS_AT_ONCE >= 2**62:
         weights, numbers = weights.astype(object), numbers.astype(object)
     else:
@@ -284,7 +285,7 @@ def _product(weights: NDArray[Any], numbers: NDArray[Any]) -> int:
 
 
 def _unit(model: Model) -> int:
-    """Return how many random words a whole weight has: one, or all 2**32 where labels are drawn."""
+    """Return the number of random words of a weight: one, or all 2**32 if labels are drawn."""
     return 2**32 if model.drawn else 1
 
 
@@ -293,7 +294,7 @@ def _sizes(inputs: InputSpace) -> tuple[int, ...]:
 
 
 def _weigh(factors: Sequence[Factor], index: dict[int, Any], rows: int) -> NDArray[Any]:
-    """Return the weight of each point: the product of all factors at the numbers of its values."""
+    """Return the weight of each point: the product of all factors at the indices of its values."""
     largest = math.prod(int(factor.weights.max()) for factor in factors)
     dtype: Any = np.int64 if largest * POINTS_AT_ONCE < 2**62 else object
     weights = np.ones(rows, np.int64).astype(dtype)
@@ -324,14 +325,16 @@ class _Rates:
         self._only = [[sum(column) for column in zip(*owns, strict=True)] for owns in zip(*listed, strict=True)]
 
     def problem(self) -> str:
-        """Return which part has more weight than there is, or which weights contradict each other, or nothing."""
+        """Return the part whose weight exceeds its total, or the weights that contradict each other, or an empty
+        text.
+        """
         for place, total in enumerate(self._totals):
             if self._sums[-1][place][0] > total:
                 return f'"{self._inputs.parts[place]}" has more weight than all of its inputs together'
         return next(filter(None, (_contradiction(segment, self._inputs) for segment in self._segments)), "")
 
     def _rate(self, outcome: int, subgroup: int) -> ExactBounds:
-        """Return the rate of a subgroup, the mean of its parts; one without parts has rate 0."""
+        """Return the rate of a subgroup, the mean of its parts; a subgroup without parts has rate 0."""
         found = [self._part(outcome, part) for part in self._inputs.means[subgroup]]
         estimate, low, high = (
             sum(side, start=Fraction(0)) / max(len(found), 1)
@@ -343,7 +346,9 @@ class _Rates:
         return self._share(part, [sums[part][1 + outcome] for sums in self._sums])
 
     def cells(self) -> list[list[tuple[float, float]]]:
-        """Return for each compared pair bounds of the shares of the points that only one of the two, or both, get."""
+        """Return for each compared pair bounds of the shares of the points with the outcome as only one of the two
+        groups, or as both.
+        """
         places = {pair: slot for slot, pair in enumerate(self._inputs.pairs)} if self._only else {}
         parts, found = [mean[0] if mean else 0 for mean in self._inputs.means], []
         portions = self._inputs.portions[1]
@@ -361,7 +366,7 @@ class _Rates:
         return found
 
     def _share(self, part: int, weights: Sequence[int], times: int = 1) -> ExactBounds:
-        """Return the share of a part's inputs, each taken so many times, that have this weight, by each measure."""
+        """Return the share of a part's inputs, each counted this many times, that have this weight, by each measure."""
         least, most = (sums[part][0] * times for sums in (self._sums[0], self._sums[-1]))
         unseen = self._totals[part] * times - most
         got, missed = (weights[0], weights[-1]), (least - weights[0], most - weights[-1])
@@ -372,7 +377,7 @@ class _Rates:
         return sorted((low, Fraction(sum(got), seen) if seen else (low + high) / 2, high))[1], low, high
 
     def gap(self, more: Fraction, less: Fraction) -> Fraction:
-        """Return how far one rate is behind another, at most where they may shift."""
+        """Return the gap of two rates; if they may shift, the largest gap."""
         return Fraction(shifted_gap(more, less, self._factor, self._comparison.measure == "ratio"))
 
     def largest(self) -> tuple[ExactBounds, tuple[int, int, int]]:
@@ -398,7 +403,7 @@ def _whole(segment: SegmentEvidence) -> list[list[list[int]]]:
 def expected_enumeration_claims(
     evidence: EnumerationEvidence, inputs: InputSpace, case: Case, model_sha256: str, stopped: str
 ) -> tuple[dict[str, Any], str]:
-    """Return everything that the weights allow to be said, and what is impossible about them, or nothing."""
+    """Return all claims that the weights support, and the reason why the weights are impossible, or an empty text."""
     spec, comparison, kind = case.spec, case.comparison, kind_of(case.spec)
     rates, limit = _Rates(evidence, inputs, case), limit_of(case.spec)
     (estimate, low, high), pair = rates.largest()
@@ -467,7 +472,7 @@ def _why_it_ended(decision: str, whole: bool, said: str) -> str:
 
 
 def _rounded(estimate: Fraction, low: Fraction, high: Fraction) -> tuple[float, float, float]:
-    """Return floating numbers, bounds rounded away from each other unless they are equal."""
+    """Return floating-point numbers; the bounds are rounded outward unless they are equal."""
     if low == high:
         return (float(estimate),) * 3
     down, up = float(low), float(high)

@@ -1,8 +1,8 @@
-"""Going through a certificate's batches: was each choice made from the past alone, and what follows from the counts.
+"""Replay of a certificate's batches: check that each choice follows from earlier counts, and compute the results.
 
-A leader picked with hindsight, or a batch that ends where it suits, would void the guarantee, so each choice is
-computed again from the counts before it. The counts themselves are taken as they are here; whether the network
-really gives them is for the re-run to say.
+A leader chosen with hindsight, or a batch that ends at a convenient time, would void the guarantee, so each choice is
+computed again from the earlier counts. The counts themselves are not questioned here; the re-run checks whether the
+network gives them.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from fairchain.spec import Comparison
 from fairchain.spec.properties import limit_of, shifts_alike
 
 PILOT = 1024
-# By how much a forecast of rounds may differ between two computers, as a share of it.
+# The relative difference that a forecast of rounds may have between two computers.
 ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class ReplayedRule:
-    """The stopping rule of a spec, in numbers.
+    """The stopping rule of a spec, as numbers.
 
-    `compared` says which ordered pairs must be alike in which outcome; `threshold` is the largest fair gap, which for
-    a ratio (`relative`) is what may be missing to 1. A `share` of changed decisions is compared with 0, one way round.
+    `compared` marks the ordered pairs that are compared for each outcome; `threshold` is the largest fair gap, which
+    for a ratio (`relative`) is 1 minus the smallest ratio. A `share` of changed decisions is compared with 0, in one
+    direction.
     """
 
     groups: int
@@ -52,20 +53,20 @@ class ReplayedRule:
     compared: NDArray[np.bool_]
     relative: bool = False
     share: bool = False
-    # A verdict about all populations within this factor; 1 for the assumed one alone.
+    # The factor of a verdict about all populations within it; 1 for the assumed one alone.
     shift: float = 1.0
     alike: bool = False
     refine: float | None = None
-    # Whether the verdict and all intervals share one delta, as in certificates of today.
+    # Whether the verdict and all intervals share one delta, as in current certificates.
     one_event: bool = True
-    # Whether batches grew by an eighth, as in older ones.
+    # Whether batches grew by an eighth, as in older certificates.
     eighths: bool = False
-    # Whether a batch that a budget cut has chunks of its own, as in older ones.
+    # Whether a batch that a budget shortened has different chunks, as in older certificates.
     cut_chunks: bool = False
 
     @classmethod
     def of(cls, case: Case, version: int = VERSION) -> ReplayedRule:
-        """Return the rule of a case, by a version of the format of certificates."""
+        """Return the rule of a case, for a version of the certificate format."""
         guarantee, comparison = case.spec.guarantee, case.comparison
         share = comparison.individual and guarantee.epsilon is None and guarantee.rule != "paper"
         return cls(
@@ -88,7 +89,7 @@ class ReplayedRule:
 
     @property
     def bar(self) -> float:
-        """What an e-value must reach, as a logarithm: half of delta for each of the two answers."""
+        """The logarithm that an e-value must reach: half of delta for each of the two answers."""
         return math.log(2) - math.log(self.delta)
 
     @property
@@ -98,7 +99,7 @@ class ReplayedRule:
 
     @property
     def pairs_bar(self) -> float:
-        """The same for each end of the intervals of all pairs, which have an eighth of delta together."""
+        """The same for each end of the intervals of all pairs, which together have an eighth of delta."""
         if self.share or not self.one_event or self.epsilon is not None:
             return self.bar + math.log(int(self.compared.sum()))
         ends = len({(o, *order) for o, i, j in np.argwhere(self.compared).tolist() for order in ((i, j), (j, i))})
@@ -106,13 +107,13 @@ class ReplayedRule:
 
     @property
     def rates_delta(self) -> float:
-        """What all rates have of delta: an eighth, or the whole where the gap has no other bounds than theirs."""
+        """The rates' share of delta: an eighth, or all of it if the gap has no other bounds."""
         alone = self.shift > 1 and not self.alike
         return self.delta / 8 if self.one_event and not alone else self.delta
 
 
 class NextBatch(NamedTuple):
-    """The next batch as the rule says it: `rounds`, or another of `sizes` where the forecast's last digit decides."""
+    """The next batch according to the rule: `rounds`, or another of `sizes` if rounding of the forecast decides."""
 
     leader: tuple[int, int, int] | None
     groups: list[int]
@@ -135,7 +136,7 @@ class Replay:
     decided: int | None = None
     decision_rounds: int = 0
     decision_trials: Table | None = None
-    # The groups of the last batch if it was cut short.
+    # The groups of the last batch if it was shortened.
     cut: list[int] | None = None
 
     def __post_init__(self) -> None:
@@ -167,11 +168,13 @@ class Replay:
         return gaps
 
     def _base(self) -> Table:
-        """Return the rounds that a gap is a share of: all, or for a ratio those where the first group has it."""
+        """Return the denominator of a gap: all rounds, or for a ratio those in which the first group has the
+        outcome.
+        """
         return self.only + self.both if self.question.relative else np.broadcast_to(self.joint, self.only.shape)
 
     def widest(self) -> tuple[int, int, int]:
-        """Return (outcome, i, j) of the largest gap among the pairs that are compared."""
+        """Return (outcome, i, j) of the largest gap among the compared pairs."""
         gaps = np.where(self.question.compared, self.gaps(), -np.inf)
         outcome, i, j = np.unravel_index(np.argmax(gaps), gaps.shape)
         return int(outcome), int(i), int(j)
@@ -207,7 +210,7 @@ class Replay:
             self._end_of_try(batch)
 
     def _judge(self) -> None:
-        """Decide by the e-values after this batch; the first answer stays."""
+        """Decide by the e-values after this batch; the first answer is final."""
         q = self.question
         if self.decision != "UNDECIDED" or q.paper or q.epsilon is not None:
             return
@@ -222,9 +225,9 @@ class Replay:
             self.decision = "FAIR"
 
     def shifted_gaps(self) -> NDArray[np.float64]:
-        """Return (compared pairs, 3): the largest gap of each within the factor, with bounds that hold together.
+        """Return (compared pairs, 3): the largest gap of each within the factor, with simultaneous bounds.
 
-        They follow from bounds of the rates of each group or, where all groups shift alike, of the shares of rounds in
+        They follow from bounds of the rates of each group or, if all groups shift alike, of the shares of rounds in
         which only one of two groups gets the outcome.
         """
         q = self.question
@@ -240,7 +243,8 @@ class Replay:
         known = arithmetic.any_time_table(self.only, joint, delta / int(used.sum()))
         found = _gaps_between([(known[o, i, j], known[o, j, i]) for o, i, j in pairs], q.shift, q.relative)
         if q.one_event:
-            # Groups that shift alike go no further than each by itself; the assumed population is among all of them.
+            # A joint shift of all groups is a special case of separate shifts; the assumed population is among all of
+            # them.
             found[:, 1] = np.maximum(found[:, 1], _gaps_between(of_rates, 1.0, q.relative)[:, 1])
             found[:, 2] = np.minimum(found[:, 2], _gaps_between(of_rates, q.shift, q.relative)[:, 2])
         return found
@@ -251,15 +255,17 @@ class Replay:
             return
         leader, groups, rounds, sizes = self.next_batch()
         if batch.leader != leader:
-            self.faults.append(f"batch {number}: the leader is {batch.leader}, the counts before it say {leader}")
+            self.faults.append(f"batch {number}: the leader is {batch.leader}, the earlier counts give {leader}")
         if batch.groups != groups:
-            self.faults.append(f"batch {number}: groups {batch.groups} were drawn, the rule says {groups}")
+            self.faults.append(f"batch {number}: groups {batch.groups} were drawn, the rule gives {groups}")
         if batch.phase != self.phase:
-            self.faults.append(f"batch {number}: belongs to try {batch.phase}, the rule says {self.phase}")
+            self.faults.append(f"batch {number}: belongs to try {batch.phase}, the rule gives {self.phase}")
         self._check_size(number, batch, last, sizes, rounds)
 
     def _check_refinement(self, number: int, batch: BatchEvidence, last: bool) -> None:
-        """Check a batch after the decision: all groups, as many rounds as forecast, the widest pair as the leader."""
+        """Check a batch after the decision: all groups, the forecast number of rounds, the widest pair as the
+        leader.
+        """
         outcome, i, j = self.widest()
         leader = None if self.question.shift > 1 else (i, j, outcome)
         sizes = self._refining_sizes()
@@ -270,10 +276,12 @@ class Replay:
         self._check_size(number, batch, last, sizes, max(sizes))
 
     def _check_size(self, number: int, batch: BatchEvidence, last: bool, sizes: Collection[int], planned: int) -> None:
-        """Check the rounds and chunks of a batch that the rule plans with one of these sizes, by its numbers `planned`.
+        """Check the rounds and chunks of a batch that the rule plans with one of these sizes; `planned` are its own
+        numbers.
 
-        Any other size could have been chosen after its rounds were seen; only the last batch may be cut short. Other
-        chunks hold other rounds: they are those of the plan, so that a cut leaves the first rounds of the plan.
+        Any other size could have been chosen after its rounds were seen; only the last batch may be shortened. Other
+        chunks contain other rounds: the chunks are those of the plan, so that a shortened batch has the first rounds of
+        the plan.
         """
         if self.question.cut_chunks:
             whole, cut = batch.rounds in sizes, batch.rounds < planned
@@ -283,12 +291,12 @@ class Replay:
             least = most = chunk_rounds(batch.length)
         self.cut = None if whole else batch.groups
         if not whole and not (last and cut):
-            self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {planned}")
+            self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule gives {planned}")
         if not least <= batch.chunk_rounds <= most:
             self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")
 
     def _refining_sizes(self) -> set[int]:
-        """Return the rounds of a batch after the decision, or several where the forecast's last digit decides."""
+        """Return the rounds of a batch after the decision, or several values if rounding of the forecast decides."""
         q = self.question
         if q.refine is None:
             return {0}
@@ -359,7 +367,7 @@ class Replay:
         )
 
     def _size(self, left: float, many: int, evaluated: int, above: bool) -> int:
-        """Return the rounds of a batch of which so many are forecast."""
+        """Return the rounds of a batch with this forecast."""
         done, two = self.rounds, evaluated == 2
         share = self.question.share
         longest = min(1024, done // (1 if not above else 2 if two and not share else 8))
@@ -375,10 +383,10 @@ class Replay:
         return _whole_shares(max(near, math.ceil(min(self.rounds // 8, left))))
 
     def _promising(self, gaps: NDArray[np.float64], leader: tuple[int, int, int]) -> list[int]:
-        """Return the leader's groups, and those whose gap plus a standard error promises a faster end.
+        """Return the leader's groups, and those whose gap plus a standard error suggests a faster end.
 
-        Its distance from the threshold must exceed the leader's by a factor of 1.5, or of the fifth root of half the
-        number of groups that promise as much.
+        Their distance from the threshold, relative to the leader's, must be at least 1.5 and at least the fifth root of
+        half the number of groups that suggest at least as much.
         """
         plus, both, minus = self.cells()
         joint = np.maximum(self.joint, 1)
@@ -399,7 +407,7 @@ class Replay:
         return sorted(found)
 
     def _end_of_try(self, batch: BatchEvidence) -> None:
-        """Estimate mode: at the end of a try, is it enough, and if not how long is the next."""
+        """In estimate mode, decide at the end of a try whether it is enough, and otherwise the length of the next."""
         q = self.question
         if self.known or q.epsilon is None:
             return
@@ -420,7 +428,7 @@ class Replay:
         self.try_successes, self.try_rounds = np.zeros_like(self.try_successes), 0
 
     def exact_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return Clopper-Pearson bounds of the present try, at what it may spend."""
+        """Return Clopper-Pearson bounds of the current try, at its share of delta."""
         q = self.question
         spend = 0.8 if self.phase == 1 else 0.1 / 2 ** (self.phase - 1)
         alpha = q.delta / 2 / (q.groups * q.outcomes) * spend
@@ -468,7 +476,7 @@ def impossible(batch: BatchEvidence, question: ReplayedRule) -> str | None:
 
 
 def _contradictory(table: Table, rounds: int) -> bool:
-    """Return whether two groups share more than the smaller has, or less than must be shared in so many rounds."""
+    """Return whether two groups share more than the smaller has, or less than must be shared in this many rounds."""
     own = np.diag(table)
     most = np.minimum(own[:, None], own[None, :])
     least = np.maximum(own[:, None] + own[None, :] - rounds, 0)
@@ -476,20 +484,20 @@ def _contradictory(table: Table, rounds: int) -> bool:
 
 
 def chunk_rounds(rounds: int) -> int:
-    """Return rounds in each chunk of a batch of so many rounds."""
+    """Return the rounds of each chunk of a batch with this many rounds."""
     return max([1024, *(each for each in (2048, 4096, 8192) if 2 * each <= rounds)])
 
 
 def _whole_shares(rounds: int) -> int:
-    """Return the rounds of a batch: long ones come in multiples of 32768."""
+    """Return the rounds of a batch: long ones are multiples of 32768."""
     return rounds if rounds <= 32768 else rounds // 32768 * 32768
 
 
 def contradiction(evidence: RunEvidence, comparison: Comparison, names: Sequence[str]) -> str:
     """Return why no network could have given these labels with these counts, or an empty text.
 
-    Counts show it for the labels that are counted. Of other labels, and of decisions that change, a certificate only
-    has its lists of labels, so the batches that show two different ones are always run again (`rerun`).
+    For counted labels the counts show this. For other labels, and for changed decisions, a certificate has only its
+    lists of labels, so the batches that show two different ones are always run again (`rerun`).
     """
     batches = {label for batch in evidence.batches for label in batch.labels}
     for number, batch in enumerate(evidence.batches):
@@ -521,7 +529,7 @@ def labels_problem(
 ) -> str:
     """Return why decisions with these counts cannot have had these labels, or an empty text.
 
-    `counts` is (outcomes, columns) and `trials` (columns,); `labels` is how many the model has.
+    `counts` is (outcomes, columns) and `trials` (columns,); `labels` is the number of labels of the model.
     """
     if not _are_labels(given, labels):
         return f"{list(given)} are not labels of the model"

@@ -1,6 +1,6 @@
-"""The claim that the counts are the network's own: chunks drawn again, evaluated again, compared exactly.
+"""The claim that the counts come from the network: chunks are drawn and evaluated again, and compared exactly.
 
-Everything is run again where its forecast fits into the budget of seconds, else a random sample of single chunks.
+Everything is run again if the forecast is within the budget of seconds, otherwise a random sample of single chunks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.forgery import escape_probability
 from fairchain.records import Record
 
-# The fewest chunks of a sample, and how long the speed is measured for.
+# The smallest number of chunks of a sample, and the seconds for measuring the speed.
 LEAST_CHUNKS, PROBE_SECONDS = 60, 0.1
 
 
@@ -56,8 +56,9 @@ class Cost:
 class Sample(Record, frozen=True):
     """The value of a sample of chunks as evidence.
 
-    `one_escapes` is the probability that one forged chunk is not in the sample. `needed` is how many chunks the verdict
-    rests on (None without a verdict), and `needed_escape` the probability that none of so many is in the sample.
+    `one_escapes` is the probability that one forged chunk is not in the sample. `needed` is the number of chunks that
+    the verdict depends on (None without a verdict), and `needed_escape` the probability that none of that many is in
+    the sample.
     """
 
     chunks: int
@@ -68,7 +69,7 @@ class Sample(Record, frozen=True):
 
     @classmethod
     def of(cls, cost: Cost, needed: int | None) -> Sample:
-        """Return how likely forgeries escape a sample of this size."""
+        """Return the probabilities that forgeries escape a sample of this size."""
         sizes = cost.chunks, cost.sampled_chunks
         escape = None if needed is None else escape_probability(*sizes, needed)
         return cls(*sizes, escape_probability(*sizes, 1), needed, escape)
@@ -86,7 +87,7 @@ class Counter:
     def labels(
         self, chunk: int, count: int, subgroups: Sequence[int], *, length: int | None = None
     ) -> NDArray[np.int64]:
-        """Return the label that each of these subgroups gets in each of the first rounds of a chunk.
+        """Return the label of each of these subgroups in each of the first rounds of a chunk.
 
         The result is (subgroups, rounds). A round is drawn once for all subgroups. The chunk has `length` rounds, by
         default as many as are returned.
@@ -103,10 +104,10 @@ class Counter:
         return np.stack(found).astype(np.int64)
 
     def tables(self, seen: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Count the labels of a chunk: for each outcome in how many rounds each two groups both got it."""
+        """Count the labels of a chunk: for each outcome the number of rounds in which each two groups both got it."""
         comparison = self.case.comparison
         if comparison.individual:
-            # Two columns: whether the decision is not the same in all groups, and one that is always 0.
+            # Two columns: whether the decision differs between groups, and one that is always 0.
             decided = (seen == comparison.outcomes[0]) if comparison.outcomes else seen
             changed = decided.max(axis=0) != decided.min(axis=0)
             seen = np.stack([changed.astype(np.int64), np.zeros(len(changed), np.int64)])
@@ -120,23 +121,23 @@ class Repeatable(Protocol):
 
     @property
     def cost(self) -> int:
-        """How many evaluations it takes."""
+        """The number of evaluations."""
 
 
 Chunk = TypeVar("Chunk", bound=Repeatable)
 
 
 class Repetition(ABC, Generic[Chunk]):
-    """A re-run of the parts of a certificate, all or a random sample; `evaluations` is how many agreed.
+    """A re-run of the parts of a certificate, all or a random sample; `evaluations` is the number that agreed.
 
     Parameters
     ----------
     chunks
         The parts, each of which can be run alone.
     full, seconds
-        Run everything whatever it takes; else only where the forecast is at most so many seconds.
+        Run everything regardless of the time; otherwise only if the forecast is at most this many seconds.
     seed
-        For choosing a sample; without one the choice comes from the system's entropy and cannot be foreseen.
+        Seed for choosing a sample; without one the choice comes from the system's entropy and cannot be predicted.
     """
 
     # The name of a part, and the sentence about parts that agree.
@@ -150,20 +151,20 @@ class Repetition(ABC, Generic[Chunk]):
 
     @abstractmethod
     def run(self, chunk: Chunk) -> str:
-        """Run one part again; return what is wrong with it, or nothing."""
+        """Run one part again; return the problem, or an empty text."""
 
     def further(self) -> Sequence[Chunk]:
         """Return the parts that are run in any case."""
         return ()
 
     def contradiction(self) -> str:
-        """Return what the parts that agreed show together, if it is wrong."""
+        """Return the problem that the agreeing parts show together, or an empty text."""
         return ""
 
     def check(
         self, report: Callable[[Cost], None] | None, progress: Callable[[int, int], None] | None
     ) -> tuple[Claim, Cost]:
-        """Measure the speed, state the cost, and compare; return the claim and what was run."""
+        """Measure the speed, report the cost, and compare; return the claim and the parts that were run."""
         cost = Cost(0, len(self._chunks), 0, 0, 0.0)
         try:
             wrong, speed = self._probe()
@@ -195,7 +196,7 @@ class Repetition(ABC, Generic[Chunk]):
         return wrong
 
     def _probe(self) -> tuple[str, float]:
-        """Run chunks of growing size until one takes long enough to tell evaluations per second."""
+        """Run chunks of growing size until one takes long enough to measure evaluations per second."""
         speed, last = 1.0, 0
         for chunk in sorted(self._chunks, key=lambda chunk: chunk.cost):
             if chunk.cost < 4 * last:
@@ -235,7 +236,7 @@ class Rerun(Repetition[_Chunk]):
     Parameters
     ----------
     counter, batches
-        How to count, and what the certificate says was counted.
+        The counter, and the batches of the certificate.
     full, seconds, seed
         As for `Repetition`.
     """
@@ -253,7 +254,7 @@ class Rerun(Repetition[_Chunk]):
         self._given: dict[int, set[int]] = {}
 
     def run(self, chunk: _Chunk) -> str:
-        """Run one chunk again; return what is wrong with it, or nothing."""
+        """Run one chunk again; return the problem, or an empty text."""
         batch = self._batches[chunk.batch]
         subgroups = self._counter.case.comparison.evaluated(batch.groups)
         counted, drawn = batch.size(chunk.place), batch.drawn(chunk.place)
@@ -269,9 +270,9 @@ class Rerun(Repetition[_Chunk]):
         return ""
 
     def further(self) -> Sequence[_Chunk]:
-        """Return the chunks of the first batch, and of the first with a label that no batch before it has.
+        """Return the chunks of the first batch, and of the first with a label that no earlier batch has.
 
-        Together they show that the network gives two labels, which counts of one label may not.
+        Together they show that the network gives two labels, which the counts of one label may not show.
         """
         seen: set[int] = set()
         for number, batch in enumerate(self._batches):
@@ -281,16 +282,16 @@ class Rerun(Repetition[_Chunk]):
         return []
 
     def contradiction(self) -> str:
-        """Return in which batch the labels that were seen are not those of the certificate, or nothing."""
+        """Return the batch in which the observed labels differ from those of the certificate, or an empty text."""
         unseen = {chunk.batch for chunk in self._chunks if chunk not in self._done}
         for number, given in self._given.items():
             claimed = set(self._batches[number].labels)
             if not given <= claimed or (number not in unseen and given != claimed):
-                return f"batch {number} gives the labels {sorted(given)}, the certificate says {sorted(claimed)}"
+                return f"batch {number} gives the labels {sorted(given)}, the certificate states {sorted(claimed)}"
         return ""
 
     def look(self, look: Look, *, cut_chunks: bool) -> Claim:
-        """Try the further inputs again, in which a second label was looked for; older chunks are as long as tried."""
+        """Test the further inputs again, in which a second label was searched; older chunks are as long as tested."""
         given = {label for batch in self._batches for label in batch.labels}
         case = self._counter.case
         subgroups = range(len(case.comparison.subgroups))
@@ -301,13 +302,13 @@ class Rerun(Repetition[_Chunk]):
             given |= set(np.unique(seen).tolist())
         found = ", ".join(f'"{case.spec.model.labels[label]}"' for label in sorted(given))
         if sorted(given) != look.labels:
-            return Claim("labels", False, f"the model gives {found}, the certificate says labels {look.labels}")
+            return Claim("labels", False, f"the model gives {found}, the certificate states labels {look.labels}")
         return Claim(
             "labels", True, f"{look.rounds * len(subgroups):,} further inputs tried again: the model gives {found}"
         )
 
 
 def sample_of(chunks: Sequence[Any], size: int, seed: int | None) -> list[Any]:
-    """Choose so many chunks at random without repetition, in their order; each subset is equally likely."""
+    """Choose this many chunks at random without replacement, in their order; each subset is equally likely."""
     source = random.Random(seed) if seed is not None else random.SystemRandom()
     return [chunks[place] for place in sorted(source.sample(range(len(chunks)), size))]

@@ -1,6 +1,7 @@
-"""Plan of a repair: which weights or thresholds may change, on which inputs candidates are scored, and the options.
+"""Plan of a repair: the weights or thresholds that may change, the inputs on which candidates are scored, and the
+options.
 
-The search itself is in `search`, and the verdict on its candidates in `judge`; `repairer` calls all three.
+The search is in `search`, and the final verification of its candidates in `judge`; `repairer` calls all three.
 """
 
 from __future__ import annotations
@@ -50,15 +51,16 @@ from fairchain.repairing.thresholds import (
 )
 from fairchain.spec import Group, Spec
 
-# Inputs that each candidate is evaluated on in the search, about, and those on which the front is measured again.
+# Approximate number of inputs on which each candidate is evaluated in the search, and on which the front is measured
+# again.
 SEARCHED, REFINED = 32_768, 131_072
 # The same for texts, which a network reads word by word.
 TEXTS, TEXTS_REFINED = 4_096, 16_384
 # The same for a model that is evaluated in Python, whose scores are computed once.
 IN_PYTHON, IN_PYTHON_REFINED = 8_192, 32_768
-# Labelled rows that each candidate is evaluated on, at most.
+# Largest number of labelled rows on which each candidate is evaluated.
 MOST_SEARCHED = 8192
-# Rows from which the mean signal of a unit is taken.
+# Rows over which the mean signal of a unit is computed.
 MEAN_ROWS = 4096
 # Rounds of the explanation that ranks units: no verdict depends on it.
 RANKING_ROUNDS = 10_000
@@ -78,7 +80,7 @@ NO_WEIGHTS_IN_PYTHON = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Options of a search: the optimiser, the weights that may change, and what it may cost."""
+    """Options of a search: the optimiser, the weights that may change, and the allowed loss."""
 
     optimizer: str = "evolution"
     change: str = "auto"
@@ -101,7 +103,7 @@ class Settings:
 
     @property
     def paper(self) -> bool:
-        """Whether to follow the paper: its fitness, no protected feature, no mean kept."""
+        """Whether to follow the paper: its fitness, no change of protected features, means not kept."""
         return self.optimizer == "pso"
 
     @property
@@ -115,38 +117,38 @@ class Settings:
         return self.change in (THRESHOLD, GROUP_THRESHOLDS)
 
     def change_of(self, spec: Spec, protected: Sequence[NamedUnit], weights: Weights) -> str:
-        """Return which weights may change, where "auto" depends on the network and its protected units."""
+        """Return the kind of change; "auto" is resolved by the network and its protected units."""
         if self.change != "auto":
             return self.change
         if len(weights.blocks) == 1 and not self.paper:
-            # A linear model: all of its weights are few.
+            # A linear model has few weights.
             return "last-layer"
         if protected and self.protected_too:
             return "low-rank"
-        # Of a text network only the last layer can be scored without reading the texts again.
+        # For a text network, only changes of the last layer can be scored without reading the texts again.
         return "scales" if spec.text is None or self.paper else "last-layer"
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a search may change, how candidates are scored, and how their models are made.
+    """The parameters of a search, the scoring of candidates, and the construction of their models.
 
     Parameters
     ----------
     change, parameters, base
-        The name of what changes, the numbers of the search, and the arrays of the original that follow from them.
+        The name of the change, the parameters of the search, and the arrays of the original that they change.
     decisions, edits
-        Decide as candidates do, for scoring; make the model of a candidate, for judging.
+        The decisions of candidates, for scoring; the constructor of a candidate's model, for judging.
     inputs, refined
-        The inputs to search on, and the number of those on which the front is measured again.
+        The inputs of the search, and the number of inputs on which the front is measured again.
     spec
         The spec of the candidates.
     most_rows
-        Labelled rows that each candidate is scored on, at most; None for all.
+        Largest number of labelled rows on which each candidate is scored; None for all.
     weights
-        Those of the network; None where thresholds change.
+        The weights of the network; None if thresholds change.
     groups
-        The groups with a threshold each.
+        The groups that have their own thresholds.
     """
 
     change: str
@@ -170,7 +172,7 @@ def plan_change(
     workers: AnyWorkers,
     explanation: Explanation | None,
 ) -> Plan:
-    """Plan a change of weights or, for models that have none, of thresholds."""
+    """Plan a change of weights or, for models without weights, of thresholds."""
     if settings.thresholds:
         return _threshold_plan(case, settings.change, source)
     case = with_network(case)
@@ -212,11 +214,11 @@ def _weight_plan(
     spec, seed = case.spec, case.seed.value
     protected = protected_units(spec, weights)
     change = settings.change_of(spec, protected, weights)
-    # Texts are read anew for every candidate, unless only the last layer changes.
+    # Texts are read again for every candidate, unless only the last layer changes.
     slow = spec.text is not None and change != "last-layer"
     inputs = inputs_of(case, seed_for(seed, SEARCH_SEED), TEXTS if slow else SEARCHED)
     shown = rows.values if rows is not None else inputs.values
-    # Rows from all over: drawn inputs come group after group.
+    # Evenly spaced rows: drawn inputs are ordered by group.
     some = shown[:: max(1, len(shown) // MEAN_ROWS)]
     means = input_means(model, weights.blocks, some.astype(model.dtype))
 
@@ -271,7 +273,9 @@ def _threshold_plan(case: Case, change: str, source: Any) -> Plan:
 
 
 def _counted_rows(case: Case, count: int) -> NDArray[np.bool_]:
-    """Return (inputs,): those whose rates are compared; with equal opportunity the rows of one true label."""
+    """Return (inputs,): whether each input counts in the compared rates; with equal opportunity, the rows of one true
+    label.
+    """
     rows = case.rows
     counted = np.ones(count, bool)
     if case.population is None and rows is not None:
@@ -292,7 +296,9 @@ def _parameters(
     means: dict[str, WeightArray],
     ranked: Callable[[], list[NamedUnit]],
 ) -> Parameters:
-    """Return what may change; an error says why nothing can. Units are ranked only where they are needed."""
+    """Return the parameters that may change, or raise an error with the reason why none can. Units are ranked only if
+    needed.
+    """
     if change == "last-layer":
         if len(weights.blocks) == 1:
             return linear_layer(weights, protected, means, protected_too=settings.protected_too)
@@ -321,7 +327,7 @@ def _parameters(
 def _ranked(
     case: Case, settings: Settings, weights: Weights, explanation: Explanation | None, workers: AnyWorkers
 ) -> list[NamedUnit]:
-    """Return the units that an explanation ranks first: the given one, or one with a seed of its own."""
+    """Return the units that an explanation ranks first: the given explanation, or one with a separate seed."""
     if not settings.max_units:
         return []
     if explanation is None:

@@ -1,7 +1,7 @@
-"""The files of a repair, each written whole or not at all.
+"""The files of a repair, each written atomically.
 
-A repaired network is written with its certificate, and the changes as text; of a transformer's folder a repaired folder
-if that is wanted. Of a model that is evaluated in Python the thresholds are written.
+A repaired network is written with its certificate and a list of the changes. A repaired transformer can be written as a
+folder. For a model that is evaluated in Python the thresholds are written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REPAIR_NOT_ACCEPTED = "the repair was not accepted; nothing is written"
 
 
 def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None = None, data: Any = None) -> list[Path]:
-    """Write an accepted network to `path`, with its certificate and its changes beside it; return the paths.
+    """Write an accepted network to `path`, with its certificate and its changes next to it; return the paths.
 
     If the model is a transformer's folder and `path` has no suffix, a new folder is written, and verified again from
     its files. A model that is evaluated in Python has no network: its thresholds are written to `path` with the suffix
@@ -43,7 +43,7 @@ def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None 
     source
         The folder that was repaired; by default that of the spec.
     data
-        The texts that were given to `repair`, where the spec names no file.
+        The texts that were given to `repair`, if the spec names no file.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None 
     content = repair_certificate(repair, path.name)
     if content is None and certificate.exists():
         raise FairchainError(STALE_CERTIFICATE.format(certificate=certificate))
-    # The certificate first: a network without one may be mistaken for a certified one.
+    # The certificate is written first: a network without one may be mistaken for a certified one.
     contents = {certificate: content} if content is not None else {}
     place({**contents, changes: diff_report(repair).encode(), path: repair.content})
     return [path, *contents, changes]
@@ -84,7 +84,7 @@ def repair_certificate(repair: Repair, name: str, *, timed: bool = True) -> byte
 
 
 def _is_original(repair: Repair, path: Path) -> bool:
-    """Return whether the path is the network that was repaired: the spec's, or one that was given in its place."""
+    """Return whether the path is the network that was repaired: the spec's, or the given replacement."""
     named = repair.before.spec.model.path
     if not path.is_file():
         return False
@@ -94,7 +94,7 @@ def _is_original(repair: Repair, path: Path) -> bool:
 
 
 def thresholds_text(repair: Repair) -> str:
-    """Return the thresholds of a model that is evaluated in Python as JSON: above them the second label is decided."""
+    """Return the thresholds of a model that is evaluated in Python as JSON; the second label is decided above them."""
     assert repair.after is not None
     labels = repair.after.spec.model.labels
     values = {

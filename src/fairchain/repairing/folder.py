@@ -1,6 +1,6 @@
 """A repaired transformer as a folder of `save_pretrained`: safetensors, settings and tokenizer, like the original.
 
-The repair was found and judged in a copy of the model in ONNX. The folder is loaded and verified anew from its own
+The repair was searched and judged in an ONNX copy of the model. The folder is loaded and verified again from its own
 files, and must decide about every text of the corpus as that copy does; its certificate is about the folder.
 """
 
@@ -27,10 +27,10 @@ from fairchain.repairing.judge import predicted
 from fairchain.repairing.result import Repair
 from fairchain.verification.verifier import verify_case
 
-# The files of a folder that are not copied: weights are written anew, and code is never copied.
+# Files of a folder that are not copied: weights are written again, and code is never copied.
 CERTIFICATE_FILE, CHANGES_FILE = "certificate.json", "changes.txt"
 COPIED = (".json", ".txt", ".model", ".md")
-# What names of tensors begin with in the copy in ONNX.
+# Prefix of the names of tensors in the ONNX copy.
 TENSOR_PREFIX = "model."
 ADDED = "bias_of_"
 EXISTS = "{path}: exists already; give another name"
@@ -72,7 +72,7 @@ def write_folder(repair: Repair, source: Path, target: Path, changes: str, data:
 
 
 def _write_weights(repair: Repair, source: Path, folder: Path, target: Path) -> None:
-    """Copy the weights, with those that the repair changed in their own types."""
+    """Copy the weights, with those that the repair changed in their original types."""
     tensors, torch = import_module("safetensors.torch"), import_module("torch")
     assert repair.content is not None
     from onnx import numpy_helper
@@ -94,7 +94,9 @@ def _write_weights(repair: Repair, source: Path, folder: Path, target: Path) -> 
 
 
 def _own_name(name: str, shape: tuple[int, ...], weights: Mapping[str, Any]) -> str | None:
-    """Return the name of a tensor in the folder; a bias of zeros, which the copy lacks, was added by another name."""
+    """Return the name of a tensor in the folder; a bias that the repair added replaces the only zero bias of its shape,
+    which the ONNX copy lacks.
+    """
     if name in weights:
         return name if tuple(weights[name].shape) == shape else None
     if not name.startswith(ADDED):
@@ -104,7 +106,7 @@ def _own_name(name: str, shape: tuple[int, ...], weights: Mapping[str, Any]) -> 
 
 
 def _verified(repair: Repair, folder: Path, target: Path, data: Any) -> bytes:
-    """Verify the folder from its own files, compare its decisions text by text, and return its certificate."""
+    """Verify the folder from its own files, compare its decisions for each text, and return its certificate."""
     assert repair.after is not None
     spec = replace(repair.after.spec, model=replace(repair.after.spec.model, path=str(folder)))
     case = gather(None, spec, data=data)

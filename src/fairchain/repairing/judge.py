@@ -1,8 +1,8 @@
-"""The judge: a candidate is saved, loaded again as an unknown model, and verified on inputs of its own.
+"""Final verification: a candidate is saved, loaded again as an untrusted model, and verified on fresh inputs.
 
-Neither the search nor the selection of candidates has seen the draws that decide here. Attempt k may be wrong with
-probability delta / 2^k, so that all attempts together, however many, are wrong with probability at most delta. The
-price of a candidate is measured on inputs that the search has not seen either (docs/repair.md, "The price").
+The random draws of this verification are used neither by the search nor by the selection of candidates. Attempt k may
+be wrong with probability delta / 2^k, so that all attempts together, however many, are wrong with probability at most
+delta. The price of a candidate is also measured on inputs that the search has not seen (docs/repair.md, "The price").
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from fairchain.statistics.intervals import clopper_pearson
 from fairchain.verification import verify_case
 from fairchain.verification.verdict import Verdict
 
-# Candidates that are judged, at most, and the part of the limit that each of them leaves free.
+# Largest number of candidates that are judged, and the fraction of the limit that each of them leaves as a margin.
 FREE = (0.1, 0.2, 0.35, 0.5, 0.75)
-# The probability that some interval of the price fails, all attempts together.
+# The probability that some interval of the price fails, over all attempts.
 PRICE_DELTA = 0.05
 # Rounds on which agreement with the original network is measured.
 PRICE_ROUNDS = 20_000
-# In place of a verdict on a candidate with an output that is not a decision.
+# Replaces a verdict on a candidate with an output that is not a decision.
 FAILED = "FAILED"
 
 
@@ -61,15 +61,15 @@ class Judged:
 
 
 class CandidateEdits(Protocol):
-    """Makes the model of a candidate."""
+    """Constructor of a candidate's model."""
 
     def edited(self, changes: Mapping[str, WeightArray], spec: Spec, /) -> tuple[Model, bytes | None]:
-        """Return the model with these arrays in place of its own, loaded with `spec`, and its bytes if it has any."""
+        """Return the model with these arrays instead of its own, loaded with `spec`, and its bytes, if any."""
 
 
 @dataclass(frozen=True, eq=False)
 class WeightEdits:
-    """Networks with other weights: each is saved, and loaded like any untrusted file."""
+    """Networks with changed weights: each is saved, and loaded like any untrusted file."""
 
     weights: Weights
     original: OnnxModel
@@ -82,11 +82,11 @@ class WeightEdits:
 
 @dataclass(frozen=True)
 class Judge:
-    """Judges candidates for the model of a case.
+    """Final verification of candidates for the model of a case.
 
-    `edits` makes the models of candidates. `case` has the inputs to judge on, the original model, and the spec of the
-    candidates. `held_out` are labelled rows for the price. `most_lost` is the estimated loss of accuracy (or agreement)
-    that is allowed; None for any.
+    `edits` constructs the models of candidates. `case` has the inputs of the final verification, the original model,
+    and the spec of the candidates. `held_out` are labelled rows for the price. `most_lost` is the allowed estimated
+    loss of accuracy (or agreement); None for any.
     """
 
     edits: CandidateEdits
@@ -96,7 +96,7 @@ class Judge:
     workers: AnyWorkers = None
 
     def all(self, candidates: Sequence[Candidate], parameters: Parameters) -> list[Judged]:
-        """Judge one after another until one is accepted, or until Ctrl-C."""
+        """Judge candidates in order until one is accepted, or until Ctrl-C."""
         judged: list[Judged] = []
         for number, candidate in enumerate(candidates, start=1):
             found = self.one(candidate, parameters, number)
@@ -109,7 +109,7 @@ class Judge:
         """Judge attempt `number`, counted from 1."""
         spec = attempt_spec(self.case.spec, number)
         model, content = self.edits.edited(parameters.weights(candidate.point), spec)
-        # The original is evaluated first: an input without a decision of it is an error, not a failed candidate.
+        # The original is evaluated first: if it has no decision for an input, this is an error, not a failed candidate.
         values, before = self._priced
         case = case_of(spec, model, self.case.rows, function=self.case.function)
         table = isinstance(spec.population, Table)
@@ -137,7 +137,7 @@ class Judge:
 
     @cached_property
     def _priced(self) -> tuple[NDArray[Any], LabelArray]:
-        """The inputs on which the price is measured, and the decisions of the original network about them."""
+        """The inputs on which the price is measured, and the original network's decisions about them."""
         assert self.case.model is not None
         values = self.held_out.values if self.held_out is not None else _fresh_inputs(self.case)
         return values, predicted(self.case.model, values)
@@ -146,7 +146,7 @@ class Judge:
 def attempt_spec(spec: Spec, number: int) -> Spec:
     """Return the question of an attempt: a share of delta, fresh random numbers, and a sound rule.
 
-    Without a chosen seed the candidate's own bytes and its share of delta give it a seed that no other has.
+    Without a chosen seed, the candidate's bytes and its share of delta determine a unique seed.
     """
     chosen = spec.guarantee.seed
     guarantee = replace(
@@ -166,7 +166,7 @@ def _objection(verdict: Verdict, price: Price, most_lost: float | None) -> str |
     agreement = price.after if price.measure == "agreement" else None
     if is_almost_constant(price.usual_before, price.usual_after, agreement):
         return f"fair, but gives {price.usual_after:.2%} of {price.on} the same answer, before {price.usual_before:.2%}"
-    # The estimate decides, as of accuracy anywhere; its interval is reported with it.
+    # The estimate decides, as usual for accuracy; its interval is reported with it.
     if most_lost is not None and -price.change.estimate > most_lost + 1e-12:
         return f"fair, but costs more than allowed: {price}"
     return None
@@ -175,8 +175,9 @@ def _objection(verdict: Verdict, price: Price, most_lost: float | None) -> str |
 def candidates_of(front: Sequence[Candidate], limit: float, floor: float | None) -> list[Candidate]:
     """Return the candidates to judge, in an order that is fixed before any of them is judged.
 
-    Without a floor the most accurate first, each time with more of the limit left free; with one the fairest that
-    keeps this accuracy. If no candidate is fair even on the search data, the fairest alone, for its interval.
+    Without a floor the most accurate come first, each with a larger margin to the limit; with a floor, the candidate
+    with the smallest gap that keeps this accuracy. If no candidate is fair even on the search data, only the one with
+    the smallest gap, for its interval.
     """
     kept = [each for each in front if floor is None or each.score.prudent >= floor]
     fair = [each for each in kept if each.score.gap < limit]
@@ -193,7 +194,7 @@ def candidates_of(front: Sequence[Candidate], limit: float, floor: float | None)
 
 
 def group_changes(case: Case, values: NDArray[Any], before: LabelArray, after: LabelArray) -> tuple[GroupChange, ...]:
-    """Return for each group how many of these inputs gained and lost the outcome; none for texts."""
+    """Return for each group how many of these inputs gained and lost the outcome; empty for texts."""
     spec = case.spec
     if spec.text is not None:
         return ()
@@ -230,7 +231,7 @@ def accuracy_price(old: LabelArray, new: LabelArray, truth: LabelArray, delta: f
 
 
 def agreement_price(old: LabelArray, new: LabelArray, delta: float, *, exact: bool, rows: bool = False) -> Price:
-    """Return the share of inputs that are decided otherwise, as a negative number.
+    """Return the share of inputs with a different decision, as a negative number.
 
     `exact` for all rows of a population, `rows` for the rows of a table rather than drawn inputs.
     """
@@ -246,7 +247,7 @@ def agreement_price(old: LabelArray, new: LabelArray, delta: float, *, exact: bo
 
 
 def _fresh_inputs(case: Case) -> NDArray[Any]:
-    """Return inputs that no search has seen, to measure agreement on; of a table all rows."""
+    """Return inputs that no search has seen, on which agreement is measured; for a table, all rows."""
     seed = case.seed.value
     values = inputs_of(case, seed_for(seed, PRICE_SEED), 0, PRICE_ROUNDS).values
     if case.population is None:
@@ -259,7 +260,7 @@ def _fresh_inputs(case: Case) -> NDArray[Any]:
 
 
 def predicted(model: Model, values: NDArray[Any]) -> NDArray[np.integer]:
-    """Return the decisions of a network, some thousands at a time."""
+    """Return the decisions of a network, in batches of some thousands."""
     values = values.astype(model.dtype)
     parts = [
         model.predict(values[start : start + CANDIDATE_ROWS_PER_CALL])

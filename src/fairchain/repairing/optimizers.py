@@ -1,7 +1,7 @@
-"""Derivative-free optimisers: `ask` returns candidates, `tell` takes their fitness. Less is better; 0 means no change.
+"""Derivative-free optimisers: `ask` returns candidates, `tell` takes their fitness. They minimise; 0 means no change.
 
-Every optimiser works on vectors between -1 and 1, returns a whole generation at once and draws from one seed.
-`Swarm` is the paper's; `Evolution` is our own covariance matrix adaptation, which needs no further package.
+Every optimiser works on vectors in [-1, 1], returns a whole generation at once and uses one seed. `Swarm` is the
+paper's; `Evolution` is a covariance matrix adaptation that needs no further package.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 Points = NDArray[np.float64]
 OPTIMIZERS = ("evolution", "pso")
-# Dimensions up to which the evolution learns the covariance; of more it learns the variances.
+# Largest dimension for which the evolution learns the full covariance; above it, only the variances.
 MOST_TOGETHER = 200
 
 
 class Swarm:
     """Particle swarm with inertia (the paper's appendix A.7).
 
-    Every particle begins at the unchanged network, as in the paper. With the paper's velocity of zero none would ever
-    leave it, so all but the first begin with a random one.
+    Every particle starts at the unchanged network, as in the paper. With the paper's initial velocity of zero no
+    particle would ever leave it, so all but the first start with a random velocity.
     """
 
     def __init__(self, start: Points, seed: int, particles: int = 20) -> None:
@@ -32,7 +32,9 @@ class Swarm:
         self._moved = False
 
     def ask(self) -> Points:
-        """Return the positions of the particles; the first time, one step from the start for all but the first."""
+        """Return the positions of the particles; the first time, all but the first have made one step from the
+        start.
+        """
         if not self._moved:
             self._moved = True
             self._places = np.clip(self._places + self._speeds, -1, 1)
@@ -44,7 +46,7 @@ class Swarm:
         self._own[better], self._own_fitness[better] = points[better], fitness[better]
         self._best = self._own[int(self._own_fitness.argmin())]
         shape = self._places.shape
-        # Constants at which a swarm neither stops nor flies apart (Clerc and Kennedy's constriction).
+        # Constants for which a swarm neither stalls nor diverges (Clerc and Kennedy's constriction).
         self._speeds = (
             0.729 * self._speeds
             + self._random.uniform(0, 1.494, shape) * (self._own - self._places)
@@ -64,7 +66,7 @@ class Evolution:
         parents = self.size // 2
         weights = np.log(self.size / 2 + 0.5) - np.log(np.arange(1, parents + 1))
         self._weights = weights / weights.sum()
-        # The usual constants of the method, from the number of dimensions and the effective number of parents.
+        # The standard constants of the method, from the dimension and the effective number of parents.
         self._parents = 1 / (self._weights**2).sum()
         m = self._parents
         self._path_rate = (4 + m / n) / (n + 4 + 2 * m / n)
@@ -80,7 +82,7 @@ class Evolution:
         self._axes, self._spread = np.eye(0 if self._apart else n), np.ones(n)
 
     def ask(self) -> Points:
-        """Draw a generation, kept within the bounds."""
+        """Draw a generation, clipped to the bounds."""
         drawn = self._random.standard_normal((self.size, len(self._mean)))
         spread = drawn * self._spread
         return np.clip(self._mean + self._step * (spread if self._apart else spread @ self._axes.T), -1, 1)
@@ -95,7 +97,7 @@ class Evolution:
         rate, path_rate = self._step_rate, self._path_rate
         self._step_path = (1 - rate) * self._step_path + np.sqrt(rate * (2 - rate) * self._parents) * whitened
         length = float(np.linalg.norm(self._step_path))
-        # A long step path is about to raise the step; the covariance should not grow on top of it.
+        # A long step path is about to raise the step size; the covariance should not grow in addition.
         steady = length < (1.4 + 2 / (len(move) + 1)) * self._length * np.sqrt(1 - (1 - rate) ** 20)
         grown = np.sqrt(path_rate * (2 - path_rate) * self._parents) * move if steady else 0.0
         self._path = (1 - path_rate) * self._path + grown
@@ -111,5 +113,5 @@ class Evolution:
 
 
 def make_optimizer(name: str, start: Points, step: float, seed: int) -> Swarm | Evolution:
-    """Return the optimiser of this name, one of `OPTIMIZERS`, which starts near `start`."""
+    """Return the optimiser with this name, one of `OPTIMIZERS`, which starts near `start`."""
     return Swarm(start, seed) if name == "pso" else Evolution(start, step, seed)

@@ -1,9 +1,8 @@
-"""What a repair may change: a few numbers between -1 and 1, 0 for no change, and the weights that follow from them.
+"""Parameters of a repair: a few numbers in [-1, 1], 0 for no change, and the weights computed from them.
 
-`scales` multiplies everything that leaves a unit, as the paper does, by a factor from 0 to 2. `biases` moves the
-biases of units and of the last layer, `last-layer` changes each weight there, `low-rank` each weight of the
-protected features. Units are the protected features, then those that `explain` ranks first. Decision thresholds are in
-`thresholds`.
+`scales` multiplies the outgoing weights of a unit, as the paper does, by a factor from 0 to 2. `biases` changes the
+biases of units and of the last layer, `last-layer` each weight there, `low-rank` each weight of the protected features.
+Units are the protected features, then those that `explain` ranks first. Decision thresholds are in `thresholds`.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from fairchain.spec import Spec
 
 Point = NDArray[np.float64]
 CHANGEABLE = ("auto", "scales", "biases", "last-layer", "low-rank", "threshold", "group-thresholds")
-# How far the influence of the protected features is reduced at the points that are scored first.
+# Reductions of the influence of the protected features at the starting points.
 REDUCTIONS = np.arange(1, 17) / 16
-# Scores of a last layer whose biases are moved one by one at the points that are scored first, at most.
+# Largest number of scores of a last layer whose biases are changed one by one at the starting points.
 MOST_MOVED = 4
-# How far a weight of a linear model may move, in multiples of its value.
+# Largest change of a weight of a linear model, in multiples of its value.
 FAR = 4.0
 
 
@@ -66,16 +65,16 @@ def ranked_units(
 
 
 class Scales:
-    """Factors for everything that leaves a unit.
+    """Factors for the outgoing weights of units.
 
     Parameters
     ----------
     weights, units
-        Of the network, and those of its units that get a factor each.
+        The weights of the network, and the units that have a factor each.
     means
-        For each tensor that flows into weights the mean of its entries. Then a unit's signal h becomes
-        f h + (1 - f) mean(h): it varies less, and its mean stays, through the bias of the layer that it goes to.
-        None for the paper's way, in which it is f h.
+        For each tensor that is multiplied with weights, the mean of its entries. A unit's signal h then becomes f h +
+        (1 - f) mean(h): it varies less and keeps its mean, through the bias of the next layer. None for the paper's
+        method, in which it becomes f h.
     """
 
     def __init__(self, weights: Weights, units: Sequence[NamedUnit], means: Mapping[str, WeightArray] | None) -> None:
@@ -105,7 +104,7 @@ class Scales:
         return changed
 
     def starts(self) -> list[Point]:
-        """Return the factors of the protected features from 1 down to 0, all together."""
+        """Return points that reduce the factors of all protected features together from 1 to 0."""
         protected = np.array([float(each.protected) for each in self._units])
         return [-share * protected for share in REDUCTIONS] if protected.any() else []
 
@@ -117,24 +116,26 @@ class Scales:
 def constant_part(
     block: WeightBlock, entries: Sequence[int], base: Mapping[str, WeightArray], means: Mapping[str, WeightArray] | None
 ) -> WeightArray | None:
-    """Return what these entries add to the layer's sums on average, in the unit of its bias; None if it is not kept."""
+    """Return the mean contribution of these entries to the layer's sums, in the unit of its bias; None if it is not
+    kept.
+    """
     if means is None or block.bias is None or block.source not in means:
         return None
     mean = means[block.source]
-    # A flattened channel has many entries; their means are known one by one, or not at all.
+    # A flattened channel has many entries; either the mean of each entry is known, or none.
     if len(mean) != base[block.tensor].shape[block.axis]:
         return None
     share = np.tensordot(mean[list(entries)], block.columns(base[block.tensor], entries), axes=1)
-    # A convolution adds over its window too.
+    # A convolution also sums over its window.
     return block.gain * (share.reshape(len(share), -1).sum(axis=1) if block.operator == "Conv" else share)
 
 
 @dataclass(frozen=True)
 class Shifts:
-    """Single weights or biases, each moved by up to `reach`.
+    """Single weights or biases, each changed by up to `reach`.
 
-    `places` are (tensor, flat index); `partners` says for each which biases move against it so that the mean of the
-    layer's sums stays.
+    `places` are (tensor, flat index); `partners` gives for each the biases that change in the opposite direction, so
+    that the mean of the layer's sums is kept.
     """
 
     base: Mapping[str, WeightArray]
@@ -161,7 +162,7 @@ class Shifts:
         return changed
 
     def starts(self) -> list[Point]:
-        """Return the points that were given."""
+        """Return the given points."""
         return list(self.first)
 
     def adjustments(self, point: Point) -> tuple[Adjustment, ...]:
@@ -174,15 +175,15 @@ class Shifts:
 
 
 class Parameters(Protocol):
-    """What a search may change: a number between -1 and 1 for each of `names`, 0 for no change."""
+    """The parameters of a search: a number in [-1, 1] for each of `names`, 0 for no change."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What reports call each number."""
+        """The names of the parameters in reports."""
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """The arrays that follow from the numbers."""
+        """The arrays that depend on the parameters."""
 
     def weights(self, point: Point, /) -> dict[str, WeightArray]:
         """Return these arrays at a point."""
@@ -191,13 +192,14 @@ class Parameters(Protocol):
         """Return the points that are scored first."""
 
     def adjustments(self, point: Point, /) -> tuple[Adjustment, ...]:
-        """Return what a reader is told about a point."""
+        """Return the parameters of a point, for reports."""
 
 
 def last_layer(weights: Weights) -> Shifts:
-    """Return each weight and bias of the last layer; first only a bias moves, which shifts every decision alike.
+    """Return each weight and bias of the last layer; the first points change only a bias, which shifts every decision
+    alike.
 
-    A bias may move as far as all inputs of its unit together can.
+    The range of a bias is that of the sum of all inputs of its unit.
     """
     block = weights.blocks[-1]
     values = weights.values[block.tensor]
@@ -207,7 +209,7 @@ def last_layer(weights: Weights) -> Shifts:
     places += [(block.bias, index) for index in range(size)] if block.bias else []
     reach = (typical,) * values.size + (typical * together,) * size
     unit = np.eye(len(places))
-    # Of two scores it is enough to move one.
+    # With two scores it is enough to change one.
     moved = range(values.size + (size > 1), len(places)) if size <= MOST_MOVED else ()
     first = tuple(sign * share * unit[place] for place in moved for share in REDUCTIONS for sign in (1.0, -1.0))
     return Shifts(weights.values, tuple(places), reach, _names(weights, places), first=first)
@@ -216,10 +218,10 @@ def last_layer(weights: Weights) -> Shifts:
 def linear_layer(
     weights: Weights, protected: Sequence[NamedUnit], means: Mapping[str, WeightArray], *, protected_too: bool
 ) -> Shifts:
-    """Return each weight of a linear model, up to `FAR` times its value away from it, and its biases.
+    """Return each weight of a linear model, changed by up to `FAR` times its value, and its biases.
 
-    To undo what correlated features say of the group, a weight may have to change its sign. What a weight adds on
-    average is kept through the bias, so that its reach does not depend on the unit in which its feature is measured.
+    To remove the influence of features that are correlated with the group, a weight may have to change its sign. The
+    mean contribution of a weight is kept through the bias, so its range does not depend on the unit of its feature.
     `protected_too`: whether weights of the protected features may change.
     """
     block = weights.blocks[-1]
@@ -238,7 +240,7 @@ def linear_layer(
         average = block.gain * float(mean[entry]) if kept and mean is not None else 0.0
         partners.append((block.bias or "", output, average) if kept else None)
     old = np.array([float(base.reshape(-1)[flat]) for _, flat in places])
-    # A bias may move as far as a typical weight with a typical input does.
+    # The range of a bias is that of a typical weight with a typical input.
     typical = typical_size(base) * (1 + (float(np.abs(mean).mean()) if mean is not None else 0.0))
     biases = [(block.bias, place) for place in range(weights.values[block.bias].size)] if block.bias else []
     starts = tuple(
@@ -269,7 +271,7 @@ def unit_biases(weights: Weights, units: Sequence[NamedUnit]) -> Shifts:
 
 
 def low_rank(weights: Weights, protected: Sequence[NamedUnit], means: Mapping[str, WeightArray]) -> Shifts:
-    """Return each weight of the protected features; what they add on average is kept through the bias."""
+    """Return each weight of the protected features; their mean contribution is kept through the bias."""
     places: list[tuple[str, int]] = []
     owners: list[str] = []
     partners: list[tuple[str, int, float] | None] = []
@@ -292,7 +294,7 @@ def low_rank(weights: Weights, protected: Sequence[NamedUnit], means: Mapping[st
 
 
 def typical_size(values: WeightArray) -> float:
-    """Return the root of the mean square; 1 if all are zero."""
+    """Return the root mean square; 1 if all are zero."""
     return float(np.sqrt(np.mean(np.square(values, dtype=np.float64)))) or 1.0
 
 

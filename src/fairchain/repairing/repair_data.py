@@ -1,7 +1,7 @@
 """The data of a repair: a seed for every purpose, inputs on which gaps are measured, and labelled rows.
 
-Seeds are derived from the user's seed by a hash, so that what judges a candidate is never what selected it. They key
-the counter-based generator: streams of different purposes share a word only by a coincidence of 63 random bits.
+Seeds are derived from the user's seed by a hash, so that the draws of the final verification differ from those of the
+selection. They key the counter-based generator: streams for different purposes coincide only if 63 random bits do.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LabelArray = NDArray[np.integer]
 
 
 def seed_for(seed: int, purpose: str, number: int = 0) -> int:
-    """Return the seed of a purpose: the same for the same arguments, always and everywhere.
+    """Return the seed of a purpose, a deterministic function of the arguments.
 
     >>> seed_for(0, SEARCH_SEED) == seed_for(0, SEARCH_SEED), seed_for(0, SEARCH_SEED) == seed_for(0, CERTIFICATE_SEED)
     (True, False)
@@ -57,7 +57,7 @@ class SearchInputs:
     values: NDArray[np.floating]
 
     def gap(self, labels: LabelArray) -> float:
-        """Return the largest gap over pairs and outcomes, 0 when all are equal; of a ratio 1 minus the ratio."""
+        """Return the largest gap over pairs and outcomes, 0 if all rates are equal; for a ratio, 1 minus the ratio."""
         comparison = self.case.comparison
         if self.case.population is None:
             rates = count_rows(self.case, labels).counts.rates
@@ -68,7 +68,9 @@ class SearchInputs:
 
 
 def inputs_of(case: Case, seed: int, count: int, rounds: int | None = None) -> SearchInputs:
-    """Draw about so many inputs over all subgroups, or so many rounds, with this seed; of a table take all rows."""
+    """Draw about this many inputs over all subgroups, or this many rounds, with this seed; for a table take all
+    rows.
+    """
     if case.population is None:
         assert case.rows is not None
         return SearchInputs(case, case.rows.values)
@@ -85,9 +87,9 @@ def inputs_of(case: Case, seed: int, count: int, rounds: int | None = None) -> S
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Labelled rows: feature values, or the words of texts, and the number of each true label.
+    """Labelled rows: feature values, or the words of texts, and the index of each true label.
 
-    `whole` if they are the whole population, so that what is counted on them is exact.
+    `whole` if they are the whole population, so that counts on them are exact.
     """
 
     values: NDArray[Any]
@@ -113,12 +115,12 @@ class LabelledRows:
         return LabelledRows(self.values[rows], self.truth[rows], self.whole)
 
     def shuffled(self, seed: int) -> LabelledRows:
-        """Return the rows in random order: a file may be sorted, and only its first rows are searched on."""
+        """Return the rows in random order: a file may be sorted, and the search uses only its first rows."""
         random = np.random.Generator(np.random.Philox(seed_for(seed, SPLIT_SEED)))
         return self.part(random.permutation(len(self)))
 
     def split(self, seed: int) -> tuple[LabelledRows, LabelledRows]:
-        """Return two random halves, one to search on and one held out; each row of the table is in one of them.
+        """Return two random halves, one for the search and one held out; each row of the table is in one of them.
 
         Equal rows may be in both halves: with all of them in one, the held-out half would no longer be a sample of
         the population of the rows.
@@ -129,12 +131,12 @@ class LabelledRows:
         return mixed.part(np.arange(half)), mixed.part(np.arange(half, len(self)))
 
     def in_common(self, other: LabelledRows) -> int:
-        """Return how many rows of the other equal a row of these, label included."""
+        """Return the number of rows of the other table that equal a row of this one, including the label."""
         seen = set(self._rows())
         return sum(row in seen for row in other._rows())
 
     def _rows(self) -> list[Any]:
-        """Return each row with its label as something that can be compared."""
+        """Return each row with its label as a comparable value."""
         if self.values.dtype == object:
             return list(zip(self.values[:, 0].tolist(), self.truth.tolist(), strict=True))
         return [row.tobytes() for row in np.column_stack([self.values, self.truth])]
@@ -152,7 +154,9 @@ def labelled_rows_of(case: Case) -> LabelledRows | None:
 
 
 def halves(case: Case) -> tuple[Case, Case]:
-    """Return the case on a random half of its rows, and on the other half: one to search on, one to judge on."""
+    """Return the case on a random half of its rows, for the search, and on the other half, for the final
+    verification.
+    """
     rows = case.rows
     assert rows is not None
     random = np.random.Generator(np.random.Philox(seed_for(case.seed.value, SPLIT_SEED)))
@@ -163,7 +167,7 @@ def halves(case: Case) -> tuple[Case, Case]:
 
 
 def rows_part(rows: TableRows, places: NDArray[np.integer]) -> TableRows:
-    """Return some rows of a table; their hash is that of the table and the numbers of the rows."""
+    """Return some rows of a table; their hash is computed from that of the table and the row indices."""
     numbers = rows.numbers[places]
     digest = hashlib.sha256(f"fairchain rows of {rows.sha256}".encode() + numbers.astype("<i8").tobytes())
     return dataclasses.replace(
@@ -180,7 +184,7 @@ def rows_part(rows: TableRows, places: NDArray[np.integer]) -> TableRows:
 def read_labelled_rows(source: Any, spec: Spec, label: str | None) -> LabelledRows:
     """Return the rows of a table with their true labels; rows with a missing value are left out.
 
-    Categories are found by their names or, where a table has none of them, by their numbers.
+    Categories are matched by their names or, if a table has none of them, by their numbers.
     """
     population = spec.population
     column = label or (population.label if isinstance(population, Table | Texts) else None) or "label"
@@ -198,7 +202,7 @@ def read_labelled_rows(source: Any, spec: Spec, label: str | None) -> LabelledRo
 
 
 def _labelled_texts(table: RawTable, feature: TextFeature, column: str, truth: NDArray[np.integer]) -> LabelledRows:
-    """Return texts as the network reads them; those without a label or a known word are left out."""
+    """Return texts in the network's encoding; those without a label or a known word are left out."""
     from fairchain.text import lexicon_of, tokenise
 
     if feature.raw:

@@ -1,4 +1,4 @@
-"""The entry point of a repair: verify, select what may change, search, judge candidates, report."""
+"""The entry point of a repair: verify, choose the parameters, search, judge candidates, report."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ PART_NOT_CERTIFIED = (
     "no certificate: it would be about a part of the rows; give the rows of the final verification as a separate "
     "table: fairchain repair --held-out (repair(held_out=...) in Python)"
 )
-# The share of the last attempt must be a delta that a verdict can have.
+# The share of the last attempt must be a valid delta of a verdict.
 LEAST_DELTA = 1e-98
 # The share of judging rows that may equal a labelled row of a sample by coincidence.
 MOST_COMMON = 0.25
-# Weights of a tensor that are listed.
+# Number of weights of a tensor that are listed.
 MOST_LISTED_WEIGHTS = 5
 USES_GROUP = (
     "The decision now uses the group: every group of {protected} has its own threshold. This may be unlawful in some "
@@ -117,9 +117,9 @@ def repair(
     change
         Parameters that may change. Weights: "scales", "biases", "last-layer" or "low-rank". Decision thresholds:
         "threshold" for one threshold, or "group-thresholds" for one in each group; then the decision uses the group,
-        which may be unlawful. "auto" chooses "last-layer" for linear models and for networks that read texts,
-        "low-rank" for networks that read the protected features and whose weights for these may change, "scales" for
-        other networks, and "threshold" for models without weights.
+        which may be unlawful. The choice of "auto" is "last-layer" for linear models and for networks that read texts,
+        and "low-rank" for networks that read the protected features, if their weights for these may change. It is
+        "scales" for other networks, and "threshold" for models without weights.
     max_units
         Number of features and neurons (those that `explain` ranks first) that may change besides the protected
         features.
@@ -184,14 +184,15 @@ def repair_case(
     before: Verdict | None = None,
     explanation: Explanation | None = None,
 ) -> Repair:
-    """Repair the model of a case as `prepare` makes it.
+    """Repair the model of a case from `prepare`.
 
     Parameters
     ----------
     case, settings
         The case, and the options of the search.
     source
-        What the model of the case was loaded from, which may have scores besides the labels that the case reads.
+        The object or name from which the model of the case was loaded; it may have scores besides the labels that the
+        case reads.
     labelled, held_out, label, workers, progress, before, explanation
         As for `repair`.
     """
@@ -224,7 +225,7 @@ def repair_case(
     rows, kept = _labelled(labelled, held_out, label, sides)
     if sampled and labelled is not None:
         sides = _with_others(sides, rows)
-    # An explanation of all rows of a sample has seen those that are judged on.
+    # An explanation of all rows of a sample has used the rows of the final verification.
     known = explanation if sides.searched is case else None
     plan = plan_change(sides.searched, settings, source, rows, workers, known)
     return _repaired(sides, plan, settings, rows, kept, workers, progress, before, start)
@@ -232,9 +233,10 @@ def repair_case(
 
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """The case whose inputs are searched on, and the one whose inputs are judged on.
+    """The case of the search and the case of the final verification, with separate inputs.
 
-    `on` are the latter in words, and `note` says how rows were divided. `recheckable`: whether others have these rows.
+    `on` describes the inputs of the final verification, and `note` the division of the rows. `recheckable` is whether
+    others have these rows.
     """
 
     searched: Case
@@ -245,7 +247,9 @@ class Sides:
 
 
 def _sides(case: Case, held_out: Any) -> Sides:
-    """Divide the inputs of a case: a search must not see what judges, unless all there is gets counted."""
+    """Divide the inputs of a case: the search must not use those of the final verification, unless a whole population
+    is counted.
+    """
     population = case.spec.population
     if not isinstance(population, Table):
         return Sides(case, case, "the draws of the final verification")
@@ -254,7 +258,7 @@ def _sides(case: Case, held_out: Any) -> Sides:
     if population.reading == "population":
         note = (
             f"The {total:,} rows are the whole population: the search has seen them, and the final count of all of "
-            "them is exact. It says nothing about other rows."
+            "them is exact. It does not apply to other rows."
         )
         return Sides(case, case, f"all {total:,} rows", note)
     if held_out is None:
@@ -281,7 +285,7 @@ def _sides(case: Case, held_out: Any) -> Sides:
 
 
 def check_repairable(spec: Spec) -> None:
-    """Raise a SpecError for a question that cannot be searched on and judged on."""
+    """Raise a SpecError for a question that cannot be searched or judged."""
     refuse_shift(spec, "a repair")
     table = spec.population if isinstance(spec.population, Table) else None
     if table is not None and table.prediction is not None:
@@ -298,7 +302,7 @@ def check_repairable(spec: Spec) -> None:
 def _labelled(
     data: Any, held_out: Any, label: str | None, sides: Sides
 ) -> tuple[LabelledRows | None, LabelledRows | None]:
-    """Return labelled rows to search on, and others for the price."""
+    """Return labelled rows for the search, and others for the price."""
     seed, spec = sides.searched.seed.value, sides.searched.spec
     if data is None:
         searched, kept = labelled_rows_of(sides.searched), labelled_rows_of(sides.judged)
@@ -317,9 +321,9 @@ def _labelled(
 
 
 def _with_others(sides: Sides, rows: LabelledRows | None) -> Sides:
-    """Refuse labelled rows that are those of the judge: what is chosen on them is not independent of them.
+    """Refuse labelled rows that belong to the final verification, because the selection would depend on them.
 
-    A few equal rows may be other individuals, which a note says.
+    A few equal rows may be other individuals; a note states their number.
     """
     judged = sides.judged.rows
     assert judged is not None
@@ -353,13 +357,13 @@ def _repaired(
     if rows is not None and plan.most_rows is not None:
         searched = rows.part(np.arange(min(len(rows), plan.most_rows)))
     trial = CandidateTrial(plan.decisions, plan.inputs, searched)
-    # Held-out rows will differ a little from the searched ones, so not all of the allowed loss is spent.
+    # Accuracy on held-out rows will differ a little, so the search does not use the whole allowed loss.
     lost = None if settings.max_accuracy_loss is None else 0.8 * settings.max_accuracy_loss
     objective = Objective(limit, None if lost is None else trial.score({}).accuracy - lost, settings.paper)
     with open_workers(workers) as opened:
         searcher = Searcher(trial, parameters, plan.base, objective, opened, progress)
         stopped = searcher.run(settings.optimizer, settings.iterations, seed_for(seed, OPTIMIZER_SEED))
-        # Measured again on fresh inputs: a candidate that won by chance falls back.
+        # Measured again on fresh inputs, to remove the selection bias of the search.
         fresh = inputs_of(case, seed_for(seed, REFINE_SEED), plan.refined)
         fine = CandidateTrial(plan.decisions, fresh, rows)
         chosen = thinned_front(front_of(searcher.tried), MOST_ON_FRONT)
@@ -367,7 +371,7 @@ def _repaired(
         front = front_of([Candidate(c.point, score, c.change) for c, score in zip(chosen, scores, strict=True)])
     original = fine.score({})
     floor = None if lost is None else original.accuracy - lost
-    # The candidates have the plan's spec, and the population of the judge.
+    # The candidates have the plan's spec and the population of the final verification.
     spec = replace(plan.spec, population=sides.judged.spec.population)
     judge = Judge(
         plan.edits, dataclasses.replace(sides.judged, spec=spec), held_out, settings.max_accuracy_loss, workers
@@ -408,7 +412,7 @@ def _repaired(
 
 
 def _group_changes(best: Judged, plan: Plan) -> tuple[GroupChange, ...]:
-    """Return what the repair means for each group, with its thresholds where these changed."""
+    """Return the changes for each group, with its thresholds if these changed."""
     if plan.weights is not None:
         return best.groups
     moved = plan.parameters.adjustments(best.candidate.point)
@@ -422,7 +426,7 @@ def _group_changes(best: Judged, plan: Plan) -> tuple[GroupChange, ...]:
 
 
 def _changes(weights: Weights, new: Mapping[str, WeightArray]) -> tuple[TensorChange, ...]:
-    """Return the change of each tensor that is different."""
+    """Return the change of each tensor that differs."""
     found = []
     for name, values in new.items():
         before = weights.values[name]
@@ -440,7 +444,7 @@ def _changes(weights: Weights, new: Mapping[str, WeightArray]) -> tuple[TensorCh
                 shape=before.shape,
                 changed=int(np.count_nonzero(move)),
                 size=before.size,
-                # A bias that was added to a layer had no length.
+                # A bias that was added to a layer has no original norm.
                 relative=float(np.linalg.norm(move)) / length if length else 1.0,
                 largest=tuple(WeightChange(place, float(before[place]), float(after[place])) for place in places),
             )
@@ -452,7 +456,9 @@ def _statement(spec: Spec, judged: Sequence[Judged], sides: Sides) -> str:
     """Return the guarantee for the last model, in a sentence or two."""
     verdict, attempt = judged[-1].verdict, judged[-1].attempt
     if not attempt.accepted or verdict is None:
-        tries = "the only candidate was not" if len(judged) == 1 else f"none of {len(judged)} candidates was"
+        tries = (
+            "the verified candidate was not" if len(judged) == 1 else f"none of {len(judged)} verified candidates was"
+        )
         return f"Not repaired: {tries} shown to be fair; {attempt.why}."
     if verdict.exact:
         return f"{verdict.statement} The decisions of the repaired model were counted on all of them."
@@ -470,7 +476,7 @@ def _notes(
     sides: Sides,
     plan: Plan,
 ) -> tuple[str, ...]:
-    """Return sentences that a reader should know besides."""
+    """Return further notes for the reader."""
     notes = []
     if best.verdict is not None and not best.verdict.certifiable:
         notes.append(NO_BOUNDS_CERTIFICATE if best.verdict.engine == "bounds" else NO_CERTIFICATE)
@@ -497,7 +503,7 @@ def _notes(
             "Accuracy was not measured, because no labelled rows were given; agreement with the original model was "
             "measured instead. Give rows with --labelled (labelled=... in Python) to keep accuracy."
         )
-    # Nothing in a table distinguishes a copy of a row from another individual with the same values.
+    # A table does not distinguish a copy of a row from another individual with the same values.
     apart = rows is not None and held_out is not None and not held_out.whole
     copies = rows.in_common(held_out) if rows is not None and held_out is not None and apart else 0
     if copies and held_out is not None:

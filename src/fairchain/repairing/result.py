@@ -1,7 +1,7 @@
-"""The result of a repair: whether it was accepted, on what evidence, at what price, and what it changed.
+"""The result of a repair: whether it was accepted, the evidence, the price, and the changes.
 
-Nothing here searches or measures. `front` and `adjustments` come from the search and guarantee nothing; `after`,
-`attempts` and `price` come from data that the search has not seen.
+This module neither searches nor measures. `front` and `adjustments` come from the search and carry no guarantee;
+`after`, `attempts` and `price` come from data that the search has not used.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class RepairProgress:
 class FrontPoint(Record, frozen=True):
     """A candidate that no other dominates in gap and accuracy, on the search data.
 
-    `accuracy` is the share of labelled rows that are classified correctly, or of drawn inputs that are decided as
-    before. `change` is the size of the change of the weights relative to the weights.
+    `accuracy` is the share of labelled rows that are classified correctly, or of drawn inputs with an unchanged
+    decision. `change` is the size of the change of the weights relative to the weights.
     """
 
     gap: float
@@ -46,7 +46,7 @@ class FrontPoint(Record, frozen=True):
 
 
 class Adjustment(Record, frozen=True):
-    """One number of the search with its name, and its value in the old and the new network."""
+    """One parameter of the search with its name, and its value in the old and the new network."""
 
     name: str
     before: float
@@ -64,8 +64,8 @@ class WeightChange(Record, frozen=True):
 class TensorChange(Record, frozen=True):
     """The change of one tensor of weights.
 
-    `changed` of its `size` numbers are different; `relative` is the length of the difference over that of the old
-    tensor. `largest` are the weights that changed most.
+    `changed` is the number of different entries among `size`; `relative` is the norm of the difference divided by that
+    of the old tensor. `largest` are the weights that changed most.
     """
 
     tensor: str
@@ -81,9 +81,9 @@ class Price(Record, frozen=True):
     """The price of a repair, on rows or draws that the search has not seen.
 
     `measure` is "accuracy" (then `change` is new minus old, from the rows that became correct and those that became
-    wrong) or "agreement" (then `change` is the share of drawn inputs that are decided otherwise, as a negative
-    number). The interval is two-sided and fails with probability at most `delta`. `usual_before` and `usual_after`
-    are the shares of the most frequent answer of the old and the new network.
+    wrong) or "agreement" (then `change` is the share of drawn inputs with a different decision, as a negative number).
+    The interval is two-sided and fails with probability at most `delta`. `usual_before` and `usual_after` are the
+    shares of the most frequent answer of the old and the new network.
     """
 
     measure: str
@@ -100,7 +100,7 @@ class Price(Record, frozen=True):
 
     @property
     def agreement(self) -> Interval:
-        """The share of inputs that are decided as before, if `measure` is "agreement"."""
+        """The share of inputs with an unchanged decision, if `measure` is "agreement"."""
         return Interval(1 + self.change.estimate, 1 + self.change.low, 1 + self.change.high)
 
     def __str__(self) -> str:
@@ -138,10 +138,11 @@ class Attempt(Record, frozen=True):
 
 
 class GroupChange(Record, frozen=True):
-    """What a repair means for one group, on the inputs on which its price was measured.
+    """The effect of a repair on one group, on the inputs on which its price was measured.
 
     `before` and `after` are the shares of its `inputs` with the label `outcome`; `gained` inputs have it only after the
-    repair, `lost` only before. `threshold_before` and `threshold` are those of its scores, where thresholds changed.
+    repair, `lost` only before. `threshold_before` and `threshold` are its thresholds of the score, if thresholds
+    changed.
     """
 
     group: str
@@ -159,10 +160,10 @@ class RepairOf(Record, Generic[V], frozen=True, kw_only=True):
     """The fields of a repair, with verdicts or with their records.
 
     `after` is the verdict on the accepted network or, if none was accepted, on the best that was judged (None if each
-    of them FAILED). `original` is the original network, measured on the same inputs as the front. `adjustments` are in
-    the record only where they differ from the value before. `evaluations` counts the inputs shown to candidates,
-    `candidates` the networks. `judged_on` are the inputs of the final verification in words. `recheckable` says whether
-    others can check the verdict with the files of the repair.
+    of them FAILED). `original` is the original network, measured on the same inputs as the front. The record contains
+    only the `adjustments` that changed. `evaluations` counts the inputs shown to candidates, `candidates` the networks.
+    `judged_on` describes the inputs of the final verification. `recheckable` is whether others can check the verdict
+    with the files of the repair.
     """
 
     accepted: bool

@@ -1,7 +1,7 @@
-"""The search: generations of candidates evaluated on the same data, and the front of those that no other dominates.
+"""The search: generations of candidates evaluated on the same data, and the Pareto front of gap and accuracy.
 
-The same coupled rounds and the same labelled rows serve every candidate, so differences between candidates are not due
-to different draws. The result is a proposal: whether it is fair is decided elsewhere, on other data.
+Every candidate is evaluated on the same coupled rounds and the same labelled rows, so differences between candidates
+are not due to different draws. The result is a proposal: its fairness is decided elsewhere, on other data.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from fairchain.repairing.repair_data import LabelArray, LabelledRows, SearchInpu
 from fairchain.repairing.result import RepairProgress
 
 Each = TypeVar("Each")
-# Of the decisions other than the most frequent one, the part that a repair must keep.
+# The fraction of the decisions other than the most frequent one that a repair must keep.
 VARIETY = 0.1
-# Generations without a better candidate after which a search ends, and what counts as better.
+# Generations without improvement after which a search ends, and the smallest improvement that counts.
 MOST_IDLE_GENERATIONS = 10
 BETTER_BY = 1e-4
-# Numbers that are reset one by one in the end; more of them would take longer than the search.
+# Largest number of parameters that are reset one by one at the end; with more, this would take longer than the search.
 MOST_RESET = 150
 # The paper's weight of accuracy against the gap.
 ALPHA = 0.1
-# Part of the limit that is kept free, so that the gap need not be close to the threshold.
+# Fraction of the limit that is kept as a margin.
 MARGIN = 0.12
 STEP = 0.2
 UNDECIDED_INPUT = "{name}: has no decision for some input; verify it before it is repaired"
@@ -42,7 +42,7 @@ UNDECIDED_INPUT = "{name}: has no decision for some input; verify it before it i
 class Score:
     """The largest gap of a candidate, and the share of rows that it classifies correctly (or decides as before).
 
-    `error` is one standard error of the change of accuracy, to which only rows with another decision contribute.
+    `error` is one standard error of the change of accuracy, to which only rows with a changed decision contribute.
     """
 
     gap: float
@@ -55,7 +55,7 @@ class Score:
         return self.accuracy - self.error
 
 
-# Of a candidate with an output that is not a decision, or with the same decision for (almost) every input.
+# The score of a candidate with an output that is not a decision, or with the same decision for (almost) every input.
 WORST_SCORE = Score(1.0, 0.0)
 
 
@@ -65,35 +65,35 @@ def usual_share(labels: LabelArray) -> float:
 
 
 def is_almost_constant(before: float, after: float, agreement: float | None) -> bool:
-    """Return whether a network gives (almost) every input the same decision, and the original one did not.
+    """Return whether a network gives (almost) every input the same decision, although the original did not.
 
-    `before` and `after` are shares of the most frequent decision. `agreement` with the original decisions, where that
-    is to be kept, must be more than always giving the most frequent one would have.
+    `before` and `after` are shares of the most frequent decision. `agreement` with the original decisions, if it is to
+    be kept, must exceed that of a model that always gives the most frequent one.
     """
     return 1 - after < VARIETY * (1 - before) or (before < 1 and agreement is not None and agreement <= before)
 
 
 class CandidateDecisions(Protocol):
-    """Decides about rows as candidates do, which differ in some named arrays: weights of a network, or thresholds."""
+    """Decisions of candidates about rows; candidates differ in named arrays: weights of a network, or thresholds."""
 
     @property
     def name(self) -> str:
-        """What messages call the model."""
+        """The name of the model in messages."""
 
     def prepare(self, values: NDArray[Any], /) -> Any:
-        """Return all that does not depend on the candidate, computed once."""
+        """Return everything that does not depend on the candidate, computed once."""
 
     def decide(self, prepared: Any, changes: Mapping[str, WeightArray], /) -> LabelArray | None:
         """Return the class of each row with these arrays; {} for the original. None if a row has no class."""
 
 
 class CandidateTrial:
-    """Scores candidates.
+    """Scoring of candidates.
 
     Parameters
     ----------
     network
-        Decides as the candidates do.
+        The decisions of the candidates.
     inputs
         Inputs on which the gap is measured.
     rows
@@ -118,7 +118,7 @@ class CandidateTrial:
 
     @property
     def inputs(self) -> int:
-        """The number of inputs that each candidate is evaluated on."""
+        """The number of inputs on which each candidate is evaluated."""
         return len(self._inputs.values) + (len(self._rows) if self._rows is not None else 0)
 
     def score(self, weights: Mapping[str, WeightArray]) -> Score:
@@ -151,10 +151,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Objective:
-    """What the search minimises.
+    """The objective of the search.
 
     `limit` is the largest fair gap. Without a `floor` the most accurate fair candidate is the best; with one it is the
-    fairest candidate with at least this accuracy. `paper` takes the paper's sum of both instead.
+    candidate with the smallest gap among those of at least this accuracy. `paper` selects the paper's sum of both
+    instead.
     """
 
     limit: float
@@ -162,7 +163,7 @@ class Objective:
     paper: bool = False
 
     def fitness(self, candidate: Candidate) -> float:
-        """Return the fitness; less is better, and among equals the smaller change wins."""
+        """Return the fitness, which is minimised; among equals the smaller change wins."""
         gap, accuracy = candidate.score.gap, candidate.score.prudent
         if self.paper:
             return gap + ALPHA * (1 - candidate.score.accuracy)
@@ -173,16 +174,16 @@ class Objective:
 
 
 class Searcher:
-    """Scores candidates and keeps all of them.
+    """Search that scores candidates and keeps all of them.
 
     Parameters
     ----------
     trial, parameters, base
-        Scores candidates; says what may change; the arrays of the original model that candidates change.
+        The scoring of candidates, the parameters, and the arrays of the original model that candidates change.
     objective
-        What is minimised.
+        The function that is minimised.
     workers
-        Who scores candidates; the result does not depend on them.
+        The workers that score candidates; the result does not depend on them.
     progress
         Called after each generation.
     """
@@ -205,7 +206,7 @@ class Searcher:
         self._start = time.perf_counter()
 
     def run(self, optimizer: str, iterations: int, seed: int) -> str:
-        """Search until nothing better is found, Ctrl-C, or the last iteration; return why the search ended."""
+        """Search until there is no more improvement, Ctrl-C, or the last iteration; return why the search ended."""
         try:
             stopped = self._run(optimizer, iterations, seed)
             if optimizer != "pso":
@@ -240,7 +241,7 @@ class Searcher:
         return "iterations"
 
     def _simplify(self) -> None:
-        """Reset every number of the best candidate that makes no difference beyond its error, the smallest first."""
+        """Reset every parameter of the best candidate whose effect is within its error, the smallest first."""
         best = self._best()
         if np.count_nonzero(best.point) > MOST_RESET:
             return
@@ -274,7 +275,7 @@ class Searcher:
 
 
 def front_of(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates that no other dominates in gap and (prudent) accuracy, by rising gap."""
+    """Return the candidates that no other dominates in gap and (prudent) accuracy, by increasing gap."""
     ordered = sorted(candidates, key=lambda each: (each.score.gap, -each.score.prudent, each.change))
     front: list[Candidate] = []
     for each in ordered:
@@ -284,7 +285,7 @@ def front_of(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def thinned_front(front: Sequence[Each], most: int) -> list[Each]:
-    """Return at most so many of a front, evenly spaced."""
+    """Return at most this many points of a front, evenly spaced."""
     if len(front) <= most:
         return list(front)
     places = np.unique(np.linspace(0, len(front) - 1, most).round().astype(int))

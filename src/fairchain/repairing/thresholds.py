@@ -1,7 +1,7 @@
 """Repair by decision thresholds, for any model with a score: trees, boosters, functions, networks.
 
-The model stays as it is; the score above which it decides the second label moves, for all rows or for each group. A
-network is written with its thresholds in it; a model that is evaluated in Python gets them in Python.
+The model is unchanged; the score above which the second label is decided moves, for all rows or for each group. The
+thresholds of a network are written into its graph; a model that is evaluated in Python gets them in Python.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from fairchain.spec import Group, ProbabilityFormula, Spec
 from fairchain.spec.schema import DecisionKind
 
 Floats = NDArray[np.float64]
-# The one name under which the thresholds of a candidate are handed on.
+# The key of the thresholds among the arrays of a candidate.
 THRESHOLDS = "thresholds"
-# Selection rates that all groups get alike in the points that are scored first, and how far each of them goes there.
+# Selection rates that all groups share at the starting points, and fractions of the way to them.
 TARGETS, STEPS = 41, (1.0, 0.75, 0.5)
-# Rows that go through a model in one call, and the share of labels that its scores must explain.
+# Rows per call of a model, and the share of labels that its scores must reproduce.
 SCORED_ROWS_PER_CALL, AGREEMENT = 4096, 0.99
 GROUPS_OVERLAP = (
     'change: "group-thresholds" needs groups that do not overlap, and decisions that follow from '
@@ -52,13 +52,14 @@ class ScoreReader:
     Parameters
     ----------
     original, spec
-        The model that gets other thresholds, and the spec that it was loaded with.
+        The model that gets new thresholds, and the spec with which it was loaded.
     model
-        Gives the scores: the original, or where that returns labels another view of it.
+        The model that gives the scores: the original or, if that returns labels, another view of it.
     cut
-        The threshold as it is.
+        The original threshold.
     difference
-        Of two columns: whether the score is their difference; else they are probabilities, and it is the second.
+        For two columns: whether the score is their difference; otherwise they are probabilities, and the score is the
+        second.
     tensor
         The scores inside a network that returns labels.
     """
@@ -82,16 +83,16 @@ class ScoreReader:
 
 
 def score_reader(case: Case, source: Any, values: NDArray[Any], limits: Limits | None) -> ScoreReader:
-    """Return how to read a score from the model of a case.
+    """Return a reader of scores for the model of a case.
 
     Parameters
     ----------
     case
-        Its model decides between two labels.
+        A case whose model decides between two labels.
     source
-        The object or name that the model was loaded from, which may have scores besides its labels.
+        The object or name from which the model was loaded, which may have scores besides its labels.
     values
-        Inputs on which the labels that follow from the scores must be those of the model.
+        Inputs on which the labels derived from the scores must equal those of the model.
     limits
         Limits on an untrusted network.
     """
@@ -105,7 +106,7 @@ def score_reader(case: Case, source: Any, values: NDArray[Any], limits: Limits |
     for original, spec, other, tensor in _views(model, source, case.spec, limits):
         found = _reader(original, spec, other, values, tensor)
         scores = found(values)
-        # Two values are labels again, whatever they are called.
+        # Two distinct values are labels again, whatever the output is called.
         several = len(np.unique(scores)) > 2
         if several and np.isfinite(scores).all() and np.mean((scores > found.cut) == known) >= AGREEMENT:
             return found
@@ -115,10 +116,10 @@ def score_reader(case: Case, source: Any, values: NDArray[Any], limits: Limits |
 def _views(
     model: Model, source: Any, spec: Spec, limits: Limits | None
 ) -> Iterator[tuple[Model, Spec, Model, str | None]]:
-    """Yield the same model with scores in place of labels, in all ways that can be loaded.
+    """Yield views of the same model with scores instead of labels, in all loadable forms.
 
-    Each is the model that gets thresholds with its spec, the view with scores, and the tensor that holds them in a
-    network which returns labels.
+    Each is the model that gets thresholds with its spec, the view with scores, and the tensor of the scores in a
+    network that returns labels.
     """
     if isinstance(model, OnnxModel):
         for tensor in score_tensors(model):
@@ -150,21 +151,21 @@ def _reader(original: Model, spec: Spec, model: Model, values: NDArray[Any], ten
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """The score of each row, and the number of its threshold; the last is that of rows in no group."""
+    """The score of each row, and the index of its threshold; the last index is for rows in no group."""
 
     scores: Floats
     places: NDArray[np.intp]
 
 
 class ThresholdDecisions:
-    """Decides rows by their scores and some thresholds, without evaluating the model again.
+    """Decisions about rows from their scores and some thresholds, without evaluating the model again.
 
     Parameters
     ----------
     reader, spec
-        Reads scores; the question.
+        The reader of scores; the question.
     groups
-        Those with a threshold each; none for one threshold for all rows.
+        The groups that have their own thresholds; empty for one threshold for all rows.
     """
 
     def __init__(self, reader: ScoreReader, spec: Spec, groups: Sequence[Group]) -> None:
@@ -176,7 +177,7 @@ class ThresholdDecisions:
         return ScoredRows(self._reader(values), self.places(values))
 
     def places(self, values: NDArray[Any]) -> NDArray[np.intp]:
-        """Return the number of the threshold for each row."""
+        """Return the index of the threshold for each row."""
         return threshold_places(self._spec, self._groups, values)
 
     def decide(self, prepared: ScoredRows, changes: Mapping[str, WeightArray]) -> Labels | None:
@@ -190,7 +191,7 @@ class ThresholdDecisions:
 
 
 def threshold_places(spec: Spec, groups: Sequence[Group], values: NDArray[Any]) -> NDArray[np.intp]:
-    """Return for each row the number of its group, the number of groups if it is in none; 0 without groups."""
+    """Return for each row the index of its group, or the number of groups if it is in none; 0 without groups."""
     if not groups:
         return np.zeros(len(values), np.intp)
     masks = group_masks(spec, groups, values)
@@ -198,19 +199,20 @@ def threshold_places(spec: Spec, groups: Sequence[Group], values: NDArray[Any]) 
 
 
 class ThresholdParameters:
-    """One threshold, or one for each group: numbers between -1 and 1, 0 for the threshold as it is.
+    """One threshold, or one for each group: numbers in [-1, 1], 0 for the original threshold.
 
-    A positive number v refuses the share v of those that were selected, in the order of their scores; a negative one
-    selects the share -v of the others. Thresholds lie between two scores that occur.
+    A positive number v rejects the share v of the selected rows, those with the lowest scores first; a negative one
+    selects the share -v of the others, those with the highest scores first. Thresholds lie between two scores that
+    occur.
 
     Parameters
     ----------
     cut
-        The threshold as it is.
+        The original threshold.
     scores
-        The scores of each group on the search data; of one threshold, those of all rows.
+        The scores of each group on the search data; for one threshold, those of all rows.
     names
-        Of the groups, as reports call them.
+        The names of the groups in reports.
     """
 
     tensors = (THRESHOLDS,)
@@ -231,7 +233,7 @@ class ThresholdParameters:
         if moved == 0 or not len(scores):
             return self._cut
         wanted = rate * (1 - moved) if moved > 0 else rate + (1 - rate) * -moved
-        # The largest share of rows above a threshold that is at most the wanted one.
+        # The largest share of rows above a threshold that is at most the requested one.
         left_out = min(len(scores), round((1 - wanted) * len(scores)))
         if left_out == 0:
             return float(np.nextafter(values[0], -np.inf)) if len(values) < 2 else float(values[0] - _step(values))
@@ -250,7 +252,7 @@ class ThresholdParameters:
         return np.array(found)
 
     def starts(self) -> list[Point]:
-        """Return points at which all groups have the same selection rate, and points on the way there."""
+        """Return points at which all groups have the same selection rate, and intermediate points."""
         targets = np.linspace(0.0, 1.0, TARGETS + 2)[1:-1]
         now = np.array(self._rates)
         return [self.point_of(((1 - step) * now + step * target).tolist()) for step in STEPS for target in targets]
@@ -262,7 +264,7 @@ class ThresholdParameters:
 
 
 def _step(values: Floats) -> float:
-    """Return half of the least distance between two scores."""
+    """Return half of the smallest distance between two scores."""
     return float(np.diff(values).min() / 2) if len(values) > 1 else 1.0
 
 
@@ -272,9 +274,9 @@ class ThresholdModel:
     Parameters
     ----------
     reader, spec
-        Reads the scores of the original model; the question.
+        The reader of the original model's scores; the question.
     groups, thresholds
-        The groups with a threshold each; without groups one threshold for all rows.
+        The groups that have their own thresholds; without groups one threshold for all rows.
     """
 
     certifiable = drawn = False
@@ -301,7 +303,7 @@ class ThresholdModel:
         must_fit(self.name, self._spec, spec)
 
     def scores(self, values: NDArray[Any]) -> Floats:
-        """Return by how much the score of each row is above its threshold, (rows,)."""
+        """Return the score of each row minus its threshold, (rows,)."""
         each = np.append(self._thresholds, self._reader.cut)
         return np.asarray(self._reader(values) - each[self._decisions.places(values)])
 
@@ -324,9 +326,9 @@ class ThresholdModel:
 
 @dataclass(frozen=True, eq=False)
 class ThresholdEdits:
-    """Makes the models of candidates: a network with thresholds in it, or a model in Python.
+    """Constructor of candidates: a network with thresholds in its graph, or a model in Python.
 
-    `groups` are those with a threshold each.
+    `groups` are those that have their own thresholds.
     """
 
     reader: ScoreReader
@@ -334,7 +336,7 @@ class ThresholdEdits:
 
     @property
     def values(self) -> dict[str, WeightArray]:
-        """The thresholds as they are."""
+        """The original thresholds."""
         return {THRESHOLDS: np.full(max(1, len(self.groups)), self.reader.cut)}
 
     @cached_property
@@ -363,7 +365,7 @@ class ThresholdEdits:
 
 
 def check_threshold_groups(spec: Spec) -> None:
-    """Raise a SpecError where groups cannot have thresholds of their own."""
+    """Raise a SpecError if groups cannot have their own thresholds."""
     if spec.text is not None:
         raise SpecError(
             'change: "group-thresholds" needs the group of each input, which a model of texts does not get; use '

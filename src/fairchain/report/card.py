@@ -21,7 +21,7 @@ def model_card(certificate: CertificateContents | Mapping[str, Any], *, source: 
     Parameters
     ----------
     certificate
-        As `read_claims` or `make_certificate` returns it.
+        A certificate from `read_claims` or `make_certificate`.
     source
         The file's name, for the command with which a reader checks it.
     """
@@ -52,14 +52,14 @@ def model_card(certificate: CertificateContents | Mapping[str, Any], *, source: 
 
 
 def _command(certificate: CertificateContents, source: str) -> str:
-    """Return the command that checks the certificate; a file whose name is not known is written in capitals."""
+    """Return the command that checks the certificate; an unknown file name is written in capitals."""
     claims, spec = certificate.claims, certificate.spec
     words = ["fairchain", "recheck", source]
     if claims.model_sha256:
         words += ["--model", spec["model"].get("path") or "MODEL"]
     population = spec.get("population", {})
     rows = population.get("kind") in ("table", "marginals") and claims.table_sha256
-    # Texts of a data set are fetched by the checker; those of a file must be handed over.
+    # The checker fetches the texts of a data set; the texts of a file must be supplied.
     if rows or (population.get("kind") == "text" and population.get("path")):
         words += ["--data", population.get("path") or "TABLE"]
     return shlex.join(words)

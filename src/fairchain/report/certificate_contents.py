@@ -31,14 +31,14 @@ class CertificateContents(Record, frozen=True):
 
 
 def contents_of(certificate: CertificateContents | Mapping[str, Any]) -> CertificateContents:
-    """Return the typed contents of a certificate as `make_certificate` writes it, or of one that is typed already."""
+    """Return the typed contents of a certificate that `make_certificate` wrote, or of one that is already typed."""
     if isinstance(certificate, CertificateContents):
         return certificate
     return msgspec.convert(certificate, CertificateContents)
 
 
 def read_claims(path: Path) -> CertificateContents:
-    """Read a certificate; raise a CertificateError that says why it cannot be shown."""
+    """Read a certificate; raise a CertificateError that states why it cannot be shown."""
     raw, file, intact = read_certificate(path)
     if isinstance(file, FamilyCertificate):
         raise CertificateError(f"{path}: contains {len(file.members)} questions, expected one")

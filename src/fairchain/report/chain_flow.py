@@ -1,7 +1,7 @@
 """Columns of states of a chain, and the flow of each group through them.
 
 A product chain has the group in its states, so the flow of one group is exact. All groups but two are drawn together
-with equal weights: two strands can be told apart, twenty cannot.
+with equal weights, because a reader can distinguish two flows but not twenty.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from fairchain.chain import Chain
 
-# A folded chain comes back to its states, and one with many columns shows nothing: both are tables in the report.
+# A folded chain returns to its states, and one with many columns is unreadable: the report shows both as tables.
 MOST_COLUMNS = 8
 Step = tuple[int, str, str]
 BoundedValue = tuple[float, float, float]
@@ -19,9 +19,9 @@ BoundedValue = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Strand:
-    """Flow of one group, or of several together: its share in each state and on each step.
+    """Flow of one group, or of several together: its share in each state and on each transition.
 
-    `bounds` are the probability of each step with its interval, where it is known.
+    `bounds` are the probability of each transition with its interval, if known.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Strand:
 
 @dataclass(frozen=True)
 class ChainFlow:
-    """States in columns from left to right, and the strands through them."""
+    """States in columns from left to right, and the flows through them."""
 
     columns: tuple[tuple[str, ...], ...]
     strands: tuple[Strand, ...]
@@ -45,7 +45,7 @@ def flow_groups(chain: Chain) -> list[str]:
 
 
 def flow_of(chain: Chain, groups: Sequence[str], more: str, less: str) -> ChainFlow | None:
-    """Return the strands of two groups and of all others together; None if there are no columns to draw."""
+    """Return the flows of two groups and of all others together; None if there are no columns to draw."""
     columns = _columns(chain)
     if not columns or not {more, less} <= set(groups):
         return None
@@ -61,7 +61,7 @@ def flow_of(chain: Chain, groups: Sequence[str], more: str, less: str) -> ChainF
 
 
 def transitions_of(chain: Chain, group: str) -> dict[tuple[str, str], BoundedValue]:
-    """Return the transitions of one group between its states, with bounds, by the names without the group."""
+    """Return the transitions of one group between its states, with bounds; state names omit the group."""
     found: dict[tuple[str, str], BoundedValue] = {}
     for state, called in enumerate(chain.states):
         if called != group and not called.startswith(f"{group} & "):
@@ -73,7 +73,7 @@ def transitions_of(chain: Chain, group: str) -> dict[tuple[str, str], BoundedVal
 
 
 def _columns(chain: Chain) -> list[list[int]] | None:
-    """Return the states after the groups by their distance from Start, if every step leads to the next column."""
+    """Return the states after the groups by their distance from Start, if every transition leads to the next column."""
     columns: list[list[int]] = []
     here = [chain.initial]
     for _ in range(MOST_COLUMNS + 1):
@@ -122,7 +122,7 @@ def _bounds(chain: Chain, number: int) -> BoundedValue:
 
 
 def _together(strands: Sequence[Strand]) -> Strand:
-    """Return several strands as one, with equal weights."""
+    """Return several flows as one, with equal weights."""
     if len(strands) == 1:
         return strands[0]
     states: dict[tuple[int, str], float] = {}

@@ -17,7 +17,7 @@ def chain_section(findings: Findings) -> Markup | None:
     """Return the chain with the flows of two groups."""
     chain = findings.chain
     if chain is None:
-        # Rows of a table are counted, not drawn: no chain is expected there.
+        # Rows of a table are counted, not drawn, so no chain is expected.
         reason = findings.left_out.get("chain") if findings.verdict.rows is None else None
         return None if reason is None else el("p", f"Not possible here: {reason}.")
     groups = flow_groups(chain)

@@ -28,7 +28,7 @@ SHOWN = ("verdict", "constant", "kind", "gap", "threshold", "delta", "sound", "m
 
 
 class Row(Record, frozen=True):
-    """One group in both certificates; None where one has no such group. `moved` is up, down, same or unknown ("")."""
+    """One group in both certificates; None if one has no such group. `moved` is up, down, same or unknown ("")."""
 
     name: str
     outcome: str
@@ -63,7 +63,7 @@ class CertificateComparison:
 
     @property
     def sentence(self) -> str:
-        """Both gaps, and which is smaller if the intervals show it."""
+        """Both gaps, and which one is smaller if the intervals show it."""
         one, other = self.first, self.second
         first, second = (measure(each.kind, each.inputs) for each in (one, other))
         told = f"{first} is {bounded(one.gap)} in the first"
@@ -147,7 +147,7 @@ def _moved(one: Bounded, other: Bounded) -> str:
 
 
 def _question(certificate: CertificateContents) -> dict[str, object]:
-    """Return the parts in which comparable certificates agree; network, threshold, delta and seed may differ."""
+    """Return the parts that comparable certificates share; network, threshold, delta and seed may differ."""
     # Parsed as a struct, so that a missing key equals a key with its default value.
     spec, claims = msgspec.to_builtins(parse_spec(certificate.spec)), certificate.claims
     question = {key: value for key, value in spec["property"].items() if key != "threshold"}

@@ -7,14 +7,19 @@ from collections.abc import Mapping, Sequence
 from fairchain.explaining.result import Example, Explanation, Influence
 from fairchain.number_format import bounded
 from fairchain.report.findings import Findings, unit_name
+from fairchain.report.first_screen import features_drawn_apart
 from fairchain.report.markup import Child, Markup, el, figure, html_table, join, name, section
 from fairchain.report.plots.intervals import Line, intervals
 from fairchain.report.plots.units import units_overview
 from fairchain.verification.record import Witness
 
 MOST_NAMED_UNITS, MOST_WITNESSES, MOST_SHOWN_WORDS = 15, 12, 15
-# Bars in the picture of all units: with many more the page would no longer be small.
+# Number of bars in the picture of all units: with many more the file would become large.
 MOST_BARS = 600
+DRAWN_ALIKE = (
+    "All other features are drawn in the same way for every group, so the whole gap comes from the model's use of "
+    "{features}. The effects show which other features make this gap larger or smaller."
+)
 
 
 def why_section(findings: Findings) -> Markup | None:
@@ -36,11 +41,13 @@ def why_section(findings: Findings) -> Markup | None:
             if any(unit.held_as is None for unit in units)
             else ""
         )
-    protected = "" if texts else " The protected features define the groups and stay as they are."
+    apart = features_drawn_apart(findings.verdict)
+    protected = "" if texts else " The protected features define the groups and are not changed."
     return section(
         "why",
         title,
-        el("p", *told, f" Which {'words and units' if texts else 'features'} cause this difference?"),
+        el("p", *told, f" Which {'words and units' if texts else 'features'} contribute to this difference?"),
+        el("p", DRAWN_ALIKE.format(features=apart)) if apart else None,
         _words(explanation),
         el("p", f"An effect is the amount by which the gap shrinks when one {'unit' if texts else 'feature'} no longer "
             f"distinguishes the groups (ablation). {instead}.{protected}") if units else None,
@@ -50,7 +57,7 @@ def why_section(findings: Findings) -> Markup | None:
 
 
 def _main_units(explanation: Explanation) -> Sequence[Influence]:
-    """Return the features, which every reader knows; where there are none, all units."""
+    """Return the features, which are known to every reader; without features, all units."""
     return [unit for unit in explanation.units if unit.kind == "feature"] or explanation.units
 
 
@@ -91,12 +98,13 @@ def _effects(units: Sequence[Influence], codes: Mapping[str, Mapping[float, str]
         ),
         title,
         f"To the right of zero the gap shrinks by this amount, to the left it grows.{more} If a line crosses zero, "
-        "no effect was shown. The intervals hold together. Effects overlap, so they do not add up to the gap.",
+        "no effect was shown. The intervals hold together. Effects overlap, so they do not add up to the gap. They are "
+        "effects inside the model, not causes in the world.",
     )
 
 
 def _sensitivities(units: Sequence[Influence]) -> Markup:
-    """Return the paper's measure in the order of the network: inputs first, then layers by their number."""
+    """Return the sensitivities of the paper in the order of the network: inputs first, then layers by their number."""
     ranked = sorted(units, key=lambda unit: -unit.sensitivity.estimate)
     shown = sorted(ranked[:MOST_BARS], key=lambda u: (u.layer != "inputs", len(u.layer), u.layer, u.place))
     every = len(shown) == len(units)
@@ -119,7 +127,7 @@ def _words(explanation: Explanation) -> Markup | None:
         "Words: the decrease of the share of texts with this decision when the word is left out. If the brackets "
         "contain 0, no effect was shown."
     )
-    return html_table(caption, ["word", "texts", "effect"], words) if words else None
+    return html_table(caption, ["word", "texts drawn with it", "effect"], words) if words else None
 
 
 def witnesses_section(findings: Findings) -> Markup | None:
@@ -140,7 +148,7 @@ def witnesses_section(findings: Findings) -> Markup | None:
 
 
 def _directions(findings: Findings) -> str:
-    """Return how many inputs change in which direction: examples alone could give a wrong picture."""
+    """Return how many inputs change in each direction: examples alone could be misleading."""
     explanation = findings.explanation
     if explanation is None or explanation.flips is None or findings.verdict.kind == "individual":
         return ""
@@ -160,7 +168,7 @@ def _card(witness: Witness, findings: Findings) -> Markup:
 
 
 def _input(witness: Witness, codes: Mapping[str, Mapping[float, str]]) -> Markup:
-    """Return features with their values, or a text, and the row of the table near to which they are."""
+    """Return features with their values, or a text, and the nearest row of the table."""
     values = {}
     for key, value in witness.input.items():
         meant = None if isinstance(value, str) else codes.get(key, {}).get(value)

@@ -1,6 +1,6 @@
-"""The input of a report: the records of an audit, which are read from its files.
+"""The input of a report: the records of an audit, read from its files.
 
-What several sections use is computed once: with hundreds of groups there are tens of thousands of pairs.
+Values that several sections use are computed once: hundreds of groups have tens of thousands of pairs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Findings:
     chain
         The learned chain, with the units that have the largest effects as states.
     explanation, repair
-        The explanation and `Repair.record`, where there is something to explain and to repair.
+        The explanation and `Repair.record`, if the audit has them.
     recheck
         Commands that check the certificates.
     files
@@ -45,20 +45,20 @@ class Findings:
     versions
         Versions of the software.
     left_out
-        Reasons why there is no explanation, chain or repair, where a reader expects one.
+        Reasons for a missing explanation, chain or repair that a reader would expect.
     questions, questions_after
-        The verdicts on all questions, where there are several, and those on the repaired network; `verdict` is the one
+        The verdicts on all questions, if there are several, and those on the repaired network; `verdict` is the one
         that is furthest from being met.
     about
-        Who audited what, when and why, as the spec states it.
+        The subject, the auditor, the date and the purpose of the audit, as the spec states them.
     facts
-        For each question what its rows say beside the verdict: labelled rows, accuracy, scores, rows left out.
+        For each question the facts about its rows beside the verdict: labelled rows, accuracy, scores, rows left out.
     features
         Name, kind and range of each feature.
     codes
-        For each feature what its codes mean, where the spec names them.
+        For each feature the meaning of its codes, if the spec names them.
     decision_rule
-        Which score is read as which decision, where that is stated.
+        The mapping from scores to decisions, if stated.
     """
 
     title: str
@@ -81,33 +81,33 @@ class Findings:
 
     @property
     def inputs(self) -> str:
-        """What the model decides about, in the one word of the page: profiles (drawn inputs), rows or texts."""
+        """The name of the model's inputs on the page: profiles (drawn inputs), rows or texts."""
         if self.verdict.inputs == "texts":
             return "texts"
         return "profiles" if self.verdict.rows is None else "rows"
 
     @property
     def input(self) -> str:
-        """One of them."""
+        """The singular of `inputs`."""
         return self.inputs[:-1]
 
     @property
     def recorded(self) -> bool:
-        """Whether the decisions are on record, so that there is no model to explain or to repair."""
+        """Whether the decisions are recorded, so that there is no model to explain or repair."""
         return not self.verdict.model_sha256 and not self.verdict.evaluations
 
     @property
     def outcome(self) -> str:
-        """The outcome with the largest gap, which all sections are about."""
+        """The outcome with the largest gap, the subject of all sections."""
         return self.verdict.gap.outcome
 
     @cached_property
     def pairs(self) -> list[PairGap]:
-        """Every pair, for the outcome with the largest gap; empty where groups are not compared with each other."""
+        """Every pair, for the outcome with the largest gap; empty if groups are not compared with each other."""
         return [pair for pair in (self.all_pairs.pairs if self.all_pairs else ()) if pair.outcome == self.outcome]
 
     def size(self, pair: PairGap) -> float:
-        """Return a number that is the larger, the larger the gap of a pair or the smaller its ratio."""
+        """Return a sort key that grows with the gap of a pair, or as its ratio falls."""
         return -pair.estimate if self.verdict.kind == "ratio" else abs(pair.estimate)
 
     @cached_property
@@ -117,7 +117,7 @@ class Findings:
 
     @cached_property
     def selection(self) -> SelectionTable | None:
-        """The selection rates of the groups for the outcome with the largest gap; None where no rates are compared."""
+        """The selection rates of the groups for the outcome with the largest gap; None if no rates are compared."""
         return selection_table(self.groups, self.verdict, self.facts.get(self.verdict.question))
 
     @cached_property
@@ -141,7 +141,9 @@ class Findings:
 
     @cached_property
     def answers_after(self) -> tuple[VerdictRecord, ...]:
-        """The verdicts on all questions about the repaired model, with the verdict that accepted it for its own one."""
+        """The verdicts on all questions about the repaired model; the repaired question has the verdict that accepted
+        the model.
+        """
         if self.repair is None or self.repair.after is None:
             return self.questions_after
         own = self.repair.after
@@ -166,13 +168,13 @@ class Findings:
         return [table for table in found if table is not None]
 
     def missing(self, part: str, key: str, title: str) -> Markup | None:
-        """Return a section with the reason why a part is missing; None where no part is expected."""
+        """Return a section with the reason for a missing part; None if no part is expected."""
         reason = None if self.recorded else self.left_out.get(part)
         return None if reason is None else section(key, title, el("p", f"Not possible here: {reason}."))
 
 
 def unit_name(unit: Influence, codes: Mapping[str, Mapping[float, str]] | None = None) -> str:
-    """Return the name of a unit, with the value at which the intervention holds it, and what a code means."""
+    """Return the name of a unit, with the value at which the intervention holds it, and the meaning of a code."""
     if unit.held_as is None:
         return unit.name
     meant = (codes or {}).get(unit.name, {}).get(unit.held_at) if unit.held_at is not None else None

@@ -13,13 +13,15 @@ from fairchain.spec.schema import About
 from fairchain.statements import LEFT_OUT, WARNING, error_in_words
 from fairchain.verification.record import VerdictRecord
 
-# The formula of a property that compares all groups with each other, as `Difference` and `Ratio` write it.
+# The formula of a property that compares all groups with each other, as written by `Difference` and `Ratio`.
 _ALL_PAIRS = re.compile(
     r"for all (?P<every>l, )?i, j: \|?P\(Y=(?P<outcome>.+?) \| (?P<features>.+?)=i(?:, truth=(?P<truth>.+?))?"
     r"(?:, (?P<given>.+?))?\) [-/] P\(.+\)\|? [<>]= [0-9.e-]+",
     re.DOTALL,
 )
 NOT_STATED = "not stated"
+# Groups too small to be compared that are named; of more, their number.
+MOST_NAMED_SMALL = 8
 MORE_EVALUATIONS = "More evaluations may decide it: give [guarantee] of the spec a larger budget."
 MORE_ROWS = "More rows may decide it."
 GAP_MOVED = (
@@ -67,20 +69,29 @@ def first_screen(findings: Findings) -> Markup:
 
 
 def _not_compared(verdict: VerdictRecord) -> Markup | None:
-    """Return the number of groups that were too small to be compared, with their rows if they are known."""
+    """Return the number of groups that were too small to be compared, with their rows if known."""
     left = verdict.left_out
     if not left:
         return None
     rows = sum(group.size for group in left)
     of_rows = f" ({rows:,.0f} row{'s' if rows > 1 else ''})" if all(group.size >= 1 for group in left) else ""
     groups = f"{len(left):,} groups{of_rows} were" if len(left) > 1 else f"1 group{of_rows} was"
-    return el(
-        "p", f"{groups} too small to be compared; the verdict says nothing about {'them' if len(left) > 1 else 'it'}."
-    )
+    names: list[Child] = []
+    for group in left if len(left) <= MOST_NAMED_SMALL else ():
+        names += [", " if names else ": ", name(group.name)]
+    about = "them" if len(left) > 1 else "it"
+    return el("p", f"{groups} too small to be compared", *names, f". The verdict does not apply to {about}.")
+
+
+def features_drawn_apart(verdict: VerdictRecord) -> str:
+    """Return the protected features if all other features are drawn alike for every group; else an empty text."""
+    found = _ALL_PAIRS.fullmatch(verdict.question)
+    plain = found is not None and found["given"] is None and found["truth"] is None
+    return found["features"] if plain and verdict.population.startswith("independent ") else ""
 
 
 def question_text(verdict: VerdictRecord) -> str:
-    """Return the question in plain words; empty if there are no simple ones, for example for a formula."""
+    """Return the question in plain words; empty if there is no simple wording, for example for a formula."""
     limit = verdict.threshold
     if verdict.kind == "individual" and " changes with " in verdict.question and "|" not in verdict.question:
         feature = verdict.question.partition(" changes with ")[2].partition(" alone")[0]
@@ -105,7 +116,7 @@ def question_text(verdict: VerdictRecord) -> str:
 
 
 def answer_text(verdict: VerdictRecord) -> str:
-    """Return the answer in a sentence without statistics; empty if there is no simple one."""
+    """Return the answer in a sentence without statistics; empty if there is no simple wording."""
     if verdict.verdict not in ("FAIR", "UNFAIR") or verdict.kind == "individual" or not question_text(verdict):
         return ""
     fair = verdict.verdict == "FAIR"
@@ -130,7 +141,7 @@ def _points(gap: float) -> str:
 
 
 def _of_several(questions: Sequence[VerdictRecord], verdict: VerdictRecord) -> Markup | None:
-    """Return how many questions there are, and which of them the verdict above belongs to."""
+    """Return the number of questions, and the question that the verdict above answers."""
     if not questions:
         return None
     counted = f"The spec has {len(questions)} questions: {counted_words(questions)}."
@@ -157,7 +168,7 @@ def by_features(verdict: VerdictRecord) -> str:
 
 def _extremes(verdict: VerdictRecord, answer: str) -> Markup | None:
     """Return the rates of the two groups that differ most, in percent, and the answer in a sentence."""
-    # The rates of the verdict itself: their difference is the gap above, unless the gap was moved into its interval.
+    # The rates of the verdict itself: their difference is the gap above, unless the gap was clipped to its interval.
     gap = verdict.gap
     rates = {group.name: group.estimate for group in verdict.groups if group.outcome == gap.outcome}
     more, less = gap.more, gap.less
@@ -184,7 +195,7 @@ def _moved(verdict: VerdictRecord, more: float, less: float) -> bool:
 
 
 def tested_on(findings: Findings) -> str:
-    """Return the tested inputs and their number, in words that need no statistics."""
+    """Return the tested inputs and their number, in words without statistics."""
     verdict, texts = findings.verdict, findings.inputs == "texts"
     if verdict.rows is not None:
         whole = "all of them counted" if verdict.delta == 0 else "taken as a random sample"
@@ -205,7 +216,7 @@ def tested_on(findings: Findings) -> str:
 
 
 def issued_by(about: About | None) -> Markup:
-    """Return the audited model, the auditor and the date, as far as the spec states them."""
+    """Return the audited model, the auditor and the date, if the spec states them."""
     stated = about or About()
     model = " ".join(filter(None, (stated.model_name, stated.model_version))) or NOT_STATED
     parts = {"Model": model, "audited by": stated.auditor or NOT_STATED, "date": stated.audit_date or NOT_STATED}

@@ -8,12 +8,12 @@ from fairchain.number_format import bounded
 from fairchain.report.markup import Markup, el
 from fairchain.verification.record import GroupRate, VerdictRecord
 
-# An undecided one is an error and not a failure: nothing was found against the network, and nothing for it.
+# An undecided verdict is an error, not a failure: the run found evidence neither for nor against fairness.
 PROBLEMS = {"UNFAIR": "failure", "UNDECIDED": "error", "CONSTANT": "failure"}
 
 
 def junit(verdicts: Mapping[str, VerdictRecord], *, suite: str = "fairchain") -> str:
-    """Return one test case for each verdict, by its name.
+    """Return one test case for each verdict, with its name.
 
     >>> print(junit({}).splitlines()[0])
     <?xml version="1.0" encoding="UTF-8"?>

@@ -1,6 +1,6 @@
 """The report in Markdown, for pull requests, model cards and terminals.
 
-Names and sentences are escaped: nothing in them acts as Markdown, HTML, a link or a mention of a user.
+Names and sentences are escaped, so that none is interpreted as Markdown, HTML, a link or a mention of a user.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 MOST_PRINTED_ROWS = 40
 MOST_PRINTED_UNITS = 10
 _ACTS = re.compile(r"([\\`*_{}\[\]<>|~&#])")
-# Links and mentions, which a build server makes even where Markdown does not.
+# Links and mentions, which a build server creates even outside Markdown.
 _CALLS = re.compile(r"(@)(?=\w)|(:)(?=//)|(www)(?=\.)")
 _NOTHING = "\N{WORD JOINER}"
 MARKS = {"FAIR": "✅", "UNFAIR": "❌", "UNDECIDED": "❔", "CONSTANT": "⚠️"}
 
 
 def escape(text: object) -> str:
-    r"""Return a text in which no character acts.
+    r"""Return a text without characters that Markdown or HTML interpret.
 
     >>> print(escape("a|b <i>"))
     a\|b \<i\>
@@ -39,7 +39,7 @@ def escape(text: object) -> str:
 
 
 def one_line(text: object) -> str:
-    """Return a text without line ends and control characters; not yet escaped."""
+    """Return a text without line breaks and control characters; not yet escaped."""
     return " ".join(plain(text).split())
 
 
@@ -55,7 +55,7 @@ def code(text: object) -> str:
 
 
 def fence_for(text: str, least: int = 1) -> str:
-    """Return more backticks than any run in a text has."""
+    """Return a fence with more backticks than any run in a text."""
     return "`" * max(least, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
 
 
@@ -78,7 +78,7 @@ def summary(verdict: VerdictRecord) -> str:
 
 
 def _told(verdict: VerdictRecord) -> str:
-    """Return the sentence of a verdict with a mark; only that of a constant model has a name to be escaped."""
+    """Return the sentence of a verdict with a mark; only that of a constant model contains a name to escape."""
     told = escape(verdict.headline) if verdict.verdict == CONSTANT else verdict.headline
     return f"{MARKS[verdict.verdict]} **{verdict.word}**: {told}"
 
@@ -117,7 +117,7 @@ def family_summary(family: FamilyRecord) -> str:
 
 
 def questions_table(questions: Sequence[VerdictRecord], unanswered: Sequence[str] = ()) -> str:
-    """Return the verdict on each question; nothing without questions."""
+    """Return the verdict on each question; empty without questions."""
     if not questions:
         return ""
     rows = [[code(each.question), f"{MARKS[each.verdict]} {each.word}", each.measured] for each in questions]
@@ -160,12 +160,12 @@ def markdown(findings: Findings) -> str:
 
 
 def _assumptions(verdict: VerdictRecord) -> str:
-    """Return what was assumed as a list; nothing without assumptions."""
+    """Return the assumptions as a list; empty without assumptions."""
     return "\n".join(f"- Assumed: {escape(text)}" for text in verdict.assumptions)
 
 
 def groups_table(groups: Sequence[GroupRate]) -> str:
-    """Return every group with its interval; nothing without groups."""
+    """Return every group with its interval; empty without groups."""
     if not groups:
         return ""
     rows = [[escape(g.name), bounded(g)] for g in groups[:MOST_PRINTED_ROWS]]
@@ -194,7 +194,7 @@ def _repair(repair: RepairRecord | None) -> str:
 
 
 def _repair_groups(repair: RepairRecord) -> str:
-    """Return who gained and who lost."""
+    """Return the decisions gained and lost by each group."""
     if not repair.groups or repair.price is None:
         return ""
     rows = [
@@ -205,7 +205,7 @@ def _repair_groups(repair: RepairRecord) -> str:
 
 
 def _price(price: Price) -> str:
-    """Return the accuracy, or the agreement with the network as it was, with its interval."""
+    """Return the accuracy, or the agreement with the original network, with its interval."""
     sure = f" (confidence {confidence(price.delta)})" if price.delta else ""
     on = f"on {escape(price.on)}{sure}."
     if price.measure == "agreement":

@@ -1,7 +1,7 @@
-"""HTML and SVG whose texts are always escaped, and the parts of every section: figures with captions, tables.
+"""HTML and SVG with escaped texts, and the elements of every section: figures with captions, tables.
 
-Names come from untrusted specs. Markup in them appears as text, control characters as their pictures, and a name
-that is written from right to left does not turn the line around it.
+Names come from untrusted specs. Markup in them appears as text, control characters as their pictures, and right-to-left
+names do not change the direction of the line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from fairchain.messages import plain
 
-# Elements without an end.
+# Elements without an end tag.
 _VOID = frozenset({"meta", "br", "hr", "link", "input"})
 
 
@@ -59,12 +59,12 @@ def join(*children: Child) -> Markup:
 
 
 def name(text: object) -> Markup:
-    """Return a name, isolated from the line around it whatever its direction."""
+    """Return a name, isolated from the direction of the surrounding text."""
     return el("bdi", str(text))
 
 
 def _written(value: str | float) -> str:
-    """Return a value as text; coordinates to a tenth of a pixel, since more only makes the page longer."""
+    """Return a value as text; coordinates to a tenth of a pixel, because more digits only enlarge the page."""
     if isinstance(value, float):
         return f"{value:.1f}".rstrip("0").rstrip(".") if math.isfinite(value) else "0"
     return plain(value)
@@ -76,12 +76,12 @@ def section(key: str, title: str, *children: Child) -> Markup:
 
 
 def figure(content: Markup, label: str, *caption: Child) -> Markup:
-    """Return a figure with its caption; it scrolls where the page is narrow."""
+    """Return a figure with its caption; it scrolls on a narrow page."""
     return el("figure", scrolled(content, label), el("figcaption", *caption))
 
 
 def scrolled(content: Markup, label: str) -> Markup:
-    """Return a frame that scrolls sideways, also by keyboard, where the page is narrower than its content."""
+    """Return a frame that scrolls horizontally, also by keyboard, if the page is narrower than its content."""
     return el("div", content, class_="scroll", tabindex="0", role="group", aria_label=label)
 
 
@@ -93,7 +93,7 @@ def html_table(
     words: Container[int] = (0,),
     tools: bool = False,
 ) -> Markup:
-    """Return a table that scrolls where the page is narrow; columns that are not in `words` hold numbers.
+    """Return a table that scrolls on a narrow page; columns that are not in `words` contain numbers.
 
     With `tools` the page's script lets a reader sort it by a column and filter its rows.
     """

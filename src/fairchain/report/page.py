@@ -1,4 +1,4 @@
-"""The report as one HTML file that loads nothing, follows dark and light, and can be printed."""
+"""The report as one self-contained HTML file, with a dark and a light style, and a style for print."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fairchain.spec.schema import About
 from fairchain.statements import error_in_words, odds
 from fairchain.verification.record import VerdictRecord
 
-# Nothing may be loaded from anywhere, whatever the page contains.
+# Nothing may be loaded from another source, whatever the page contains.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 RULE_NAMES = {
     "betting": "betting: a test martingale; the run stops as soon as the evidence suffices",
@@ -42,7 +42,7 @@ FEWER = (
 NOT_LEGAL = (
     "The verdict compares selection rates with a threshold that was chosen for this audit. It is not a legal finding."
 )
-# What a published bias audit has to state beside its tables.
+# Statements that a published bias audit needs beside its tables.
 PUBLISHED = (
     "model_name", "model_version", "provider", "intended_purpose", "auditor", "independence", "audit_date",
     "data_source", "data_period",
@@ -50,7 +50,7 @@ PUBLISHED = (
 SEEDS = {
     "derived": "derived from the network, the spec and the data",
     "chosen": "chosen by the issuer; the number of other seeds that were tried is stated under seeds tried, if it is "
-    "stated at all",
+    "stated",
 }
 DATA_APART = (
     "The table or texts after --data are not copied to this folder: request them from the issuer. The certificate "
@@ -66,12 +66,12 @@ HOW_TO_READ = {
     "Verdict": "FAIR: all compared groups stay within the limit. UNFAIR: at least two do not. UNDECIDED: there is not "
     "enough evidence for either, so this is neither a pass nor a failure. CONSTANT: the model gave the same "
     "decision to every input, so nothing can be compared.",
-    "Threshold": "The limit for the gap. The people who ordered or made the audit chose it; this page does not say "
-    "that it is the right one.",
-    "What was tested": "The words in the frame at the top. A computer makes synthetic profiles by drawing each feature "
-    "at random; they show how the model decides, not what happened to people. Rows of a table are real records. "
-    "Each profile, row or text is an input of the model, and an evaluation is one decision of the model about one "
-    "input.",
+    "Threshold": "The limit for the gap. It was chosen by the client or the auditor; this page does not claim that "
+    "it is the right one.",
+    "What was tested": "The words in the frame at the top. A computer makes synthetic profiles by drawing each "
+    "feature at random; they show how the model decides, not past decisions about individuals. "
+    "Rows of a table are real records. Each profile, row or text is an input of the model, and an "
+    "evaluation is one decision of the model about one input.",
     "Gap": "The rate of one group minus the rate of another. 0.10 means 10 more decisions in 100.",
     "Ratio": "The rate of one group divided by the rate of another. 0.80 means 80 decisions in one group for every 100 "
     "in the other, among equally many members.",
@@ -92,7 +92,7 @@ HOW_TO_READ = {
     "up to the gap.",
     "One profile, two decisions": "A profile, row or text whose decision changes with its group alone; also called a "
     "counterfactual pair.",
-    "What it does not say": "It does not say whether the decisions are right or lawful, and it says nothing about "
+    "What it does not show": "It does not show whether the decisions are right or lawful, and it does not apply to "
     "inputs that were not tested.",
 }
 UNIT_MEANING = "A unit is a feature or a neuron of the model: layer4[1] is neuron 1 of layer 4, counted from 0."
@@ -140,7 +140,7 @@ def page(findings: Findings) -> str:
 
 
 def _titled(findings: Findings) -> str:
-    """Return the name of the model, where it is stated, with that of the spec."""
+    """Return the name of the model, if stated, with that of the spec."""
     model = findings.about.model_name if findings.about is not None else None
     return f"{model} ({findings.title})" if model else findings.title
 
@@ -225,7 +225,7 @@ def _population_section(findings: Findings) -> Markup:
 
 
 def _other_thresholds(verdict: VerdictRecord) -> Markup | None:
-    """Return with which thresholds the verdict would be the same, and with which the opposite; None if not known."""
+    """Return the thresholds for which the verdict would be the same or the opposite; None if unknown."""
     low, high, decided = verdict.gap.low, verdict.gap.high, verdict.verdict in ("FAIR", "UNFAIR")
     if not decided or not verdict.sound or low == high:
         return None
@@ -244,7 +244,9 @@ def _features(findings: Findings) -> Markup | None:
 
 
 def _about_section(about: About | None) -> Markup:
-    """Return who audited what, when and why, as the spec states it; what is empty is called so."""
+    """Return the subject, the auditor, the date and the purpose of the audit, as the spec states them; empty fields are
+    marked.
+    """
     stated = about or About()
     keys = list(About.__struct_fields__)
     listed = [join(el("dt", key.replace("_", " ")), el("dd", name(getattr(stated, key) or NOT_STATED))) for key in keys]
@@ -276,7 +278,7 @@ def _recheck_section(findings: Findings) -> Markup | None:
 
 
 def _annex(findings: Findings) -> Markup:
-    """Return what specialists need: error probabilities, the chain, sensitivities, weights, the run, files."""
+    """Return the annex for specialists: error probabilities, the chain, sensitivities, weights, the run, files."""
     parts = {
         "others": ("Selection rates of the other questions", other_questions(findings)),
         "errors": ("Error probabilities", _errors(findings)),

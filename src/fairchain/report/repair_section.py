@@ -1,4 +1,4 @@
-"""Section of the page with the repair: the front of candidates, the accepted model, groups, changes, attempts."""
+"""Section of the page with the repair: the Pareto front, the accepted model, groups, changes, attempts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ OTHER_DRAWS = (
     "account for this."
 )
 REPAIR = (
-    "The model was changed so that the groups differ less, and the changed model was tested on new inputs. People "
-    "must decide whether to use it, because some decisions change."
+    "The model was changed so that the groups differ less, and the changed model was tested on new inputs. Whether "
+    "to use it is a human decision, because some decisions change."
 )
 
 
@@ -51,12 +51,12 @@ def repair_section(findings: Findings) -> Markup | None:
         el("p", "The guarantee in the words of statistics: ", repair.statement, class_="note")
         if repair.accepted
         else el("p", repair.statement, class_="note"),
-        *(el("p", note, class_="note") for note in repair.notes),
+        *(el("p", note[:1].upper() + note[1:], class_="note") for note in repair.notes),
     )
 
 
 def _other_questions(findings: Findings) -> Markup | None:
-    """Return what the repair did to the other questions of an audit: a repair of one can spoil another."""
+    """Return the effect of the repair on the other questions of an audit: a repair for one can violate another."""
     if not findings.questions_after:
         return None
     failed = [property_text(each) for each in findings.answers_after if each.verdict != "FAIR"]
@@ -165,14 +165,14 @@ def _front(findings: Findings, repair: RepairRecord) -> Markup:
     return figure(
         front(title, f"{len(points)} candidates between fairness and {measure}.", points, threshold, measure),
         title,
-        f"Alternatives considered: each point is a best trade-off between gap and {measure}, whose axis does not start "
-        "at 0. These numbers are those of "
-        f"the search, which repair.json has, and carry no guarantee; the verdict and the price above {fresh}.",
+        f"Alternatives considered: each point is a best trade-off between gap and {measure}. The axis of {measure} "
+        "does not start at 0. These numbers come from the search (repair.json) and carry no guarantee; the verdict "
+        f"and the price above {fresh}.",
     )
 
 
 def _tables(repair: RepairRecord) -> list[Markup]:
-    """Return what changed, the tensors, and the attempts."""
+    """Return the changes, the tensors and the attempts."""
     found = []
     moved = sorted((a for a in repair.adjustments if a.before != a.after), key=lambda a: -abs(a.after - a.before))
     rows: list[list[Child]] = [[name(a.name), f"{a.before:.4g}", f"{a.after:.4g}"] for a in moved[:MOST_WEIGHTS]]

@@ -1,9 +1,9 @@
-"""Table of selection rates: for each group how many were assessed and selected, and the impact ratio.
+"""Table of selection rates: the numbers of assessed and selected members of each group, and the impact ratio.
 
 The impact ratio of a group is its selection rate divided by that of the group that is selected most often, as the
-four-fifths rule and bias audits of hiring tools define it. Where the intervals of all rates hold together, so do those
-of the ratios: the highest rate lies between the largest lower bound and the largest upper bound. Models that score have
-a scoring rate too: the share of rows whose score is above the median of all rows.
+four-fifths rule and bias audits of hiring tools define it. If the intervals of all rates hold together, so do those of
+the ratios: the highest rate is between the largest lower bound and the largest upper bound. For models with scores
+there is also a scoring rate: the share of rows whose score is above the median of all rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairchain.spec.subgroups import AVERAGE, OVERALL
 from fairchain.statistics import Interval
 from fairchain.verification.record import EvaluatedGroup, VerdictRecord
 
-# Signs with which a spreadsheet would begin a formula.
+# Characters with which a formula starts in a spreadsheet.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 FOUR_FIFTHS = 0.8
 HEADERS = (
@@ -48,9 +48,9 @@ HEADERS = (
 
 @dataclass(frozen=True)
 class GroupFacts:
-    """Counts of rows of one group: rows that support it, those decided right, and those with a score above the median.
+    """Counts of rows of one group: its support, rows decided correctly, and rows with a score above the median.
 
-    None is what is not known.
+    None means unknown.
     """
 
     group: str
@@ -61,9 +61,10 @@ class GroupFacts:
 
 @dataclass(frozen=True)
 class RowsLeftOut:
-    """Rows, or a share of the population, that are not compared: how many, of them selected if known, and why.
+    """Rows, or a share of the population, that are not compared: their number, the number selected if known, and the
+    reason.
 
-    `above_median` counts those with a score above the median of all rows, where there are scores.
+    `above_median` counts those with a score above the median of all rows, if there are scores.
     """
 
     group: str
@@ -73,7 +74,7 @@ class RowsLeftOut:
     above_median: int | None = None
 
     def rate(self, count: int | None) -> float | None:
-        """Return a count as a share of these rows; None where it is not known."""
+        """Return a count as a share of these rows; None if unknown."""
         return None if count is None or self.size < 1 else count / self.size
 
     @property
@@ -84,7 +85,7 @@ class RowsLeftOut:
 
 @dataclass(frozen=True)
 class RowFacts:
-    """What rows say about the groups of a question beside its verdict; `support_is` says what the support counts."""
+    """Facts about the rows of a question's groups beside its verdict; `support_is` describes the counted rows."""
 
     groups: tuple[GroupFacts, ...] = ()
     left_out: tuple[RowsLeftOut, ...] = ()
@@ -94,7 +95,7 @@ class RowFacts:
 
 @dataclass(frozen=True)
 class SelectionRow:
-    """One group: how many were assessed and selected (None where inputs are weighted), its rate, its impact ratio.
+    """One group: the numbers assessed and selected (None if inputs are weighted), its rate, its impact ratio.
 
     `scoring` is the share with a score above the median, and `scoring_ratio` that share over the largest one.
     """
@@ -114,10 +115,10 @@ class SelectionRow:
 class SelectionTable:
     """The groups of one question and outcome, with rows that are not compared.
 
-    `of_verdict` is the group with the smallest ratio and that ratio as the verdict has it, where the verdict is about
-    the same ratios: it has one number and one interval wherever it is shown. `of_rows` says that rows of a table were
-    assessed, not drawn inputs. `moved` has for each group of a repaired model the decisions gained and lost, and the
-    number of inputs behind them.
+    `of_verdict` is the group with the smallest ratio, and that ratio in the verdict, if the verdict is about the same
+    ratios: every table shows it with the same number and interval. `of_rows` is whether rows of a table were assessed,
+    not drawn inputs. `moved` has for each group of a repaired model the decisions gained and lost, and the number of
+    inputs behind them.
     """
 
     question: str
@@ -138,7 +139,7 @@ class SelectionTable:
 
     @property
     def four_fifths(self) -> str:
-        """How the impact ratios compare with four fifths, in one sentence; empty where nothing is compared."""
+        """The comparison of the impact ratios with four fifths, in one sentence; empty if nothing is compared."""
         ratios = [row.ratio for row in self.rows if row.ratio is not None]
         if len(ratios) < 2:
             return ""
@@ -161,16 +162,16 @@ def selection_table(
     facts: RowFacts | None = None,
     moved: dict[str, tuple[int, int, int]] | None = None,
 ) -> SelectionTable | None:
-    """Return the table of one outcome; None where a question compares no rates of groups.
+    """Return the table of one outcome; None if a question compares no rates of groups.
 
     Parameters
     ----------
     groups
-        The rates of one outcome with their intervals, which hold together.
+        The rates of one outcome with their simultaneous intervals.
     verdict
-        The question that they belong to.
+        The question of these rates.
     facts
-        What rows say beside the verdict.
+        Facts about the rows beside the verdict.
     moved
         Decisions gained and lost by a repair, and the inputs behind them, for each group.
     """
@@ -185,7 +186,7 @@ def selection_table(
     most = max(compared, key=lambda group: group.estimate)
     top_low, top_high = max(group.low for group in compared), max(group.high for group in compared)
     counted = verdict.engine in ("sampling", "counting")
-    # Rates among different true labels are not compared with each other.
+    # Rates for different true labels are not compared with each other.
     by_truth = "truth=" in verdict.question
     scoring = {
         group.name: above / group.evaluations
@@ -195,7 +196,7 @@ def selection_table(
     best = max(scoring.values(), default=0.0)
     gap, of_verdict = verdict.gap, None
     all_pairs = verdict.kind == "ratio" and verdict.question.startswith("for all i, j:") and verdict.shift is None
-    # No ratio is below the smallest one, which is the verdict's.
+    # The smallest ratio is the verdict's, so no other is below it.
     floor = gap.low if all_pairs and gap.outcome == compared[0].outcome else 0.0
     rows = []
     for group in compared:
@@ -230,7 +231,7 @@ def selection_table(
 def _ratio(
     group: EvaluatedGroup, most: EvaluatedGroup, top_low: float, top_high: float, floor: float
 ) -> Interval | None:
-    """Return the impact ratio with its interval; None where no group is ever selected, as far as is known."""
+    """Return the impact ratio with its interval; None if the largest estimate is 0."""
     if most.estimate <= 0:
         return None
     low = group.low / top_high if top_high > 0 else 0.0
@@ -240,7 +241,7 @@ def _ratio(
 
 
 def selection_csv(tables: Sequence[SelectionTable]) -> str:
-    """Return tables as CSV for spreadsheets; no cell can act as a formula there, and what is not known is empty.
+    """Return tables as CSV for spreadsheets; no cell starts a formula, and unknown values are empty.
 
     >>> from fairchain.statistics import Interval
     >>> rate, ratio = Interval(0.25, 0.2, 0.3), Interval(0.5, 0.4, 0.6)
@@ -297,6 +298,6 @@ def _numbers(interval: Interval | None, keys: Sequence[str]) -> dict[str, str]:
 
 
 def _cell(name: str) -> str:
-    """Return a name on one line that a spreadsheet takes as text."""
+    """Return a name on one line that a spreadsheet reads as text."""
     line = in_a_line(name)
     return f"'{line}" if line.startswith(_FORMULA) else line

@@ -17,13 +17,14 @@ from fairchain.verification.record import GroupRate, VerdictRecord
 
 FOUR_FIFTHS_RULE = (
     "The four-fifths rule, a rule of thumb for hiring in the United States, treats a ratio below 0.8 as a sign of "
-    "disparate impact."
+    "disparate impact. It is meant for outcomes that are an advantage; of a disadvantage, the group with the highest "
+    "rate is worst off."
 )
 # Groups in the table of pairs: with more, its numbers would be unreadable on paper.
 MOST_IN_MATRIX = 20
-# Groups of a table that is shown unfolded; of more the picture has so many at each end.
+# Groups of a table that is shown unfolded; with more groups, the picture has this many at each end.
 MOST_UNFOLDED, MOST_EXTREME = 60, 20
-# Fewer labelled rows than this support a group weakly; so many groups and categories are named.
+# A group with fewer labelled rows has weak support; the next is the number of groups and categories that are named.
 FEW_ROWS, MOST_FEW, MOST_LEFT_OUT = 30, 8, 40
 NO_SUPPORT = (
     "The number of real individuals of each group in the training data is unknown, because no labelled rows were given."
@@ -64,7 +65,7 @@ def _word(verdict: VerdictRecord) -> Markup:
 
 
 def other_questions(findings: Findings) -> Markup | None:
-    """Return the selection rates of the questions that the sections are not about."""
+    """Return the selection rates of the questions that the other sections do not cover."""
     others = [each for each in findings.all_selections if each.question != findings.verdict.question]
     return join(*(join(el("h3", each.question), selection_part(each)) for each in others)) if others else None
 
@@ -120,7 +121,9 @@ def groups_section(findings: Findings) -> Markup | None:
 
 
 def selection_part(selection: SelectionTable | None) -> Markup:
-    """Return the table of selection rates and impact ratios, with rows that are not compared, and four fifths."""
+    """Return the table of selection rates and impact ratios, with rows that are not compared, and the four-fifths
+    rule.
+    """
     if selection is None:
         return join()
     columns = _columns(selection)
@@ -151,7 +154,7 @@ def _places(ratio: float) -> int:
 
 
 def _columns(selection: SelectionTable) -> dict[str, Callable[[SelectionRow], str]]:
-    """Return the columns of a table that have something to show, with what they show of a row."""
+    """Return the columns of a table that are not empty, with the function for their cells."""
     facts = selection.facts
 
     def count(number: int | None) -> str:
@@ -185,7 +188,7 @@ def _columns(selection: SelectionTable) -> dict[str, Callable[[SelectionRow], st
 
 
 def _support_note(selection: SelectionTable) -> Markup | None:
-    """Return which groups few rows support, and what the accuracy is counted on; None where nothing is known."""
+    """Return which groups have few rows, and the rows on which the accuracy is counted; None if nothing is known."""
     facts = selection.facts
     supports = {row.group: row.facts.support for row in selection.rows if row.facts.support is not None}
     if not supports:
@@ -204,7 +207,7 @@ def _support_note(selection: SelectionTable) -> Markup | None:
 
 
 def _left_out(selection: SelectionTable) -> Markup | None:
-    """Return the rows that are not compared: how many, of them selected where it is known, and why."""
+    """Return the rows that are not compared: their number, the number selected if known, and the reason."""
     left = selection.facts.left_out
     if not left:
         return None
@@ -274,7 +277,7 @@ def _band(findings: Findings, lines: list[Line]) -> Band | None:
 
 
 def _other_outcomes(findings: Findings) -> Markup | None:
-    """Return the numbers of all outcomes; of two labels a difference has the same gaps, so one suffices."""
+    """Return the numbers of all outcomes; with two labels both have the same differences, so one suffices."""
     outcomes = list(dict.fromkeys(group.outcome for group in findings.verdict.groups))
     if len(outcomes) < 2 or (len(outcomes) == 2 and findings.verdict.kind == "difference"):
         return None
@@ -304,7 +307,7 @@ def pairs_section(findings: Findings) -> Markup | None:
         gaps[pair.second, pair.first] = gap if ratio else (0 - gap[0], 0 - gap[2], 0 - gap[1])
     threshold = findings.verdict.threshold
     exact = findings.verdict.delta == 0
-    # What the verdict itself knows of a pair is more than what the intervals of all pairs together show.
+    # The verdict may know more about a pair than the simultaneous intervals of all pairs show.
     above = {frozenset((v.more, v.less)) for v in findings.verdict.violators if v.outcome == outcome}
     above = above if findings.verdict.shift is None else set()
     sides = ["fails" if {p.first, p.second} in above else side_of(p.low, p.high, threshold, ratio=ratio) for p in pairs]
@@ -340,7 +343,7 @@ def pairs_section(findings: Findings) -> Markup | None:
 
 
 def _headline_cell(findings: Findings) -> Headline:
-    """Return the pair of the verdict with the verdict's own number; None where the table has another one for it."""
+    """Return the pair of the verdict with the verdict's number; None if the table has another number for it."""
     gap = findings.verdict.gap
     pair = frozenset((gap.more, gap.less))
     own = next((each for each in findings.pairs if {each.first, each.second} == pair), None)
@@ -350,7 +353,7 @@ def _headline_cell(findings: Findings) -> Headline:
 
 
 def _of_the_widest(findings: Findings, names: list[str]) -> list[str]:
-    """Return the groups of the pairs that differ most, as many as the matrix holds, in their old order."""
+    """Return the groups of the pairs that differ most, up to the size of the matrix, in their original order."""
     chosen: set[str] = set()
     for pair in sorted(findings.pairs, key=findings.size, reverse=True):
         if len(chosen) >= MOST_IN_MATRIX:

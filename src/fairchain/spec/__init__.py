@@ -1,6 +1,6 @@
 """Specs: features, groups, population, property and guarantee, read from a file and checked.
 
-Nothing here draws, runs or decides anything.
+This package does not draw, evaluate or decide anything.
 """
 
 from fairchain.spec.feature_keys import CategoryFeature, Feature, IntegerFeature, RealFeature, TextFeature

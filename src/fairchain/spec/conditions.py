@@ -6,13 +6,13 @@
 
 A feature's name may contain `-` and `.`; any other name that is not a Python identifier goes in backticks. Numbers are
 compared with numbers, a category with its values by ==, != and in; arithmetic (+, -, *, min, max, abs, if-else) belongs
-to expressions only, which say how a node of a Bayesian network follows from its parents. A quote inside its own kind of
-quotes is written twice. A list after `in` is a set, never a range. The conditions of a formula are more lenient:
-`sex=Female` needs no second sign and no quotes, a group of a feature can be named, and a category with the values no
-and yes can be written alone.
+to expressions only, which compute a node of a Bayesian network from its parents. A quote inside its own kind of quotes
+is written twice. A list after `in` is a set, never a range. The conditions of a formula are more lenient: `sex=Female`
+needs no second sign and no quotes, a group of a feature can be named, and a category with the values no and yes can be
+written alone.
 
-`condition_text` makes Python words of names and quoted values; `ast.parse` reads the rest, and every node that is not
-on a short list is refused.
+`condition_text` replaces names and quoted values by Python identifiers; `ast.parse` reads the result, and every node
+that is not on a short list is refused.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Values = NDArray[np.floating]
 Mask = NDArray[np.bool_]
 Holds = Callable[[Values], Mask]
 Computes = Callable[[Values], NDArray[np.float64]]
-# From how far each feature can be from 0 to how far an expression can be.
+# Maps bounds of the absolute values of features to a bound of an expression.
 Reach = Callable[[Sequence[float]], float]
 MOST_CONDITION_DEPTH = 100
 COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Mask]]] = {
@@ -70,13 +70,13 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "max": (2, np.maximum),
     "abs": (1, np.abs),
 }
-# Values of a category that is a yes or no, so that its name alone is a condition of a formula.
+# Values of a yes-or-no category, so that its name alone is a condition of a formula.
 YES_OR_NO = (("no", "yes"), ("n", "y"), ("false", "true"), ("0", "1"))
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """A checked condition over the features of a spec; `str` gives it in one canonical form.
+    """A checked condition over the features of a spec; `str` returns its canonical form.
 
     Parameters
     ----------
@@ -85,14 +85,14 @@ class Predicate:
     text
         The canonical form.
     conjuncts
-        The conditions that it joins by "and", if it is such a conjunction; else itself alone.
+        The conditions that it joins by "and", if it is such a conjunction; otherwise only itself.
     """
 
     names: tuple[str, ...]
     text: str
     _holds: Holds
     _parts: tuple[Predicate, ...] = ()
-    # How to make it again in another process: the parsed functions cannot be copied.
+    # The arguments for rebuilding it in another process: the parsed functions cannot be copied.
     _again: tuple[Callable[..., Predicate], tuple[Any, ...]] | None = field(default=None, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -101,7 +101,7 @@ class Predicate:
 
     @classmethod
     def joined(cls, parts: Sequence[Predicate]) -> Predicate:
-        """Return the condition that all of these hold."""
+        """Return the conjunction of these conditions."""
         if len(parts) == 1:
             return parts[0]
         names = tuple(dict.fromkeys(name for part in parts for name in part.names))
@@ -123,13 +123,13 @@ class Predicate:
         `values` is (rows, features) with all features of the spec in order, categories as the index of their value.
         A value that is NaN is unequal to everything.
         """
-        # Constants are rounded to the columns' type, which must not make a whole number of 0.5.
+        # Constants are rounded to the columns' type, which must not turn 0.5 into an integer.
         return self._holds(values if values.dtype.kind == "f" else values.astype(np.float64))
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A checked expression over some names: how a number, or the value of a category, follows from others.
+    """A checked expression over some names: a number, or the value of a category, computed from others.
 
     Parameters
     ----------
@@ -152,11 +152,11 @@ class Expression:
         return self.text
 
     def of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return its value for each row, (rows,) from (rows, features); of a category the index of its value."""
+        """Return its value for each row, (rows,) from (rows, features); for a category the index of its value."""
         return np.broadcast_to(self._computes(values), len(values))
 
     def reach(self, reaches: Sequence[float]) -> float:
-        """Return how far from 0 it can be, if each feature is at most so far."""
+        """Return a bound of its absolute value, from those of the features."""
         return self._reach(reaches)
 
 
@@ -175,7 +175,7 @@ def parse_expression(
     Raises
     ------
     SpecError
-        Begins with `where`, and says the column in the text, what was found there and what to write.
+        Begins with `where`, and states the column in the text, what was found there and what to write.
     """
     with messages_at(where, text):
         meaning = _Meaning(text, features, "expression")
@@ -191,7 +191,7 @@ def parse_predicate(
     where: str = "property.given",
     offset: int = 0,
 ) -> Predicate:
-    """Read a condition over these features; `where` and `offset` say where messages place it.
+    """Read a condition over these features; `where` and `offset` are its position in messages.
 
     >>> import numpy as np
     >>> from fairchain.spec import CategoryFeature, IntegerFeature
@@ -223,7 +223,7 @@ def _conjunct(text: str, features: Sequence[Feature], language: Language, place:
 
 
 class _Meaning:
-    """What the syntax tree of a text means for the features."""
+    """The meaning of a text's syntax tree for the features."""
 
     def __init__(self, text: str, features: Sequence[Feature], language: Language) -> None:
         self._language = language
@@ -270,7 +270,7 @@ class _Meaning:
                 return text, lambda values: values[:, index] == _rounded(value, values)
             fail_at(
                 word.column,
-                f'{short(word.shown)} alone is not a condition; compare it by "==", "<", "in" or the like',
+                f'{short(word.shown)} alone is not a condition; compare it, for example by "==", "<" or "in"',
             )
         self._refuse(node)
 
@@ -386,7 +386,7 @@ class _Meaning:
         )
 
     def _yes_of(self, word: Word) -> tuple[int, float, str] | None:
-        """Return the column, the value and the text of a category that is a yes or no, if a word is one."""
+        """Return the column, the value and the text of a yes-or-no category, if a word names one."""
         if word.kind != "name":
             return None
         index, feature = self._feature(word)
@@ -430,7 +430,7 @@ class _Meaning:
         return text, holds
 
     def _operand(self, node: ast.expr) -> Word:
-        """Return the word that a node is: a feature, a number or a quoted value."""
+        """Return the word of a node: a feature, a number or a quoted value."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             word = self._operand(node.operand)
             sign = "-" if isinstance(node.op, ast.USub) else ""
@@ -450,7 +450,7 @@ class _Meaning:
         return self._features[word.text]
 
     def _side(self, word: Word, other: Word) -> tuple[str, Callable[[Values], Any]]:
-        """Return the text of one side, and its column or what a constant is in the column of the other side."""
+        """Return the text of one side, and its column or the value of a constant in the column of the other side."""
         if word.kind == "name":
             index, _ = self._feature(word)
             return written_name(word.text), lambda values: values[:, index]
@@ -458,7 +458,7 @@ class _Meaning:
         return text, lambda values: _rounded(value, values)
 
     def _check_pair(self, one: Word, sign: str, other: Word) -> None:
-        """Raise unless the sign can be between these two."""
+        """Raise an error unless the sign may compare these two."""
         features = [self._feature(word)[1] for word in (one, other) if word.kind == "name"]
         if not features or (one.kind == "value" and not self._may_be_value(one, features)):
             if unknown := next((word for word in (one, other) if word.kind == "value"), None):
@@ -479,7 +479,7 @@ class _Meaning:
             )
 
     def _may_be_value(self, word: Word, features: Sequence[Feature]) -> bool:
-        """Return whether an unquoted word before a sign is a value of the feature behind it."""
+        """Return whether an unquoted word before a sign is a value of the feature after it."""
         return any(isinstance(each, CategoryFeature) and word.text in map(str, each.values) for each in features)
 
     def _unknown_name(self, word: Word) -> NoReturn:
@@ -499,7 +499,7 @@ class _Meaning:
 
 
 def _constant(word: Word, feature: Feature) -> tuple[float, str]:
-    """Return what a number or a quoted value is in the feature's column, and its canonical text."""
+    """Return the value of a number or a quoted value in the feature's column, and its canonical text."""
     if word.kind == "name":
         fail_at(word.column, f"found {short(word.shown)}; expected a number or a value in quotes")
     if isinstance(feature, CategoryFeature):
@@ -535,7 +535,7 @@ def _category_value(word: Word, feature: CategoryFeature) -> tuple[float, str]:
 
 
 def _rounded(value: float, values: Values) -> np.floating:
-    """Return a constant as the columns have it, or 0.1 would differ from a 0.1 in single precision."""
+    """Return a constant in the columns' type; otherwise 0.1 would differ from a 0.1 in single precision."""
     with np.errstate(over="ignore"):
         rounded: np.floating = values.dtype.type(value)
     return rounded

@@ -31,7 +31,7 @@ def decode_text(content: bytes) -> str:
 
 
 def parse_document(content: bytes, suffix: str) -> Any:
-    """Return what a `.toml` or `.json` file says."""
+    """Return the contents of a `.toml` or `.json` file."""
     text = decode_text(content)
     try:
         if suffix == ".toml":
@@ -39,14 +39,14 @@ def parse_document(content: bytes, suffix: str) -> Any:
         data = msgspec.json.decode(text)
         json.loads(text, object_pairs_hook=object_once)  # msgspec takes the last of two values of a key
         return data
-    except (ValueError, msgspec.MsgspecError) as error:  # of either format, and a number too long for Python
+    except (ValueError, msgspec.MsgspecError) as error:  # of either format, or a number too long for Python
         raise SpecError(f"not valid {suffix[1:].upper()}: {error}") from None
     except RecursionError:
         raise SpecError("nested too deeply; write it flatter") from None
 
 
 def files_of(part: object) -> dict[str, str]:
-    """Return the keys of a part of a spec that name a file or a folder, and what they say.
+    """Return the keys of a part of a spec that name a file or a folder, with their values.
 
     Lists and vectors that come with fairchain are named without a suffix.
     """
@@ -56,10 +56,10 @@ def files_of(part: object) -> dict[str, str]:
 
 
 def texts_in_memory(population: object) -> bool:
-    """Return whether a population is texts that were handed over: they have no file that others could be given."""
+    """Return whether a population consists of texts in memory, which have no file for others."""
     return isinstance(population, Texts) and not (population.path or population.dataset)
 
 
 def is_file(name: object) -> bool:
-    """Return whether a list of terms or of vectors is a file, not one that fairchain knows by its name."""
+    """Return whether a list of terms or of vectors is a file, not a name that fairchain knows."""
     return isinstance(name, str) and bool(set(name) & set("./\\"))

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from fairchain.spec.keys import Number, Positive, Strict, Text, doc
 
-# Words of a text that a network may read.
+# Number of words of a text that a network may read.
 MOST_TEXT_LENGTH = 10_000
 
 
@@ -52,7 +52,7 @@ class Scale(Strict, frozen=True, kw_only=True):
 
 
 class _Number(_Feature, frozen=True, kw_only=True):
-    """A number in the user's own units, and how it is encoded for the network."""
+    """A number in the user's units, and its encoding for the network."""
 
     clip: Annotated[bool, doc("Replace values of a table beyond low and high by these limits.")] = False
     step: Annotated[
@@ -81,7 +81,7 @@ class RealFeature(_Number, tag_field="kind", tag="real", frozen=True, kw_only=Tr
 
 
 class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, kw_only=True):
-    """One of several named values, encoded 0, 1, ... unless `codes` says otherwise."""
+    """One of several named values, encoded 0, 1, ... unless `codes` states otherwise."""
 
     values: Annotated[tuple[Text | int, ...], doc("Names of the values, in order.", min_length=1)]
     codes: Annotated[
@@ -100,13 +100,13 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
     ] = None
 
     def __post_init__(self) -> None:
-        """Set `model_input` to False for a feature with terms: it is read off the text, and has no input."""
+        """Set `model_input` to False for a feature with terms: it is determined by the text, and has no input."""
         if self.terms is not None:
             msgspec.structs.force_setattr(self, "model_input", False)
 
 
 class TextFeature(Strict, tag_field="kind", tag="text", frozen=True, kw_only=True):
-    """A text. The model gets it as it is, unless `vectors` or `vocabulary` state that the model takes words.
+    """A text. The model gets it unchanged, unless `vectors` or `vocabulary` state that the model takes words.
 
     The other keys belong to these two.
     """
@@ -143,7 +143,7 @@ class TextFeature(Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tru
 
     @builtins.property
     def raw(self) -> bool:
-        """Whether the model gets the texts as they are: no list of words is stated."""
+        """Whether the model gets unchanged texts: no list of words is stated."""
         return self.vectors is None and self.vocabulary is None
 
     @builtins.property
@@ -153,5 +153,5 @@ class TextFeature(Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tru
         return self.length
 
 
-# What has values of its own to draw; a text is drawn from a corpus.
+# Features with values to draw; a text is drawn from a corpus.
 Feature = IntegerFeature | RealFeature | CategoryFeature

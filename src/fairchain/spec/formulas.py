@@ -297,7 +297,7 @@ def _checked(shape: Shape) -> Shape:
 
 
 def _written(number: Fraction) -> str:
-    """Return a number as a decimal where it is one, else as a fraction."""
+    """Return a number as a decimal if it is one, otherwise as a fraction."""
     rest = number.denominator
     for factor in (2, 5):
         while rest % factor == 0:

@@ -1,4 +1,4 @@
-"""What can be drawn: the domain of each feature, and the groups that the protected features make.
+"""Domains and groups: the values of each feature, and the groups of the protected features.
 
 A `Domain` is a set of values with a uniform distribution on it: consecutive integers, listed points, or an
 interval of reals. A feature has one, and so has each group of a protected feature.
@@ -43,9 +43,9 @@ RANGE_TOO_WIDE = (
 
 
 class Domain(Struct, frozen=True):
-    """Uniform over `low..high` (integers, or reals if `real`), or over `points` where they are given.
+    """A uniform distribution over `low..high` (integers, or reals if `real`), or over `points` if given.
 
-    Of two ranges of reals that touch, the lower one is `open_high`: the border belongs to the one that begins there.
+    Of two adjacent ranges of reals, the lower one is `open_high`: the border belongs to the upper one.
     """
 
     low: float
@@ -78,7 +78,7 @@ class Domain(Struct, frozen=True):
         return self.low <= value <= self.high and not (self.open_high and value == self.high)
 
     def holds(self, values: NDArray[np.floating]) -> NDArray[np.bool_]:
-        """Return which of these values belong to it; its ends are rounded as the values are."""
+        """Return which of these values belong to it; its ends are rounded like the values."""
         if self.points:
             return np.isin(values, np.array(self.points, values.dtype))
         low, high = values.dtype.type(self.low), values.dtype.type(self.high)
@@ -89,7 +89,7 @@ class Domain(Struct, frozen=True):
 class Group(Struct, frozen=True):
     """A group to compare: a name and, for each protected feature in the spec's order, its values.
 
-    A group of a formula may have a `condition` besides, which its members must satisfy.
+    A group of a formula may also have a `condition`, which its members must satisfy.
     """
 
     name: str
@@ -131,12 +131,12 @@ def groups_of(spec: Spec) -> tuple[Group, ...]:
 
 
 def reference_group(spec: Spec, groups: Sequence[Group]) -> int | None:
-    """Return which of these groups the others are compared with; None if each is compared with every other.
+    """Return the group with which the others are compared; None if each is compared with every other.
 
     Raises
     ------
     SpecError
-        If the stated reference is none of the groups.
+        If the stated reference is not one of the groups.
     """
     reference = getattr(spec.property, "reference", None)
     if reference is None:
@@ -155,7 +155,7 @@ def reference_group(spec: Spec, groups: Sequence[Group]) -> int | None:
         values = [part.removeprefix(f"{name}=") for name, part in zip(protected, parts, strict=True)]
         if reference == group.name or (wanted in (set(parts), set(values)) and len(wanted) == len(parts)):
             return place
-    # Without the feature's name a single value is meant.
+    # Without the feature's name, the text is a single value.
     names = [group.name if "=" in reference else group.name.removeprefix(f"{protected[0]}=") for group in groups]
     if reference in {group.name for group in groups_of(spec)}:
         raise SpecError(
@@ -178,7 +178,7 @@ def group_domain(feature: Feature, name: str) -> Domain:
 def _groups_of_feature(feature: Feature) -> list[tuple[str, Domain]]:
     """Return the groups of a feature with their names, in the order of its values.
 
-    The order in which a spec names them means nothing: it must not give an issuer another run with the same seed.
+    The order in a spec is irrelevant: it must not give an issuer another run with the same seed.
     """
     whole = domain_of(feature)
     if not feature.groups:
@@ -214,7 +214,7 @@ def _one_group_per_value(feature: Feature, whole: Domain) -> list[tuple[str, Dom
 
 
 def _domain(feature: Feature, whole: Domain, name: str, expr: GroupExpr) -> Domain:
-    """Return the values that one group expression means."""
+    """Return the values of one group expression."""
     where = f'feature "{feature.name}".groups.{name}'
     listed = expr.values if isinstance(expr, Members) else expr if isinstance(expr, tuple) else (expr,)
     if isinstance(feature, CategoryFeature):
@@ -228,7 +228,7 @@ def _domain(feature: Feature, whole: Domain, name: str, expr: GroupExpr) -> Doma
 
 
 def _number_domain(where: str, whole: Domain, expr: GroupExpr, listed: tuple[Any, ...] | None) -> Domain:
-    """Return the range or the points that a group expression of a number means; `listed` are its values."""
+    """Return the range or the points of a group expression of a number; `listed` are its values."""
     ends: tuple[Any, ...] | None = None
     if isinstance(expr, Members):
         ends = None if expr.low is None and expr.high is None else (expr.low, expr.high)
@@ -241,7 +241,7 @@ def _number_domain(where: str, whole: Domain, expr: GroupExpr, listed: tuple[Any
     for value in (listed or ()) if ends is None else ends:
         if isinstance(value, str):
             raise SpecError(f'{where}: found "{value}" where a number is needed')
-        if not abs(value) <= 1.7e308:  # NaN too ends here
+        if not abs(value) <= 1.7e308:  # including NaN
             raise SpecError(f"{where}: every value must be a finite number")
     if ends and len(ends) != 2:
         raise SpecError(

@@ -1,7 +1,7 @@
-"""What all tables of a spec share: the strict base class, the description of a key, and types of values.
+"""Common parts of all tables of a spec: the strict base class, the description of a key, and types of values.
 
 The tables themselves are in `feature_keys`, `population_keys`, `property_keys` and `schema`. Annotations are evaluated
-there with the module, and not by name when the first spec is read, which takes longer.
+with the module there, because evaluating them by name when the first spec is read takes longer.
 """
 
 from typing import Annotated, Any
@@ -20,4 +20,4 @@ def doc(description: str, **limits: Any) -> Meta:
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of all tables of a spec: frozen, and a key that is not declared is an error."""
+    """Base of all tables of a spec: frozen, and an undeclared key is an error."""

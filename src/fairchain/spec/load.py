@@ -1,4 +1,4 @@
-"""From a TOML or JSON file to a checked `Spec`, with errors that name the file, the key and what to write.
+"""From a TOML or JSON file to a checked `Spec`, with errors that name the file, the key and the remedy.
 
 Reading executes nothing: a spec is data. A file is limited in size before it is parsed.
 """
@@ -28,7 +28,7 @@ from fairchain.spec.schema import About, Budget, Guarantee, ModelSpec, Spec
 from fairchain.spec.validate import check_spec
 
 MOST_SPEC_BYTES = 4_000_000
-# Questions that one spec file may state.
+# Largest number of questions in one spec file.
 MOST_QUESTIONS = 1000
 SEVERAL_QUESTIONS = (
     "{path}: property: found {count} questions where one is expected; leave one [[property]] without depth, or use "
@@ -43,9 +43,9 @@ MODEL_SUFFIXES = (
     *(".pt", ".pth", ".pkl", ".joblib"),
 )
 
-# What to write, for the keys that are most often wrong.
+# Remedies for the keys that are most often wrong.
 ADVICE = {
-    "property.threshold": "write a number strictly between 0 and 1, for example threshold = 0.1",
+    "property.threshold": "write a number strictly between 0 and 1, for example 0.1 for 10 percentage points",
     "guarantee.delta": "write a probability from 1e-100 to below 1, for example delta = 1e-6",
     "guarantee.epsilon": "write a half width from 1e-9 to below 0.5, for example epsilon = 0.01",
     "guarantee.refine": "write a half width from 1e-4 to below 0.5, for example refine = 0.01",
@@ -72,7 +72,7 @@ ADVICE = {
     "property.shift": "write a factor above 1 and at most 1000, for example shift = 2.0",
     "property.shift_of": 'write "each_group" or "all_groups_alike"',
     "property.protected": 'name at least one feature, for example protected = ["sex"]',
-    "feature": "describe every network input in a [[feature]] of its own",
+    "feature": "describe every network input in a separate [[feature]]",
     "feature.kind": 'write "integer", "real", "category" or "text"',
     "feature.length": "write how many words the network reads, from 1 to 10000, for example length = 60",
     "feature.pad": 'write "right" or "left"',
@@ -80,15 +80,15 @@ ADVICE = {
     "feature.values": 'name at least one value, for example values = ["Female", "Male"]',
 }
 
-# What to write in place of keys of earlier versions.
+# Replacements of keys of earlier versions.
 RENAMED_KEYS = {
     ("model", "cut"): "decision_threshold = ...",
     ("feature", "cells"): "aliases = [...]",
-    ("feature", "unseen"): "model_input = false in place of unseen = true",
+    ("feature", "unseen"): "model_input = false instead of unseen = true",
     ("population", "not_known"): "na_values = [...]",
 }
 
-# Where a key belongs that is often written in another table.
+# The tables of keys that are often written in another table.
 ELSEWHERE = {
     ("property", "groups"): "groups belong in the [[feature]] that they divide",
     ("property", "delta"): "delta belongs in [guarantee]",
@@ -177,7 +177,9 @@ def parse_specs(data: Mapping[str, Any]) -> tuple[Spec, ...]:
 
 
 def _expanded(question: Any) -> list[Any]:
-    """Return a question for each combination of up to `depth` protected features; one without a depth."""
+    """Return a question for each combination of up to `depth` protected features; the question itself without a
+    depth.
+    """
     if not isinstance(question, Mapping) or not isinstance(question.get("depth"), int):
         return [question]
     rest = {key: value for key, value in question.items() if key != "depth"}
@@ -195,7 +197,7 @@ def _expanded(question: Any) -> list[Any]:
 
 
 def parse_spec(data: Mapping[str, Any]) -> Spec:
-    """Check a spec given as nested mappings, as they come from TOML, JSON or a Python literal.
+    """Check a spec given as nested mappings, from TOML, JSON or a Python literal.
 
     >>> spec = parse_spec({
     ...     "model": {"path": "m.onnx", "labels": ["no", "yes"]},
@@ -223,7 +225,7 @@ def parse_spec(data: Mapping[str, Any]) -> Spec:
 
 
 def content_of(spec: Spec) -> bytes | None:
-    """Return the content of a spec without its seed, under which what follows from it alone can be kept.
+    """Return the content of a spec without its seed, as a key for caching results that depend only on the spec.
 
     It is None if a number of the spec is too long for it.
     """
@@ -242,18 +244,20 @@ def spec_from(content: bytes) -> Spec:
 
 @lru_cache(maxsize=32)
 def _check_content(content: bytes) -> None:
-    """Check a spec, once if it passes: the same question is often asked again, with another seed or another model."""
+    """Check a spec; a spec that passed is not checked again, because questions are often repeated with another seed or
+    model.
+    """
     check_spec(spec_from(content))
 
 
 def _converted(data: Mapping[str, Any]) -> Spec:
-    """Return the spec that mappings describe; numbers and texts of numpy are taken for Python's own."""
+    """Return the spec that mappings describe; numbers and texts of numpy are accepted as Python's own."""
     try:
         return msgspec.convert(data, Spec)
     except (msgspec.ValidationError, ValueError) as error:  # the second for a signalling NaN
         try:
             plain = _plain(data)
-        except RecursionError:  # the values of a spec are not nested so deeply
+        except RecursionError:  # the values of a spec are not nested that deeply
             raise error from None
         return msgspec.convert(plain, Spec)
 
@@ -269,7 +273,7 @@ def _plain(value: Any) -> Any:
 
 
 def _canonical(spec: Spec) -> Spec:
-    """Return the spec with its formula in the canonical form, so that the way of writing it changes nothing."""
+    """Return the spec with its formula in the canonical form, so that its spelling changes nothing."""
     if not isinstance(spec.property, ProbabilityFormula):
         return spec
     from fairchain.spec.formulas import formula_groups
@@ -279,19 +283,19 @@ def _canonical(spec: Spec) -> Spec:
 
 
 def revise(spec: Spec, **changes: Any) -> Spec:
-    """Return the spec with some keys changed and everything checked again; None leaves a key as it is.
+    """Return the spec with some keys changed and everything checked again; None leaves a key unchanged.
 
     Keys are written with double underscores for dots: `revise(spec, guarantee__delta=0.05)`.
     """
     data = msgspec.to_builtins(spec)
     kind = changes.get("property__kind")
     if kind is not None:
-        # What another kind of property does not have is dropped, if it says nothing.
+        # Keys that another kind of property lacks are dropped, if they have their default value.
         known = {field.encode_name for field in msgspec.structs.fields(_by_kind(Property, kind))}
         plain = {"criterion": "demographic_parity", "compare": "groups", "shift_of": "each_group"}
         data["property"] = {k: v for k, v in data["property"].items() if k in known or v != plain.get(k)}
         if kind == ProbabilityFormula.__struct_config__.tag:
-            # A formula says everything by itself.
+            # A formula states the whole property.
             data["property"] = {}
     for key, value in changes.items():
         if value is not None:
@@ -304,7 +308,7 @@ def revise(spec: Spec, **changes: Any) -> Spec:
 
 
 def _beside(spec: Path, part: Any) -> Any:
-    """Return a part of the spec whose files, if it names some, are read from the spec's folder."""
+    """Return a part of the spec with its file names resolved relative to the spec's folder."""
     found = {key: str(spec.parent / value) for key, value in files_of(part).items()}
     return msgspec.structs.replace(part, **found) if found else part
 
@@ -334,7 +338,7 @@ def _explain(problem: str, data: Mapping[str, Any]) -> str:
 def _explain_unknown(path: str, key: str, name: str, table: object) -> str:
     plain = re.sub(r"\[.*?\]", "", path)
     if plain.endswith("groups") and isinstance(table, Mapping):
-        # The validator does not say which group it means; the first that has the key is the one it stopped at.
+        # The validator does not state the group; it is the first one that has the key.
         key += next((f".{group}" for group, value in table.items() if isinstance(value, Mapping) and name in value), "")
     if (plain, name) in RENAMED_KEYS:
         return f"{_join(key, name)}: renamed; write {RENAMED_KEYS[plain, name]}"
@@ -363,13 +367,13 @@ def _known_keys(table: str, found: object) -> list[str]:
 
 
 def _by_kind(union: Any, kind: object) -> type[msgspec.Struct]:
-    """Return the member of a tagged union with this kind; the first if there is none."""
+    """Return the member of a tagged union with this kind; the first member if none has it."""
     members: tuple[type[msgspec.Struct], ...] = get_args(union)
     return next((each for each in members if each.__struct_config__.tag == kind), members[0])
 
 
 def _locate(path: str, data: Any) -> tuple[str, Any]:
-    """Follow `feature[0].low` into the data; a feature is named by its name, not its number."""
+    """Follow `feature[0].low` into the data; a feature is identified by its name, not its number."""
     shown = ""
     for step in re.findall(r"[^.\[\]]+|\[[^\]]*\]", path):
         if step.startswith("["):
@@ -398,7 +402,7 @@ def _short(value: object, most: int = 60) -> str:
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a spec file, for editors that complete and check while one types."""
+    """Return the JSON Schema of a spec file, for editors that complete and check specs."""
     schema = msgspec.json.schema(Spec)
     keys = schema["$defs"]["Spec"]["properties"]
     # Several questions are a list of properties.

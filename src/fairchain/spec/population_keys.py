@@ -6,7 +6,7 @@ import msgspec
 
 from fairchain.spec.keys import Number, Strict, Text, doc
 
-# Cells of a table that mean "not known", besides the empty one.
+# Cells of a table that mean a missing value, besides the empty one.
 NA_VALUES = ("?", "NA", "N/A", "NaN", "nan", "null", "None")
 
 
@@ -15,13 +15,13 @@ class Uniform(Strict, tag_field="kind", tag="uniform", frozen=True, kw_only=True
 
 
 class _Rows(Strict, frozen=True, kw_only=True):
-    """Rows of a CSV or Parquet file, and which of their cells count as missing."""
+    """Rows of a CSV or Parquet file, and the cells that count as missing."""
 
     na_values: Annotated[tuple[str, ...], doc("Cells that count as missing, in addition to empty cells.")] = NA_VALUES
     drop_missing: Annotated[bool, doc("Leave out rows in which a value that is used is missing.")] = False
 
 
-# [low, high, share]: this share of the population lies, evenly, between low and high.
+# [low, high, share]: this share of the population is uniform between low and high.
 Piece = tuple[Number, Number, float]
 
 
@@ -70,7 +70,7 @@ class Node(Strict, frozen=True, kw_only=True):
     ] = None
     probabilities: Annotated[
         tuple[float, ...] | dict[str, tuple[float, ...]] | None,
-        doc('Without parents a list; else one for each combination of the parents: "Female, White".'),
+        doc('Without parents a list; otherwise one for each combination of the parents: "Female, White".'),
     ] = None
     mean: Annotated[
         float | dict[str, float] | None, doc("Mean of a number; one for each combination of discrete parents.")
@@ -132,7 +132,8 @@ class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, froze
     neighbours: Annotated[int, doc("Largest number of synonyms among which a replacement is drawn.", ge=1, le=100)] = 8
     wordnet: Annotated[Text | None, doc("Folder of WordNet 3.0: index.noun, data.noun, ...")] = None
     show_texts: Annotated[
-        bool, doc("Quote texts in full; else offensive words and personal data are masked, and long texts shortened.")
+        bool,
+        doc("Quote texts in full; otherwise offensive words and personal data are masked, and long texts shortened."),
     ] = False
     mask_words: Annotated[tuple[Text, ...], doc("Further words that are masked where texts are quoted.")] = ()
 

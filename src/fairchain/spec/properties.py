@@ -1,4 +1,4 @@
-"""The meaning of a property: its kind, the largest fair gap, the unit of a gap, the names of what is counted."""
+"""The meaning of a property: its kind, the largest fair gap, the unit of a gap, the names of the counts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fairchain.spec.schema import Spec
 from fairchain.spec.subgroups import Comparison
 from fairchain.statements import POPULATIONS, shifted_populations
 
-# With more compared pairs, how often one individual gets an outcome as one group and not as another is neither counted
-# nor bounded.
+# With more compared pairs, joint rates (an individual gets an outcome as one group and not as another) are neither
+# counted nor bounded.
 MOST_SHARED_PAIRS = 2**12
 
 
@@ -25,7 +25,7 @@ def kind_of(spec: Spec) -> str:
 
 
 def limit_of(spec: Spec) -> Fraction:
-    """Return the largest fair gap, decimals exact: the threshold, or for a ratio 1 - threshold."""
+    """Return the largest fair gap as an exact decimal: the threshold, or for a ratio 1 - threshold."""
     if isinstance(spec.property, ProbabilityFormula):
         from fairchain.spec.formulas import shape_of
 
@@ -44,16 +44,16 @@ def shows_same_individual(spec: Spec) -> bool:
     if spec.property.given is not None:
         from fairchain.spec.conditions import given_features
 
-        # All groups go through the same candidates: without protected features they accept the same one.
+        # All groups see the same candidates, so without protected features they accept the same one.
         return independent and not set(given_features(spec)) & set(spec.protected)
     return independent or (isinstance(population, Texts) and population.reading == "swapped")
 
 
 def shared_pairs(spec: Spec, comparison: Comparison) -> list[tuple[int, int, int]]:
-    """Return the pairs (outcome, i, j) for which it is counted how often i alone gets the outcome, not j.
+    """Return the pairs (outcome, i, j) for which rounds with the outcome as i and not as j are counted.
 
-    They are the compared ones, both ways round, where one individual, or one text, is shown as every group; none if
-    they are too many.
+    They are the compared pairs, in both directions, if one individual, or one text, is shown as every group; none if
+    there are too many.
     """
     if comparison.individual or not shows_same_individual(spec):
         return []
@@ -64,15 +64,15 @@ def shared_pairs(spec: Spec, comparison: Comparison) -> list[tuple[int, int, int
 
 
 def shifts_alike(spec: Spec) -> bool:
-    """Return whether a verdict is about all populations in which the individuals that every group is shown change."""
+    """Return whether a verdict is about all populations in which the individuals shown as every group change."""
     prop = spec.property
     return prop.shift is not None and prop.shift_of == "all_groups_alike"
 
 
 def populations_of(spec: Spec, assumed: str, decision: str | None = None) -> str:
-    """Return what a statement is about: the assumed population, or all that are within the factor of `shift`.
+    """Return the populations that a statement is about: the assumed one, or all within the factor of `shift`.
 
-    With a decision, return it as the sentence needs it that says what would contradict the decision.
+    With a decision, return them in the form for the sentence about contradictions of the decision.
     """
     prop = spec.property
     if prop.shift is None:
@@ -82,21 +82,23 @@ def populations_of(spec: Spec, assumed: str, decision: str | None = None) -> str
 
 
 def factor_of(spec: Spec) -> Fraction | None:
-    """Return the factor of the populations that a verdict is about, decimals exact; None for the assumed one alone."""
+    """Return the factor of the populations that a verdict is about, as an exact decimal; None for the assumed one
+    alone.
+    """
     return None if spec.property.shift is None else Fraction(repr(spec.property.shift))
 
 
 def in_own_unit(spec: Spec, gap: tuple[float, float, float], ratio: float | None = None) -> tuple[float, float, float]:
-    """Return estimate, lower and upper bound of a gap as the property measures it.
+    """Return estimate, lower and upper bound of a gap in the property's own unit.
 
     Parameters
     ----------
     spec
-        With the property.
+        A spec with the property.
     gap
         Estimate, lower and upper bound of the largest gap; for a ratio, of 1 - ratio.
     ratio
-        The estimate of a ratio where it is known without rounding: one counted rate over another.
+        The estimate of a ratio, if it is known without rounding: one counted rate over another.
     """
     estimate, low, high = gap
     if kind_of(spec) != "ratio":
@@ -106,7 +108,7 @@ def in_own_unit(spec: Spec, gap: tuple[float, float, float], ratio: float | None
 
 
 def outcome_names(spec: Spec, comparison: Comparison) -> tuple[str, ...]:
-    """Return the name of what each table of the counts is about: a label, or that the decision changes."""
+    """Return the name of each table of the counts: a label, or that the decision changes."""
     if comparison.individual:
         return ("changes" if spec.property.outcome is None else f"{spec.property.outcome} changes",)
     return tuple(spec.model.labels[outcome] for outcome in comparison.outcomes)

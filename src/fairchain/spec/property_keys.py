@@ -1,6 +1,6 @@
 """The property of a spec, [property]: one struct for each kind, printed as its formula.
 
-What a property means for counts and gaps is in `properties`.
+The meaning of a property for counts and gaps is in `properties`.
 """
 
 import builtins
@@ -78,7 +78,7 @@ class _Rates(_Property, frozen=True, kw_only=True):
         one, other = (f"P(Y={label} | {group}={each}{truth}{given})" for each in "ij")
         quantified = ["i", "j"]
         if self.reference is not None:
-            # A one-sided ratio has the reference below, a difference has it first.
+            # In a one-sided ratio the reference is the denominator, in a difference it is first.
             named = self.reference
             if not isinstance(named, str):
                 named = " & ".join(f"{name}={value}" for name, value in named.items())
@@ -124,7 +124,7 @@ class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_
     """The share of individuals whose decision changes with the protected features alone is at most the threshold."""
 
     threshold: Annotated[Threshold, doc("The largest share of individuals that still counts as fair.")]
-    shift = None  # what other properties state in a key of their own
+    shift = None  # a separate key of other properties
 
     def __str__(self) -> str:
         """Return the property as a formula."""
@@ -140,7 +140,7 @@ class ProbabilityFormula(Strict, tag_field="kind", tag="formula", frozen=True, k
         Text,
         doc('The comparison: formula = "P(hired | sex=F and qualified) / P(hired | sex=M and qualified) >= 0.8".'),
     ]
-    # What other properties state in keys of their own.
+    # Separate keys of other properties.
     given = min_size = depth = shift = None
 
     @builtins.property

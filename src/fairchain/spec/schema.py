@@ -1,9 +1,8 @@
-"""The tables of a spec: frozen, strict structs that TOML and JSON are converted into.
+"""The tables of a spec: frozen, strict structs into which TOML and JSON are converted.
 
-The model, the guarantee and the facts about an audit are here; features, population and property are in modules of
-their own. Only what one key can be checked for on its own is in these; what several keys must agree on is in
-`validate`, and what the groups of a spec are is in `groups`. The JSON Schema for editors is made from the same structs
-(`load`).
+The model, the guarantee and the facts about an audit are here; features, population and property have separate modules.
+These structs check single keys; `validate` checks relations between keys, and `groups` determines the groups of a spec.
+The JSON Schema for editors is generated from the same structs (`load`).
 """
 
 import builtins
@@ -20,7 +19,7 @@ DecisionKind = Literal["argmax", "logit", "probability", "score", "label", "rand
 
 
 class ModelSpec(Strict, frozen=True, kw_only=True):
-    """The network, and how its output becomes a decision."""
+    """The network, and the rule that turns its output into a decision."""
 
     path: Annotated[
         Text | None, doc("The network's file, relative to the spec file; none for recorded predictions.")

@@ -1,9 +1,9 @@
 """Seeds that an issuer cannot choose: a hash of the network, the meaning of the spec, and the data.
 
-The inputs of a run are a function of its seed. If the seed is known before the network exists, one can be built
+The inputs of a run are a function of its seed. If the seed is known before the network exists, a network can be built
 that behaves well on exactly these inputs. So by default the network comes first: the seed is the hash of everything
-that decides the question (docs/trust.md). What a user may vary without changing the question, paths,
-engine, budgets and the way a number is written, is left out of the hash, so that it gives no second try.
+that determines the question (docs/trust.md). Keys that a user may vary without changing the question (paths, engine,
+budgets, the notation of a number) are left out of the hash, so that they give no second try.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairchain.spec.population_keys import BayesNetwork
 from fairchain.spec.schema import Spec
 
 Origin = Literal["derived", "chosen"]
-# Keys that name files: what is in these files is part of the hash of the data.
+# Keys that name files: the contents of these files are part of the hash of the data.
 FILE_KEYS = ("path", "vectors", "vocabulary", "wordnet")
 
 
@@ -32,12 +32,12 @@ class Seed(msgspec.Struct, frozen=True):
 
 
 def meaning_of(spec: Spec) -> dict[str, str]:
-    """Return each table of a spec as canonical JSON, without what changes no meaning.
+    """Return each table of a spec as canonical JSON, without keys that do not change its meaning.
 
     Left out are paths, [about], seed, engine and budget, and how texts are quoted.
 
-    Two specs ask the same question about the same files if and only if these texts are equal. Keys at their defaults
-    are left out, so that a key which a later version adds changes no seed of the specs that do not use it.
+    Two specs ask the same question about the same files if and only if these texts are equal. Keys with default values
+    are left out, so that a new key of a later version does not change the seed of specs that do not use it.
     """
     if isinstance(spec.population, BayesNetwork) and spec.population.path is not None:
         raise ValueError("a Bayesian network must be read into the spec before the spec is compared or hashed")
@@ -47,7 +47,7 @@ def meaning_of(spec: Spec) -> dict[str, str]:
     for part in (data.get("population", {}), *data["feature"]):
         for key in FILE_KEYS:
             part.pop(key, None)
-    for key in ("name", "show_texts", "mask_words"):  # what verdicts call it, and how texts are quoted
+    for key in ("name", "show_texts", "mask_words"):  # the name in verdicts, and how texts are quoted
         data.get("population", {}).pop(key, None)
     for key in ("seed", "engine", "budget", "refine"):
         data.get("guarantee", {}).pop(key, None)
@@ -59,16 +59,16 @@ def meaning_of(spec: Spec) -> dict[str, str]:
 
 
 def derive_seed(spec: Spec, model_sha256: str, data_sha256: str | None) -> int:
-    """Return the seed that follows from a network, the meaning of a spec and the files of its population.
+    """Return the seed derived from a network, the meaning of a spec and the files of its population.
 
     Parameters
     ----------
     spec
-        With the nodes of a Bayesian network and the terms of a list inside, not as paths.
+        A spec with the nodes of a Bayesian network and the terms of a list inside, not as paths.
     model_sha256
-        Of the network's bytes; empty for a Python function, which has none.
+        The hash of the network's bytes; empty for a Python function, which has none.
     data_sha256
-        Of the rows, or of the texts with their words; None where the spec says everything.
+        The hash of the rows, or of the texts with their words; None if the spec contains everything.
     """
     parts = ["fairchain seed 1", model_sha256, data_sha256, meaning_of(spec)]
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
@@ -76,16 +76,16 @@ def derive_seed(spec: Spec, model_sha256: str, data_sha256: str | None) -> int:
 
 
 def seed_of(spec: Spec, model_sha256: str, data_sha256: str | None) -> Seed:
-    """Return the seed that the spec states, or else the derived one."""
+    """Return the seed that the spec states, or otherwise the derived one."""
     if spec.guarantee.seed is not None:
         return Seed(spec.guarantee.seed, "chosen")
     return Seed(derive_seed(spec, model_sha256, data_sha256), "derived")
 
 
 def family_seed(seeds: Sequence[int]) -> int:
-    """Return the one seed of several questions about a model, from the seeds that each would have by itself.
+    """Return the joint seed of several questions about a model, from the seeds of the single questions.
 
-    Their order changes no meaning, and gives no second try.
+    Their order does not change the meaning, and gives no second try.
     """
     text = json.dumps(["fairchain family seed 1", sorted(seeds)], separators=(",", ":"))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
@@ -98,7 +98,9 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]
 
 
 def _canonical(value: Any) -> Any:
-    """Return a part of a spec as plain values: no key at its default, and every number in one form (1 for 1.0)."""
+    """Return a part of a spec as plain values, without default values, and with every number in one form (1 for
+    1.0).
+    """
     if isinstance(value, msgspec.Struct):
         config = value.__struct_config__
         found = {config.tag_field: config.tag} if config.tag_field else {}

@@ -1,7 +1,7 @@
-"""The subgroups that a property compares, and the pairs of them that must be alike.
+"""The subgroups that a property compares, and the compared pairs.
 
-A subgroup is a part of the population whose rate is counted: a group, the overall population, or, where the true label
-is known, the members of a group with the same true label. A property becomes a `Comparison`.
+A subgroup is a part of the population whose rate is counted: a group, the overall population, or, if the true label is
+known, the members of a group with the same true label. A property becomes a `Comparison`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CHANGES, STAYS = "decision changes", "decision stays"
 class Subgroup(Struct, frozen=True):
     """A part of the population: one group or, without one, all of it; optionally restricted to one true label.
 
-    `mixed` is set for a mean over groups: each of them counts the same.
+    `mixed` is set for a mean over groups with equal weights.
     """
 
     name: str
@@ -41,18 +41,18 @@ class Comparison(Struct, frozen=True, eq=False):
     Parameters
     ----------
     subgroups
-        Whose inputs are shown to the network.
+        The subgroups whose inputs are shown to the network.
     outcomes
         The labels that are counted.
     compared
-        (outcomes, subgroups, subgroups): which ordered pairs must be alike in which outcome.
+        (outcomes, subgroups, subgroups): the ordered pairs that are compared for each outcome.
     measure
         Whether rates are compared by their difference or by their ratio.
     individual
-        Whether the same individual is compared as each subgroup. Then all that is counted is whether the decision
-        changes (or the decision for the one outcome), against a second subgroup for which it never does.
+        Whether the same individual is compared as each subgroup. Then only changes of the decision are counted (or of
+        the decision for the one outcome), against a second subgroup in which nothing changes.
     overlapping
-        Whether two groups may have individuals in common, as those of a formula may.
+        Whether two groups may share individuals, as those of a formula may.
     """
 
     subgroups: tuple[Subgroup, ...]
@@ -69,28 +69,28 @@ class Comparison(Struct, frozen=True, eq=False):
 
     @property
     def disjoint(self) -> bool:
-        """Whether subgroups that are compared have no individual in common, so that they can be counted apart."""
+        """Whether compared subgroups share no individual, so that they can be counted separately."""
         apart = not self.individual and not self.overlapping
         return apart and all(subgroup.group is not None for subgroup in self.subgroups)
 
     @property
     def overall(self) -> NDArray[np.bool_]:
-        """(counted,): which subgroups hold all rows, or all of a true label, and not those of a group."""
+        """(counted,): the subgroups that contain all rows, or all rows of a true label, and not those of a group."""
         if self.individual:
             return np.zeros(len(self.counted), bool)
         return np.array([subgroup.group is None and not subgroup.mixed for subgroup in self.subgroups])
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """What is counted in the tally, one table each: labels, or that a decision changes."""
+        """The names of the tables of the tally: labels, or that a decision changes."""
         return (1,) if self.individual else self.outcomes
 
     def evaluated(self, counted: Sequence[int]) -> Sequence[int]:
-        """Return the subgroups to show to the network so that these of the tally can be counted."""
+        """Return the subgroups to show to the network for counting these of the tally."""
         return range(len(self.subgroups)) if self.individual else counted
 
     def fold(self, labels: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Return what is counted, from the labels of the subgroups shown, (subgroups, rounds)."""
+        """Return the counted events, from the labels of the shown subgroups, (subgroups, rounds)."""
         if not self.individual:
             return labels
         seen = labels == self.outcomes[0] if self.outcomes else labels
@@ -118,7 +118,7 @@ def comparison_of(spec: Spec, groups: Sequence[Group] | None = None) -> Comparis
     if outcome is not None:
         outcomes = (outcome,)
     elif len(labels) == 2 and measure == "difference" and prop.criterion != "equal_opportunity":
-        # Of two labels one is enough for a difference: their gaps are the same.
+        # With two labels one is enough for a difference: their gaps are the same.
         outcomes = (1,)
     subgroups = tuple(subgroup for truth in truths for subgroup in _subgroups(groups, prop.compare, truth, labels))
     overall = [subgroup.group is None and not subgroup.mixed for subgroup in subgroups]
@@ -133,13 +133,13 @@ def comparison_of(spec: Spec, groups: Sequence[Group] | None = None) -> Comparis
             # No group may be behind the reference; it may be ahead.
             compared[:, i, :] = False
         if prop.criterion == "equal_opportunity":
-            # Each label is looked at among those who truly have it.
+            # Each label is compared among individuals who truly have it.
             compared[[outcome != one.truth for outcome in outcomes], i, :] = False
     return Comparison(subgroups, outcomes, compared, measure)
 
 
 def _comparison_of_formula(spec: Spec, prop: ProbabilityFormula) -> Comparison:
-    """Return the one pair that a formula compares: of X - Y <= c it is (X, Y), of X / Y >= c it is (Y, X)."""
+    """Return the single pair that a formula compares: for X - Y <= c it is (X, Y), for X / Y >= c it is (Y, X)."""
     from fairchain.spec.formulas import formula_groups
 
     found = formula_groups(prop, spec.features, spec.model.labels)
@@ -158,7 +158,7 @@ def subgroups_of_groups(groups: Sequence[Group]) -> tuple[Subgroup, ...]:
 
 
 def unmixed(subgroups: Sequence[Subgroup]) -> tuple[Subgroup, ...]:
-    """Return the subgroups with every mean replaced by the groups that it is made of."""
+    """Return the subgroups with every mean replaced by its groups."""
     return tuple(
         part
         for subgroup in subgroups

@@ -26,7 +26,7 @@ COLUMN_NOT_SWAPPED = (
 )
 # One 32-bit word per integer draw: see populations.streams.
 MOST_FEATURE_VALUES = 2**32
-# Doubles represent every whole number up to this one.
+# Doubles represent every integer up to this one.
 MOST_EXACT = 2**53
 MOST_BINS = 10_000
 NUL_IN_LABEL = "model.{key}: contains a NUL character, which arrays of texts lose at the end of a text; remove it"
@@ -72,13 +72,13 @@ def _unique(where: str, names: Sequence[object]) -> None:
 
 
 def _one_for_each(where: str, key: str, listed: Sequence[object] | None, noun: str, owners: Sequence[object]) -> None:
-    """Raise unless a list, if there is one, has as many entries as there are labels or values."""
+    """Raise an error unless a list, if given, has one entry for each label or value."""
     if listed is not None and len(listed) != len(owners):
         raise SpecError(f"{where}.{key}: {len(listed)} {key} for {len(owners)} {noun}; give one for each")
 
 
 def _either(where: str, part: object, one: str, other: str, remedy: str) -> None:
-    """Raise unless exactly one of two keys is stated."""
+    """Raise an error unless exactly one of two keys is stated."""
     stated = bool(getattr(part, one)), bool(getattr(part, other))
     if stated[0] == stated[1]:
         found = f"both {one} and {other}" if stated[0] else f"neither {one} nor {other}"

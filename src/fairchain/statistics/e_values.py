@@ -1,9 +1,8 @@
-"""Evidence as money: e-values that may be looked at any time (docs/mathematics.md, "Betting").
+"""E-values that are valid at any stopping time (docs/mathematics.md, "Betting").
 
-A hypothesis says that a payoff has mean at most 0. A bet on the payoff with a stake that can never
-lose everything has, under the hypothesis, a wealth that is a non-negative supermartingale starting at 1: it ever
-reaches 1/delta with probability at most delta (Ville). Several stakes are played at once, each with its share of
-the initial wealth.
+A hypothesis states that a payoff has mean at most 0. Under the hypothesis, the wealth of a bet on the payoff, with a
+stake that can never lose everything, is a non-negative supermartingale that starts at 1: it ever reaches 1/delta with
+probability at most delta (Ville). Several stakes are played at once, each with its share of the initial wealth.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# Fractions of the largest stake that cannot go bankrupt, and the log of each one's share of the initial wealth.
-# Most gaps are far from the threshold and want a large stake, so these get more (docs/mathematics.md, "The stakes").
+# Fractions of the largest stake that cannot go bankrupt, and the logarithm of each one's share of the initial wealth.
+# Most gaps are far from the threshold and need a large stake, so large stakes get more (docs/mathematics.md, "The
+# stakes").
 BETS = 0.97 * 1.5 ** -np.arange(18.0)
 LOG_SHARES = -np.log(np.arange(18) + 2.0) - np.log((1 / (np.arange(18) + 2.0)).sum())
 
@@ -23,9 +23,9 @@ Floats = NDArray[np.float64]
 
 
 def growth(payoffs: ArrayLike, most_lost: ArrayLike) -> Floats:
-    """Return log growth of wealth for each payoff and stake: (..., payoffs, stakes).
+    """Return the log growth of wealth for each payoff and stake: (..., payoffs, stakes).
 
-    `most_lost` is the largest loss that a payoff can bring, so that no stake can go bankrupt.
+    `most_lost` is the largest loss of a payoff, so that no stake can go bankrupt.
     """
     payoffs, lost = np.asarray(payoffs, float), np.asarray(most_lost, float)
     logs: Floats = np.log1p(payoffs[..., None] * (BETS / lost[..., None, None]))
@@ -33,7 +33,7 @@ def growth(payoffs: ArrayLike, most_lost: ArrayLike) -> Floats:
 
 
 def log_wealth(cells: ArrayLike, growths: Floats) -> Floats:
-    """Return log of the wealth over all stakes together after these counts of payoffs: (...,) from (..., payoffs)."""
+    """Return the log wealth of all stakes together after these counts of payoffs: (...,) from (..., payoffs)."""
     return _together(_weigh(cells, growths))
 
 
@@ -42,7 +42,7 @@ _STAKES: list[tuple[float, float]] = list(zip(BETS.tolist(), LOG_SHARES.tolist()
 
 
 def wealth_of_one(counts: Sequence[int], payoffs: Sequence[float], most_lost: float) -> float:
-    """Return the same for one pair and one hypothesis: plain numbers are quicker than arrays of three."""
+    """Return the same for one pair and one hypothesis: plain numbers are faster than arrays of three."""
     (i, j, k), (x, y, z) = counts, [payoff / most_lost for payoff in payoffs]
     log = math.log1p
     logs = [share + i * log(bet * x) + j * log(bet * y) + k * log(bet * z) for bet, share in _STAKES]
@@ -51,34 +51,35 @@ def wealth_of_one(counts: Sequence[int], payoffs: Sequence[float], most_lost: fl
 
 
 def wealth_and_best(cells: NDArray[np.integer], growths: Floats) -> tuple[Floats, Floats]:
-    """Return log wealth over all stakes together, and the log growth of the best of them, (pairs,) each."""
+    """Return the log wealth of all stakes together, and the log growth of the best of them, (pairs,) each."""
     each = cells.astype(float) @ growths
-    # Along a short axis numpy is slow, more so than copying.
+    # numpy is slow along a short axis, slower than a copy.
     best: Floats = np.maximum.reduce(each.T.copy(), axis=0)
     each -= best[:, None]
     return np.log(np.exp(each, out=each) @ _SHARES) + best, best
 
 
 def _together(each: Floats) -> Floats:
-    """Return log of the wealth over all stakes from the log growth of each, (...,) from (..., stakes)."""
+    """Return the log wealth of all stakes from the log growth of each, (...,) from (..., stakes)."""
     each = each + LOG_SHARES
     top = each.max(axis=-1, keepdims=True)
     total: Floats = np.log(np.exp(each - top).sum(axis=-1)) + top[..., 0]
     return total
 
 
-# Pairs whose stakes are computed at once: as many as stay in the cache.
+# Number of pairs whose stakes are computed at once, so that they fit in the cache.
 PAIRS_AT_ONCE = 2**12
-# Up to so many pairs it is quicker to look at all stakes at once.
+# Up to this many pairs it is faster to compute all stakes at once.
 FEW_AT_ONCE = 2**8
 
 
 def reaches(cells: ArrayLike, growths: Floats, log_bar: float) -> NDArray[np.bool_]:
-    """Return where log wealth reaches the bar, (pairs,) from (pairs, payoffs); cheaper than the wealth itself.
+    """Return whether log wealth reaches the critical value, (pairs,) from (pairs, payoffs); cheaper than the wealth
+    itself.
 
-    One stake that wins for most pairs is looked at first, then the best of all. That is less than the wealth, by a
-    factor of at most the number of stakes, so that only pairs in between are summed up. Growths are the same for all
-    pairs, or (pairs, payoffs, stakes). Equal counts are computed once where growths are the same.
+    One stake that wins for most pairs is tested first, then the best of all. The best is less than the wealth, by a
+    factor of at most the number of stakes, so that only pairs in between are summed. Growths are the same for all
+    pairs, or (pairs, payoffs, stakes). Equal counts are computed once if growths are the same.
     """
     cells = np.asarray(cells)
     if growths.ndim == 2:
@@ -104,10 +105,10 @@ def reaches(cells: ArrayLike, growths: Floats, log_bar: float) -> NDArray[np.boo
 
 
 def distinct(counts: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
-    """Return the different rows of counts, and the number of each row among them; unchanged where few can be equal.
+    """Return the distinct rows of counts, and the index of each row among them; unchanged if few can be equal.
 
-    Rows are marked in a table of all combinations between the smallest and largest counts, which is far quicker than
-    sorting. The sum of the first three takes the place of the second: it is mostly the same for all of them.
+    Rows are marked in a table of all combinations between the smallest and largest counts, which is much faster than
+    sorting. The sum of the first three replaces the second, because it is mostly the same for all of them.
     """
     if len(counts) <= PAIRS_AT_ONCE:
         return counts, np.arange(len(counts))
@@ -129,7 +130,7 @@ def distinct(counts: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[
 
 
 def _weigh(cells: ArrayLike, growths: Floats) -> Floats:
-    """Return log growth of each stake after these counts: (..., stakes) from (..., payoffs)."""
+    """Return the log growth of each stake after these counts: (..., stakes) from (..., payoffs)."""
     cells = np.asarray(cells, float)
     each: Floats = cells @ growths if growths.ndim == 2 else (cells[..., None, :] @ growths)[..., 0, :]
     return each
@@ -138,17 +139,20 @@ def _weigh(cells: ArrayLike, growths: Floats) -> Floats:
 def rounds_to_go(
     wealth: ArrayLike, cells: ArrayLike, growths: Floats, log_bar: float, rounds: ArrayLike | None = None
 ) -> Floats:
-    """Forecast how many more rounds until log wealth reaches the bar, if these frequencies stay; inf if it falls.
+    """Forecast the number of further rounds until log wealth reaches the critical value, at these frequencies; inf if
+    it falls.
 
-    `rounds` are those that the cells come from, if some of them left no mark in any cell. The best single stake sets
-    the rate. A forecast only: nothing that is guaranteed rests on it.
+    `rounds` is the number of rounds behind the cells, if some rounds are in no cell. The best single stake determines
+    the rate. This is only a forecast: no guarantee depends on it.
     """
     seen = np.asarray(cells).sum(axis=-1) if rounds is None else rounds
     return rounds_at_rate(wealth, _weigh(cells, growths).max(axis=-1), log_bar, seen)
 
 
 def rounds_at_rate(wealth: ArrayLike, best: ArrayLike, log_bar: float, rounds: ArrayLike) -> Floats:
-    """Forecast how many more rounds until log wealth reaches the bar, if the best stake grew so much in `rounds`."""
+    """Forecast the number of further rounds until log wealth reaches the critical value, from the growth of the best
+    stake in `rounds`.
+    """
     rate = np.asarray(best) / np.maximum(rounds, 1)
     grows = rate > 0
     return np.where(grows, np.maximum(log_bar - np.asarray(wealth), 0) / np.where(grows, rate, 1.0), np.inf)

@@ -1,9 +1,9 @@
-"""Estimate mode: every probability and every gap within epsilon, all at once, with probability 1 - delta.
+"""Estimate mode: every probability and every gap is within epsilon, simultaneously, with probability 1 - delta.
 
-Half of delta goes to the gaps, whose betting intervals may be looked at any time; the verdict follows from them.
-Half goes to the probabilities: a pilot plans a number of rounds, that many fresh rounds are drawn, and an exact
-Clopper-Pearson interval at 80% of the share is read off. Should it be too wide, 1.7 times as many fresh rounds are
-tried at 5%, then 2.5%, and so on. The last 10% are for a run that is cut short: its intervals hold at any time.
+Half of delta is for the gaps, whose betting intervals are valid at any time; the verdict follows from them. Half is for
+the probabilities: a pilot plans a number of rounds, that many fresh rounds are drawn, and an exact Clopper-Pearson
+interval at 80% of the share is computed. If it is too wide, 1.7 times as many fresh rounds are tried at 5%, then 2.5%,
+and so on. The last 10% are for a run that is stopped early: its intervals are valid at any time.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ PILOT = 1024
 WANTED_GROWTH = 1.7
 
 
-# What the intervals of a run that is cut short may spend. Tries and they can both fail, so that both are paid for.
+# The share of the intervals of a run that is stopped early. Both the tries and these intervals can fail, so both are
+# paid for.
 CUT_SHORT = 0.1
 
 
 def share_of_try(number: int) -> float:
-    """Return what the n-th try may spend: 0.8, 0.05, 0.025, ...; with `CUT_SHORT` they sum to 1."""
+    """Return the share of the n-th try: 0.8, 0.05, 0.025, ...; with `CUT_SHORT` they sum to 1."""
     return 0.8 if number == 1 else 0.1 * 0.5 ** (number - 1)
 
 
@@ -64,14 +65,16 @@ class EstimateRule(TallyCounts):
 
     @property
     def decision(self) -> Decision:
-        """Where the interval of the largest gap lies: below the threshold, above it, or around it."""
+        """The position of the interval of the largest gap: below the threshold, above it, or around it."""
         _, low, high = self.gap()
         if not self.tally.joint.any() or low <= self._threshold < high:
             return Decision.UNDECIDED
         return Decision.FAIR if high <= self._threshold else Decision.UNFAIR
 
     def plan(self) -> BatchPlan | None:
-        """Plan the rest of the present try, in batches that can be shown and cut short; then more rounds for gaps."""
+        """Plan the rest of the current try, in batches that can be shown and stopped early; then more rounds for
+        gaps.
+        """
         if self._known is not None and self._gaps_known:
             return None
         rounds = next_batch(int(self.tally.joint.max()), self._groups, self._outcomes)
@@ -80,12 +83,12 @@ class EstimateRule(TallyCounts):
         return BatchPlan(rounds, tuple(range(self._groups)), phase=self._phase)
 
     def rounds_after(self, rounds: int) -> int:
-        """Return how many rounds will be planned after a batch of so many, within the present try."""
+        """Return the number of rounds planned after a batch of this size, within the current try."""
         left = self._wanted - int(self._fresh.joint.max()) - rounds
         return min(max(super().rounds_after(rounds), 64), max(left, 0))
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:  # noqa: ARG002  # every plan has all groups
-        """Count, and at the end of a try look whether it was enough."""
+        """Count, and at the end of a try check whether it was enough."""
         self.tally += tally
         if self._known is None:
             self._fresh += tally
@@ -113,9 +116,10 @@ class EstimateRule(TallyCounts):
         return clopper_pearson(successes, trials, self._each * share_of_try(self._phase))
 
     def _planned(self) -> int:
-        """Return rounds that should do, taking each probability two standard errors of the pilot nearer to one half.
+        """Return a sufficient number of rounds, with each probability moved two standard errors of the pilot towards
+        one half.
 
-        A normal approximation with its first correction; it errs upwards by less than 1% unless few are needed.
+        This is a normal approximation with its first correction; it errs upwards by less than 1% unless few are needed.
         """
         from statistics import NormalDist
 
@@ -129,7 +133,7 @@ class EstimateRule(TallyCounts):
     def _gaps_within_epsilon(self) -> bool:
         """Return whether every pair has refuted its own estimate plus epsilon: cheaper than the bounds of all.
 
-        Estimates minus epsilon are those of the pairs the other way round, plus epsilon.
+        An estimate minus epsilon is that of the reversed pair plus epsilon.
         """
         for part, some in self.tally.parts():
             above = some.gaps + self._epsilon
@@ -146,19 +150,21 @@ class EstimateRule(TallyCounts):
         return True
 
     def gap(self) -> tuple[float, float, float]:
-        """Return the largest gap, from the bounds of all pairs and of all rates, which hold together."""
+        """Return the largest gap, from the simultaneous bounds of all pairs and of all rates."""
         if self._gap is None or self._gap[0] is not self.tally:
             below, above = (bounds_of_gaps(*self.probabilities(), DIFFERENCE.measure, upper=up) for up in (False, True))
             known = max(0.0, float(below[self._compared].max()))
             low = largest_below(self.tally, self._compared, self._bar, known=known)
             high = max(low, largest_above(self.tally, self._compared, self._bar, lambda part: above[part]))
             estimate = DIFFERENCE.gap(self.tally, self.widest())
-            # The rates are those of the last try, and may leave the gap of all rounds outside.
+            # The rates are those of the last try, so the gap of all rounds may be outside.
             self._gap = self.tally, (min(max(estimate, low), high), low, high)
         return self._gap[1]
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """Return exact bounds when done; bounds that hold at any time, at a share of their own, when cut short."""
+        """Return exact bounds when done; if stopped early, bounds that are valid at any time, at a separate share of
+        delta.
+        """
         if self._known is not None:
             return self._known
         successes = self.tally.successes
@@ -178,5 +184,5 @@ class EstimateRule(TallyCounts):
         return DIFFERENCE.widest(self.tally, self._compared)
 
     def forecast(self) -> int | None:
-        """Return what is left of the present try; nothing can be said of what comes after it."""
+        """Return the remaining rounds of the current try; later tries cannot be forecast."""
         return None if self._known is not None else self._wanted - int(self._fresh.joint.max())

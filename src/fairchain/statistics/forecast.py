@@ -1,6 +1,6 @@
-"""Forecast of a run before it is made: the stopping rule itself is run on simulated rounds (docs/scaling.md).
+"""Forecast of a run before it starts: the stopping rule is run on simulated rounds (docs/scaling.md).
 
-Nothing that is guaranteed rests on a forecast. What a rule still needs in the middle of a run is `Rule.forecast`.
+No guarantee depends on a forecast. `Rule.forecast` gives the remaining rounds during a run.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from fairchain.statistics.rules import Rule
 from fairchain.statistics.tally import Counts, Tally
 
 RUNS = 100
-# A run that needs more rounds has no verdict in sight.
+# A run that needs more rounds has no forecast of a verdict.
 HORIZON = 10**10
-# Up to so many groups all combinations of answers are listed; of more groups so many are drawn.
+# Up to this many groups all combinations of answers are listed; for more groups this many are drawn.
 LISTED_GROUPS, DRAWN_PATTERNS = 12, 2**13
 
 
@@ -43,9 +43,10 @@ class RoundAnswers:
     def assumed(cls, rates: Sequence[float], differ: float | None = None) -> RoundAnswers:
         """Return labels 0 and 1 with these rates of 1.
 
-        `differ` is the share of rounds in which two groups get different labels, the mean over pairs; by default
-        groups answer independently. It is clipped to what is possible between the least for these rates and
-        independent answers. A part of the rounds has the least, all others have independent answers.
+        `differ` is the share of rounds in which two groups get different labels, as a mean over pairs; by default
+        groups answer independently. It is clipped to the range from the smallest possible value for these rates to
+        independent answers. The result is a mixture of rounds with the smallest share and rounds with independent
+        answers.
         """
         p = np.asarray(rates, float)
         edges = np.concatenate([[0.0], np.sort(p), [1.0]])
@@ -59,12 +60,12 @@ class RoundAnswers:
 
     @classmethod
     def seen(cls, labels: NDArray[np.integer]) -> RoundAnswers:
-        """Return the frequencies of rounds that were made, (groups, rounds)."""
+        """Return the frequencies of observed rounds, (groups, rounds)."""
         found, counts = np.unique(labels, axis=1, return_counts=True)
         return cls(found.T, counts / counts.sum())
 
     def draw(self, rounds: int, rng: np.random.Generator) -> Counts:
-        """Return (patterns,): how often each combination occurs in so many rounds."""
+        """Return (patterns,): the counts of each combination in this many rounds."""
         if rounds * 4 < len(self.shares):
             places = np.searchsorted(self.shares.cumsum()[:-1], rng.random(rounds), side="right")
             return np.bincount(places, minlength=len(self.shares))
@@ -72,7 +73,9 @@ class RoundAnswers:
 
 
 def differing(rates: Sequence[float]) -> tuple[float, float]:
-    """Return the share of rounds in which two groups differ, as a mean over pairs: the least, and if independent."""
+    """Return the share of rounds in which two groups differ, as a mean over pairs: the smallest possible, and for
+    independence.
+    """
     p = np.asarray(rates, float)
     i, j = np.triu_indices(len(p), 1)
     return float(np.abs(p[i] - p[j]).mean()), float((p[i] * (1 - p[j]) + p[j] * (1 - p[i])).mean())
@@ -83,7 +86,7 @@ def _independent(p: Floats) -> tuple[NDArray[np.bool_], Floats]:
     if len(p) <= LISTED_GROUPS:
         listed = (np.arange(2 ** len(p))[:, None] >> np.arange(len(p)) & 1).astype(bool)
         return listed, np.where(listed, p, 1 - p).prod(axis=1)
-    # Each group has exactly its share of the patterns, in an order of its own.
+    # Each group has exactly its share of the patterns, in its own order.
     rng = np.random.default_rng(0)
     ordered = (np.arange(DRAWN_PATTERNS)[:, None] + 0.5) / DRAWN_PATTERNS < p
     return rng.permuted(ordered, axis=0), np.full(DRAWN_PATTERNS, 1 / DRAWN_PATTERNS)
@@ -91,14 +94,16 @@ def _independent(p: Floats) -> tuple[NDArray[np.bool_], Floats]:
 
 @dataclass(frozen=True)
 class Spread:
-    """A number over simulated runs: the mean, and what 95 of 100 runs do not exceed; None without an end in sight."""
+    """A number over simulated runs: the mean, and the value that 95 of 100 runs do not exceed; None without a forecast
+    end.
+    """
 
     mean: float | None
     most: float | None
 
     @classmethod
     def of(cls, values: ArrayLike) -> Spread:
-        """Return the spread of some values, infinite where a run did not end."""
+        """Return the spread of some values, infinite if a run did not end."""
         found = np.sort(np.asarray(values, float))
         each = (float(found.mean()), float(found[math.ceil(0.95 * len(found)) - 1]))
         return cls(*(value if math.isfinite(value) else None for value in each))
@@ -110,7 +115,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class RunForecast:
-    """Result of simulated runs: rounds, evaluations, and how many runs ended with which decision."""
+    """Result of simulated runs: rounds, evaluations, and the number of runs with each decision."""
 
     rounds: Spread
     evaluations: Spread
@@ -139,15 +144,15 @@ def forecast_run(
     rule
         Returns a new rule for each run.
     answers
-        What the groups of a round are assumed to get.
+        The assumed distribution of the groups' answers in a round.
     outcomes
         The labels that the rule counts.
     evaluations
-        From the groups of a batch, how often a round of it evaluates the model.
+        From the groups of a batch to the number of evaluations per round.
     runs, seed
-        How many runs are simulated, and from which seed.
+        The number of simulated runs, and their seed.
     most_rounds
-        A run that reaches so many rounds has no end in sight.
+        A run that reaches this number of rounds has no forecast end.
 
     Examples
     --------
@@ -168,7 +173,7 @@ def forecast_run(
                 rounds[run] = spent[run] = np.inf
                 break
             active = hits[:, :, list(plan.groups)]
-            # Floating numbers are exact for counts below 2**53, and their product is far quicker.
+            # Floating-point numbers are exact for counts below 2**53, and their product is much faster.
             weighted = active * answers.draw(plan.rounds, rng)[:, None]
             together = (weighted.swapaxes(1, 2) @ active).astype(np.int64)
             one.observe(plan, Tally.of_batch(plan.rounds, together, plan.groups, groups))

@@ -1,6 +1,6 @@
-"""Intervals that hold at any time, and one that holds for a sample size planned before (docs/mathematics.md).
+"""Confidence sequences, valid at any time, and an interval for a sample size fixed in advance (docs/mathematics.md).
 
-Each takes counts only and gives bounds by bisection on the value that is still not refuted.
+Each takes only counts and computes bounds by bisection on the values that are not refuted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fairchain.statistics.payoff import DIFFERENCE, Payoff
 from fairchain.statistics.tally import Counts, Tally
 
 Floats = NDArray[np.float64]
-# Bisection of an interval of length 2 down to 2**-44, far below what counts can resolve.
+# Bisection of an interval of length 2 down to 2**-44, far below the resolution of counts.
 BISECTIONS = 45
 FEW_BRACKETS = 32
 # Far more than a single bracket takes: the bound is valid wherever the search ends.
@@ -26,7 +26,7 @@ MOST_SEARCH_STEPS = 200
 
 @dataclass(frozen=True)
 class Interval:
-    """A number with its bounds; prints as `0.055 [0.043, 0.069]`, an exact one without bounds.
+    """A number with its bounds; printed as `0.055 [0.043, 0.069]`, an exact one without bounds.
 
     >>> print(Interval(0.055, 0.043, 0.069))
     0.055 [0.043, 0.069]
@@ -57,12 +57,12 @@ def bisect(
     outside: ArrayLike,
     alone: Callable[[float], float] | None = None,
 ) -> Floats:
-    """Return the refuted end of a shrinking bracket: a bound that errs, by less than rounding, on the safe side.
+    """Return the refuted end of a shrinking bracket: a conservative bound, within rounding.
 
-    `excess` takes values of shape (points, *shape of the bracket), and says by how much evidence exceeds what refutes
-    them: below 0 a value is not refuted. A few brackets are cut into 32 parts at a time instead of two: a call of numpy
-    costs far more than the additional values. A single one is then closed from both ends, by `alone` if there is a
-    quicker way to compute the excess of one value.
+    `excess` takes values of shape (points, *shape of the bracket), and returns the evidence minus the critical value:
+    below 0 a value is not refuted. A few brackets are divided into 32 parts at a time instead of two, because a numpy
+    call costs far more than the additional values. A single one is then closed from both ends, by `alone` if there is a
+    faster way to compute the excess of one value.
     """
     near, far = np.array(inside, float), np.array(outside, float)
     shape, columns = near.shape, np.arange(near.size)
@@ -76,7 +76,7 @@ def bisect(
         points[-1] = far
         found = excess(points[1:-1].reshape(-1, *shape)).reshape(parts - 1, -1)
         kept = ~(found >= 0)
-        # The point farthest from the inside that is not refuted; zero is the inside itself.
+        # The farthest point from the inside that is not refuted; zero is the inside itself.
         last = np.where(kept.any(axis=0), parts - 1 - kept[::-1].argmax(axis=0), 0)
         near, far = points[last, columns], points[last + 1, columns]
         if near.size == 1 and 0 < last[0] < parts - 1:
@@ -97,10 +97,10 @@ def _closed(
             break
         place = below / (below - above) if math.isfinite(below) and math.isfinite(above) else 0.5
         if step % 4 == 3:
-            # Where the excess jumps, a straight line leads nowhere.
+            # If the excess jumps, linear interpolation does not help.
             place = place if abs(far - near) < before / 4 else 0.5
             before = abs(far - near)
-        # So far inside that the bracket is closed once an end is that close to where they meet.
+        # Far enough inside that the bracket is closed once an end is that close to the crossing.
         margin = min(0.5, 0.4 * least / abs(far - near))
         value = near + (far - near) * min(max(place, margin), 1 - margin)
         if value in (near, far):
@@ -113,7 +113,7 @@ def _closed(
     return far
 
 
-# How far above a payoff's least gap the search for the largest bound begins: at -1 itself a bet has nothing to lose.
+# How far above a payoff's smallest gap the search for the largest bound begins: at -1 itself a bet has nothing to lose.
 FIRST_STEP = 2.0**-40
 
 
@@ -125,13 +125,12 @@ def largest_above(
     *,
     payoff: Payoff = DIFFERENCE,
 ) -> float:
-    """Return the largest of the upper bounds of the gaps of compared pairs, without finding the others.
+    """Return the largest upper bound of the gaps of compared pairs, without computing the others.
 
-    `caps` gives for some outcomes what the gaps, (outcomes, k, k), are known not to exceed: from there on a pair counts
-    as refuted. A bound that every pair refutes is searched from below: the pair that is farthest from refuting it gives
-    the next one, and pairs that refute it are done with. Pairs whose counts are not worse than those of the pair that
-    gave the bound are passed over by comparing counts, so that wealth is computed for few, however many pairs there
-    are.
+    `caps` gives for some outcomes known upper bounds of the gaps, (outcomes, k, k): beyond its cap a pair counts as
+    refuted. The search starts from below for a bound that every pair refutes: the pair that is farthest from refuting
+    it gives the next bound, and pairs that refute it are finished. Pairs whose counts are not worse than those of the
+    pair that gave the bound are skipped by comparing counts, so that wealth is computed for few pairs.
     """
     bound, worst = payoff.least + FIRST_STEP, None
     # One step of the bisection.
@@ -165,7 +164,7 @@ def largest_above(
                 slowest = int(log_wealth(cells[:PAIRS_AT_ONCE], growths).argmin())
                 above = float(upper_bounds(cells[slowest], log_bar, payoff))
                 found = min(above, float(most[slowest]))
-                # A bound that rounding would leave where it is goes up by one step of the bisection.
+                # A bound that rounding would leave unchanged is raised by one step of the bisection.
                 bound = found if found > bound else bound + step
                 worst = cells[slowest] if 0 <= above <= bound else worst
     return bound
@@ -174,13 +173,14 @@ def largest_above(
 def largest_below(
     tally: Tally, compared: NDArray[np.bool_], log_bar: float, payoff: Payoff = DIFFERENCE, *, known: float = -1.0
 ) -> float:
-    """Return the largest of the lower bounds of compared pairs: as far as some refute "my gap is at most this".
+    """Return the largest lower bound of compared pairs: the largest c for which some pair refutes "my gap is at most
+    c".
 
-    It is at least `known`, from where it is searched.
+    It is at least `known`, where the search starts.
     """
     bound, test = known, max(known, payoff.least + FIRST_STEP)
     for part, some in tally.parts():
-        # log(1 + x) <= x: a pair whose payoffs add up to no more than 0 has no wealth above 1.
+        # log(1 + x) <= x: a pair whose payoffs sum to at most 0 has no wealth above 1.
         left = compared[part] & (payoff.gaps(some) > test)
         if not left.any():
             continue
@@ -200,11 +200,11 @@ def largest_below(
 
 
 def pair_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> tuple[Floats, Floats]:
-    """Return bounds of every pair's gap that hold at every time, (...,) from (..., 3); each spends exp(-log_bar)."""
+    """Return bounds of every pair's gap, valid at every time, (...,) from (..., 3); each spends exp(-log_bar)."""
     return lower_bounds(cells, log_bar, payoff), upper_bounds(cells, log_bar, payoff)
 
 
-# "At most -1" and "at least 1" bet with nothing to lose: the ends themselves are never tried.
+# "At most -1" and "at least 1" bet with nothing to lose, so the ends themselves are never tested.
 def lower_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
     """Return the lower bounds of gaps, (...,) from three counts each, (..., 3)."""
 
@@ -226,7 +226,7 @@ def upper_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> 
 
 
 def _alone(cells: Counts, log_bar: float, payoff: Payoff, *, at_least: bool) -> Callable[[float], float] | None:
-    """Return by how much the wealth of a single pair exceeds the bar, from a gap; None for several pairs."""
+    """Return the wealth of a single pair minus the critical value, as a function of a gap; None for several pairs."""
     if cells.ndim != 1:
         return None
     counts = cells.tolist()
@@ -234,7 +234,9 @@ def _alone(cells: Counts, log_bar: float, payoff: Payoff, *, at_least: bool) -> 
 
 
 def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
-    """Return bounds of probabilities that hold at every time at once: the mixture of all bets under a uniform prior."""
+    """Return a confidence sequence for probabilities, valid at all times: the mixture of all bets under a uniform
+    prior.
+    """
     successes, trials = (np.atleast_1d(np.asarray(a, float)) for a in (successes, trials))
     failures = trials - successes
     # Log likelihood at the bounds. Equal counts are frequent, and each is computed once.
@@ -255,12 +257,12 @@ class _LogEvidence(dict[tuple[float, float], float]):
 
 
 def _mixture_low(successes: Floats, failures: Floats, level: Floats) -> Floats:
-    """Return the smaller p at which the log likelihood of these counts is the level; 0 without successes.
+    """Return the smaller p at which the log likelihood of these counts equals the level; 0 without successes.
 
-    Newton's method in ln p: the log likelihood is concave, and it begins where it is below the level, so that each
-    step stays there: it errs on the safe side.
+    Newton's method in ln p: the log likelihood is concave, and the start is below the level, so each step stays below:
+    the result is conservative.
     """
-    # Where there are no successes anything will do.
+    # Without successes any value is valid.
     some, failures = np.maximum(successes, 1), np.where(successes > 0, failures, 0)
     log_p = level / some
     for _ in range(100):
@@ -272,16 +274,16 @@ def _mixture_low(successes: Floats, failures: Floats, level: Floats) -> Floats:
     return np.where(successes > 0, np.exp(log_p), 0.0)
 
 
-# How many more trials are forecast than the normal approximation says.
+# Forecast trials relative to the normal approximation.
 SPARE = 1.01
 
 
 def trials_within(rates: ArrayLike, trials: ArrayLike, alpha: float, within: float) -> Floats:
-    """Forecast the trials after which `probability_any_time` is within a half width, if these rates stay.
+    """Forecast the trials after which `probability_any_time` is within a half width, at these rates.
 
     The mixture is about sqrt(n / (2 pi v)) times smaller than the likelihood, v being the variance, so that n trials
-    are enough if n KL(rate, rate +- within) = log(1 / alpha) + log(n / (2 pi v)) / 2. A forecast only: nothing that is
-    guaranteed rests on it.
+    are enough if n KL(rate, rate +- within) = log(1 / alpha) + log(n / (2 pi v)) / 2. This is only a forecast: no
+    guarantee depends on it.
     """
     rates = np.asarray(rates, float)
     needed: Floats = np.maximum(np.asarray(trials, float), 1)
@@ -290,7 +292,7 @@ def trials_within(rates: ArrayLike, trials: ArrayLike, alpha: float, within: flo
     for _ in range(4):
         # Without successes, or failures, the mixture is n + 1 times smaller.
         needed = SPARE * (0.5 * np.log(needed / (spread + 1 / needed)) - math.log(alpha)) / information
-        # The approximation is not for less than one trial, where it could become negative.
+        # The approximation is not valid below one trial, where it could become negative.
         needed = np.maximum(needed, 1)
     return needed
 
@@ -305,13 +307,13 @@ def _divergence(rate: Floats, other: Floats) -> Floats:
 
 
 def clopper_pearson(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
-    """Return exact bounds of probabilities for a number of trials fixed beforehand."""
+    """Return exact bounds of probabilities for a number of trials fixed in advance."""
     low = clopper_pearson_bound(successes, trials, alpha / 2, upper=False)
     return low, clopper_pearson_bound(successes, trials, alpha / 2, upper=True)
 
 
 def clopper_pearson_bound(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats, *, upper: bool) -> Floats:
-    """Return the exact upper (or lower) bound alone, which fails with probability at most alpha."""
+    """Return only the exact upper (or lower) bound, which fails with probability at most alpha."""
     from scipy.special import betainccinv, betaincinv
 
     successes, trials = np.asarray(successes, float), np.asarray(trials, float)

@@ -1,8 +1,8 @@
-"""Rates from weights that were added up, not sampled: exact where all inputs were evaluated, else certain bounds.
+"""Rates from summed weights, not sampled: exact if all inputs were evaluated, otherwise certain bounds.
 
 The state is the weight of the inputs with and without each outcome, and the weight of the inputs that were not
-evaluated yet. All of it is whole numbers of any size, and every bound is a fraction, so nothing is rounded before it is
-shown (docs/mathematics.md, "Finite input spaces"). Nothing here is random: an interval holds for sure.
+evaluated yet. All weights are integers of any size, and every bound is a fraction, so nothing is rounded before it is
+shown (docs/mathematics.md, "Finite input spaces"). Nothing here is random: an interval is certain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairchain.statistics.rules import Decision, Leader
 from fairchain.statistics.shift import least_of, most_of
 from fairchain.statistics.tally import Counts
 
-# Rounding of a floating gap is far below this: gaps that are nearer to each other are compared as fractions.
+# The rounding of a floating-point gap is far below this: gaps that are nearer to each other are compared as fractions.
 NEAR = 1e-9
 
 Fractions = list[list[Fraction]]
@@ -30,7 +30,7 @@ Fractions = list[list[Fraction]]
 
 @dataclass(frozen=True)
 class WeightRange:
-    """A weight between two whole numbers; equal ones where it is exact."""
+    """A weight between two integers; they are equal if it is exact."""
 
     low: int
     high: int
@@ -45,7 +45,7 @@ class PartMasses:
     with_outcome, without
         For each outcome, the weight of the evaluated inputs that got it, and of those that did not.
     unseen
-        At most the weight of the inputs that were not evaluated.
+        Upper bound of the weight of the inputs that were not evaluated.
     """
 
     with_outcome: tuple[WeightRange, ...]
@@ -55,7 +55,7 @@ class PartMasses:
     def rate(self, outcome: int) -> tuple[Fraction, Fraction, Fraction]:
         """Return estimate, lower and upper bound of P(outcome | part).
 
-        An input that was not evaluated may have the outcome or not, or belong to no input of the part at all.
+        An input that was not evaluated may have the outcome or not, or may not be an input of the part.
         """
         got, missed = self.with_outcome[outcome], self.without[outcome]
         most = missed.high + got.low + self.unseen
@@ -78,13 +78,13 @@ class EnumeratedRates:
         For each subgroup the parts whose mean it is; the last subgroup of an individual comparison, whose decisions
         never change, has none.
     compared, measure
-        (outcomes, subgroups, subgroups): which ordered pairs are compared, and by which measure.
+        (outcomes, subgroups, subgroups): the compared ordered pairs, and the measure.
     limit
-        The largest fair gap, as a fraction: a difference, or for a ratio what is missing to 1.
+        The largest fair gap, as a fraction: a difference, or for a ratio 1 minus the smallest ratio.
     trials
-        (subgroups,): inputs of each that were evaluated.
+        (subgroups,): the number of evaluated inputs of each.
     factor
-        Gaps are the largest over all populations within this factor, each subgroup by itself.
+        Gaps are the largest over all populations within this factor, with each subgroup shifted separately.
     """
 
     sound = True
@@ -107,7 +107,7 @@ class EnumeratedRates:
             of_parts = [part.rate(outcome) for part in parts]
             for side, rates in enumerate(self._rates):
                 rates.append([_mean([of_parts[part][side] for part in mean]) for mean in means])
-        # The largest and the smallest that each of them can become within the factor.
+        # The largest and the smallest value of each of them within the factor.
         self._raised, self._lowered = (
             [[[shifted(rate, factor) for rate in row] for row in rates] for rates in self._rates]
             if factor != 1
@@ -120,7 +120,9 @@ class EnumeratedRates:
         self._estimate, self._widest = self._largest(estimates, least_estimates)
 
     def _largest(self, more: Fractions, less: Fractions) -> tuple[Fraction, Leader]:
-        """Return the largest gap of a compared pair, at least the least there is, and the pair; the first of equals."""
+        """Return the largest gap of a compared pair, at least the smallest possible gap, and the pair; the first of
+        equals.
+        """
         near = self._near(more, less)
         exact = [(_gap(more[o][i], less[o][j], self._measure), (i, j, o)) for i, j, o in near]
         gap, pair = max(exact, key=lambda each: each[0])
@@ -129,7 +131,7 @@ class EnumeratedRates:
     def _near(self, more: Fractions, less: Fractions, above: float | None = None) -> list[Leader]:
         """Return the compared pairs whose gap is the largest up to rounding, or is above a number up to rounding.
 
-        Of pairs of equal rates only the first is returned if the largest is wanted.
+        Of pairs with equal rates only the first is returned if the largest is requested.
         """
         gaps = np.where(self._compared, _float_gaps(more, less, self._measure), -np.inf)
         found = np.argwhere(gaps >= (gaps.max() if above is None else above) - NEAR).tolist()
@@ -142,14 +144,14 @@ class EnumeratedRates:
 
     @property
     def decision(self) -> Decision:
-        """FAIR or UNFAIR where no weight that is not known can change it."""
+        """FAIR or UNFAIR if no unknown weight can change it."""
         if self._most <= self._limit:
             return Decision.FAIR
         return Decision.UNFAIR if self._least > self._limit else Decision.UNDECIDED
 
     @property
     def exact_gap(self) -> Fraction | None:
-        """The largest gap where it is known without an interval."""
+        """The largest gap if it is known exactly."""
         return self._estimate if self._least == self._most else None
 
     def gap(self) -> tuple[float, float, float]:
@@ -158,7 +160,7 @@ class EnumeratedRates:
         return outward(min(max(self._estimate, least), most), least, most)
 
     def ratio(self) -> float:
-        """Return the smaller rate of the widest pair over the larger; 1 where no input has the outcome."""
+        """Return the smaller rate of the widest pair over the larger; 1 if no input has the outcome."""
         i, j, outcome = self._widest
         more, less = self._raised[0][outcome][i], self._lowered[0][outcome][j]
         return reported_ratio(more, less)
@@ -178,13 +180,13 @@ class EnumeratedRates:
         return self._widest
 
     def violators(self) -> list[Leader]:
-        """Return the pairs whose gap is above the limit for sure."""
+        """Return the pairs whose gap is certainly above the limit."""
         low, high = self._raised[1], self._lowered[2]
         near = self._near(low, high, above=float(self._limit))
         return [(i, j, o) for i, j, o in near if _gap(low[o][i], high[o][j], self._measure) > self._limit]
 
     def forecast(self) -> int | None:
-        """Return None: the number of inputs that are left is known to the engine."""
+        """Return None: the engine knows the number of remaining inputs."""
         return None
 
 
@@ -210,7 +212,7 @@ def _float_gaps(more: Fractions, less: Fractions, measure: str) -> Floats:
 
 
 def outward(estimate: Fraction, low: Fraction, high: Fraction) -> tuple[float, float, float]:
-    """Return floating numbers: the nearest where the bounds are equal, else bounds rounded away from each other."""
+    """Return floating-point numbers: the nearest if the bounds are equal, otherwise bounds rounded outward."""
     nearest = float(estimate)
     if low == high:
         return nearest, nearest, nearest

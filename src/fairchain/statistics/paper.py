@@ -1,8 +1,8 @@
-"""The literature's stopping rule, word for word, for reproducing its tables. IT IS NOT SOUND.
+"""The literature's stopping rule, unchanged, for reproducing its tables. IT IS NOT SOUND.
 
 n_p >= H(n) must hold for every state p, with H(n) = 2/eps^2 ln(2m/delta) [1/4 - (max_q |1/2 - n_pq/n_p| - 2 eps/3)^2].
-The maximum runs over all states q, also those never reached from p, so it is always 1/2 and H hardly depends on the
-data; and the verdict compares an estimate with the threshold as if it were the truth (docs/mathematics.md).
+The maximum runs over all states q, including those never reached from p, so it is always 1/2 and H hardly depends on
+the data; and the verdict compares an estimate with the threshold as if it were the truth (docs/mathematics.md).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PaperRule(TallyCounts):
         self.tally = Tally.empty(groups, outcomes)
         self.decision = Decision.UNDECIDED
         self._groups, self._outcomes, self._threshold = groups, outcomes, threshold
-        # Algorithm 1, line 2: what is promised for a difference is required of each probability.
+        # Algorithm 1, line 2: the accuracy for a difference is required of each probability.
         self._epsilon, self._delta = epsilon / 2, -math.expm1(math.log1p(-delta) / 2)
         self._states = 1 + groups + labels
 
@@ -76,9 +76,9 @@ class PaperRule(TallyCounts):
         return DIFFERENCE.widest(self.tally, every_pair(self._groups, self._outcomes))
 
     def violators(self) -> list[Leader]:
-        """Return no pairs: nothing here is known."""
+        """Return no pairs: nothing is known with a guarantee."""
         return []
 
     def forecast(self) -> int | None:
-        """Return what is left until H(n)."""
+        """Return the remaining rounds until H(n)."""
         return max(1, math.ceil(self.needed()) - int(self.tally.trials.min()))

@@ -1,10 +1,10 @@
-"""What is bet on: the value of a round for a pair of subgroups, as a difference, a ratio or a share.
+"""Payoffs of bets: the value of a round for a pair of subgroups, as a difference, a ratio or a share.
 
-Two subgroups i and j and a gap c. For a difference the payoff is X_i - X_j - c, whose mean is 0 where p_i - p_j = c;
-for a ratio it is (1 - c) X_i - X_j, whose mean is 0 where p_j / p_i = 1 - c. In both the gap is 0 when the subgroups
-are alike and more is worse, and three counts of a pair tally say everything. Where only one of the two ways round is
-compared ("one-sided"), the largest gap may be negative: the second subgroup then has the higher rate. A share is the
-rate of one subgroup; the second never gets the outcome, so X is 0 or 1 (docs/mathematics.md, "Other payoffs").
+Let i and j be two subgroups and c a gap. For a difference the payoff is X_i - X_j - c, whose mean is 0 if p_i - p_j =
+c; for a ratio it is (1 - c) X_i - X_j, whose mean is 0 if p_j / p_i = 1 - c. In both cases the gap is 0 if the rates
+are equal and larger gaps are worse, and three counts of a pair tally are sufficient. If only one direction is compared
+("one-sided"), the largest gap may be negative: the second subgroup then has the higher rate. A share is the rate of one
+subgroup; the second never gets the outcome, so X is 0 or 1 (docs/mathematics.md, "Other payoffs").
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairchain.statistics.e_values import Floats, growth, reaches
 from fairchain.statistics.tally import Counts, Tally
 
-# Up to so many pairs looking at each is quicker than passing some over.
+# Up to this many pairs it is faster to process each than to skip some.
 FEW_PAIRS = 2**12
 # One-sided ratios above this are reported as this: a rate over one that may be 0 has no upper bound.
 MOST_RATIO = 1000.0
@@ -27,7 +27,7 @@ LEAST_LOSS = 2.0**-60
 
 
 class Payoff(Struct, frozen=True):
-    """Counts of a tally and what each is worth at a gap c; `relative` for a ratio.
+    """Cells of a tally and their payoffs at a gap c; `relative` for a ratio.
 
     `one_sided` if some pair is compared in one direction only. `share` if the first subgroup of a pair is compared
     with one that never gets the outcome; then only this direction may be bet on.
@@ -39,23 +39,25 @@ class Payoff(Struct, frozen=True):
 
     @property
     def measure(self) -> str:
-        """How rates are compared: "difference" or "ratio"."""
+        """The comparison of rates: "difference" or "ratio"."""
         return "ratio" if self.relative else "difference"
 
     @property
     def least(self) -> float:
-        """Where the search for a gap's bounds begins."""
+        """The start of the search for a gap's bounds."""
         if self.share:
             return 0.0
         return 1 - MOST_RATIO if self.relative and self.one_sided else -1.0
 
     @property
     def floor(self) -> float:
-        """The smallest value of the largest gap: 0 where each pair is compared both ways round."""
+        """The smallest value of the largest gap: 0 if each pair is compared in both directions."""
         return self.least if self.one_sided else 0.0
 
     def cells(self, tally: Tally) -> Counts:
-        """Return rounds where only i has it, both (for a difference: or neither), only j: (outcomes, k, k, 3)."""
+        """Return rounds in which only i has the outcome, both (for a difference: or neither), only j: (outcomes, k, k,
+        3).
+        """
         if not self.relative:
             return tally.cells
         cells = np.empty((*tally.only.shape, 3), np.int64)
@@ -79,42 +81,42 @@ class Payoff(Struct, frozen=True):
         return values
 
     def against_at_least(self, gap: ArrayLike) -> Floats:
-        """Return growth of a bet against "the gap is at least this": evidence that a pair is fair."""
+        """Return the growth of a bet against "the gap is at least this": evidence that a pair is fair."""
         return growth(-self.values(gap), 1 - np.asarray(gap, float))
 
     def against_at_most(self, gap: ArrayLike) -> Floats:
-        """Return growth of a bet against "the gap is at most this": evidence that a pair is unfair."""
+        """Return the growth of a bet against "the gap is at most this": evidence that a pair is unfair."""
         gap = np.asarray(gap, float)
         lost = np.ones_like(gap) if self.relative else np.maximum(gap, LEAST_LOSS) if self.share else 1 + gap
         return growth(self.values(gap), lost)
 
     @lru_cache(maxsize=32)  # noqa: B019  # payoffs are few, and equal by content
     def growths_at(self, gap: float) -> tuple[Floats, Floats]:
-        """Return growth of both bets against one gap, "at least" and "at most"; the arrays are shared."""
+        """Return the growth of both bets against one gap, "at least" and "at most"; the arrays are shared."""
         at_least, at_most = self.against_at_least(gap), self.against_at_most(gap)
         at_least.flags.writeable = at_most.flags.writeable = False
         return at_least, at_most
 
     def of_one(self, gap: float, *, at_least: bool) -> tuple[tuple[float, float, float], float]:
-        """Return what a bet against "at least" (or "at most") one gap pays in each cell, and the most it can lose."""
+        """Return the payoff of a bet against "at least" (or "at most") one gap in each cell, and its largest loss."""
         last = -1.0 if self.relative else -gap if self.share else -1 - gap
         if at_least:
             return (gap - 1, gap, -last), 1 - gap
         return (1 - gap, -gap, last), 1.0 if self.relative else max(gap, LEAST_LOSS) if self.share else 1 + gap
 
     def gaps(self, tally: Tally) -> Floats:
-        """Return (outcomes, k, k): estimates from the rounds that both subgroups were drawn in."""
+        """Return (outcomes, k, k): estimates from the rounds in which both subgroups were drawn."""
         if not self.relative:
             return tally.gaps
         first = tally.both + tally.only
         gaps: Floats = (tally.only - tally.only.swapaxes(1, 2)) / np.maximum(first, 1)
         if self.one_sided:
-            # A rate above 0 over one that is 0.
+            # A rate above 0 divided by 0.
             gaps = np.where((first == 0) & (gaps < 0), self.least, gaps)
         return gaps
 
     def errors(self, tally: Tally) -> Floats:
-        """Return (outcomes, k, k): standard errors of `gaps`; infinite where a pair was never drawn together."""
+        """Return (outcomes, k, k): standard errors of `gaps`; infinite if a pair was never drawn together."""
         if not self.relative:
             return tally.errors
         joint, first = np.maximum(tally.joint, 1), np.maximum(tally.both + tally.only, 1)
@@ -122,7 +124,7 @@ class Payoff(Struct, frozen=True):
         return np.where(tally.joint > 0, np.sqrt(second_moment / joint) * joint / first, np.inf)
 
     def widest(self, tally: Tally, compared: NDArray[np.bool_]) -> tuple[int, int, int]:
-        """Return (i, j, outcome) of the largest gap among the pairs that are compared; the first of equals."""
+        """Return (i, j, outcome) of the largest gap among the compared pairs; the first of equals."""
         best, found = -np.inf, (0, 1, 0)
         for part, some in tally.parts():
             gaps = np.where(compared[part], self.gaps(some), -np.inf)
@@ -134,12 +136,13 @@ class Payoff(Struct, frozen=True):
         return found
 
     def open_pairs(self, tally: Tally, gap: float, log_bar: float, *, at_least: bool) -> NDArray[np.bool_]:
-        """Return pairs, (outcomes, k, k), whose rates alone leave open if they refute "at least" (or "at most") a gap.
+        """Return pairs, (outcomes, k, k), whose rates alone do not determine whether they refute "at least" (or "at
+        most") a gap.
 
-        For given rates, wealth against "at least" is smallest where two groups disagree as often as they can, and it
-        falls with the first rate and rises with the second; so a group that refutes it against the smallest rate, or
-        with the largest, does so in every pair. Against "at most" no pair refutes it that would not even if it
-        disagreed as rarely as it can (docs/mathematics.md, "Many pairs").
+        For given rates, wealth against "at least" is smallest if two groups disagree as often as possible, and it falls
+        with the first rate and rises with the second; so a group that refutes it against the smallest rate, or with the
+        largest, does so in every pair. Against "at most", a pair that would not refute it with the fewest possible
+        disagreements never refutes it (docs/mathematics.md, "Many pairs").
         """
         rounds = tally.joint.max()
         if tally.both.size <= FEW_PAIRS or (tally.joint != rounds).any():
@@ -157,8 +160,8 @@ class Payoff(Struct, frozen=True):
     def no_worse_than(self, tally: Tally, worst: Counts) -> NDArray[np.bool_]:
         """Return pairs, (outcomes, k, k), that refute "at least c" for every c >= 0 for which these cells do.
 
-        They have no more rounds in which only i got it, no fewer in which only j did, and no fewer of the last two
-        cells together, so that each of the worst pair's rounds is matched by one that pays at least as much.
+        They have no more rounds in which only i got the outcome, no fewer in which only j did, and no fewer in the last
+        two cells together, so that each of the worst pair's rounds is matched by one that pays at least as much.
         """
         plus, minus = tally.only, tally.only.swapaxes(1, 2)
         rest = tally.both + minus if self.relative else tally.joint - plus
@@ -166,7 +169,9 @@ class Payoff(Struct, frozen=True):
         return found
 
     def _extreme(self, rounds: int, more: Counts, less: Counts, *, apart: bool) -> Counts:
-        """Return the cells, (pairs, 3), of pairs with these successes that disagree as often, or rarely, as can be."""
+        """Return the cells, (pairs, 3), of pairs with these successes that disagree as often, or as rarely, as
+        possible.
+        """
         both = np.maximum(more + less - rounds, 0) if apart else np.minimum(more, less)
         plus, minus = more - both, less - both
         middle = both if self.relative else rounds - plus - minus
@@ -193,8 +198,8 @@ def payoff_of(measure: str, compared: NDArray[np.bool_]) -> Payoff:
 def gaps_of(more: Floats, less: Floats, measure: str) -> Floats:
     """Return (outcomes, subgroups, subgroups): how far the second subgroup is behind the first.
 
-    For a ratio the gap is 1 - less/more, so that in both measures 0 means equal rates and more is worse. No rate is
-    behind a rate of 0, and one above 0 is so many times as large as is ever reported.
+    For a ratio the gap is 1 - less/more, so that in both measures 0 means equal rates and larger gaps are worse. No
+    rate is behind a rate of 0, and the ratio of a rate above 0 to 0 is the largest reported ratio.
     """
     if measure == "difference":
         gaps: Floats = more[:, :, None] - less[:, None, :]

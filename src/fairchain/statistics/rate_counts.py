@@ -1,9 +1,9 @@
-"""Rates counted subgroup by subgroup, without rounds: rows of a table, recorded decisions, a stream of them.
+"""Rates counted by subgroup, without rounds: rows of a table, recorded decisions, a stream of decisions.
 
-The state is the trials and successes of each subgroup. Bounds of a single rate give bounds of the largest gap
-(docs/mathematics.md, "Independent groups"): the upper one needs no union over pairs, since only the pair that truly is
-the widest can make it fail; the lower one is paid for by every pair or subgroup. `RowsAnswer` is the answer of a table:
-exact for a whole population, with exact bounds for a sample.
+The state is the trials and successes of each subgroup. Bounds of single rates give bounds of the largest gap
+(docs/mathematics.md, "Independent groups"): the upper one needs no union over pairs, because only the truly widest pair
+can make it fail; the lower one is paid for by every pair or subgroup. `RowsAnswer` is the answer of a table: exact for
+a whole population, with exact bounds for a sample.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from fairchain.statistics.tally import Counts
 from fairchain.statistics.two_sample import bounds_beyond, largest_bound
 
 Level = float | Floats
-# Pairs up to which a forecast is worth its time.
+# Largest number of pairs for which a forecast is computed.
 MOST_PAIRS = 5000
-# More times the rows are not forecast.
+# Larger multiples of the rows are not forecast.
 MOST_TIMES = 2**19
-# Rounding of a floating gap is far below this: gaps that are nearer to each other are compared as fractions.
+# The rounding of a floating-point gap is far below this: gaps that are nearer to each other are compared as fractions.
 NEAR = 1e-9
 # (successes, trials, level) -> lower and upper bounds, each of which fails with probability at most `level`.
 RateBounds = Callable[[ArrayLike, ArrayLike, Level], tuple[Floats, Floats]]
 
 
 def fixed_sample(successes: ArrayLike, trials: ArrayLike, level: Level) -> tuple[Floats, Floats]:
-    """Return exact bounds for a number of trials that was fixed beforehand (Clopper and Pearson)."""
+    """Return exact bounds for a number of trials fixed in advance (Clopper and Pearson)."""
     return clopper_pearson(successes, trials, 2 * level)
 
 
 def any_time(successes: ArrayLike, trials: ArrayLike, level: Level) -> tuple[Floats, Floats]:
-    """Return bounds that hold at every time at once, however long the sampling goes on."""
+    """Return bounds that are valid at all times simultaneously, however long the sampling continues."""
     return probability_any_time(successes, trials, level)
 
 
@@ -53,12 +53,12 @@ class SubgroupCounts:
     trials
         (columns,): the number of rows.
     successes
-        (outcomes, columns): how many of them have the outcome.
+        (outcomes, columns): the number of rows with the outcome.
     weights
-        (subgroups, columns): where a subgroup is a mean over several columns; None where subgroups and columns are
-        the same.
+        (subgroups, columns): for subgroups that are means over several columns; None if subgroups and columns are the
+        same.
     unit
-        How many successes a whole one counts as: more than 1 where rows have the outcome with a probability.
+        The number of units of a whole success: more than 1 if rows have the outcome with a probability.
     """
 
     trials: Counts
@@ -71,7 +71,7 @@ class SubgroupCounts:
 
     @property
     def rates(self) -> Floats:
-        """(outcomes, subgroups): the rate of each outcome; 0 where there are no rows."""
+        """(outcomes, subgroups): the rate of each outcome; 0 without rows."""
         rates: Floats = self.successes / (np.maximum(self.trials, 1) * self.unit)
         return rates if self.weights is None else rates @ self.weights.T
 
@@ -99,10 +99,11 @@ def gap_bounds(
     *,
     disjoint: bool = False,
 ) -> tuple[float, float, float]:
-    """Return the estimate, the lower and the upper bound of the largest gap; each bound fails at most at delta/2.
+    """Return the estimate, the lower and the upper bound of the largest gap; each bound fails with probability at most
+    delta/2.
 
-    `overall` (subgroups,) marks the subgroups that hold all rows and not those of a group. Subgroups that
-    are `disjoint` share no row, so that a fixed sample of them can be judged pair by pair.
+    `overall` (subgroups,) marks the subgroups that contain all rows and not those of a group. Subgroups that are
+    `disjoint` share no row, so that a fixed sample of them can be compared pair by pair.
     """
     estimate = _gap_estimate(counts, compared, measure)
     below, above = (
@@ -128,7 +129,7 @@ def _gap_bound(
     disjoint: bool,
     upper: bool,
 ) -> float:
-    """Return the upper (or lower) bound of the largest gap alone."""
+    """Return only the upper (or lower) bound of the largest gap."""
     estimate = _gap_estimate(counts, compared, measure)
     if disjoint and method is fixed_sample:
         level = delta / 2 if upper else delta / 2 / int(compared.sum())
@@ -146,7 +147,7 @@ def _one_pair(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None, sp
     """Return (subgroups,): levels at which the upper bound of the widest pair fails with probability at most `spend`.
 
     Which pair is the widest may depend on the sizes of the groups, through those that are large enough. Given the
-    sizes a group's own bound is valid; those of all rows together are not, so each of them, on both sides and for
+    sizes, a group's own bound is valid; those of all rows together are not, so each of them, on both sides and for
     every outcome, is paid for (docs/mathematics.md, "Independent groups").
     """
     overall, shared, _ = _numbers(compared, overall)
@@ -160,10 +161,10 @@ def simultaneous(
     method: RateBounds,
     overall: NDArray[np.bool_] | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return bounds of the rates of all compared subgroups that together fail with probability at most `spend`.
+    """Return bounds of the rates of all compared subgroups with a joint error probability of at most `spend`.
 
-    The level of all rows together does not depend on how many groups there are: which of them are large enough may be
-    seen in these rows.
+    The level of all rows together does not depend on the number of groups, because these rows may show which groups are
+    large enough.
     """
     overall, shared, own = _numbers(compared, overall)
     half = spend / 2 if shared else spend
@@ -171,7 +172,7 @@ def simultaneous(
 
 
 def _numbers(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None) -> tuple[NDArray[np.bool_], int, int]:
-    """Return which subgroups hold all rows, and the numbers of compared rates of these and of the others."""
+    """Return which subgroups contain all rows, and the numbers of compared rates of these and of the others."""
     used = compared_rates(compared)
     overall = np.zeros(used.shape[1], bool) if overall is None else overall
     return overall, int(used[:, overall].sum()), int(used[:, ~overall].sum())
@@ -187,7 +188,9 @@ def pairs_beyond(
     *,
     disjoint: bool,
 ) -> list[tuple[int, int, int]]:
-    """Return the pairs (i, j, outcome) of a fixed sample that are above the limit, together except at delta/2."""
+    """Return the pairs (i, j, outcome) of a fixed sample that are above the limit; jointly wrong with probability at
+    most delta/2.
+    """
     if disjoint:
         level = delta / 2 / int(compared.sum())
         found = bounds_beyond(counts.trials, counts.successes, compared, measure, level, limit, upper=False)
@@ -207,7 +210,7 @@ def decided_samples(
     *,
     fair: bool,
 ) -> NDArray[np.bool_]:
-    """Return (samples,): which of many fixed samples of disjoint groups are decided FAIR (or UNFAIR), as `RowsAnswer`.
+    """Return (samples,): which of many fixed samples of disjoint groups `RowsAnswer` decides as FAIR (or UNFAIR).
 
     `samples` is (samples, outcomes, groups): successes.
     """
@@ -254,7 +257,7 @@ def exact_gap(
 def _near_largest(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> list[tuple[int, int, int]]:
     """Return (i, j, outcome) of the pairs with the largest gap up to rounding; the first with equal counts."""
     rates = counts.rates
-    # Rates of different counts differ in their number; means over columns are all taken to differ.
+    # Rates with different counts are different; means over columns are all assumed to differ.
     number = np.arange(rates.size).reshape(rates.shape)
     if counts.weights is None:
         each = np.stack([np.broadcast_to(counts.trials, rates.shape).ravel(), counts.successes.ravel()], axis=1)
@@ -311,7 +314,7 @@ def rows_needed(
     *,
     disjoint: bool = False,
 ) -> int | None:
-    """Forecast how many times as many rows would decide it if the rates stay as they are; None beyond `MOST_TIMES`."""
+    """Forecast the multiple of the rows that would decide the question at these rates; None beyond `MOST_TIMES`."""
     if compared.sum() > MOST_PAIRS:
         return None
 
@@ -326,7 +329,7 @@ def rows_needed(
 
 
 def proportion_needed(successes: int, trials: int, threshold: float, delta: float) -> int | None:
-    """Forecast the same for one share of rows alone."""
+    """Forecast the same for a single share of rows."""
     estimate = successes / max(trials, 1)
 
     def bound(times: int) -> float:
@@ -336,9 +339,9 @@ def proportion_needed(successes: int, trials: int, threshold: float, delta: floa
 
 
 def _fewest(bound: Callable[[int], float], estimate: float, threshold: float) -> int | None:
-    """Return the fewest times, within 5%, at which the bound on the side of the threshold does not reach it.
+    """Return the smallest multiple, within 5%, at which the bound on the side of the threshold does not reach it.
 
-    Bounds approach the estimate about as one over the square root of the times, so that few of them are computed.
+    The distance between bounds and estimate is about proportional to 1 / sqrt(multiple), so few bounds are computed.
     """
     few, many, times = 1, MOST_TIMES + 1, 2
     distance = abs(threshold - estimate)
@@ -352,7 +355,7 @@ def _fewest(bound: Callable[[int], float], estimate: float, threshold: float) ->
             return None
         few = times
         factor = ((reached - estimate) / distance) ** 2 if distance > 0 else math.inf
-        # Where the last step was too short for this law, the next is longer.
+        # If the last step was too short for this approximation, the next is longer.
         guess = min(times * max(1.02 * factor, 1.05), float(MOST_TIMES))
         times = min(max(few + 1, math.ceil(guess)), (few + many) // 2 if many <= MOST_TIMES else MOST_TIMES)
     return many
@@ -364,17 +367,17 @@ class RowsAnswer:
     Parameters
     ----------
     counts, compared, measure
-        The counts of each subgroup, which pairs are compared, and by which measure.
+        The counts of each subgroup, the compared pairs, and the measure.
     limit
-        The largest fair gap, as a fraction: a difference, or for a ratio what is missing to 1.
+        The largest fair gap, as a fraction: a difference, or for a ratio 1 minus the smallest ratio.
     delta
-        Probability of a wrong verdict about the source of a sample; 0 for rows that are the whole population.
+        Probability of a wrong verdict about the population of a sample; 0 if the rows are the whole population.
     overall
-        (subgroups,): which subgroups hold all rows and not those of a group; None for none of them.
+        (subgroups,): the subgroups that contain all rows and not those of a group; None for none of them.
     disjoint
-        Whether subgroups that are compared share no row.
+        Whether compared subgroups share no row.
     single
-        Whether it is about one share of rows only: the second subgroup is there to compare with and has no successes.
+        Whether it is about a single share of rows: the second subgroup is a placeholder without successes.
     """
 
     sound = True
@@ -421,12 +424,12 @@ class RowsAnswer:
 
     @property
     def _of_gap(self) -> float:
-        """What the bounds of the gap have of delta; the bounds of the rates have the rest."""
+        """The share of delta of the gap's bounds; the bounds of the rates have the rest."""
         return (1 - OF_RATES) * self.delta
 
     @property
     def decision(self) -> Decision:
-        """Exact for a whole population; for a sample where the whole interval lies on one side of the limit."""
+        """Exact for a whole population; for a sample, decided if the whole interval is on one side of the limit."""
         if not self.delta:
             return Decision.FAIR if self.exact_gap <= self._limit else Decision.UNFAIR
         _, low, high = self._gap
@@ -436,12 +439,12 @@ class RowsAnswer:
 
     @cached_property
     def exact_gap(self) -> Fraction:
-        """The largest gap between the rates as counted, as a fraction."""
+        """The largest gap between the counted rates, as a fraction."""
         return exact_gap(self.counts, self._compared, self._measure, self.widest())
 
     @property
     def trials(self) -> Counts:
-        """How many rows each subgroup has; of a mean over groups, all of theirs."""
+        """The number of rows of each subgroup; for a mean over groups, of all its groups."""
         if self.counts.weights is None:
             return self.counts.trials
         members: Counts = (self.counts.weights > 0).astype(np.int64) @ self.counts.trials
@@ -452,7 +455,7 @@ class RowsAnswer:
         return self._gap
 
     def ratio(self) -> float:
-        """Return the second rate of the widest pair over the first; 1 where both are 0."""
+        """Return the second rate of the widest pair over the first; 1 if both are 0."""
         i, j, outcome = self.widest()
         rates = self.counts.rates
         return reported_ratio(float(rates[outcome, i]), float(rates[outcome, j]))
@@ -462,13 +465,13 @@ class RowsAnswer:
         return self.all_rates(OF_RATES * self.delta)
 
     def all_rates(self, spend: float) -> tuple[Floats, Floats]:
-        """Return bounds of the rates that together fail with probability at most `spend`; exact without one."""
+        """Return bounds of the rates with a joint error probability of at most `spend`; exact without one."""
         if not spend:
             return self.counts.rates, self.counts.rates
         return simultaneous(self.counts, self._compared, spend, fixed_sample, self._overall)
 
     def rates(self) -> Floats:
-        """Return the rates as counted, (outcomes, subgroups)."""
+        """Return the counted rates, (outcomes, subgroups)."""
         return self.counts.rates
 
     def widest(self) -> Leader:
@@ -480,7 +483,7 @@ class RowsAnswer:
         return widest_of(self.counts, self._compared, self._measure)
 
     def violators(self) -> list[Leader]:
-        """Return pairs that are above the limit: for sure, or for a sample all together at delta."""
+        """Return pairs that are above the limit: certainly, or for a sample jointly at error probability delta."""
         if self.delta and self._single:
             return [(0, 1, 0)] if self._gap[1] > self._limit else []
         counts, compared, measure = self.counts, self._compared, self._measure
@@ -497,7 +500,7 @@ class RowsAnswer:
         return [pair for pair in above if exact_pair(counts, measure, pair) > self._limit]
 
     def forecast(self) -> int | None:
-        """Forecast how many times as many rows would decide it; None if that cannot be said."""
+        """Forecast the multiple of the rows that would decide the question; None without a forecast."""
         limit = float(self._limit)
         if self._single:
             return proportion_needed(int(self.counts.successes[0, 0]), int(self.counts.trials[0]), limit, self.delta)

@@ -1,7 +1,7 @@
-"""What every inference from counts offers, and every stopping rule, so that one loop in `verify` serves them all.
+"""Protocols of inferences from counts and of stopping rules, so that one loop in `verify` serves all rules.
 
-A rule plans the next batch from earlier ones (`plan`), takes its counts (`observe`), and can say at
-any time what is known (`decision`, `gap`, `probabilities`, `forecast`).
+A rule plans the next batch from earlier ones (`plan`), takes its counts (`observe`), and returns its results at any
+time (`decision`, `gap`, `probabilities`, `forecast`).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ Leader = tuple[int, int, int]
 WORKERS_SHARE = 4 * 8192
 # The smallest chunk.
 CHUNK = 1024
-# The smallest batch has no more rounds than these, however many pairs a look has to go through: a budget of seconds
-# holds only if the first look comes early.
+# Upper bound of the smallest batch, however many pairs a check has: a budget of seconds is kept only if the first check
+# comes early.
 LEAST_ROUNDS = 2048
-# A batch is this part of the rounds before it.
+# The size of a batch relative to the rounds before it.
 GROWTH = 8
-# A batch of the betting rule ends after this part of what is forecast, since forecasts err; less than the second part
-# of the rounds before it is not worth another look.
+# A batch of the betting rule ends after this fraction of the forecast rounds, because forecasts err; below the second
+# fraction of the rounds before it, another check is not worthwhile.
 AHEAD, WORTH = 0.7, 20
-# The least part of the rounds before a batch that it adds where two groups are evaluated, and where more are.
+# The smallest size of a batch relative to the rounds before it if two groups are evaluated, and if more are.
 LEAST_OF_TWO, LEAST_OF_MORE = 32, 12
-# What the verdict leaves of delta (docs/mathematics.md, "One event"): for each side of the largest gap, for all rates
-# and for all pairs. The verdict and all intervals together hold with probability 1 - delta, so that each may use the
-# others.
+# The shares of delta besides the verdict's (docs/mathematics.md, "One event"): for each side of the largest gap, for
+# all rates and for all pairs. The verdict and all intervals hold together with probability 1 - delta, so that each may
+# use the others.
 OF_GAP, OF_RATES, OF_PAIRS = 1 / 4, 1 / 8, 1 / 8
 
 
@@ -47,18 +47,18 @@ class Decision(Enum):
 
 
 class BatchPlan(Struct, frozen=True):
-    """What to sample next: chosen from the past only, which is what keeps the guarantee.
+    """The next rounds to sample: chosen only from earlier counts, on which the guarantee depends.
 
     Parameters
     ----------
     rounds
-        How many.
+        The number of rounds.
     groups
         The groups that are evaluated in each of them.
     leader
-        (i, j, outcome): the pair that bets, in this batch, on being unfair; None in the first.
+        (i, j, outcome): the pair that, in this batch, bets on being unfair; None in the first.
     phase
-        Which part of a plan with several parts this belongs to.
+        The part of a plan with several parts to which this belongs.
     """
 
     rounds: int
@@ -68,7 +68,7 @@ class BatchPlan(Struct, frozen=True):
 
 
 class Inference(Protocol):
-    """What the counts imply: the decision, and every number with its bounds."""
+    """The conclusions from counts: the decision, and every number with its bounds."""
 
     @property
     def sound(self) -> bool:
@@ -95,14 +95,14 @@ class Inference(Protocol):
         """Return the pair and outcome with the largest gap so far."""
 
     def violators(self) -> list[Leader]:
-        """Return pairs that are known, all together, to be above the threshold."""
+        """Return pairs that are known, jointly, to be above the threshold."""
 
     def forecast(self) -> int | None:
-        """Forecast how many more rounds are needed; None if that cannot be said."""
+        """Forecast the number of further rounds; None without a forecast."""
 
 
 class Rule(Inference, Protocol):
-    """A way of going from rounds to an answer."""
+    """A stopping rule, from rounds to an answer."""
 
     @property
     def coupled(self) -> bool:
@@ -113,17 +113,17 @@ class Rule(Inference, Protocol):
         """All counts so far."""
 
     def plan(self) -> BatchPlan | None:
-        """Return what to sample next, or None when the answer is there."""
+        """Return the next rounds to sample, or None if the answer is final."""
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
-        """Take in what came of a plan (fewer rounds than planned if the run was cut short)."""
+        """Take the counts of a plan (with fewer rounds than planned if the run was stopped early)."""
 
     def rounds_after(self, rounds: int) -> int:
-        """Return how many rounds will probably be planned after a batch of so many; nothing depends on it but time."""
+        """Return the probable number of rounds planned after a batch of this size; only the time depends on it."""
 
 
 class TallyCounts:
-    """Base of the rules: what follows from the tally of all rounds alone."""
+    """Base of the rules: results that follow from the tally of all rounds alone."""
 
     tally: Tally
 
@@ -133,7 +133,7 @@ class TallyCounts:
         return self.tally.trials
 
     def rounds_after(self, rounds: int) -> int:
-        """Return how many rounds will be planned at least after a batch of so many, unless the end comes near."""
+        """Return the smallest number of rounds planned after a batch of this size, unless the end is near."""
         outcomes, groups, _ = self.tally.both.shape
         return next_batch(int(self.tally.joint.max()) + rounds, groups, outcomes)
 
@@ -142,22 +142,22 @@ class TallyCounts:
         return self.tally.rates
 
     def rate_bounds(self, delta: float) -> tuple[Floats, Floats]:
-        """Return bounds of all rates that hold together, at all times, with probability 1 - delta."""
+        """Return simultaneous bounds of all rates, valid at all times with probability 1 - delta."""
         successes = self.tally.successes
         trials = np.broadcast_to(self.tally.trials, successes.shape)
         return probability_any_time(successes, trials, delta / successes.size)
 
 
 class RefiningRule(TallyCounts):
-    """Base of rules that may go on after the decision for narrow intervals.
+    """Base of rules that may continue after the decision for narrow intervals.
 
-    Every bound holds at all times, so that going on costs no validity. The decision stands.
+    Every bound is valid at all times, so continuing does not affect validity. The decision is final.
     """
 
     _compared: NDArray[np.bool_]
     _delta: float
     _rounds: int
-    # The part of delta that the bounds of all rates have.
+    # The share of delta of the bounds of all rates.
     _of_rates = OF_RATES
 
     def gap(self) -> tuple[float, float, float]:
@@ -165,7 +165,7 @@ class RefiningRule(TallyCounts):
         raise NotImplementedError
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """Return bounds that hold together, at all times, in one event of probability 1 - delta with the gap's."""
+        """Return simultaneous bounds, valid at all times, in one event of probability 1 - delta with the gap's."""
         return self.rate_bounds(self._of_rates * self._delta)
 
     def leader_after(self) -> Leader | None:
@@ -199,16 +199,15 @@ def every_pair(groups: int, outcomes: int) -> NDArray[np.bool_]:
 
 
 def compared_rates(compared: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return (outcomes, subgroups): which rates belong to a compared pair, on either side of it."""
+    """Return (outcomes, subgroups): whether each rate belongs to a compared pair, on either side."""
     return np.asarray(compared.any(axis=2) | compared.any(axis=1))
 
 
 def next_batch(done: int, groups: int, outcomes: int, to_go: float = math.inf, *, few: int = 32) -> int:
-    """Return rounds until the next look: an eighth of what was done, or less where the end is forecast to be nearer.
+    """Return rounds until the next check: an eighth of the rounds so far, or less if the end is forecast to be nearer.
 
-    A look costs more than a few rounds of the network, so a batch has at least `few` rounds (the first ones 16), and
-    more where there are many pairs, up to `LEAST_ROUNDS`; a quarter is enough where the end is forecast to be that
-    near.
+    A check costs more than a few rounds of the network, so a batch has at least `few` rounds (the first ones 16), and
+    more if there are many pairs, up to `LEAST_ROUNDS`; a quarter is enough if the end is forecast to be that near.
     """
     least = max(16 if done < 32 else few, min(groups * groups * outcomes // 64, LEAST_ROUNDS))
     least = math.ceil(max(least // 4, min(least, to_go)))
@@ -225,12 +224,12 @@ def betting_batch(
     above: bool = False,
     share: bool = False,
 ) -> int:
-    """Return rounds until the next look of the betting rule, which is `to_go` rounds away if the forecast is right.
+    """Return rounds until the next check of the betting rule, whose end is forecast to be `to_go` rounds away.
 
     A batch is as long as all before it, up to one chunk, and then an eighth of them; while the largest gap is `above`
-    the threshold it is half as long where two groups are `evaluated`, so that another leader can take over, and an
-    eighth where more are, since most of them will be left out soon. A `share` has no other leader, and few rounds show
-    that it is above: its batches are short then. Looks cost time: many pairs have longer batches.
+    the threshold it is half as long if two groups are `evaluated`, so that another leader can take over, and an eighth
+    if more are, because most of them will be left out soon. A `share` has no other leader, and few rounds show that it
+    is above: then its batches are short. Checks cost time: many pairs have longer batches.
     """
     many = min(groups * groups * outcomes // 64, LEAST_ROUNDS)
     if not done:
@@ -244,15 +243,15 @@ def betting_batch(
 
 
 def _whole_shares(rounds: int) -> int:
-    """Return the rounds of a batch: long ones are whole multiples of four chunks, so that workers have equal shares."""
+    """Return the rounds of a batch: long ones are multiples of four chunks, so that workers have equal shares."""
     return rounds - rounds % WORKERS_SHARE if rounds > WORKERS_SHARE else rounds
 
 
 def further_rounds(done: int, lacking: float) -> int:
-    """Return the rounds of a batch after the decision, of which rates are forecast to be `lacking` so many.
+    """Return the rounds of a batch after the decision, when the rates are forecast to need `lacking` more rounds.
 
-    At most fifteen times as many as before, since rates from few rounds say little about what is lacking; half as many
-    if no rate lacks any, so that it is the gap that is not narrow yet. Long batches are whole chunks.
+    It is at most fifteen times the rounds so far, because rates from few rounds are imprecise about the lacking ones;
+    half as many if no rate lacks any, so that only the gap is not narrow yet. Long batches are whole chunks.
     """
     rounds = math.ceil(min(max(lacking, done / GROWTH), 15 * done)) if lacking > 0 else -(-done // 2)
     return rounds if rounds <= CHUNK else -(-rounds // CHUNK) * CHUNK

@@ -21,13 +21,13 @@ from fairchain.statistics.tally import Tally
 
 
 def most_rate(rate: ArrayLike, factor: float) -> Floats:
-    """Return the largest rate that a rate can become within a factor."""
+    """Return the largest value of a rate within a factor."""
     rate = np.asarray(rate, float)
     return np.asarray(np.minimum(factor * rate, 1 - (1 - rate) / factor))
 
 
 def least_rate(rate: ArrayLike, factor: float) -> Floats:
-    """Return the smallest rate that a rate can become within a factor."""
+    """Return the smallest value of a rate within a factor."""
     rate = np.asarray(rate, float)
     return np.asarray(np.maximum(rate / factor, 1 - factor * (1 - rate)))
 
@@ -45,17 +45,17 @@ def least_of(rate: Fraction, factor: Fraction) -> Fraction:
 def factor_of_rates(
     low: Floats, high: Floats, compared: NDArray[np.bool_], measure: str, limit: float, *, fair: bool
 ) -> float:
-    """Return the tipping factor where each group may shift by itself.
+    """Return the tipping factor if each group may shift separately.
 
     Parameters
     ----------
     low, high
-        (outcomes, subgroups): bounds of the rates, which hold together.
+        (outcomes, subgroups): simultaneous bounds of the rates.
     compared, measure, limit
-        (outcomes, subgroups, subgroups): which pairs are compared, by "difference" or "ratio", and the largest fair
-        gap; of a ratio 1 - ratio.
+        (outcomes, subgroups, subgroups): the compared pairs, "difference" or "ratio", and the largest fair gap; for a
+        ratio 1 - ratio.
     fair
-        Whether the verdict is FAIR; else it is UNFAIR.
+        Whether the verdict is FAIR; otherwise it is UNFAIR.
     """
     scale, margin = _units(measure, limit)
     factors = []
@@ -75,9 +75,9 @@ def factor_of_rates(
 def factor_of_rounds(
     tally: Tally, compared: NDArray[np.bool_], measure: str, limit: float, delta: float, *, fair: bool
 ) -> float | None:
-    """Return the tipping factor where all groups shift alike, from rounds that show one individual as every group.
+    """Return the tipping factor if all groups shift alike, from rounds that show one individual as every group.
 
-    It holds at all times with probability 1 - delta. None where too many pairs are compared.
+    It is valid at all times with probability 1 - delta. None if too many pairs are compared.
     """
     pairs = int(compared.sum())
     if pairs > MOST_SHARED_PAIRS:
@@ -96,7 +96,7 @@ def factor_of_rounds(
 class SharedRates:
     """Certain bounds for individuals that are shown as every group, (outcomes, subgroups, subgroups) each.
 
-    `only` are lower and upper bounds of the probability that the first of two subgroups alone gets the outcome, `both`
+    `only` are lower and upper bounds of the probability that only the first of two subgroups gets the outcome, `both`
     of the probability that both get it.
     """
 
@@ -104,7 +104,7 @@ class SharedRates:
     both: tuple[Floats, Floats]
 
     def factor(self, compared: NDArray[np.bool_], measure: str, limit: float, *, fair: bool) -> float:
-        """Return the tipping factor where all groups shift alike."""
+        """Return the tipping factor if all groups shift alike."""
         low, high = self.only
         second = (low.swapaxes(1, 2)[compared], high.swapaxes(1, 2)[compared])
         cells = [(low[compared], high[compared]), second, (self.both[0][compared], self.both[1][compared])]
@@ -116,7 +116,7 @@ def _factor_of_cells(cells: Sequence[tuple[Floats, Floats]], measure: str, limit
 
     FAIR is E[V] <= c for every pair, with V = s in the first cell, -1 in the second, and s - 1 in the third. Within G
     the largest E[V] is the smallest t + G E[(V - t)+] - E[(t - V)+]/G over the values t of V, and each of these rises
-    with G. The first cell speaks against FAIR, the others for it (docs/mathematics.md, "Distribution shift").
+    with G. The first cell is evidence against FAIR, the others for it (docs/mathematics.md, "Distribution shift").
     """
     scale, margin = _units(measure, limit)
     worth = [scale, -1.0, scale - 1][: len(cells)]
@@ -175,7 +175,7 @@ def _unfair_factors(low: Floats, high: Floats, scale: float, margin: float) -> F
 
 
 def _root(square: Floats, linear: Floats, constant: Floats, *, empty: float) -> Floats:
-    """Return the positive root of square * G^2 - linear * G - constant; `empty` where all three are 0."""
+    """Return the positive root of square * G^2 - linear * G - constant; `empty` if all three are 0."""
     # If bounds contradict each other, a constant may be negative; then the other roots count.
     spread = np.sqrt(np.maximum(linear**2 + 4 * square * constant, 0))
     with np.errstate(divide="ignore", invalid="ignore"):

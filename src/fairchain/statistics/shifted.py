@@ -1,8 +1,8 @@
 """Verdicts over all populations within a factor of the assumed one (docs/mathematics.md, "A verdict over shifts").
 
-The largest gap that a pair can have within the factor is a monotone function of two rates or, where all groups shift
-alike, of the probabilities that only one of two groups gets the outcome. So bounds of these that hold together give
-bounds of the largest gap, and the verdict follows from them. Exact rates are shifted as fractions in `masses`.
+The largest gap of a pair within the factor is a monotone function of two rates or, if all groups shift alike, of the
+probabilities that only one of two groups gets the outcome. So simultaneous bounds of these give bounds of the largest
+gap, and the verdict follows from them. Exact rates are shifted as fractions in `masses`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from fairchain.statistics.unseen_rows import PROBABILITY_ROUNDING
 
 @dataclass(frozen=True, eq=False)
 class ShiftQuestion:
-    """What is asked about the populations within a factor.
+    """The question about the populations within a factor.
 
     Parameters
     ----------
     factor
-        How many times as frequent, or as rare, an input may be.
+        The largest factor by which an input may be more frequent, or rarer.
     alike
-        Whether the individuals shift that all groups are shown; else each group shifts by itself.
+        Whether the individuals that all groups are shown shift; otherwise each group shifts separately.
     compared, measure, limit
-        (outcomes, groups, groups): which pairs are compared, by "difference" or "ratio", and the largest fair gap.
+        (outcomes, groups, groups): the compared pairs, "difference" or "ratio", and the largest fair gap.
     """
 
     factor: float
@@ -43,7 +43,7 @@ class ShiftQuestion:
     limit: float
 
     def of_rates(self, rates: Floats, low: Floats, high: Floats) -> ShiftedGaps:
-        """Return the gaps where each group shifts by itself, from (outcomes, groups): rates with bounds."""
+        """Return the gaps if each group shifts separately, from (outcomes, groups): rates with bounds."""
 
         def gaps(more: Floats, less: Floats) -> Floats:
             return gaps_of(most_rate(more, self.factor), least_rate(less, self.factor), self.measure)
@@ -51,10 +51,10 @@ class ShiftQuestion:
         return ShiftedGaps(self, gaps(rates, rates), gaps(low, high), gaps(high, low))
 
     def of_rounds(self, tally: Tally, delta: float, low_rates: Floats, high_rates: Floats) -> ShiftedGaps:
-        """Return the gaps where all groups shift alike; they hold together, at all times, except at delta.
+        """Return the gaps if all groups shift alike; jointly valid at all times, except with probability delta.
 
-        Bounds of the rates, (outcomes, groups), hold in an event of their own. All groups alike shift no further than
-        each by itself, and a gap of the assumed population is one of those within the factor.
+        Bounds of the rates, (outcomes, groups), hold in a separate event. A joint shift of all groups is a special case
+        of separate shifts, and a gap of the assumed population is one of those within the factor.
         """
         used = self.compared | self.compared.swapaxes(1, 2)
         trials = np.broadcast_to(tally.joint, used.shape)
@@ -90,7 +90,7 @@ class ShiftedGaps:
 
     @property
     def decision(self) -> Decision:
-        """FAIR or UNFAIR where the whole interval lies on one side of the limit."""
+        """FAIR or UNFAIR if the whole interval is on one side of the limit."""
         _, low, high = self.largest()
         if high < self.question.limit:
             return Decision.FAIR
@@ -103,15 +103,15 @@ class ShiftedGaps:
         return int(i), int(j), int(outcome)
 
     def above(self) -> list[Leader]:
-        """Return the compared pairs that are known to be above the limit, all together."""
+        """Return the compared pairs that are known, jointly, to be above the limit."""
         found = np.argwhere(self.question.compared & (self.low - PROBABILITY_ROUNDING > self.question.limit))
         return [(int(i), int(j), int(outcome)) for outcome, i, j in found]
 
 
 class ShiftRule(RefiningRule):
-    """The stopping rule of drawn inputs: all groups in every round, until the bounds leave the threshold on one side.
+    """The stopping rule for drawn inputs: all groups in every round, until the bounds exclude the threshold.
 
-    The bounds hold at all times together, so that the rule may stop at any of them.
+    The bounds are jointly valid at all times, so that the rule may stop at any time.
     """
 
     sound = True
@@ -122,7 +122,7 @@ class ShiftRule(RefiningRule):
         self.tally = Tally.empty(groups, outcomes)
         self._question, self._delta, self._groups, self._outcomes = question, delta, groups, outcomes
         self._compared, self._rounds, self.decision = question.compared, 0, Decision.UNDECIDED
-        # Where each group shifts by itself, the gap has no other bounds than those of the rates.
+        # If each group shifts separately, the gap has no other bounds than those of the rates.
         self._of_rates = OF_RATES if question.alike else 1.0
         self._gaps: ShiftedGaps | None = None
 
@@ -142,7 +142,7 @@ class ShiftRule(RefiningRule):
 
     @property
     def _found(self) -> ShiftedGaps:
-        """The gaps of the present counts."""
+        """The gaps of the current counts."""
         if self._gaps is None:
             if self._question.alike:
                 delta = (1 - OF_RATES) * self._delta
@@ -152,9 +152,9 @@ class ShiftRule(RefiningRule):
         return self._gaps
 
     def gap(self) -> tuple[float, float, float]:
-        """Return the largest gap within the factor: the bounds hold at all times with probability 1 - delta.
+        """Return the largest gap within the factor: the bounds are valid at all times with probability 1 - delta.
 
-        What they excluded when it was decided stays excluded, and the estimate is moved into the interval.
+        Values that they excluded at the decision remain excluded, and the estimate is clipped to the interval.
         """
         (estimate, low, high), limit = self._found.largest(), self._question.limit
         if self.decision is Decision.FAIR:
@@ -168,11 +168,11 @@ class ShiftRule(RefiningRule):
         return self._found.widest()
 
     def violators(self) -> list[Leader]:
-        """Return the pairs that are known to be above the threshold, all together."""
+        """Return the pairs that are known, jointly, to be above the threshold."""
         return self._found.above()
 
     def forecast(self) -> int | None:
-        """Return about how many more rounds decide it: widths fall as one over the square root of the rounds."""
+        """Return the approximate number of further rounds: widths fall as 1 / sqrt(rounds)."""
         estimate, low, high = self.gap()
         limit = self._question.limit
         width, distance = (
@@ -184,7 +184,7 @@ class ShiftRule(RefiningRule):
 
 
 class ShiftedRows:
-    """The answer about the populations within a factor of the one that the rows of a table are a sample of."""
+    """The answer about the populations within a factor of the one from which the rows of a table are a sample."""
 
     sound = True
     exact_gap = None
@@ -196,12 +196,12 @@ class ShiftedRows:
 
     @property
     def decision(self) -> Decision:
-        """FAIR or UNFAIR where the whole interval lies on one side of the limit."""
+        """FAIR or UNFAIR if the whole interval is on one side of the limit."""
         return self._found.decision
 
     @property
     def trials(self) -> Counts:
-        """How many rows each subgroup has."""
+        """The number of rows of each subgroup."""
         return self._rows.trials
 
     def gap(self) -> tuple[float, float, float]:
@@ -217,7 +217,7 @@ class ShiftedRows:
         return self._low, self._high
 
     def rates(self) -> Floats:
-        """Return the rates as counted."""
+        """Return the counted rates."""
         return self._rows.rates()
 
     def widest(self) -> Leader:
@@ -225,9 +225,9 @@ class ShiftedRows:
         return self._found.widest()
 
     def violators(self) -> list[Leader]:
-        """Return the pairs that are known to be above the limit, all together."""
+        """Return the pairs that are known, jointly, to be above the limit."""
         return self._found.above()
 
     def forecast(self) -> int | None:
-        """Return None: how many rows would decide it is not forecast."""
+        """Return None: the number of rows is not forecast."""
         return None

@@ -246,10 +246,10 @@ class StrataRule:
             plan = self._plain.plan()
             assert plan is not None
             return plan
-        # A look at several strata costs as much as hundreds of rounds.
+        # A check of several strata costs as much as hundreds of rounds.
         rounds = next_batch(self.rounds, self._groups, self._outcomes, self._to_go(), few=LEAST_ROUNDS)
-        # Boxes that are open only for groups without an open pair may have been left out, so rounds say nothing about
-        # these groups.
+        # Boxes that are open only for groups without an open pair may have been left out, so rounds give no information
+        # about these groups.
         waiting = ~self.cleared
         matter = np.asarray(waiting.any(axis=(0, 1)) | waiting.any(axis=(0, 2)))
         compared = self._compared & matter[:, None] & matter
@@ -352,7 +352,7 @@ class StrataRule:
         return float(np.where(known, np.minimum(above, float(self._threshold)), above).max())
 
     def _gap_below(self, of_rates: Floats) -> float:
-        """Return the lower bound of the leaders or, if it is larger, one of all pairs or, (pairs,), of their rates."""
+        """Return the lower bound of the leaders or, if it is larger, that of all pairs or, (pairs,), of their rates."""
 
         def refuted(gap: Floats) -> Floats:
             return self._lead_wealth(gap) - self._gap_bar
@@ -420,7 +420,7 @@ class StrataRule:
         return int(i), int(j), int(outcome)
 
     def violators(self) -> list[Leader]:
-        """Return pairs that are known, all together, to be above the threshold (union over pairs)."""
+        """Return pairs that are known, jointly, to be above the threshold (union over pairs)."""
         limits = np.full(len(self._pairs), float(self._threshold))
         _, above = self._certain_pairs()
         if self.rounds and not self.proved:
@@ -496,7 +496,7 @@ class StrataRule:
         return carried_wealth(bets, gap, self._payoff, at_least=False)
 
     def _to_go(self) -> float:
-        """Forecast the rounds until a verdict, if the frequencies of the present stratum stay as they are."""
+        """Forecast the rounds until a verdict, at the frequencies of the current stratum."""
         if not self.strata[-1].tally.joint.any():
             return math.inf
         stratum, pair, limit = self.strata[-1], self.widest(), float(self._threshold)

@@ -1,4 +1,4 @@
-"""Counts of coupled rounds: the whole state of a run. Tallies add, in any order, across workers and restarts.
+"""Counts of coupled rounds: the whole state of a run. Tallies are additive, in any order, across workers and restarts.
 
 For every outcome and every ordered pair of groups (i, j) a tally has the number of rounds in which both were evaluated,
 in which both got the outcome, and in which only i did.
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 Counts = NDArray[np.int64]
 # Pairs and outcomes of a part of a large tally.
 PAIRS_IN_PART = 2**18
-# Up to so many words of 64 rounds are counted one after another; three of them fit into one byte.
+# Up to this many words of 64 rounds are counted one after another; three of them fit into one byte.
 FEW_WORDS = 3
-# Up to so many labels looking for rounds to leave out takes longer than counting them.
+# Up to this many labels, searching for rounds to leave out takes longer than counting them.
 FEW_HITS = 2**14
-# Up to so many products of two labels a matrix product is quicker, and exact in single precision.
+# Up to this many products of two labels a matrix product is faster, and exact in single precision.
 FEW_PRODUCTS = 2**14
 
 
@@ -32,7 +32,7 @@ class Tally(Struct, frozen=True, eq=False, dict=True):
     joint
         (k, k): rounds in which both groups were shown to the network; the diagonal is one group's own rounds.
     both
-        (outcomes, k, k): rounds in which both got the outcome; the diagonal is how often one group got it.
+        (outcomes, k, k): rounds in which both got the outcome; the diagonal is one group's number of outcomes.
     only
         (outcomes, k, k): rounds in which the first group got the outcome and the second did not.
     """
@@ -51,7 +51,7 @@ class Tally(Struct, frozen=True, eq=False, dict=True):
     def of_batch(cls, rounds: int, together: Counts, active: Sequence[int], groups: int) -> Tally:
         """Return the tally of a batch in which exactly the active groups were evaluated in every round.
 
-        `together` (outcomes, active, active) counts rounds in which both got the outcome; it says everything.
+        `together` (outcomes, active, active) counts rounds in which both got the outcome; it determines all counts.
         """
         own = together.diagonal(axis1=1, axis2=2)
         if len(active) == groups:
@@ -67,7 +67,7 @@ class Tally(Struct, frozen=True, eq=False, dict=True):
         return cls(joint, both, only)
 
     def __add__(self, other: Tally) -> Tally:
-        # Tables of many groups and outcomes are large: nothing is copied to add zeros.
+        # Tables of many groups and outcomes are large, so nothing is copied to add zeros.
         if not self.joint.any():
             return other
         return Tally(self.joint + other.joint, self.both + other.both, self.only + other.only)
@@ -81,7 +81,7 @@ class Tally(Struct, frozen=True, eq=False, dict=True):
     __hash__ = None  # type: ignore[assignment]  # equal by content, and holds arrays
 
     def parts(self) -> Iterator[tuple[slice, Tally]]:
-        """Yield the tally in parts of some outcomes each, so that what is computed for its pairs fits into memory."""
+        """Yield the tally in parts of some outcomes each, so that computations for its pairs fit into memory."""
         outcomes, groups, _ = self.both.shape
         size = max(1, PAIRS_IN_PART // (groups * groups))
         if size >= outcomes:
@@ -108,7 +108,7 @@ class Tally(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def errors(self) -> NDArray[np.float64]:
-        """(outcomes, k, k): standard errors of `gaps`; infinite where a pair was never drawn together."""
+        """(outcomes, k, k): standard errors of `gaps`; infinite if a pair was never drawn together."""
         joint = np.maximum(self.joint, 1)
         differ = (self.only + self.only.swapaxes(1, 2)) / joint
         variance = np.maximum(differ - self.gaps**2, 0) / joint
@@ -121,12 +121,12 @@ class Tally(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def successes(self) -> Counts:
-        """(outcomes, k): how often each group got each outcome."""
+        """(outcomes, k): the number of rounds in which each group got each outcome."""
         return self.both.diagonal(axis1=1, axis2=2)
 
     @property
     def rates(self) -> NDArray[np.float64]:
-        """(outcomes, k): how often each group got each outcome, as a fraction of its rounds."""
+        """(outcomes, k): the share of each group's rounds with each outcome."""
         return self.successes / np.maximum(self.trials, 1)
 
 
@@ -138,10 +138,10 @@ def count_together(labels: NDArray[np.integer], outcomes: Sequence[int]) -> Coun
 
 
 def write_together(counts: NDArray[np.integer], labels: NDArray[np.integer], outcomes: Sequence[int]) -> None:
-    """Write these counts into a table of zeros, of any type that holds the number of rounds.
+    """Write these counts into a table of zeros, of any type that can represent the number of rounds.
 
-    One bit for each round: exact integers, and faster than a matrix product of many rounds, which would also start
-    threads of its own.
+    One bit for each round: exact integers, and faster than a matrix product over many rounds, which would also start
+    its own threads.
     """
     groups = len(labels)
     for place, outcome in enumerate(outcomes):
@@ -151,7 +151,7 @@ def write_together(counts: NDArray[np.integer], labels: NDArray[np.integer], out
             counts[place] = some @ some.T
             continue
         if hits.size > FEW_HITS:
-            # Groups of a round mostly agree, so that of many labels each occurs in few rounds.
+            # Groups of a round mostly agree, so with many labels each occurs in few rounds.
             occurs = hits.any(axis=0)
             if 2 * np.count_nonzero(occurs) < len(occurs):
                 hits = hits[:, occurs]
@@ -161,7 +161,7 @@ def write_together(counts: NDArray[np.integer], labels: NDArray[np.integer], out
         words = -(-bits.shape[1] // 8)
         packed = np.zeros((groups, words), np.uint64)
         packed.view(np.uint8)[:, : bits.shape[1]] = bits
-        # As many rows at once as stay in the cache.
+        # The number of rows at once that fit in the cache.
         rows = max(1, 2**17 // packed.size)
         for start in range(0, groups, rows):
             those, others = packed[start : start + rows, None], packed[start:]

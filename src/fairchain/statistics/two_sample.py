@@ -1,8 +1,8 @@
-"""Bounds of the gap between two groups counted apart, from both counts at once (docs/mathematics.md).
+"""Bounds of the gap between two separately counted groups, from both counts at once (docs/mathematics.md).
 
 Each count gives a p-value for each true rate. The two are independent, so a weighted product of them refutes pairs of
-rates (Fisher, Good), and the gap lies within what it can be over the pairs that are left. Bounds found one group at
-a time and then subtracted add up two errors that hardly ever come together.
+rates (Fisher, Good), and the gap is within its range over the remaining pairs. Bounds of single groups that are then
+subtracted add up two errors that rarely occur together.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from fairchain.statistics.e_values import Floats
 from fairchain.statistics.intervals import clopper_pearson_bound
 from fairchain.statistics.tally import Counts
 
-# Steps in which the product of the two p-values is divided between them.
+# Number of steps in which the product of the two p-values is divided between them.
 PRODUCT_STEPS = 256
 # Weights of the larger group's p-value; the smaller group has weight 1.
 WEIGHTS = tuple(2.0**-n for n in range(7))
-# Pairs whose steps are held in memory at once.
+# Number of pairs whose steps are in memory at once.
 PAIRS_IN_MEMORY = 4096
 
 
 def combined_level(alpha: float, weight: float = 1.0) -> float:
     """Return the c that E + weight E' exceeds with probability alpha, for two independent exponential variables.
 
-    These are the logarithms of two p-values, with their signs changed. With weight 1, exp(-c) (1 + c) = alpha.
+    These are the negative logarithms of two p-values. With weight 1, exp(-c) (1 + c) = alpha.
     """
     low, high = -math.log(alpha), -2.0 * math.log(alpha) + 8.0
     for _ in range(80):
@@ -49,7 +49,7 @@ def combined_level(alpha: float, weight: float = 1.0) -> float:
 
 @dataclass(frozen=True)
 class Combination:
-    """How p-values are combined at one level: for each weight, how small each group's p-value can be at all."""
+    """The combination of p-values at one level: for each weight, the smallest p-value of each group."""
 
     levels: tuple[float, ...]
 
@@ -60,10 +60,10 @@ class Combination:
         return Combination(tuple(combined_level(alpha, weight) for weight in WEIGHTS))
 
     def exponents(self, first: Counts, second: Counts) -> tuple[Floats, Floats]:
-        """Return -ln of the smallest p-value of the first and of the second group, from how many rows they have.
+        """Return -ln of the smallest p-value of the first and of the second group, from their numbers of rows.
 
-        The weight depends on the two sizes alone: it is the best one where both counts are about normal and have the
-        same variance.
+        The weight depends only on the two sizes: it is optimal if both counts are approximately normal with the same
+        variance.
         """
         own, others = self.of_kinds
         kinds = self.kinds(first, second)
@@ -105,13 +105,13 @@ def two_sample_bounds(
     Parameters
     ----------
     trials, successes
-        (groups,) and (outcomes, groups): rows, and how many got the outcome; groups share no row.
+        (groups,) and (outcomes, groups): rows, and the number with the outcome; groups share no row.
     pairs
         (pairs, 3): outcome, first and second group of each.
     measure, alpha
-        "difference" for p_i - p_j, "ratio" for 1 - p_j / p_i; and how often a bound may fail.
+        "difference" for p_i - p_j, "ratio" for 1 - p_j / p_i; and the error probability of a bound.
     upper
-        Whether upper bounds are wanted, or lower ones.
+        Whether to return upper bounds, or lower ones.
     """
     found = np.empty(len(pairs))
     combination = Combination.at(alpha)
@@ -121,16 +121,16 @@ def two_sample_bounds(
         own, others = combination.exponents(trials[i], trials[j])
         one = _rate_bounds(trials[i], successes[outcome, i], own, upper=upper)
         two = _rate_bounds(trials[j], successes[outcome, j], others, upper=not upper)
-        # A step from one level of the first rate to the next gives the second rate what is left of the product; taking
-        # each rate at its worst within the step errs on the safe side.
+        # A step from one level of the first rate to the next gives the second rate the rest of the product; evaluating
+        # each rate at its worst within the step is conservative.
         gaps = _gap(one[:, :-1], two[:, -2::-1], measure, 0.0 if upper else -np.inf)
         found[part] = gaps.max(axis=-1) if upper else gaps.min(axis=-1)
     return found
 
 
-# Steps of a first look, which divides pairs into those that can matter and those that cannot.
+# Number of steps of a coarse pass, which separates pairs that can matter from those that cannot.
 COARSE = 8
-# More than rounding can do to a bound.
+# An upper bound of the effect of rounding on a bound.
 BOUND_SLACK = 1e-12
 
 
@@ -160,7 +160,7 @@ def largest_bound(
 def _distinct(trials: Counts, successes: Counts, compared: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return one pair for all compared pairs of an outcome with the same counts, which have the same bounds.
 
-    It consists of the first groups with these counts, whether or not they are compared themselves.
+    It consists of the first groups with these counts, whether or not they are themselves compared.
     """
     found = np.zeros_like(compared)
     for outcome, pairs in enumerate(compared):
@@ -197,7 +197,7 @@ def bounds_beyond(
 
 
 class _CoarseBounds:
-    """Bounds at the levels of a first look, computed once for each count, whatever group and outcome have it."""
+    """Bounds at the levels of the coarse pass, computed once for each count, for all groups and outcomes."""
 
     def __init__(self, trials: Counts, successes: Counts) -> None:
         each = np.stack([np.broadcast_to(trials, successes.shape).ravel(), successes.ravel()], axis=1)
@@ -231,11 +231,11 @@ def _looks(
     *,
     upper: bool,
 ) -> Iterator[tuple[NDArray[np.intp], Floats, Floats]]:
-    """Yield the compared pairs of each outcome, and between which values their bounds lie, from few steps.
+    """Yield the compared pairs of each outcome, with a lower and an upper estimate of their bounds, from few steps.
 
-    A coarse step taken at its worst ends holds all fine steps inside it; the corner that two coarse steps share is not
-    beyond the worst of the fine steps next to it. Outcomes all of whose bounds are below `floor()` are passed over: no
-    pair is beyond the group with the highest and the group with the lowest rate in every step.
+    A coarse step at its worst ends contains all fine steps inside it; the corner that two coarse steps share is not
+    beyond the worst of the adjacent fine steps. Outcomes whose bounds are all below `floor()` are skipped: no pair is
+    beyond the group with the highest and the group with the lowest rate in every step.
     """
     worst, gap = np.maximum if upper else np.minimum, partial(_gap, at_zero=0.0 if upper else -np.inf)
     combination = Combination.at(alpha)
@@ -243,7 +243,7 @@ def _looks(
     bounds = _CoarseBounds(trials, successes)
     exponents = list(zip(*(each.tolist() for each in combination.of_kinds), strict=True))
     for outcome, pairs in enumerate(compared):
-        # Not by sorting the exponents: with many groups that would take longer than all the rest.
+        # Not by sorting the exponents: with many groups this would take longer than everything else.
         found = np.flatnonzero(np.bincount(kinds[pairs], minlength=len(exponents))).tolist()
         for kind in sorted(found, key=exponents.__getitem__):
             those, (one, other) = pairs & (kinds == kind), exponents[kind]
@@ -263,7 +263,7 @@ def _looks(
 
 
 def _gap(more: Floats, less: Floats, measure: str, at_zero: float) -> Floats:
-    """Return the gap of two rates: their difference, or for a ratio 1 - less/more and `at_zero` where more is 0."""
+    """Return the gap of two rates: their difference, or for a ratio 1 - less/more, and `at_zero` if more is 0."""
     if measure == "difference":
         return more - less
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -1,1 +1,1 @@
-"""The operating system: processes, signals, locks, files written whole, and calls of the user's own code."""
+"""The operating system: processes, signals, locks, atomic writing of files, and calls of user code."""

@@ -1,4 +1,4 @@
-"""Files placed whole: whatever happens meanwhile, a reader finds the old one or the new one, and never half of one."""
+"""Atomic writing of files: a reader always finds the complete old or the complete new file."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 
 from fairchain.errors import OutputError
 
-# How a file's name begins and ends before it is in its place; a process that is killed may leave one behind.
+# Prefix and suffix of temporary files; a killed process may leave one behind.
 UNFINISHED_FILE = (".fairchain-", ".part")
 CANNOT_BE_WRITTEN = "{path}: cannot be written ({value})"
 
 
 def place(contents: Mapping[Path, bytes], *, lasting: bool = False, part: tuple[str, str] = UNFINISHED_FILE) -> None:
-    """Put files in their places, all of them or none; `lasting` waits until each is on the disk.
+    """Write files, all of them or none; `lasting` waits until each is on the disk.
 
-    All are written beside their places first, so that a full disk changes nothing, and then renamed in this order. If
-    one cannot be renamed, those before it are put back as they were. Only the end of the process or of the machine
-    between two renames leaves the first files new and the others old.
+    All are first written to temporary files in the same folder, so that a full disk changes nothing, and then renamed
+    in this order. If one cannot be renamed, the earlier ones are restored. Only the end of the process or of the
+    machine between two renames leaves the first files new and the others old.
 
-    A new file has the permissions that the umask leaves, a replaced one keeps its own. A link is replaced, not
-    followed; to a device or a pipe the content is written as it is. Raises an OutputError if one cannot be written.
+    A new file has the permissions of the umask, a replaced one keeps its own. A link is replaced, not followed; to a
+    device or a pipe the content is written directly. Raises an OutputError if one cannot be written.
     """
     streams = [path for path in contents if _is_stream(path)]
     made: list[tuple[str, Path]] = []
@@ -47,7 +47,7 @@ def place(contents: Mapping[Path, bytes], *, lasting: bool = False, part: tuple[
 
 
 def append(path: Path, content: bytes) -> None:
-    """Add to the end of a file by one write, so that of several writers at once none is lost or torn.
+    """Append to a file with a single write, so that no data of simultaneous writers are lost or mixed.
 
     Raises an OutputError if it cannot be written.
     """
@@ -55,18 +55,18 @@ def append(path: Path, content: bytes) -> None:
         with path.open("ab", buffering=0) as file:
             written = file.write(content)
             if written < len(content):
-                # The disk takes a part of it; the rest tells why.
+                # The disk accepts only a part; writing the rest gives the reason.
                 file.write(content[written:])
     except (OSError, ValueError) as error:
         raise _problem(path, error) from None
 
 
 def _swap(made: list[tuple[str, Path]], part: tuple[str, str]) -> None:
-    """Rename files to their places; if not all of them can be, put back those that were."""
+    """Rename files to their targets; if one fails, restore the others."""
     kept: dict[Path, str | None] = {}
     try:
         for name, path in made:
-            # One rename, or the last one, needs no way back.
+            # A single rename, or the last one, needs no way back.
             if path != made[-1][1]:
                 kept[path] = _keep(path, part)
             os.replace(name, path)  # noqa: PTH105
@@ -85,14 +85,14 @@ def _swap(made: list[tuple[str, Path]], part: tuple[str, str]) -> None:
 
 
 def _keep(path: Path, part: tuple[str, str]) -> str | None:
-    """Return a second name under which the file that is there can be found; None if there is none."""
+    """Return a second name of the existing file; None if there is no file."""
     if not os.path.lexists(path):
         return None
     name = _beside(path, part)
     try:
         os.link(path, name, follow_symlinks=False)
     except OSError:
-        # Some disks have no second names.
+        # Some file systems have no hard links.
         import shutil
 
         shutil.copy2(path, name, follow_symlinks=False)
@@ -100,12 +100,12 @@ def _keep(path: Path, part: tuple[str, str]) -> str | None:
 
 
 def _write(name: str, content: bytes, former: os.stat_result | None, *, lasting: bool) -> None:
-    """Write a new file, with the permissions of the one that it is to replace."""
+    """Write a new file, with the permissions of the one that it will replace."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(name, flags, 0o666 if former is None else 0o600)
     with os.fdopen(handle, "wb") as file:
         if former is not None:
-            # Root may write into the file of a user, who is to read it afterwards.
+            # Root may write into the file of a user, who must be able to read it afterwards.
             with suppress(OSError, AttributeError):
                 os.chown(name, former.st_uid, former.st_gid)
             os.chmod(name, former.st_mode & 0o777)  # noqa: PTH101
@@ -116,7 +116,7 @@ def _write(name: str, content: bytes, former: os.stat_result | None, *, lasting:
 
 
 def _former(path: Path) -> os.stat_result | None:
-    """Return what is known of the file that is replaced; None if there is none, or a link."""
+    """Return the status of the replaced file; None if there is none, or a link."""
     try:
         found = path.lstat()
     except (OSError, ValueError):
@@ -125,7 +125,7 @@ def _former(path: Path) -> os.stat_result | None:
 
 
 def _is_stream(path: Path) -> bool:
-    """Return whether a path names a device or a pipe, such as /dev/null, which has no place to be put into."""
+    """Return whether a path names a device or a pipe, such as /dev/null, which cannot be replaced."""
     try:
         found = path.stat().st_mode
     except (OSError, ValueError):

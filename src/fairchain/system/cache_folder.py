@@ -19,7 +19,7 @@ NO_KEY = "{}: the key of checkpoints and journals {}; set FAIRCHAIN_CACHE to a f
 
 
 def cache_dir() -> Path:
-    """Return the folder of the cache: $FAIRCHAIN_CACHE, else the platform's place for caches."""
+    """Return the folder of the cache: $FAIRCHAIN_CACHE, otherwise the platform's folder for caches."""
     chosen = os.environ.get("FAIRCHAIN_CACHE")
     if chosen:
         return Path(chosen).expanduser()
@@ -29,12 +29,12 @@ def cache_dir() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "fairchain"
     xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG standard says that a relative path is to be ignored.
+    # According to the XDG standard, a relative path must be ignored.
     return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "fairchain"
 
 
 def own_key(path: Path) -> bytes:
-    """Return the user's key, made when it is first needed; refuse one that others could have read or put there.
+    """Return the user's key, created when it is first needed; refuse one that others could have read or written.
 
     `path` is the file that it is needed for, for messages.
     """

@@ -1,7 +1,7 @@
-"""Ctrl-C (SIGINT): an exception that never unwinds an import, and a first one that only tells a loop to end.
+"""Ctrl-C (SIGINT): an exception that never interrupts an import, and a first one that only asks a loop to end.
 
-An exception inside an import leaves modules half made, and packages turn it into errors of their own (numpy into an
-ImportError, a class body into a RuntimeError). `Interrupts` waits until the import is over.
+An exception inside an import leaves modules incomplete, and packages turn it into other errors (numpy into an
+ImportError, a class body into a RuntimeError). `Interrupts` waits until the import has ended.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from types import FrameType
 
 # Two signals within this time are one request: a sender may signal a process and then its whole group.
 ONE_REQUEST = 0.05
-# Between two looks at whether an import is over.
+# Seconds between two checks whether an import has ended.
 _PAUSE = 0.005
 _IMPORT = "<frozen importlib._bootstrap>"
 
 
 class Interrupts:
-    """A signal handler that raises an exception in the main thread, after the import at work if there is one.
+    """A signal handler that raises an exception in the main thread, after the current import, if any.
 
     A second signal during an import does not wait: the module may take long on purpose.
 
     Parameters
     ----------
     error
-        Makes the exception to raise.
+        Creates the exception to raise.
     """
 
     def __init__(self, error: Callable[[], BaseException] = KeyboardInterrupt) -> None:
         self._error = error
-        # When the exception was raised last, and since when a signal waits for the end of an import.
+        # The time of the last exception, and the time since when a signal waits for the end of an import.
         self._raised = float("-inf")
         self._since: float | None = None
         self._sent_again, self._closed = False, False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Raise the exception, now or as soon as no import is unwound by it."""
+        """Raise the exception, now or as soon as it does not interrupt an import."""
         now, ours, self._sent_again = time.monotonic(), self._sent_again, False
         if self._closed or now - self._raised < ONE_REQUEST or (ours and self._since is None):
             return
@@ -61,11 +61,11 @@ class Interrupts:
             raise self._error()
 
     def close(self) -> None:
-        """Ignore signals from now on: the result is known, and only the end of the process is left."""
+        """Ignore signals from now on: the result is known, and only the process has to end."""
         self._closed = True
 
     def _later(self, number: int) -> bool:
-        """Send the signal again in a moment; False if there is no thread to do it."""
+        """Send the signal again shortly; return False if no thread can be started."""
         try:
             _thread.start_new_thread(self._again, (number,))
         except RuntimeError:
@@ -78,7 +78,7 @@ class Interrupts:
         if sys.platform == "win32":
             _thread.interrupt_main(number)
         else:
-            # To the main thread itself, so that a call of the system that it waits in ends too.
+            # To the main thread itself, so that a system call in which it waits also ends.
             signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 
@@ -91,15 +91,15 @@ def _importing(frame: FrameType | None) -> bool:
 
 
 def install(handler: Interrupts) -> None:
-    """Let `handler` answer Ctrl-C in this process, also where Python would print an exception and go on."""
+    """Install `handler` for Ctrl-C in this process, also where Python would print an exception and continue."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        # The process was started with interrupts ignored, as a shell starts what runs in the background.
+        # The process was started with interrupts ignored, as a shell does for background processes.
         return
     former = sys.unraisablehook
 
     def unraisable(found: sys.UnraisableHookArgs) -> None:
         if found.exc_type is not None and issubclass(found.exc_type, KeyboardInterrupt):
-            # It was not raised after all, whichever handler raised it.
+            # The exception was lost, whichever handler raised it.
             for each in (handler, signal.getsignal(signal.SIGINT)):
                 if isinstance(each, Interrupts):
                     each._raised = float("-inf")
@@ -113,7 +113,7 @@ def install(handler: Interrupts) -> None:
 
 
 def is_interruption(error: BaseException | None) -> bool:
-    """Return whether an exception is a KeyboardInterrupt, or was made from one."""
+    """Return whether an exception is a KeyboardInterrupt, or was caused by one."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, KeyboardInterrupt):
@@ -127,7 +127,7 @@ def is_interruption(error: BaseException | None) -> bool:
 def first_interrupt(call: Callable[[], None]) -> Iterator[None]:
     """Let the first Ctrl-C call a function instead of raising; a second one interrupts as usual.
 
-    Nothing changes in other threads than the main one, nor where a program has a handler of its own.
+    Nothing changes in threads other than the main one, or if a program has its own handler.
     """
     before = signal.getsignal(signal.SIGINT)
     usual = before is signal.default_int_handler or (
@@ -160,7 +160,7 @@ def first_interrupt(call: Callable[[], None]) -> Iterator[None]:
 def raising(error: Callable[[], BaseException], number: signal.Signals = signal.SIGINT) -> Iterator[Interrupts]:
     """Let a signal raise this exception, in the main thread and outside of imports; yield the handler.
 
-    A signal that is ignored stays ignored, as a shell wants it for what runs in the background.
+    An ignored signal stays ignored, as a shell requires for background processes.
     """
     handler = Interrupts(error)
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(number) is signal.SIG_IGN:

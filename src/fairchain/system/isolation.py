@@ -1,7 +1,7 @@
-"""Work in a process of its own, so that a crash of native code is a message and not the end of the caller.
+"""Work in a separate process, so that a crash of native code is a message and does not end the caller.
 
-Two forms: `start` forks the command line before anything heavy is imported; `isolated` runs one call in a new
-interpreter. The second process has the rights of the first: this contains crashes and is not a sandbox.
+There are two forms: `cli/guard.py` forks the command line before heavy imports; `isolated` runs one call in a new
+interpreter. The second process has the same rights: this contains crashes and is not a sandbox.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-# typing and subprocess take milliseconds to import, before the first line of the command line's own work.
+# typing and subprocess take milliseconds to import, before the command line's own work.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO, Any
 
 LENGTH_BYTES = 8
-# The search path of this process without the working directory, behind the standard library and installed packages.
+# The search path of this process without the working directory, after the standard library and installed packages.
 _PREPARE = (
     "import sys; end = 2 + int(sys.argv[1]); sys.path += [each for each in sys.argv[2:end] if each not in sys.path]; "
     "del sys.argv[1:end]; "
 )
 NO_MEMORY = "out of memory; allow more (ulimit -v), or use a smaller network or table"
 _NO_MEMORY = ("failed to map segment", "annot allocate memory", "can't start new thread", "std::bad_alloc")
-# A user or a program requests the end of the process by one of these; the others are accidents.
+# Signals by which a user or a program requests the end of the process; the others are accidents.
 _REQUESTS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGVTALRM")
 
-# How this process tells the one that watches over it: it belongs to the process, as its parent does.
+# The function that notifies the watching process; it belongs to the process, like its parent.
 _tell: Callable[[str], None] | None = None
 NATIVE_CODE_CRASHED = "{subject}native code crashed ({sign}, {what}); {remedy}"
 NOT_PICKLABLE = (
@@ -40,26 +40,26 @@ NOT_PICKLABLE = (
 
 
 def at_work_on(model: str) -> None:
-    """Tell the process that watches over this one, if there is one, which model a crash would be about."""
+    """Notify the watching process, if any, which model a crash would be about."""
     if _tell is not None:
         _tell(model)
 
 
 def tell_by(tell: Callable[[str], None]) -> None:
-    """Set how `at_work_on` reaches the watching process: once, at the start of a process that is watched."""
+    """Set how `at_work_on` notifies the watching process: once, at the start of a watched process."""
     global _tell  # noqa: PLW0603
     _tell = tell
 
 
 def requested(number: int) -> bool:
-    """Return whether a signal is a request to end, and no sign of a crash or of a limit."""
+    """Return whether a signal is a request to end, not a sign of a crash or of a limit."""
     return number in {getattr(signal, name, None) for name in _REQUESTS}
 
 
 def describe_end(code: int, model: str) -> str:
     """Return the message for a process that ended too early while it worked with this model ("" for none).
 
-    `code` is its exit code, or minus the signal that ended it.
+    `code` is its exit code, or the negative number of the signal that ended it.
     """
     subject = f"{model}: " if model else ""
     if code >= 0:
@@ -85,12 +85,12 @@ def describe_end(code: int, model: str) -> str:
 
 
 def out_of_memory(error: BaseException | None) -> bool:
-    """Return whether an exception says that the memory ran out, or was made from one that says so."""
+    """Return whether an exception means that the memory ran out, or was caused by one that does."""
     seen: list[BaseException] = []
     while error is not None and error not in seen:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
             return True
-        # What Python says where a library cannot be loaded or a thread cannot be started within a limit.
+        # Python's messages if a library cannot be loaded or a thread cannot be started within a limit.
         if any(sign in str(error) for sign in _NO_MEMORY):
             return True
         seen.append(error)
@@ -109,10 +109,10 @@ def die_with(pipe: int) -> None:
 
 
 def new_interpreter(code: str, *arguments: str) -> list[str]:
-    """Return the command that runs Python code in a new interpreter, which finds the packages that this one finds.
+    """Return the command that runs Python code in a new interpreter with the packages of this one.
 
-    Nothing in the working directory or in PYTHON* variables can take the place of a module: `-I` leaves both out, and
-    further folders of this process's search path come last.
+    Nothing in the working directory or in PYTHON* variables can replace a module: `-I` leaves both out, and further
+    folders of this process's search path come last.
     """
     here = {"", os.curdir, os.getcwd()}  # noqa: PTH109
     own = str(Path(__file__).resolve().parent.parent)
@@ -157,9 +157,9 @@ def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = N
 
     try:
         request = pickle.dumps((function, arguments, options, progress is not None))
-    except Exception as error:  # pickle raises what the objects raise
+    except Exception as error:  # pickle raises the exceptions of the objects
         raise ModelError(NOT_PICKLABLE.format(type=type(error).__name__, error=error)) from None
-    # In a group of its own, so that Ctrl-C reaches it once, from here.
+    # In a separate group, so that Ctrl-C reaches it once, from here.
     group: dict[str, Any] = {} if sys.platform == "win32" else {"process_group": 0}
     child = subprocess.Popen(
         new_interpreter("from fairchain.system.isolation import answer; answer()"),
@@ -169,7 +169,7 @@ def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = N
     )
     assert child.stdin is not None
     assert child.stdout is not None
-    # What the child said last of each kind.
+    # The child's last message of each kind.
     said: dict[str, Any] = {}
     interrupted = False
 
@@ -210,7 +210,7 @@ def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = N
 
 
 def _messages(stream: IO[bytes]) -> Iterator[tuple[str, Any]]:
-    """Yield what the child says, until it ends or a message is cut off."""
+    """Yield the messages of the child, until it ends or a message is truncated."""
     import pickle
 
     while len(head := stream.read(LENGTH_BYTES)) == LENGTH_BYTES:
@@ -223,7 +223,7 @@ def _messages(stream: IO[bytes]) -> Iterator[tuple[str, Any]]:
 
 
 def answer() -> None:
-    """Run the call that `isolated` writes to standard input; this is the new process."""
+    """Run the call that `isolated` writes to standard input, in the new process."""
     import pickle
 
     from fairchain.errors import ModelError
@@ -231,7 +231,7 @@ def answer() -> None:
 
     handler = Interrupts()
     install(handler)
-    # Native code may print; its output must not come between our messages.
+    # Native code may print; its output must not mix with the messages.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
@@ -250,19 +250,19 @@ def answer() -> None:
         if reports:
             options["progress"] = lambda *value: send("progress", value)
         found = ("result", function(*arguments, **options))
-    except BaseException as error:  # whatever it is, the caller is to see it
+    except BaseException as error:  # the caller must get every exception
         found = ("error", _handed_back(error))
     handler.close()
     try:
         send(*found)
-    except Exception:  # what pickle cannot copy
+    except Exception:  # objects that pickle cannot copy
         send("error", ModelError(f"{type(found[1]).__name__}: cannot be returned from a separate process"))
     sys.stderr.flush()
     os._exit(0)
 
 
 def _handed_back(error: BaseException) -> BaseException:
-    """Return what the caller is to see in place of an exception."""
+    """Return the exception for the caller, which replaces another one."""
     from fairchain.errors import ModelError
     from fairchain.system.interrupts import is_interruption
 

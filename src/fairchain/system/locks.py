@@ -1,7 +1,7 @@
 """Locks between processes; the operating system releases them when a process ends for any reason.
 
-The lock of a file is a second file beside it, since the file itself is replaced at every write. The lock file holds
-the number of the process that has the lock, for messages, and is removed when the lock is released.
+The lock of a file is a second file next to it, because the file itself is replaced at every write. The lock file
+contains the id of the process that has the lock, for messages, and is removed when the lock is released.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SUFFIX = ".lock"
 
 
 class LockedError(Exception):
-    """Another process has the lock; `holder` is its number, or empty if it is unknown."""
+    """Another process has the lock; `holder` is its id, or empty if unknown."""
 
     def __init__(self, holder: str) -> None:
         super().__init__(holder)
@@ -33,7 +33,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
     Parameters
     ----------
     path
-        The file that the lock is about.
+        The file to lock.
     wait
         Whether to wait until another process releases it.
 
@@ -60,7 +60,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
 
 def _acquired(path: Path, wait: bool) -> IO[bytes]:
     while True:
-        # Not truncated when it is opened: if it is locked, the number in it is read.
+        # Not truncated when it is opened: if it is locked, the id in it is read.
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
         try:
             _lock(file, wait)
@@ -86,7 +86,7 @@ def _lock(file: IO[bytes], wait: bool) -> None:
         import msvcrt
         import time
 
-        # Far after the number in the file, so that the number stays readable.
+        # Far after the id in the file, so that the id stays readable.
         file.seek(2**20)
         while True:
             try:

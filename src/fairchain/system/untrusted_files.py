@@ -1,4 +1,4 @@
-"""Untrusted files: read only if they are plain files, since a pipe may never open; JSON without a key twice."""
+"""Untrusted files: only regular files are read, because a pipe may never open; JSON without duplicate keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNREADABLE = "cannot be read ({error})"
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a plain file to read its bytes, without waiting; raise an OSError for a folder, a pipe or a device."""
+    """Open a regular file for reading bytes, without waiting; raise an OSError for a folder, a pipe or a device."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     file = os.fdopen(descriptor, "rb") if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
     if file is None:
@@ -26,7 +26,7 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 class UnreadableError(Exception):
-    """Why a file cannot be read, in a few words; `missing` if there is none."""
+    """The reason why a file cannot be read, in a few words; `missing` if it does not exist."""
 
     def __init__(self, why: str, *, missing: bool = False) -> None:
         super().__init__(why)
@@ -34,7 +34,7 @@ class UnreadableError(Exception):
 
 
 def read_plain(path: Path, most: int) -> bytes:
-    """Return the content of a plain file of at most `most` bytes, or raise an UnreadableError."""
+    """Return the content of a regular file of at most `most` bytes, or raise an UnreadableError."""
     try:
         with open_plain(path) as file:
             content = file.read(most + 1)
@@ -48,9 +48,10 @@ def read_plain(path: Path, most: int) -> bytes:
 
 
 def object_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object from its pairs, for the `object_pairs_hook` of json.loads; raise a ValueError for a key twice.
+    """Return an object from its pairs, for the `object_pairs_hook` of json.loads; raise a ValueError for a duplicate
+    key.
 
-    Some programs read the first value of such a key, and some the last.
+    Some programs use the first value of such a key, and some the last.
 
     >>> json.loads('{"a": 1, "a": 2}', object_pairs_hook=object_once)
     Traceback (most recent call last):

@@ -1,8 +1,8 @@
 """Code of the caller: model functions, functions that draw inputs, imported modules, models of other packages.
 
-Every call of such code runs inside `user_code`. Whatever it raises, also `SystemExit`, a `KeyboardInterrupt` of its own
-or `GeneratorExit`, becomes one error that names the code, so that no exception can end a command with the exit code of
-a verdict. Code that ends the process itself (`os._exit`) cannot be stopped by an exception handler.
+Every call of such code runs inside `user_code`. All its exceptions, including `SystemExit`, its own `KeyboardInterrupt`
+or `GeneratorExit`, become one error that names the code, so that no exception can end a command with the exit code of a
+verdict. Code that ends the process itself (`os._exit`) cannot be stopped by an exception handler.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class user_code:  # noqa: N801  # a context manager that reads as a verb phrase:
     Parameters
     ----------
     name
-        What messages call the code: `function predict`.
+        The name of the code in messages: `function predict`.
     failed
-        What it was doing, for the message: `failed on 3 texts with`.
+        The failed operation, for the message: `failed on 3 texts with`.
     error
-        The type of the error that is raised in place of what the code raised.
+        The type of the error that replaces the code's exception.
     exits_only
-        Convert only what is not an `Exception`, for blocks that handle exceptions themselves.
+        Convert only exceptions that are not an `Exception`, for blocks that handle exceptions themselves.
 
     Notes
     -----
-    Ctrl-C is not an error of the code: what the handler of SIGINT raises passes through unchanged. The handler runs in
-    the main thread only, so in any other thread a `KeyboardInterrupt` is the code's own.
+    Ctrl-C is not an error of the code: the exception of the SIGINT handler passes through unchanged. The handler runs
+    only in the main thread, so in any other thread a `KeyboardInterrupt` comes from the code.
 
     Examples
     --------
@@ -83,9 +83,9 @@ def described(raised: BaseException) -> str:
 
 
 def first_line(raised: BaseException) -> str:
-    """Return the first line of an exception's message, or its type where it has none or cannot print it."""
+    """Return the first line of an exception's message, or its type if it has none or cannot print it."""
     try:
         lines = str(raised).strip().splitlines()
-    except BaseException:  # __str__ is code of the caller too
+    except BaseException:  # __str__ is also code of the caller
         lines = []
     return lines[0][:300] if lines else type(raised).__name__

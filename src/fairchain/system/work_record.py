@@ -1,9 +1,9 @@
-"""Work records: finished pieces of a long computation in a file, so that a run that was killed continues.
+"""Work records: finished pieces of a long computation in a file, so that a killed run can continue.
 
-A record is bound to one question by a hash, and each line to all lines before it by a keyed hash (HMAC-SHA256). The key
-is a private file of the user, so nobody else can write a line that is believed: a changed, exchanged or repeated line
-ends the record there, and the pieces from it on are computed again. A line is appended by one write after its piece is
-finished; a line that a killed process left unfinished is dropped in the same way.
+A record is bound to one question by a hash, and each line to all earlier lines by a keyed hash (HMAC-SHA256). The key
+is a private file of the user, so no other user can write a valid line: a changed, exchanged or repeated line ends the
+record there, and the pieces from it on are computed again. A line is appended by one write after its piece is finished;
+a line that a killed process left unfinished is dropped in the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairchain.system.locks import LockedError, locked
 from fairchain.system.untrusted_files import UnreadableError, read_plain
 
 RECORD_FORMAT = "fairchain-checkpoint 1"
-# Bytes of a record, at most.
+# Largest number of bytes of a record.
 MOST_RECORD_BYTES = 2**30
 NOT_A_RECORD = "{}: not a {} of fairchain; name another file"
 ANOTHER_WRITER = (
@@ -42,18 +42,18 @@ class WorkRecord:
     Parameters
     ----------
     path
-        The file; it is made if it does not exist.
+        The file; it is created if it does not exist.
     question
         A hash of everything that the pieces depend on.
     key
-        What lines are signed with.
+        The key that signs the lines.
     form, another
-        What the first line calls the format, and the message about a file that belongs to another question.
+        The name of the format in the first line, and the message about a file that belongs to another question.
 
     Attributes
     ----------
     dropped
-        How many bytes at the end of the file were not believed: an unfinished or a changed line, and all after it.
+        The number of invalid bytes at the end of the file: an unfinished or a changed line, and everything after it.
 
     Raises
     ------
@@ -86,7 +86,7 @@ class WorkRecord:
         if found != head:
             raise CheckpointError(another.format(path))
         self._tag, kept = tag, len(lines[0]) + 1
-        # What follows the last line break is an unfinished line.
+        # The text after the last line break is an unfinished line.
         for line in lines[1:-1]:
             tag, _, piece = line.partition(b" ")
             if not hmac.compare_digest(tag, self._signed(self._tag, piece)):
@@ -117,7 +117,7 @@ class WorkRecord:
 
 @contextmanager
 def work_record(path: Path, question: str, **names: str) -> Iterator[WorkRecord]:
-    """Open the record of a question for this process alone; `names` as for `WorkRecord`."""
+    """Open the record of a question exclusively for this process; `names` as for `WorkRecord`."""
     stack = ExitStack()
     try:
         stack.enter_context(locked(path))

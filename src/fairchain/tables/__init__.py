@@ -1,8 +1,8 @@
-"""Recorded rows: files and frames read as they are, and encoded as the features of a spec.
+"""Tables of recorded rows: files and frames are read, and encoded as the features of a spec.
 
-`read_table` knows files and frames but no spec; `encode_rows` knows what a spec's features and labels are in them.
-Everything here is untrusted input. pandas and polars are never imported here: a frame that is handed over brings its
-own package, and a Parquet file is unpacked by polars in a process of its own.
+`read_table` reads files and frames without a spec; `encode_rows` interprets them for a spec's features and labels.
+Everything here is untrusted input. pandas and polars are never imported here: the caller of a frame has imported its
+package, and polars unpacks a Parquet file in a separate process.
 """
 
 from fairchain.tables.limits import TableLimits

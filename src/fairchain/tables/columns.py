@@ -1,7 +1,7 @@
-"""A column as it was found, and its cells as texts and as numbers.
+"""Columns of a table, and their cells as texts and as numbers.
 
-Text stays text until a feature needs numbers, so that a category "007" or "1e3" is what it is. A missing cell is the
-empty text or a NaN. In one canonical form a whole number has no fraction: 1.0 in a frame is the text "1".
+Text remains text until a feature needs numbers, so that a category "007" or "1e3" is unchanged. A missing cell is the
+empty text or a NaN. In the canonical form an integer has no fraction: 1.0 in a frame is the text "1".
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# Rows that are looked at together: few enough that their cells stay in the processor's cache.
+# Number of rows that are processed together: few enough that their cells fit in the processor's cache.
 CELLS_AT_ONCE = 2048
-# Cells of a part by which one sees whether most differ from each other.
+# Number of cells of a part that show whether most cells differ from each other.
 _LOOK = 512
-# Joins the cells of a part; no cell may contain it.
+# Separator of the cells of a part; no cell may contain it.
 SEPARATOR = "\0"
 
 _NUMBER = re.compile(
@@ -43,8 +43,8 @@ class Piece(NamedTuple):
 class TextCells:
     """A column of texts. Each part packs up to `CELLS_AT_ONCE` cells in one string, which takes a tenth of the memory.
 
-    `merged` names two cells of different types that have one text, such as 1 and "1", if there are any; `booleans` says
-    that all cells with a value are True or False, and not the texts.
+    `merged` names two cells of different types with the same text, such as 1 and "1", if any; `booleans` is whether all
+    non-missing cells are True or False, and not these texts.
     """
 
     parts: tuple[str, ...]
@@ -54,11 +54,11 @@ class TextCells:
 
     @property
     def spellings(self) -> list[str]:
-        """The different cells, with the blanks around them."""
+        """The distinct cells, including surrounding blanks."""
         return list(dict.fromkeys(cell for part in self.parts for cell in part.split(SEPARATOR)))
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the column piece by piece, without the blanks around its cells."""
+        """Yield the column in pieces, without surrounding blanks."""
         start = 0
         for part in self.parts:
             piece = _piece(start, part.split(SEPARATOR))
@@ -68,10 +68,10 @@ class TextCells:
 
 @dataclass(frozen=True, eq=False)
 class CodedCells:
-    """A column of texts as numbers of its different texts: cell i is `levels[codes[i]]`, "" is missing.
+    """A column of texts as indices of its distinct texts: cell i is `levels[codes[i]]`, "" is missing.
 
     `categories` are all values that the column's type allows, in its order; None if the type states none. `booleans` as
-    of `TextCells`.
+    in `TextCells`.
     """
 
     codes: NDArray[np.intp]
@@ -81,12 +81,12 @@ class CodedCells:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.codes)
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The cells as `TextCells` has them."""
+        """The cells in the form of `TextCells`."""
         cells = np.array(self.levels, object)[self.codes].tolist()
         return tuple(
             SEPARATOR.join(cells[start : start + CELLS_AT_ONCE]) for start in range(0, len(cells), CELLS_AT_ONCE)
@@ -94,17 +94,17 @@ class CodedCells:
 
     @property
     def spellings(self) -> list[str]:
-        """The different cells, with the blanks around them."""
+        """The distinct cells, including surrounding blanks."""
         return [self.levels[code] for code in dict.fromkeys(self.codes.tolist())]
 
     @property
     def has_variants(self) -> bool:
-        """Whether two cells may be one value: they differ in the blanks around them or as 1 and 1.0 do."""
+        """Whether two cells may be one value: they differ only in surrounding blanks, or like 1 and 1.0."""
         texts = [plain_text(level) for level in self._piece.levels if level]
         return len(set(texts)) < len(texts)
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the column as one piece, without the blanks around its cells and without texts that do not occur."""
+        """Yield the column as one piece, without surrounding blanks and without texts that do not occur."""
         yield self._piece
 
     @cached_property
@@ -117,13 +117,13 @@ class CodedCells:
 
 @dataclass(frozen=True, eq=False)
 class NumberCells:
-    """A column of numbers in the type it came in: a float32 0.1 is the text "0.1", a large whole number is exact."""
+    """A column of numbers in its original type: a float32 0.1 is the text "0.1", a large integer is exact."""
 
     values: NDArray[Any]
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.values)
 
     def pieces(self) -> Iterator[Piece]:
@@ -136,7 +136,7 @@ Column = TextCells | CodedCells | NumberCells
 
 
 class ParsedNumbers(NamedTuple):
-    """The numbers of a column, NaN where a cell is missing or not a number.
+    """The numbers of a column, NaN if a cell is missing or not a number.
 
     `bad` counts the cells that are neither; the first of them is `cell`, in row `row` from 0.
     """
@@ -157,7 +157,7 @@ class Index(dict[str, int]):
     def codes(self, texts: Sequence[str] | NDArray[np.object_]) -> NDArray[np.intp]:
         """Return the number of each text."""
         try:
-            # Numbers below 256, as those of most columns, are quicker to collect as bytes.
+            # Numbers below 256, as in most columns, are faster to collect as bytes.
             few = np.frombuffer(bytearray(map(self.__getitem__, texts)), np.uint8)
         except ValueError:
             return np.fromiter(map(self.__getitem__, texts), np.intp, len(texts))
@@ -165,7 +165,7 @@ class Index(dict[str, int]):
 
 
 def number_text(value: Any) -> str:
-    """Return a number as canonical text: whole ones without a fraction, others with as few digits as tell them apart.
+    """Return a number as canonical text: integers without a fraction, others with the fewest digits that identify them.
 
     >>> [number_text(value) for value in (1.0, -0.0, 0.1, np.float32(0.1), np.int64(7), float("nan"))]
     ['1', '0', '0.1', '0.1', '7', '']
@@ -178,18 +178,18 @@ def number_text(value: Any) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Return a text in canonical form: `1.0` is `1`; `007` and everything else stay as they are."""
+    """Return a text in canonical form: `1.0` becomes `1`; `007` and other texts are unchanged."""
     match = _WHOLE.fullmatch(text)
     return ("0" if match[1] == "-0" else match[1]) if match else text
 
 
 def parse_number(text: str) -> float | None:
-    """Return the number that a text is, infinite ones too; None for other texts such as `1_000`, `nan` and `1,5`."""
+    """Return the number of a text, including infinite ones; None for other texts such as `1_000`, `nan` and `1,5`."""
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def numbers_in(column: Column, na_values: Sequence[str]) -> ParsedNumbers:
-    """Return the cells of a column as numbers; an empty one and those in `na_values` are missing."""
+    """Return the cells of a column as numbers; empty cells and those in `na_values` are missing."""
     missing = {"", *na_values, *map(plain_text, na_values)}
     stand_ins = [number for number in map(parse_number, missing) if number is not None]
     if isinstance(column, NumberCells):
@@ -225,7 +225,7 @@ def _quick_pieces(column: TextCells, values: NDArray[np.float64]) -> Iterator[Pi
 
 
 def _quick(part: str, cells: list[str]) -> NDArray[np.float64] | None:
-    """Return the numbers of a part; None if it has other cells too, or if looking up each text once is quicker."""
+    """Return the numbers of a part; None if it has other cells too, or if looking up each distinct text is faster."""
     few = len(set(cells[:_LOOK])) < len(cells[:_LOOK]) // 2
     if few or not part.isascii():
         return None

@@ -1,7 +1,7 @@
 """CSV and TSV files, also gzipped, as columns of texts.
 
-The standard library's parser reads them: it says in which row something is wrong, where faster ones fill in what is
-missing, and for tables of ordinary size it is done before a faster one is imported.
+The parser of the standard library reads them: it reports the row of an error, while faster parsers fill in missing
+cells, and for tables of ordinary size it finishes before a faster one is imported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairchain.messages import doubled, many, shown
 from fairchain.tables.columns import CELLS_AT_ONCE, SEPARATOR, TextCells, parse_number
 from fairchain.tables.limits import TableLimits
 
-# Rows that are parsed together: more of them leave the processor's cache, and take twice the time.
+# Number of rows that are parsed together: more would not fit in the processor's cache, and take twice the time.
 ROWS_AT_ONCE = 256
 READ_AHEAD = 2**18
 MOST_LINE_CHARACTERS = 2**24
@@ -28,9 +28,9 @@ BOM = b"\xef\xbb\xbf"
 COMPRESSED = b"\x1f\x8b"
 PARQUET = b"PAR1"
 WRITE_HEADER = "write a row with the names of the columns, then the rows"
-# The header decides which of these separates the cells of a .csv file; the first wins where several could.
+# The header determines which of these separates the cells of a .csv file; of several possible ones the first is used.
 CSV_SEPARATORS = (",", ";", "\t")
-# What the parser of the standard library says, and what to do about it.
+# Messages of the standard library's parser, and the remedies.
 REMEDIES = {
     "unexpected end of data": "a quote is opened and never closed; close it, or double the quotes inside a cell",
     "expected after": "text follows a closing quote; put quotes around the whole cell and double those inside",
@@ -40,7 +40,7 @@ REMEDIES = {
 
 
 def read_delimited(path: Path, limits: TableLimits) -> dict[str, TextCells]:
-    """Return every column of a file, by name; raise a DataError that says what is wrong with it."""
+    """Return every column of a file, by name; raise a DataError that states what is wrong with it."""
     compressed = path.suffix.lower() == ".gz"
     suffix = Path(path.stem).suffix.lower() if compressed else path.suffix.lower()
     with path.open("rb") as file:
@@ -55,7 +55,7 @@ def read_delimited(path: Path, limits: TableLimits) -> dict[str, TextCells]:
         if compressed and not start.startswith(COMPRESSED):
             raise DataError(f"{path}: not a gzip file; compress it again, or name it without .gz")
         stream = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if compressed else file
-        # Line feeds only: texts have other characters too that some take for the end of a line.
+        # Only line feeds: texts contain other characters that some programs treat as the end of a line.
         blocks = (io.StringIO(text, newline="\n") for text in _whole_lines(path, stream, limits))
         try:
             return _columns(path, chain.from_iterable(blocks), "\t" if suffix == ".tsv" else None, limits)
@@ -64,7 +64,9 @@ def read_delimited(path: Path, limits: TableLimits) -> dict[str, TextCells]:
 
 
 def _whole_lines(path: Path, stream: IO[bytes], limits: TableLimits) -> Iterator[str]:
-    """Yield blocks of whole lines. Their sum is limited: a small file can hold any number of them compressed."""
+    """Yield blocks of whole lines. Their total size is limited, because a small compressed file can contain any
+    number.
+    """
     size, lines, rest = 0, 0, b""
     while block := stream.read(READ_AHEAD):
         if not size:
@@ -107,7 +109,7 @@ def _columns(path: Path, lines: Iterator[str], separator: str | None, limits: Ta
         raise DataError(f"{path}: the file is blank; {WRITE_HEADER}")
     if separator is None:
         separator = max(CSV_SEPARATORS, key=lambda each: _width(first, each))
-    # strict: a quote that is never closed would otherwise swallow the rest of the file.
+    # strict: otherwise a quote that is never closed would swallow the rest of the file.
     reader = csv.reader(chain([first], lines), delimiter=separator, skipinitialspace=True, strict=True)
 
     def take(count: int) -> list[list[str]]:
@@ -144,7 +146,7 @@ def _columns(path: Path, lines: Iterator[str], separator: str | None, limits: Ta
 
 
 def _width(header: str, separator: str) -> int:
-    """Return how many columns a separator makes of a header."""
+    """Return the number of columns that a separator gives for a header."""
     try:
         return len(next(csv.reader([header], delimiter=separator)))
     except csv.Error:

@@ -1,7 +1,7 @@
 """Columns of frames and plain sequences: pandas and polars series, numpy arrays, lists.
 
 Packages are recognised through `sys.modules`, never imported: a caller that passes a frame has imported its package.
-True and False are the texts "True" and "False", a category and not a number.
+True and False are the texts "True" and "False", categories and not numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fairchain.tables.columns import (
 )
 from fairchain.tables.limits import TableLimits
 
-# Below this doubles hold every whole number.
+# Doubles represent every integer below this.
 MOST_EXACT = 2**53
 BOOLEANS = ("False", "True")
 NESTED = "cells of type {}; a column contains texts or numbers, so convert it or choose another"
@@ -38,9 +38,9 @@ CELL_TOO_LONG = "{where}: row {row:,} contains {cell} that is too long or not a 
 
 
 def frame_package(value: Any, kind: str) -> str | None:
-    """Return which of pandas and polars this is a `kind` of: "DataFrame", "LazyFrame" or "Series"."""
+    """Return the package, pandas or polars, of which this is a `kind`: "DataFrame", "LazyFrame" or "Series"."""
     for name in ("pandas", "polars"):
-        # A package that is just being imported, or another one of the same name, may lack the type.
+        # A package that is being imported, or another one of the same name, may lack the type.
         expected = getattr(sys.modules.get(name), kind, None)
         if isinstance(expected, type) and isinstance(value, expected):
             return name
@@ -48,7 +48,7 @@ def frame_package(value: Any, kind: str) -> str | None:
 
 
 def column_of(values: Any, where: str, limits: TableLimits) -> Column:
-    """Return the column that a series, an array or a sequence is; `where` names it in messages."""
+    """Return the column of a series, an array or a sequence; `where` names it in messages."""
     package = frame_package(values, "Series")
     if package == "pandas":
         return _pandas_column(values, where)
@@ -64,7 +64,7 @@ def column_of(values: Any, where: str, limits: TableLimits) -> Column:
 def has_masked(values: Any) -> bool:
     """Return whether this is a masked array with a masked cell, or the masked constant of numpy.
 
-    Any conversion to a plain array shows the number behind a mask as if it were a value.
+    Conversion to a plain array would turn the number behind a mask into a value.
     """
     return isinstance(values, np.ma.MaskedArray) and bool(np.ma.getmaskarray(values).any())
 
@@ -95,11 +95,11 @@ def _array_column(values: NDArray[Any], where: str) -> Column:
 
 
 def _object_column(cells: list[Any], where: str) -> Column:
-    """Return a column of Python objects: numbers if there is nothing else in it, else texts."""
+    """Return a column of Python objects: numbers if all cells are numbers, otherwise texts."""
     kinds = set(map(type, cells))
     if kinds <= {str, type(None)}:
         return _texts(cells, where)
-    # The types of pandas.NA, pandas.NaT and numpy.ma.masked, of which these are the only values.
+    # The types of pandas.NA, pandas.NaT and numpy.ma.masked, which have no other values.
     missing = {kind for kind in kinds if kind.__name__ in ("NAType", "NaTType", "MaskedConstant")}
     if missing:
         cells = [None if type(cell) in missing else cell for cell in cells]
@@ -113,7 +113,7 @@ def _object_column(cells: list[Any], where: str) -> Column:
 
 
 def _merged(cells: list[Any], texts: list[str]) -> str:
-    """Return two cells of different types that have one text, "" if there are none; 1 and 1.0 are one number."""
+    """Return two cells of different types with the same text, "" if none; 1 and 1.0 are one number."""
     known: dict[str, Any] = {}
     for cell, text in zip(cells, texts, strict=True):
         other = known.setdefault(text, cell)
@@ -127,18 +127,18 @@ def _family(cell: Any) -> type:
 
 
 def _numbers(cells: list[Any], kinds: set[type]) -> NDArray[np.float64] | None:
-    """Return the cells as doubles; None if some are not numbers, or whole numbers too large to be exact."""
+    """Return the cells as doubles; None if some are not numbers, or integers too large to be exact."""
     if bool in kinds or not all(issubclass(kind, Real | Decimal) for kind in kinds):
         return None
     try:
         values = np.array(cells, np.float64)
-    except (OverflowError, ValueError):  # a fraction beyond all doubles, a signalling NaN
+    except (OverflowError, ValueError):  # a fraction outside the range of doubles, a signalling NaN
         return None
     return values if _is_exact(values) or not any(issubclass(kind, Integral) for kind in kinds) else None
 
 
 def _is_exact(values: NDArray[np.float64]) -> bool:
-    """Return whether whole numbers that were turned into these doubles are still themselves."""
+    """Return whether integers that were converted to these doubles are unchanged."""
     return not bool((np.abs(values) >= MOST_EXACT).any())
 
 
@@ -153,7 +153,8 @@ def _text(cell: Any, where: str, row: int) -> str:
         raise DataError(f"{where}: row {row:,} contains {_kind(cell)}; a cell is a text or a number")
     try:
         return number_text(float(cell) if isinstance(cell, Decimal) else cell)
-    except (ValueError, OverflowError):  # some thousand digits, a fraction beyond all doubles, a signalling NaN
+    # thousands of digits, a fraction outside the range of doubles, a signalling NaN
+    except (ValueError, OverflowError):
         raise DataError(CELL_TOO_LONG.format(where=where, row=row, cell=_kind(cell))) from None
 
 
@@ -163,7 +164,7 @@ def _kind(value: Any) -> str:
 
 
 def _texts(cells: Sequence[str | None], where: str) -> TextCells:
-    """Return a column of these cells, where None and "" are missing ones."""
+    """Return a column of these cells; None and "" are missing."""
     packed = []
     for start in range(0, len(cells), CELLS_AT_ONCE):
         part = [cell or "" for cell in cells[start : start + CELLS_AT_ONCE]]
@@ -180,7 +181,7 @@ def _nul(where: str, row: int) -> DataError:
 def _looked_up(
     levels: Sequence[str], codes: NDArray[np.intp], where: str, categories: Sequence[str] | None = None
 ) -> CodedCells:
-    """Return the texts that these codes mean; -1 is a missing cell."""
+    """Return the texts of these codes; -1 is a missing cell."""
     stated = None if categories is None else tuple(categories)
     return _coded((*levels, ""), np.where(codes < 0, len(levels), codes), where, stated)
 
@@ -199,7 +200,7 @@ def _pandas_column(series: Any, where: str) -> Column:
     if isinstance(dtype, np.dtype) and dtype.kind != "O":
         return _array_column(series.to_numpy(), where)
     if hasattr(dtype, "categories"):
-        # A category of pandas may be anything, an interval for example.
+        # A category of pandas may be any object, for example an interval.
         numbers = [isinstance(level, Real) and not isinstance(level, bool) for level in dtype.categories]
         levels = [
             number_text(level) if number else str(level)
@@ -216,7 +217,7 @@ def _pandas_column(series: Any, where: str) -> Column:
             return NumberCells(values)
     pandas: Any = sys.modules["pandas"]
     if kind == "O" and pandas.api.types.infer_dtype(series, skipna=True) == "string":
-        # Python's own hash of a text is kept with it: one look at each cell, where `factorize` takes three.
+        # Python stores the hash of a text with it: one lookup per cell, while `factorize` takes three.
         index = Index()
         codes = index.codes(series.to_numpy(object))
         return _coded(tuple(str(text) if isinstance(text, str) else "" for text in index), codes, where)
@@ -247,7 +248,7 @@ def _polars_column(series: Any, where: str, limits: TableLimits) -> Column:
         texts = series.cast(polars.String).fill_null("")
     except polars.exceptions.PolarsError:
         raise DataError(f"{where}: {NESTED.format(dtype)}") from None
-    # In a Parquet file equal cells share their memory; as texts of their own they do not.
+    # In a Parquet file equal cells share their memory; as separate texts they do not.
     limits.check_bytes(where, texts.str.len_bytes().cast(polars.UInt64).sum())
     broken = texts.str.contains(SEPARATOR, literal=True)
     if broken.any():

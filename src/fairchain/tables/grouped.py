@@ -21,7 +21,7 @@ from fairchain.tables.limits import TableLimits
 from fairchain.tables.parquet import Header, column_header, damage_refused, in_child
 from fairchain.tables.read import RawTable, table_of
 
-# A file with recorded decisions is grouped from this size on.
+# The size above which a file with recorded decisions is grouped.
 LARGE_BYTES = 20_000_000
 # Largest number of files in a folder.
 MOST_FILES = 10_000

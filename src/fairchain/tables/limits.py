@@ -1,4 +1,4 @@
-"""Limits of a table; what is larger is refused before memory is allocated for it."""
+"""Limits of a table; larger tables are refused before memory is allocated for them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class TableLimits:
     Parameters
     ----------
     file_bytes
-        Of the file, and again of what it contains unpacked.
+        Size of the file, and separately of its unpacked contents.
     columns
-        How many there may be.
+        Largest number of columns.
     cells
         Rows times columns.
     memory_bytes
-        That unpacking a Parquet file may take, on systems that can limit it.
+        Memory for unpacking a Parquet file, on systems that can limit it.
     seconds
-        That unpacking a Parquet file may take.
+        Seconds for unpacking a Parquet file.
     """
 
     file_bytes: int = 2_000_000_000
@@ -38,7 +38,7 @@ class TableLimits:
     def check_bytes(self, where: str, count: int, unpacked: str = " unpacked") -> None:
         """Raise a DataError if there are too many bytes.
 
-        Lengths of texts must be summed in 64 bits: in 32 bits, four gigabytes are none.
+        Lengths of texts must be summed in 64 bits: in 32 bits, four gigabytes overflow to 0.
         """
         if count > self.file_bytes:
             raise DataError(MORE_THAN_BYTES.format(where=where, file_bytes=self.file_bytes, unpacked=unpacked))

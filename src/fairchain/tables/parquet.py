@@ -1,8 +1,8 @@
 """Parquet files, unpacked by polars in a child process within limits of memory and time.
 
-A damaged file can make polars abort, run for long or take all memory; here that ends a process of no further use. What
-the file contains is measured before it is unpacked: a kilobyte can describe any number of equal cells. The child
-(`main`) writes a JSON header behind its length, then the same for each column with its bytes, so that reading it
+A damaged file can make polars abort, run for a long time or exhaust memory; here this ends only the child process. The
+contents are measured before unpacking: a kilobyte can describe any number of equal cells. The child (`main`) writes the
+length of a JSON header and the header, then the same for each column with its bytes, so that reading it
 (`read_parquet`) executes nothing.
 """
 
@@ -31,12 +31,12 @@ from fairchain.tables.frames import NESTED, column_of
 from fairchain.tables.limits import TableLimits
 
 MAGIC = b"PAR1"
-# Bytes that say how long a header is.
+# Bytes of the length of a header.
 LENGTH_BYTES = 8
 THREADS = 4
-# Columns that are in memory at once.
+# Number of columns in memory at once.
 TOGETHER = 64
-# Bytes of a cell: a number, and what is neither number nor text (a truth value, a date).
+# Bytes of a cell: of a number, and of other non-text types (booleans, dates).
 NUMBER_BYTES, CELL_BYTES = 8, 32
 DAMAGED_PARQUET = "{path}: damaged, or not a Parquet file ({reason}); save it again"
 _CHILD = "from fairchain.tables.parquet import main; main()"
@@ -49,7 +49,7 @@ DAMAGED_OR_TOO_LARGE = (
 
 
 def read_parquet(path: Path, limits: TableLimits) -> tuple[int, dict[str, Column | str]]:
-    """Return how many rows a file has, and its columns by name; for a column that is unusable, the message why."""
+    """Return the number of rows of a file, and its columns by name; for an unusable column, a message."""
     with path.open("rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
             raise DataError(f"{path}: not a Parquet file; save it as one again, or use the suffix of its format")
@@ -59,7 +59,7 @@ def read_parquet(path: Path, limits: TableLimits) -> tuple[int, dict[str, Column
 def in_child(
     module: str, path: Path, limits: TableLimits, arguments: Sequence[str] = ()
 ) -> tuple[int, dict[str, Column | str]]:
-    """Return what `answer` of a module reads from a table, in a process of its own within the limits."""
+    """Return the result of a module's `answer` for a table, computed in a separate process within the limits."""
     if find_spec("polars") is None:
         raise DataError(f"{path}: {needs('a Parquet file', 'polars', 'fairchain[parquet]')}, or save the table as .csv")
     try:
@@ -91,7 +91,7 @@ def in_child(
             pass
         finally:
             watchdog.cancel()
-            # A child that wrote all it has ends by itself; one that is left early is of no further use.
+            # A child that has written everything ends by itself; one that is stopped early is not needed any more.
             with suppress(subprocess.TimeoutExpired):
                 child.wait(_LAST_SECONDS)
             child.kill()
@@ -103,7 +103,7 @@ def in_child(
 
 
 def _read(stream: IO[bytes], most_bytes: int) -> tuple[int, dict[str, Column | str]]:
-    """Read what `main` writes, each part straight into its place; it may be cut short at any byte."""
+    """Read the output of `main`, each part directly into its array; it may be truncated at any byte."""
 
     def exactly(size: int) -> bytes:
         read = stream.read(size)
@@ -137,10 +137,10 @@ def _read(stream: IO[bytes], most_bytes: int) -> tuple[int, dict[str, Column | s
 
 
 def main() -> None:
-    """Answer for the table in sys.argv[2], within the limits that follow it; runs in the child process."""
+    """Process the table in sys.argv[2], within the limits that follow it; runs in the child process."""
     count = len(fields(TableLimits))
     module, path, limits = sys.argv[1], Path(sys.argv[2]), TableLimits(*map(int, sys.argv[3 : 3 + count]))
-    _limit("RLIMIT_CORE", 0)  # a process that is ended here leaves no file with its memory
+    _limit("RLIMIT_CORE", 0)  # a process that is killed here leaves no core dump
     _limit("RLIMIT_AS", limits.memory_bytes)
     # The parent ends this process in time, unless it was killed itself.
     _limit("RLIMIT_CPU", limits.seconds * THREADS)
@@ -182,13 +182,13 @@ def answer(path: Path, limits: TableLimits, _arguments: Sequence[str] = ()) -> I
     """Yield the header of the file, then each column with its bytes."""
     import polars
 
-    # Opened here, since polars takes a path for a pattern or an address.
+    # Opened here, because polars could interpret a path as a pattern or an address.
     with damage_refused(path), path.open("rb") as file:
         schema = polars.read_parquet_schema(file)
         limits.check_columns(str(path), len(schema))
-        # A cell of a list can unpack to any size.
+        # A cell with a list can unpack to any size.
         flat = {name: dtype for name, dtype in schema.items() if not dtype.is_nested()}
-        # The number of rows that the file states; nothing of them is unpacked.
+        # The number of rows that the file states; no row is unpacked.
         file.seek(0)
         count = int(polars.scan_parquet(file).select(polars.len()).collect().item())
         limits.check_cells(str(path), count * len(flat))
@@ -203,7 +203,9 @@ def answer(path: Path, limits: TableLimits, _arguments: Sequence[str] = ()) -> I
 
 
 def _unpacked_size(file: IO[bytes], schema: dict[str, Any], count: int) -> int:
-    """Return how many bytes these columns have as texts and numbers; texts are measured in pieces that are not kept."""
+    """Return the number of bytes of these columns as texts and numbers; texts are measured in pieces that are not
+    kept.
+    """
     import polars
 
     size, lengths = 0, []
@@ -223,7 +225,7 @@ def _unpacked_size(file: IO[bytes], schema: dict[str, Any], count: int) -> int:
 
 
 def column_header(path: Path, name: str, dtype: Any, frame: Any, limits: TableLimits) -> tuple[Header, list[bytes]]:
-    """Return what a column is, "text" or a type of numpy, and its bytes; or why it cannot be used."""
+    """Return the type of a column, "text" or a numpy type, and its bytes; or the reason why it cannot be used."""
     where = f"{path}: column {shown(name)}"
     try:
         if dtype.is_nested():

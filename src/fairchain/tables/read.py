@@ -1,7 +1,7 @@
-"""Read every kind of table: a file, a pandas or polars frame, or a mapping of columns.
+"""Reading of tables: a file, a pandas or polars frame, or a mapping of columns.
 
-Nothing is interpreted here: which cells are missing, and which are numbers, depends on the feature. A table is
-untrusted input: files are read within limits, and nothing in them is executed.
+Nothing is interpreted here: the feature determines which cells are missing, and which are numbers. A table is untrusted
+input: files are read within limits, and nothing in them is executed.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ HEADER_ADVICE = "; if the first row contains data, write one above it that names
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """A table as it was found.
+    """A table with uninterpreted cells.
 
     Parameters
     ----------
     source
-        What it is called in messages: the path, or "the pandas frame".
+        The name in messages: the path, or "the pandas frame".
     names
-        Of the columns, without the blanks around them.
+        The names of the columns, without surrounding blanks.
     count
-        How many rows there are.
+        The number of rows.
     load
-        Returns a column by name. Columns of a frame are converted when they are used, and only these.
+        Returns a column by name. Columns of a frame are converted when they are first used.
     frame
-        The frame or the mapping of columns that it was read from; None for a file.
+        The original frame or mapping of columns; None for a file.
     repeats
-        How often each row occurs, where only distinct rows were read (`grouped`).
+        The number of copies of each row, if only distinct rows were read (`grouped`).
     path
-        Of the file.
+        The path of the file.
     """
 
     source: str
@@ -60,7 +60,7 @@ class RawTable:
     path: Path | None = None
 
     def cells(self, name: str, remedy: str = "") -> Column:
-        """Return a column in the form it is kept in; `remedy` says what to do if there is none of this name."""
+        """Return a column in its stored form; `remedy` is the advice if there is no column with this name."""
         if name not in self.names:
             advice = f"; {remedy}" if remedy else ""
             if any(parse_number(other) is not None for other in self.names):
@@ -79,7 +79,7 @@ class RawTable:
         return cells.values.astype(np.float64) if isinstance(cells, NumberCells) else self.texts(name)
 
     def texts(self, name: str) -> NDArray[np.object_]:
-        """Return a column as texts without the blanks around them, whole numbers without fraction; None is missing."""
+        """Return a column as texts without surrounding blanks, integers without a fraction; None is missing."""
         cells = self.cells(name)
         texts = np.empty(cells.count, object)
         for piece in cells.pieces():
@@ -88,7 +88,7 @@ class RawTable:
         return texts
 
     def numeric(self, name: str, na_values: Sequence[str] = NA_VALUES) -> NDArray[np.float64] | None:
-        """Return a column as numbers, NaN where missing or in `na_values`; None if another cell is not a number."""
+        """Return a column as numbers, NaN if missing or in `na_values`; None if another cell is not a number."""
         parsed = numbers_in(self.cells(name), na_values)
         return None if parsed.bad else parsed.values
 
@@ -98,7 +98,7 @@ class RawTable:
         return cells.categories if isinstance(cells, CodedCells) else None
 
     def counts(self, name: str) -> dict[str, int]:
-        """Return how many rows have each text of a column, in order of appearance; missing cells are left out."""
+        """Return the number of rows with each text of a column, in order of appearance; missing cells are left out."""
         counts: dict[str, int] = {}
         for piece in self.cells(name).pieces():
             for level, count in zip(piece.levels, np.bincount(piece.codes), strict=True):
@@ -108,7 +108,7 @@ class RawTable:
 
 
 def read_table(source: Any, limits: TableLimits | None = None) -> RawTable:
-    """Read a table, whatever it is.
+    """Read a table of any supported type.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def read_table(source: Any, limits: TableLimits | None = None) -> RawTable:
     Raises
     ------
     DataError
-        One message with the source, what is wrong and the remedy.
+        One message with the source, the problem and the remedy.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def read_table(source: Any, limits: TableLimits | None = None) -> RawTable:
     for name, values in source.items():
         try:
             counts[name] = len(values)
-        except TypeError:  # also of an array without dimensions
+        except TypeError:  # also for an array without dimensions
             raise DataError(
                 f"the table: column {shown(str(name))} is not a list, array or series; make it one"
             ) from None
@@ -181,7 +181,7 @@ def _from_series(
         return column_of(get(), f"{source}: column {shown(name)}", limits)
 
     texts = [str(name) for name in names]
-    # A column is converted once, when it is used first.
+    # A column is converted once, on first use.
     loaders = [cache(partial(column, name.strip(), get)) for name, get in zip(texts, series, strict=True)]
     return table_of(source, texts, count, loaders, limits)
 
@@ -233,7 +233,7 @@ def _read_file(path: Path, limits: TableLimits) -> RawTable:
         raise DataError(f"{path}: cannot be read ({error}); give {TABLE_FORMATS}") from None
 
     def given(column: Column | str) -> Column:
-        """Return a column that was read; a text says why it cannot be used."""
+        """Return a column that was read; a text is the reason why it cannot be used."""
         if isinstance(column, str):
             raise DataError(column)
         return column

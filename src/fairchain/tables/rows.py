@@ -35,9 +35,9 @@ class TableRows:
     Parameters
     ----------
     values
-        (rows, features) in the order of the spec: a category as the index of its value, a number in the user's units.
-        A feature whose frequencies the spec states is not looked for in the table; it is NaN here. So is a missing
-        value that the model is given (`keep_missing`).
+        (rows, features) in the order of the spec: a category as the index of its value, a number in the user's units. A
+        feature with stated frequencies is not read from the table; it is NaN here, like a missing value that is passed
+        to the model (`keep_missing`).
     truth
         Index of each true label in `model.labels`, if the spec names a column with them.
     recorded
@@ -45,24 +45,26 @@ class TableRows:
     numbers
         Number of each row in the table; the first is 1, and a header does not count.
     dropped
-        How many rows were left out because a value was missing.
+        The number of rows that were left out because of a missing value.
+    lacking
+        The columns whose missing values are the reason.
     source
-        What the table is called in messages.
+        The name of the table in messages.
     sha256
-        Of everything above that decides a verdict, equal for equal rows whatever file or frame they came from:
-        the ASCII text `fairchain people 1`, the numbers of rows and features as unsigned 64-bit integers, a byte
-        each that says whether there are truth and recorded, then values row by row as 64-bit floats (-0.0 is not
-        0.0), truth and recorded as signed 16-bit integers; all little-endian.
+        Hash of everything above that affects a verdict, equal for equal rows from any file or frame: the ASCII text
+        `fairchain people 1`, the numbers of rows and features as unsigned 64-bit integers, a byte each for the presence
+        of truth and recorded, then values row by row as 64-bit floats (-0.0 is not 0.0), truth and recorded as signed
+        16-bit integers; all little-endian.
     table
-        The table, if it is a frame or a mapping of columns and no file: row i of the arrays is its row
-        `numbers[i] - 1`.
+        The table, if it is a frame or a mapping of columns, not a file: row i of the arrays is its row `numbers[i] -
+        1`.
     path
-        Of the file, if it is one.
+        The path of the file, if it is one.
     scores
-        The recorded score of each row, where the spec's recorded decisions are scores.
+        The recorded score of each row, if the spec's recorded decisions are scores.
     repeats
-        How often each row occurs, where the arrays contain distinct rows only; then the hash begins with
-        `fairchain counted people 1` and ends with these numbers as 64-bit integers.
+        The number of copies of each row, if the arrays contain only distinct rows; then the hash begins with `fairchain
+        counted people 1` and ends with these numbers as 64-bit integers.
     """
 
     values: NDArray[Any]
@@ -76,14 +78,15 @@ class TableRows:
     repeats: NDArray[np.int64] | None = field(default=None, repr=False)
     scores: NDArray[np.float64] | None = field(default=None, repr=False)
     path: Path | None = field(default=None, repr=False)
+    lacking: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def count(self) -> int:
-        """How many rows the table has, copies of a row counted."""
+        """The number of rows of the table, including copies."""
         return len(self.values) if self.repeats is None else int(self.repeats.sum())
 
     def sizes(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return how many rows the table has in each of these masks, (..., rows)."""
+        """Return the number of rows of the table in each of these masks, (..., rows)."""
         if self.repeats is None:
             return np.asarray(np.count_nonzero(masks, axis=-1), np.int64)
         sums: NDArray[np.int64] = masks.astype(np.int64) @ self.repeats
@@ -91,12 +94,12 @@ class TableRows:
 
 
 def encode_named_or_numbered(table: RawTable, spec: Spec) -> TableRows:
-    """Encode rows beside the population: categories by their names or, where a table has none of them, by numbers.
+    """Encode rows other than the population: categories by their names or, if a table has none of them, by numbers.
 
     Raises
     ------
     DataError
-        What is wrong with the names, if the numbers do not fit either.
+        The problem with the names, if the numbers do not fit either.
     """
     try:
         return encode_rows(table, spec)
@@ -117,17 +120,17 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
     Parameters
     ----------
     table
-        As `read_table` gives it.
+        A table from `read_table`.
     spec
-        With a population of kind table or marginals, which says what a missing cell is and whether such rows are
+        A spec with a population of kind table or marginals, which determines missing cells and whether such rows are
         left out.
     keep
-        The features whose missing values are kept; by default what the spec says.
+        The features whose missing values are kept; by default those of the spec.
 
     Raises
     ------
     DataError
-        A column that is not there, a cell that no feature knows, a number out of range, a missing value: one
+        For a missing column, a cell that is not a value of the feature, a number out of range, or a missing value: one
         message with the column, the first row and the remedy.
     SpecError
         If the spec's own keys about the table are invalid.
@@ -138,6 +141,7 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
     stated = population.frequencies if isinstance(population, Marginals) else {}
     kept_missing = _given_to_the_model(spec) if keep is None else keep
     gone = np.zeros(table.count, bool)
+    lacking: list[str] = []
 
     values = np.empty((table.count, len(spec.features)), np.float64)
     for place, feature in enumerate(spec.features):
@@ -152,8 +156,10 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
             continue
         if missing.any() and not population.drop_missing:
             raise missing_cells(table, feature.column or feature.name, missing, feature)
-        gone |= missing
-    truth, recorded = (_labels(table, spec, key, gone) for key in ("label", "prediction"))
+        if missing.any():
+            gone |= missing
+            lacking.append(feature.column or feature.name)
+    truth, recorded = (_labels(table, spec, key, gone, lacking) for key in ("label", "prediction"))
     dropped, repeats = int(gone.sum()), table.repeats
     if dropped == table.count:
         raise DataError(
@@ -176,7 +182,18 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
     scores = recorded_scores(table, spec)
     scores = None if scores is None else scores[kept]
     return TableRows(
-        values, truth, recorded, numbers, dropped, table.source, sha256, kept_table, repeats, scores, table.path
+        values,
+        truth,
+        recorded,
+        numbers,
+        dropped,
+        table.source,
+        sha256,
+        kept_table,
+        repeats,
+        scores,
+        table.path,
+        tuple(lacking),
     )
 
 
@@ -199,7 +216,9 @@ def _digest(
 
 
 def _given_to_the_model(spec: Spec) -> set[str]:
-    """Return the features whose missing values are given to the model: inputs that define no group and no condition."""
+    """Return the features whose missing values are passed to the model: inputs that define no group and no
+    condition.
+    """
     if not isinstance(spec.population, Table) or not spec.population.keep_missing:
         return set()
     used = set(spec.protected)
@@ -211,7 +230,7 @@ def _given_to_the_model(spec: Spec) -> set[str]:
 
 
 def recorded_scores(table: RawTable, spec: Spec) -> NDArray[np.float64] | None:
-    """Return the scores in the column of recorded decisions, NaN where one is missing; None if it has decisions."""
+    """Return the scores in the column of recorded decisions, NaN if one is missing; None if it has decisions."""
     population = spec.population
     name = population.prediction if isinstance(population, Table) else None
     if name is None or not isinstance(population, Table) or spec.model.decision != "score":
@@ -222,8 +241,13 @@ def recorded_scores(table: RawTable, spec: Spec) -> NDArray[np.float64] | None:
     return scores
 
 
-def _labels(table: RawTable, spec: Spec, key: str, gone: NDArray[np.bool_]) -> NDArray[np.int16] | None:
-    """Return the labels in the column that the spec names under this key; rows without one are added to `gone`."""
+def _labels(
+    table: RawTable, spec: Spec, key: str, gone: NDArray[np.bool_], lacking: list[str]
+) -> NDArray[np.int16] | None:
+    """Return the labels in the column that the spec names under this key.
+
+    Rows without one are added to `gone`, and then the column to `lacking`.
+    """
     population = spec.population
     name = getattr(population, key) if isinstance(population, Table) else None
     if name is None or not isinstance(population, Table):
@@ -237,5 +261,7 @@ def _labels(table: RawTable, spec: Spec, key: str, gone: NDArray[np.bool_]) -> N
     missing = labels < 0
     if missing.any() and not population.drop_missing:
         raise missing_cells(table, name, missing, None)
-    gone |= missing
+    if missing.any():
+        gone |= missing
+        lacking.append(name)
     return labels

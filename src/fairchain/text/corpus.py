@@ -1,7 +1,7 @@
-"""Texts of a file or a frame: as they are, or as rows of word numbers, with the columns beside them.
+"""Texts of a file or a frame: unchanged, or as rows of word numbers, with further columns.
 
-A file is read as a stream; of texts as word numbers only the words that a network reads are kept. Bytes that are not
-UTF-8 become a sign that separates words.
+A file is read as a stream; for texts as word numbers only the words that a network reads are kept. Bytes that are not
+UTF-8 are replaced by a character that separates words.
 """
 
 from __future__ import annotations
@@ -28,46 +28,46 @@ from fairchain.tables import RawTable, read_table
 from fairchain.text.files import digest_of, keep, kept, key_of, limited_lines, stamps_of
 from fairchain.text.lexicon import Ids, Lexicon, tokenise
 
-# What a corpus may ask for: bytes of the file and of one text, texts, and words that are kept of all of them.
+# Limits of a corpus: bytes of the file and of one text, texts, and kept words of all texts.
 MOST_CORPUS_BYTES = 8_000_000_000
 LONGEST_TEXT = 16_000_000
 MOST_TEXTS = 20_000_000
 MOST_CORPUS_WORDS = 250_000_000
-# Characters of texts that are kept as they are.
+# Largest number of characters of unchanged texts.
 MOST_KEPT_CHARACTERS = 1_000_000_000
-# Characters of a text by which most networks have read as many words as they read; the rest is looked at if not.
+# Number of characters in which most networks have found all the words that they read; the rest is processed if not.
 LETTERS_PER_WORD = 10
-# Characters of a cell of pair_by: a label or a number, and no text.
+# Characters of a cell of pair_by: a label or a number, not a text.
 LONGEST_MARK = 200
-# Changes whenever the same texts would give other words.
+# Version; it changes whenever the same texts would give other words.
 CORPUS_CACHE_VERSION = 2
 NOT_A_TEXT = "{source}: column {column}: row {row:,} has a {type}, not a text; name the column with the texts"
-SEVERAL_COLUMNS = '{source}: has {count} columns; say which one has the texts: column = "..."'
+SEVERAL_COLUMNS = '{source}: has {count} columns; name the one with the texts: column = "..."'
 CORPUS_FORMATS = "a .txt file with a text on each line, or a .csv, .tsv or .jsonl file"
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """The texts of a file or a frame that a model can be shown.
+    """The texts of a file or a frame.
 
     Parameters
     ----------
     values
-        Texts as they are, (texts, 1) of str; or the word numbers of texts with a known word, (texts, length) int32,
-        where what comes after a text's last word is 0.
+        Unchanged texts, (texts, 1) of str; or the word numbers of texts with a known word, (texts, length) int32, with
+        0 after a text's last word.
     name
         The file, frame or data set, for messages and statements.
     sha256
-        Of the file; of a frame of the cells that are used.
+        Hash of the file; for a frame, of the cells that are used.
     total
-        How many texts there are, also those that are left out since they are empty or hold no known word.
+        The number of texts, including those that are left out because they are empty or contain no known word.
     numbers
-        (texts,): the number of each text in the file or frame, from 1; None of a corpus that was kept in the cache.
+        (texts,): the number of each text in the file or frame, from 1; None for a corpus from the cache.
     ranks
-        (texts,) int32; texts whose cells in `pair_by` are alike have the same rank, and a larger cell a higher one.
-        All 0 where there is no such column.
+        (texts,) int32; texts with equal cells in `pair_by` have the same rank, and a larger cell a higher one. All 0
+        without such a column.
     columns
-        The cells of the columns beside the texts that the spec names, and of no other text.
+        The cells of the further columns that the spec names, only for the texts here.
     replaced
         Texts in which bytes that are not UTF-8 were replaced.
     """
@@ -85,12 +85,12 @@ class Corpus:
         return len(self.values)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copy the texts into another process without what was asked about them."""
+        """Copy the texts into another process without cached results."""
         return {name: value for name, value in self.__dict__.items() if name != "asked"}
 
     @property
     def raw(self) -> bool:
-        """Whether the texts are kept as they are."""
+        """Whether the texts are unchanged."""
         return self.values.dtype == object
 
     @property
@@ -101,30 +101,30 @@ class Corpus:
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
-        """All texts, by rank and then by length: neighbours are alike."""
+        """All texts, by rank and then by length, so that neighbours are similar."""
         found: NDArray[np.intp] = np.lexsort((self.lengths, self.ranks))
         return found
 
     @cached_property
     def mentioned(self) -> dict[str, dict[str, NDArray[np.bool_]]]:
-        """For terms that were looked for, by their hash: which texts, (texts,), mention each value."""
+        """For terms that were searched, by their hash: the texts, (texts,), that mention each value."""
         return {}
 
     @cached_property
     def asked(self) -> dict[Any, Any]:
-        """For questions that were asked about the texts, by their content: the rows that were made for them."""
+        """For questions about the texts, by their content: the rows that were made for them."""
         return {}
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How many words of each text are read; the characters of texts as they are."""
+        """The number of words of each text that are read; for unchanged texts the characters."""
         if self.raw:
             return np.array([len(text) for text in self.values[:, 0].tolist()], np.int64)
         counted: NDArray[np.int64] = np.count_nonzero(self.ids, axis=1)
         return counted
 
 
-# The columns beside the texts that are read, each with the key of the spec that names it.
+# The further columns that are read, each with the key of the spec that names it.
 Beside = dict[str, str]
 
 
@@ -136,24 +136,24 @@ def read_corpus(
     beside: Beside | None = None,
     frame: Any = None,
 ) -> Corpus:
-    """Return the corpus that a population names; the last one of a file is kept in memory.
+    """Return the corpus that a population names; the last one of a file stays in memory.
 
     Parameters
     ----------
     population
         Names the file, the column of the texts and the one by which they are paired.
     lexicon, length
-        The words that a network reads, and how many; without them texts are kept as they are.
+        The words that a network reads, and their number; without them texts are unchanged.
     beside
         Further columns, each with the key of the spec that names it.
     frame
-        A pandas or polars frame or a mapping of columns that has the texts, in place of a file.
+        A pandas or polars frame or a mapping of columns with the texts, instead of a file.
 
     Raises a DataError if the texts cannot be read, are too many, or none has a known word.
     """
     beside = dict(beside or {})
     column: str | None
-    # One text as every group needs no other like it.
+    # A text that is shown as every group does not need a similar one.
     pair_by = population.pair_by if population.reading == "observed" else None
     if frame is not None:
         return _from_frame(frame, population.column, pair_by, beside, lexicon, length)
@@ -185,7 +185,7 @@ def _loaded(
     *,
     known: bool,
 ) -> Corpus:
-    """Read a corpus; the words of a `known` data set are kept in the user's cache once they have been looked up.
+    """Read a corpus; the words of a `known` data set are kept in the user's cache after the first time.
 
     A user's own texts are not copied there.
     """
@@ -222,7 +222,7 @@ def _read(
 def _from_frame(
     frame: Any, column: str | None, pair_by: str | None, beside: Beside, lexicon: Lexicon | None, length: int
 ) -> Corpus:
-    """Return the texts of a table in memory, character by character as they are in its column."""
+    """Return the texts of a table in memory, unchanged."""
     table = read_table(frame)
     if column is None and len(table.names) > 1:
         raise DataError(SEVERAL_COLUMNS.format(source=table.source, count=len(table.names)))
@@ -265,7 +265,7 @@ def _gathered(
     length: int,
     lexicon: Lexicon | None,
 ) -> Corpus:
-    """Return a corpus from texts with their cells in these columns, of which the first may be `pair_by`."""
+    """Return a corpus from texts with their cells in these columns; the first may be `pair_by`."""
     words, ends, marks, numbers = array("i"), array("q"), array("i"), array("q")
     kept_texts: list[str] = []
     cells: list[tuple[str, ...]] = []
@@ -318,7 +318,7 @@ def _gathered(
 
 
 def _ranks(cells: list[str]) -> Ids:
-    """Return the rank of each of these different cells: as numbers if they all are, otherwise as they are written."""
+    """Return the rank of each of these distinct cells: as numbers if all are numbers, otherwise as texts."""
     values: list[Any] = cells
     with suppress(ValueError):
         numbers = [float(cell) if cell.strip() else -math.inf for cell in cells]
@@ -331,7 +331,7 @@ def _known(text: str, numbers: dict[str, int], unknown: int, length: int) -> lis
     """Return the numbers of the first known words of a text."""
     start = text
     if len(text) > LETTERS_PER_WORD * length:
-        # A blank separates words whatever surrounds it, so the text before it can be cut by itself.
+        # A blank always separates words, so the text before it can be split independently.
         start = text[: text.rfind(" ", 0, LETTERS_PER_WORD * length) + 1] or text
     found = [number for token in tokenise(start) if (number := numbers.get(token, unknown))]
     if len(found) < length and len(start) < len(text):
@@ -342,12 +342,12 @@ def _known(text: str, numbers: dict[str, int], unknown: int, length: int) -> lis
 def texts_in(
     path: Path, column: str | None, beside: Beside, update: Callable[[bytes], object]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the texts of a file with their cells in other columns; `update` gets the bytes of the file on the way.
+    """Yield the texts of a file with their cells in other columns; `update` gets the bytes of the file.
 
     `beside` has the other columns, each with the key of the spec that names it.
     """
     suffix = path.suffix.lower()
-    # A cell of a table may hold line ends, which are kept.
+    # A cell of a table may contain line ends, which are kept.
     cells = suffix in (".csv", ".tsv")
     found = limited_lines(path, LONGEST_TEXT, MOST_CORPUS_BYTES, update, ends=cells)
     lines = (line.decode(errors="replace") for line in found)
@@ -365,7 +365,7 @@ def texts_in(
 
 
 def _present(source: str, names: Sequence[str], beside: Beside) -> list[str]:
-    """Return the names of the other columns, all of which there must be."""
+    """Return the names of the other columns, all of which must exist."""
     for name, key in beside.items():
         if name not in names:
             raise DataError(f"{source}: {key}: {unknown('column', name, names)}")
@@ -412,9 +412,9 @@ def _from_json(
 def _from_table(
     path: Path, column: str | None, beside: Beside, lines: Iterator[str], *, tabs: bool
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    # In tab-separated texts a quote is just a character.
+    # In tab-separated texts a quote is an ordinary character.
     dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
-    # The standard library's limit on cells is a setting for the whole process, and shorter than texts are.
+    # The standard library's limit on cells is a setting of the whole process, and shorter than texts.
     before = csv.field_size_limit(LONGEST_TEXT)
     reader = csv.reader(lines, **dialect)
     try:

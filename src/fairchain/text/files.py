@@ -1,7 +1,7 @@
-"""Files of texts and words: read line by line within limits, so that a line of any length costs limited memory.
+"""Files of texts and words: read line by line within limits, so that a line of any length needs limited memory.
 
-Arrays that took long to compute are kept in the user's cache under the hash of what they were computed from. A file
-there is written in one step and begins with the hash of the rest; a damaged one is ignored. Nothing in it is executed.
+Arrays that took long to compute are stored in the user's cache under the hash of their inputs. A file there is written
+atomically and begins with the hash of the rest; a damaged one is ignored. Nothing in it is executed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_FILE = "{path}: file not found"
 
 @contextmanager
 def opened(path: Path, most_bytes: int) -> Iterator[BufferedReader]:
-    """Open a regular file that is not too large; what goes wrong while it is read is a DataError."""
+    """Open a regular file that is not too large; errors while reading become a DataError."""
     try:
         if not path.is_file():
             raise DataError(NO_FILE.format(path=path))
@@ -59,7 +59,7 @@ def limited_lines(
 
 
 def stamps_of(*paths: Path) -> tuple[tuple[Path, int, int], ...]:
-    """Return time and size of files that exist: a file that was written again has another stamp."""
+    """Return time and size of files that exist: a rewritten file has another stamp."""
     found = []
     # Errors in a file are reported when it is read.
     with suppress(OSError, ValueError):
@@ -76,12 +76,12 @@ def digest_of(path: Path) -> str:
 
 
 def key_of(*parts: Any) -> str:
-    """Return a name that follows from everything that an answer depends on."""
+    """Return a name derived from everything that a result depends on."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def kept(folder: Path, key: str) -> dict[str, NDArray[Any]] | None:
-    """Return what was kept under a key, if it is whole."""
+    """Return the arrays under a key, if the file is complete."""
     try:
         content = memoryview((folder / f"{key}.npz").read_bytes())
         if hashlib.sha256(content[DIGEST:]).digest() != bytes(content[:DIGEST]):
@@ -89,16 +89,16 @@ def kept(folder: Path, key: str) -> dict[str, NDArray[Any]] | None:
         body = BytesIO(content[DIGEST:])
         with ZipFile(body) as whole:
             if any(member.compress_type != ZIP_STORED for member in whole.infolist()):
-                return None  # `keep` packs nothing, and what is packed may be of any size
+                return None  # `keep` does not compress, and compressed data may have any size
         with np.load(body, allow_pickle=False) as found:
             arrays = {name: found[name] for name in found.files}
-    except Exception:  # a strange file ends in anything
+    except Exception:  # an invalid file can raise any exception
         return None
     return arrays if all(isinstance(array, np.ndarray) for array in arrays.values()) else None
 
 
 def keep(folder: Path, key: str, **arrays: NDArray[Any]) -> None:
-    """Keep arrays for the next time; a folder that cannot be written keeps nothing."""
+    """Store arrays for the next time; nothing is stored if the folder cannot be written."""
     body = BytesIO()
     np.savez(body, **arrays)  # type: ignore[arg-type]  # its other argument is not an array
     with suppress(OSError, OutputError):

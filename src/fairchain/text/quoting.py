@@ -1,7 +1,7 @@
-"""Texts as they are quoted: offensive words and personal data masked, long texts shortened.
+"""Texts for quotation: offensive words and personal data masked, long texts shortened.
 
-Witnesses, explanations and messages quote real texts. By default no reader meets a slur, a mail address, a
-number or a user name in them; `show_texts = true` in [population] shows texts in full.
+Witnesses, explanations and messages quote real texts. By default, slurs, mail addresses, numbers and user names in them
+are masked; `show_texts = true` in [population] shows texts in full.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
 
-# Characters of a text that are quoted; of a longer one a part around the place that matters.
+# Number of characters that are quoted; for a longer text, a part around the relevant position.
 MOST_QUOTED = 160
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w")
 _LINK = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
 _USER = re.compile(r"(?<!\w)@\w+")
 _PAGE = re.compile(r"(?i:\b(user(?:[ _]talk)?:)\s*)[^\s|\]\[,;.!?()]+")
-# Four digits or more, also with signs between them, as in telephone numbers and addresses of machines.
+# Four digits or more, also with punctuation between them, as in telephone numbers and IP addresses.
 _NUMBER = re.compile(r"\+?\d(?:[\d .:/()-]{2,}\d|\d{3,})")
 _WORD = re.compile(r"[^\W_]+(?:['\u2019*@$!][^\W_]+)*")
 
 
 def quoted(text: str, words: Sequence[str] = (), *, at: int = 0, most: int = MOST_QUOTED) -> str:
-    """Return a text as it is shown to readers.
+    """Return a text for display.
 
     Parameters
     ----------
     text
-        As it is.
+        The original text.
     words
-        Words of the user's that are masked too.
+        Further words of the user that are masked.
     at
-        The place that must be seen if the text is shortened.
+        The position that must be visible if the text is shortened.
     most
-        Characters that are left of a longer text.
+        Number of characters of a shortened text.
 
     >>> quoted("Mail me@example.org or call 0171 234567, @somebody!")
     'Mail [mail] or call [number], @[user]!'
     """
     start = max(0, min(at - most // 2, len(text) - most))
-    # Whole words only: half of a word, or of an address, would not be recognised.
+    # Whole words only: a part of a word, or of an address, would not be recognised.
     while start > 0 and not text[start - 1].isspace() and start > at - most:
         start -= 1
     end = min(len(text), start + most)
@@ -56,7 +56,7 @@ def quoted(text: str, words: Sequence[str] = (), *, at: int = 0, most: int = MOS
 
 
 def quoted_pair(one: str, other: str, words: Sequence[str] = ()) -> tuple[str, str]:
-    """Return two texts that differ in their terms as they are shown, so that the first difference is seen."""
+    """Return two texts that differ in their terms for display, with the first difference visible."""
     pairs = enumerate(zip(one, other, strict=False))
     at = next((place for place, (first, second) in pairs if first != second), min(len(one), len(other)))
     return quoted(one, words, at=at), quoted(other, words, at=at)
@@ -64,8 +64,8 @@ def quoted_pair(one: str, other: str, words: Sequence[str] = ()) -> tuple[str, s
 
 @lru_cache(maxsize=8)
 def _masked_words(own: tuple[str, ...]) -> tuple[frozenset[str], re.Pattern[str]]:
-    """Return the words that are masked, and a pattern for the beginnings and parts of others."""
-    # Encoded, so that readers of the package do not meet them.
+    """Return the masked words, and a pattern for masked prefixes and parts of words."""
+    # Encoded, so that readers of the source do not see them.
     content = files("fairchain.text").joinpath("lists", "offensive.rot13").read_text(encoding="ascii")
     entries = codecs.decode(content.partition("\n\n")[2], "rot13").split()
     entries += [word.casefold() for word in own]
@@ -75,7 +75,7 @@ def _masked_words(own: tuple[str, ...]) -> tuple[frozenset[str], re.Pattern[str]
 
 
 def _mask(word: str, whole: frozenset[str], parts: re.Pattern[str]) -> str:
-    # Letters that are written as signs or digits to get past a filter.
+    # Characters that replace letters to evade a filter.
     plain = word.casefold().translate(str.maketrans("@$!013", "asioie"))
     if word.casefold() in whole or plain in whole or parts.search(word.casefold()) or parts.search(plain):
         return word[0] + "*" * (len(word) - 1)

@@ -1,7 +1,7 @@
-"""Identity terms in texts as they are: where they are, and the same text with other terms in their place.
+"""Identity terms in raw texts: their positions, and the same text with other terms.
 
-A term is one word or several. It is found whatever its case, as a whole word: the characters before and after it are no
-letters, digits or combining marks. Nothing but the span of a term is ever changed.
+A term is one word or several. It is found in any letter case, as a whole word: the characters before and after it are
+not letters, digits or combining marks. Only the span of a term is ever changed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fairchain.errors import SpecError
 from fairchain.messages import shown
 
 TERM_NOT_A_WORD = '{where}: {term} of "{value}" does not begin with a letter or digit; write a word'
-# Letters and digits of every script; an underscore joins words, and is none of them.
+# Letters and digits of every script, without the underscore.
 _WORD = re.compile(r"[^\W_]+")
 _APOSTROPHES = "['\u2019\u02bc]"
 # A blank in a term matches any white space, or a hyphen.
@@ -24,7 +24,7 @@ _JOINERS = "\u200c\u200d"
 
 
 class Span(NamedTuple):
-    """A term in a text: its first and last character + 1, and the term as its list has it, in lower case."""
+    """A term in a text: its first character and the one after its last, and the term in its list, in lower case."""
 
     start: int
     end: int
@@ -32,7 +32,9 @@ class Span(NamedTuple):
 
 
 class TermFinder:
-    """Finds terms in texts; where two overlap, the one that begins first counts, of two at one place the longer."""
+    """Search for terms in texts; of two overlapping terms the one that starts first counts, of two at one position the
+    longer.
+    """
 
     def __init__(self, terms: Sequence[str]) -> None:
         self._by_first: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
@@ -63,7 +65,7 @@ class TermFinder:
 
 
 def _continues(character: str, last: str = "") -> bool:
-    """Return whether a character beside a term belongs to the same word; `last` is the last one of the term."""
+    """Return whether a character next to a term belongs to the same word; `last` is the last one of the term."""
     if unicodedata.category(character).startswith("M") or character in _JOINERS:
         return True
     of_a_word = bool(last) and (last.isalnum() or unicodedata.category(last).startswith("M"))
@@ -79,7 +81,7 @@ def checked_term(where: str, value: str, term: str) -> str:
 
 
 def swapped(text: str, spans: Sequence[Span], instead: Mapping[str, str]) -> str:
-    """Return a text with the term of each span replaced, in the case of the term that was there.
+    """Return a text with the term of each span replaced, in the letter case of the original term.
 
     >>> swapped("MUSLIMS! (Muslims, muslims)", TermFinder(["muslims"]).spans("MUSLIMS! (Muslims, muslims)"),
     ...         {"muslims": "old catholics"})
@@ -93,7 +95,7 @@ def swapped(text: str, spans: Sequence[Span], instead: Mapping[str, str]) -> str
 
 
 def _in_case_of(before: str, term: str) -> str:
-    """Return a term in capitals, or with a first capital, if the term that it replaces is; else as its list has it."""
+    """Return a term in capitals, or with a first capital, if the replaced term is; otherwise as in its list."""
     letters = [letter for letter in before if letter.isalpha()]
     if len(letters) > 1 and all(letter.isupper() for letter in letters):
         return term.upper()

@@ -1,8 +1,8 @@
-"""Some words of many texts replaced by synonyms at once, from random words alone.
+"""Replacement of words by synonyms in many texts at once, from given random words.
 
-For each replacement a place is drawn, all alike, among the words of the text that have synonyms, and then one of the
-synonyms of the word that was there at first. A place that is drawn twice is replaced once: so a text has at most as
-many replacements as are drawn.
+For each replacement a position is drawn uniformly among the words of the text that have synonyms, and then one of the
+synonyms of the original word. A position that is drawn twice is replaced once, so a text has at most as many
+replacements as draws.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fairchain.text.synonyms import Synonyms, listed_words, nearest_words, read_
 from fairchain.text.terms import Terms, kept_words
 
 HalfWords = NDArray[np.uint32]
-# Texts that are looked at together: most often the first few have a word with synonyms.
+# Number of texts that are processed together: usually the first few have a word with synonyms.
 REPLACED_AT_ONCE = 2**8
 SYNONYMS_NEED_VECTORS = (
     'population.synonyms: "vectors" needs word vectors, and the network takes numbers of words; write synonyms = '
@@ -33,7 +33,7 @@ SYNONYMS_NEED_VECTORS = (
 
 @dataclass(frozen=True, eq=False)
 class Replacing:
-    """What can replace a word, and how many words of a text are replaced, at most."""
+    """The possible replacements of each word, and the largest number of replaced words of a text."""
 
     synonyms: Synonyms
     most: int
@@ -46,8 +46,8 @@ class Replacing:
     def apply(self, drawn: Ids, random: HalfWords) -> None:
         """Replace words of texts, (subgroups, rounds, words); all subgroups by the same `random`, (most, 2, rounds)."""
         synonyms, words = self.synonyms, drawn.reshape(-1)
-        # The places of all words that have synonyms, and where those of each text begin and end. A run looks at few
-        # texts at first, so that the number of steps here counts more than their size.
+        # The positions of all words with synonyms, and where those of each text begin and end. A run processes few
+        # texts at first, so the number of steps here matters more than their size.
         (places,) = synonyms.replaced.take(words, mode="clip").nonzero()
         ends = places.searchsorted(np.arange(0, len(words) + 1, drawn.shape[2]))
         counts = ends[1:] - ends[:-1]
@@ -56,7 +56,7 @@ class Replacing:
         at = places.take(_scaled(where, counts.take(some)) + ends.take(some))
         rows = synonyms.places.take(words.take(at))
         offered = synonyms.offered[rows, _scaled(which, synonyms.counts.take(rows))]
-        # One after another, since a place may be drawn twice.
+        # Sequentially, because a position may be drawn twice.
         for place, instead in zip(at, offered, strict=True):
             words[place] = instead
 
@@ -64,7 +64,7 @@ class Replacing:
 def replacing_of(
     population: Texts, lexicon: Lexicon, corpus: Corpus, terms: Sequence[Terms], pools: Iterable[NDArray[np.intp]]
 ) -> Replacing | None:
-    """Return how words of texts in these pools are replaced as a population says; None if none are.
+    """Return the replacement of words in these pools that a population states; None if there is none.
 
     Raises a SpecError or DataError if the synonyms cannot be read, or no word of these texts has one.
     """
@@ -89,11 +89,11 @@ def replacing_of(
     return Replacing(synonyms, population.replace)
 
 
-# The synonyms of a lexicon that stays in memory stay there too.
+# The synonyms of a lexicon in memory are kept in memory too.
 _nearest = lru_cache(maxsize=2)(nearest_words)
 
 
 def _scaled(words: HalfWords, sizes: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return numbers below these sizes, each as likely as any other up to one part in 2**32."""
+    """Return integers below these sizes, each equally likely up to one part in 2**32."""
     scaled: NDArray[np.int64] = np.multiply(words, sizes, dtype=np.int64) >> 32
     return scaled

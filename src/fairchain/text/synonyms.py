@@ -1,7 +1,7 @@
 """Words that may replace others: those with the nearest vectors, or those of the same synset of WordNet.
 
-Words that name groups are never replaced and never offered. The nearest vectors are found once for all common
-words, by matrix products, and kept in the user's cache.
+Words that name groups are never replaced or offered. The nearest vectors are found once for all common words, by matrix
+products, and stored in the user's cache.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from fairchain.text.files import keep, key_of, limited_lines
 from fairchain.text.files import kept as kept_arrays
 from fairchain.text.lexicon import Ids, Lexicon, Vectors
 
-# Only so many words of a list are replaced or offered, from its beginning: lists of vectors begin with the most
-# frequent words, and what is near a rare one is another rare one, a name or a misspelling, but no synonym.
+# Only this many words from the start of a list are replaced or offered: lists of vectors begin with the most frequent
+# words, and the neighbour of a rare word is another rare one, a name or a misspelling, but not a synonym.
 COMMON = 30_000
-# Words whose similarities with all others are computed together, and those of which only the largest is compared.
+# Words whose similarities with all others are computed together, and the size of the bundles of which only the maximum
+# is compared.
 ROWS, BUNDLE = 256, 16
-# Numbers of vectors that are held at once to put them in order; wide ones are looked at for fewer words together.
+# Largest number of vector entries in memory for sorting; wider vectors are processed for fewer words together.
 MOST_HELD_NUMBERS = 2**24
-# Similarities are found in single precision and put in order by whole numbers of this unit, which are the same on every
-# machine; so many more than needed are put in order.
+# Similarities are found in single precision and sorted by integers of this unit, which are the same on every machine;
+# this many more than needed are sorted.
 UNIT, SPARE_NEIGHBOURS = 2**20, 8
-# Changes whenever the same list of vectors would give other neighbours.
+# Version; it changes whenever the same list of vectors would give other neighbours.
 NEIGHBOURS_CACHE_VERSION = 2
-# Files of WordNet, and what they may hold.
+# Files of WordNet, and their limits.
 PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
 MOST_WORDNET_BYTES = 200_000_000
 LONGEST_WORDNET_LINE = 100_000
@@ -53,7 +54,7 @@ class Synonyms:
     offered
         (rows, most) int32: word numbers, the nearest first; row 0 is empty.
     counts
-        (rows,) int32: how many of them there are.
+        (rows,) int32: the number of offered words.
     """
 
     places: Ids
@@ -80,13 +81,13 @@ def nearest_words(lexicon: Lexicon, most: int, kept: Collection[str], cache: Pat
     Parameters
     ----------
     lexicon
-        Must have vectors.
+        A lexicon with vectors.
     most
-        How many to find.
+        The number of words to find.
     kept
-        Words that are not replaced and not offered.
+        Words that are neither replaced nor offered.
     cache
-        A folder to keep the answer in. What is found there is checked before it is used.
+        A folder in which the result is stored. A stored result is checked before it is used.
     """
     assert lexicon.table is not None
     numbers = _common(lexicon, kept)
@@ -101,7 +102,7 @@ def nearest_words(lexicon: Lexicon, most: int, kept: Collection[str], cache: Pat
 
 
 def listed_words(lexicon: Lexicon, found: Mapping[str, Sequence[str]], most: int, kept: Collection[str]) -> Synonyms:
-    """Return for each word of a list of synonyms the first `most` that the lexicon knows."""
+    """Return for each word of a list of synonyms the first `most` that the lexicon contains."""
     known = lexicon.numbers
     rows: dict[int, list[int]] = {}
     for word, others in found.items():
@@ -118,7 +119,7 @@ def listed_words(lexicon: Lexicon, found: Mapping[str, Sequence[str]], most: int
 
 
 def _synonyms(words: int, numbers: Ids, offered: Ids, counts: Ids) -> Synonyms:
-    """Return rows for these words behind the empty row 0."""
+    """Return rows for these words after the empty row 0."""
     places = np.zeros(words + 1, np.int32)
     places[numbers] = np.arange(1, len(numbers) + 1)
     nothing = np.zeros((1, max(offered.shape[1], 1)), np.int32)
@@ -127,7 +128,7 @@ def _synonyms(words: int, numbers: Ids, offered: Ids, counts: Ids) -> Synonyms:
 
 
 def _common(lexicon: Lexicon, kept: Collection[str]) -> Ids:
-    """Return the numbers of the words that take part: common ones that say something and have a vector."""
+    """Return the numbers of the eligible words: common alphabetic words of at least two letters that have a vector."""
     assert lexicon.table is not None
     numbers = [
         number
@@ -139,7 +140,7 @@ def _common(lexicon: Lexicon, kept: Collection[str]) -> Ids:
 
 
 def _all_others(numbers: Ids) -> Ids:
-    """Return every word for every other, if there are that few; in no order of nearness."""
+    """Return every word for every other, if there are few; not sorted by similarity."""
     count = len(numbers)
     if count < 2:
         return np.zeros((count, 0), np.int32)
@@ -148,13 +149,13 @@ def _all_others(numbers: Ids) -> Ids:
 
 
 def _nearest(vectors: Vectors, most: int) -> NDArray[np.intp]:
-    """Return (words, most): for each row the others with the largest cosine first, of equal ones the first."""
+    """Return (words, most): for each row the others with the largest cosine first; among equals the first."""
     double = vectors.astype(np.float64)
     double /= np.sqrt((double * double).sum(axis=1, keepdims=True))
     single = double.astype(np.float32)
     whole = np.rint(double * UNIT).astype(np.int64)
     count, width = vectors.shape
-    # By which a product in single precision and one of whole numbers may differ, for vectors of length 1.
+    # The largest difference between a product in single precision and one of integers, for vectors of length 1.
     margin = 2 * (width * 2.0**-24 + math.sqrt(width) / UNIT)
     found = np.empty((count, most), np.intp)
     block = max(1, min(ROWS, MOST_HELD_NUMBERS // (width * (most + SPARE_NEIGHBOURS))))
@@ -165,7 +166,7 @@ def _nearest(vectors: Vectors, most: int) -> NDArray[np.intp]:
         order = np.lexsort((likely, -exact), axis=1)[:, :most]
         found[rows] = np.take_along_axis(likely, order, axis=1)
         last = np.take_along_axis(exact, order[:, -1:], axis=1)[:, 0] / UNIT**2
-        # Where others are as near as the last one, which of them are likely is chance; there all are put in order.
+        # If others are as near as the last one, rounding decides which are likely; then all are sorted.
         for row in rows[last - least < margin]:
             near = whole @ whole[row]
             near[row] = np.iinfo(near.dtype).min + 1
@@ -174,10 +175,10 @@ def _nearest(vectors: Vectors, most: int) -> NDArray[np.intp]:
 
 
 def _likely(vectors: Vectors, rows: NDArray[np.intp], most: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """Return the `most` others of each row with the largest product, in no order, and the least of these products.
+    """Return the `most` others of each row with the largest product, unsorted, and the smallest of these products.
 
-    They are in those `most` of the bundles of columns that have the largest maxima: a maximum of whole rows of
-    numbers is much quicker to find than the largest of them all in order.
+    They are in the `most` bundles of columns with the largest maxima: maxima over rows of numbers are found much faster
+    than the largest of all numbers in order.
     """
     count = len(vectors)
     products = np.full((len(rows), -(-count // BUNDLE) * BUNDLE), -np.inf, np.float32)
@@ -196,7 +197,7 @@ def _likely(vectors: Vectors, rows: NDArray[np.intp], most: int) -> tuple[NDArra
 
 
 def _usable(found: dict[str, NDArray[Any]] | None, numbers: Ids, most: int) -> Ids | None:
-    """Return what was kept, if it is valid."""
+    """Return a stored result, if it is valid."""
     offered = None if found is None else found.get("offered")
     if offered is None or offered.dtype != np.int32 or offered.shape != (len(numbers), min(most, len(numbers) - 1)):
         return None
@@ -209,12 +210,12 @@ def wordnet_files(folder: str | Path) -> list[Path]:
 
 
 def read_wordnet(folder: str | Path) -> dict[str, list[str]]:
-    """Return for each word of WordNet 3.0 the others of its synsets, those of its most used meanings first.
+    """Return for each word of WordNet 3.0 the others of its synsets, those of its most frequent meanings first.
 
-    The folder holds its database files, as Debian's package wordnet-base installs them in /usr/share/wordnet:
-    `index.noun` and its like list, for each word, its synsets with the most used meaning first; `data.noun` lists the
-    words of each synset. Words of several parts are left out, since a text is cut into single ones. Raises a DataError
-    if the folder does not hold the files, or they are not laid out as WordNet's.
+    The folder contains its database files, as Debian's package wordnet-base installs them in /usr/share/wordnet:
+    `index.noun` and similar files list, for each word, its synsets with the most frequent meaning first; `data.noun`
+    lists the words of each synset. Words of several parts are left out, because texts are split into single words.
+    Raises a DataError if the folder does not contain the files, or they do not have WordNet's format.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -230,19 +231,19 @@ def read_wordnet(folder: str | Path) -> dict[str, list[str]]:
 
 
 def _synsets(path: Path) -> Iterator[tuple[bytes, list[str]]]:
-    """Yield the place of each synset in its file, and its words: `00001740 03 n 01 entity 0 ...`."""
+    """Yield the offset of each synset in its file, and its words: `00001740 03 n 01 entity 0 ...`."""
     for number, fields in _lines(path):
         try:
             count = int(fields[3], 16)
             words = [fields[4 + 2 * place].decode("ascii") for place in range(count)]
         except (IndexError, ValueError):
             raise _damaged(path, number) from None
-        # An adjective may say where it is used: galore(ip).
+        # An adjective may have a syntactic marker: galore(ip).
         yield fields[0], [word for word in (word.partition("(")[0].lower() for word in words) if word.isalpha()]
 
 
 def _index(path: Path) -> Iterator[tuple[str, list[bytes]]]:
-    """Yield each word and the places of its synsets: `dog n 7 5 @ ~ #m #p %p 7 1 02084071 ...`."""
+    """Yield each word and the offsets of its synsets: `dog n 7 5 @ ~ #m #p %p 7 1 02084071 ...`."""
     for number, fields in _lines(path):
         try:
             word, synsets, pointers = fields[0].decode("ascii"), int(fields[2]), int(fields[3])
@@ -256,7 +257,7 @@ def _index(path: Path) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield the number and the fields of each line; the licence in front is indented."""
+    """Yield the number and the fields of each line; the licence at the start is indented."""
     for number, line in enumerate(limited_lines(path, LONGEST_WORDNET_LINE, MOST_WORDNET_BYTES, len), 1):
         if line and not line.startswith(b" "):
             yield number, line.split()

@@ -1,7 +1,7 @@
 """Words by which a text mentions a group. Lists for religion, race and gender ship with the package.
 
-A list gives each value of a feature its words, and may have a row `neutral` for texts that are to mention no value. For
-an exchange of terms the lists are parallel: words at the same place have the same form.
+A list gives each value of a feature its words, and may have a row `neutral` for texts that should mention no value. For
+an exchange of terms the lists are parallel: words at the same position have the same form.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ MOST_TERMS = 20_000
 
 Lists = dict[str, tuple[str, ...]]
 UNKNOWN_TERM_LIST = 'feature "{feature}".terms: {problem} (a file of your own ends in .toml or .json)'
-UNKNOWN_TERM_LIST_SUFFIX = "a list of terms ends in .toml or .json; rename it, or write it as one"
+UNKNOWN_TERM_LIST_SUFFIX = (
+    "a list of terms is a .toml or .json file; write one with the words of each group, for example "
+    'muslim = ["muslim", "muslims"]'
+)
 LISTS_NOT_PARALLEL = (
     '{where}: "{other}" has {words_count} words and "{value}" {target_count}; as = "swapped" exchanges words at the '
     "same position, so all lists must have the same length"
@@ -52,8 +55,8 @@ NEUTRAL_WORDS_NEEDED = (
 class Terms:
     """The words of each value of a feature, in the order of its values.
 
-    `none_value` is the value of texts that mention none of the others; it has no words. `neutral` are the words in its
-    place in an exchange, if the list has some.
+    `none_value` is the value of texts that mention none of the others; it has no words. `neutral` are its replacement
+    words in an exchange, if the list has some.
     """
 
     feature: str
@@ -78,7 +81,7 @@ class Terms:
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def exchange(self, value: str) -> dict[str, str]:
-        """Return for each term of any value, in lower case, the term of this one in the same form.
+        """Return for each term of any value, in lower case, the term of this value in the same form.
 
         Raises a SpecError if the lists are not parallel, or there are no words for a text that mentions no value.
         """
@@ -102,7 +105,7 @@ class Terms:
 def terms_of(feature: CategoryFeature, *, raw: bool = False) -> Terms:
     """Return the terms of a feature, checked.
 
-    `raw` says that they are looked for in texts as they are: then a term may have several words.
+    `raw` is whether they are searched in raw texts: then a term may have several words.
 
     Raises a SpecError or DataError if a list cannot be read or is invalid: a value without words, a word of two values,
     a word that the tokeniser cuts.
@@ -146,7 +149,7 @@ def terms_of(feature: CategoryFeature, *, raw: bool = False) -> Terms:
 
 
 def lists_of(feature: CategoryFeature) -> Lists:
-    """Return the lists that a feature names or states, as they are written."""
+    """Return the lists that a feature names or states, unchanged."""
     stated = feature.terms
     assert stated is not None
     if not isinstance(stated, str):
@@ -201,19 +204,19 @@ Mask = NDArray[np.bool_]
 
 
 def spans_in(texts: NDArray[np.object_], terms: Sequence[Terms]) -> dict[int, tuple[Span, ...]]:
-    """Return the spans of all terms in texts as they are, (texts, 1), for the texts that have some."""
+    """Return the spans of all terms in raw texts, (texts, 1), for the texts that have some."""
     finder = TermFinder([word for each in terms for word in each.all_words])
     found = ((place, finder.spans(text)) for place, text in enumerate(texts[:, 0].tolist()))
     return {place: spans for place, spans in found if spans}
 
 
-# Texts that are looked at together, so that memory stays flat.
+# Number of texts that are processed together, so that memory use is constant.
 TEXTS_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True, eq=False)
 class Mentions:
-    """For each value of a feature the texts that hold one of its terms; a text may mention several, or none.
+    """For each value of a feature the texts that contain one of its terms; a text may mention several, or none.
 
     A term after the last word that the network reads does not count: the network does not see it.
     """
@@ -223,7 +226,7 @@ class Mentions:
 
     @classmethod
     def of(cls, corpus: Corpus, lexicon: Lexicon, terms: Terms) -> Mentions:
-        """Find the terms of a feature in a corpus of word numbers; once for each corpus that stays in memory."""
+        """Find the terms of a feature in a corpus of word numbers; once for each corpus in memory."""
         key = f"{lexicon.sha256} {terms.sha256}"
         if (known := corpus.mentioned.get(key)) is not None:
             return cls(terms, known)
@@ -257,7 +260,9 @@ class Mentions:
         return found
 
     def any_of(self, values: Sequence[str]) -> Mask:
-        """Return the texts that mention at least one of these values; those that mention none have its own value."""
+        """Return the texts that mention at least one of these values; texts without a mention have the value for
+        none.
+        """
         masks = [~self.any_value if value == self.terms.none_value else self.by_value[value] for value in values]
         found: Mask = np.any(masks, axis=0)
         return found

@@ -1,6 +1,6 @@
-"""Readers for lists of words and for word vectors: GloVe text, word2vec binary, .npy beside its words, a vocabulary.
+"""Readers for lists of words and for word vectors: GloVe text, word2vec binary, .npy with its words, a vocabulary.
 
-Every reader gives the words, a table of their vectors below a row of zeros (or None), and a sha256 of the files.
+Every reader returns the words, a table of their vectors below a row of zeros (or None), and a sha256 of the files.
 """
 
 from __future__ import annotations

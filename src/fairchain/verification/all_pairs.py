@@ -1,8 +1,8 @@
-"""The gap of every pair of groups, from the evidence of a verdict: its rounds, or the rates that it counted.
+"""The gap of every pair of groups, from the evidence of a verdict: its rounds, or its counted rates.
 
-A verdict is about the largest gap; here each pair has an interval. All of them hold in one event with the verdict, the
-gap and the rates (docs/mathematics.md, "One event"), and each is as narrow as the others allow. Nothing is decided by
-it, and nothing is evaluated for it.
+A verdict is about the largest gap; this module gives each pair an interval. All intervals hold in one event with the
+verdict, the gap and the rates (docs/mathematics.md, "One event"), and each is intersected with the others. Nothing is
+decided or evaluated here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from fairchain.verification.verdict import RunRecord, Verdict
 
 
 class PairGap(Record, frozen=True):
-    """P(outcome | first) - P(outcome | second) with its interval; of a ratio the smaller of the two over the larger."""
+    """P(outcome | first) - P(outcome | second) with its interval; for a ratio, the smaller rate divided by the
+    larger.
+    """
 
     first: str
     second: str
@@ -35,9 +37,9 @@ class PairGap(Record, frozen=True):
 
 
 class AllPairs(Record, frozen=True):
-    """The gaps of all pairs. Their intervals, and those of the verdict, hold together with probability 1 - delta.
+    """The gaps of all pairs. All intervals, including those of the verdict, hold together with probability 1 - delta.
 
-    `measure` is how pairs are compared: "difference" or "ratio".
+    `measure` is the comparison of a pair: "difference" or "ratio".
     """
 
     pairs: tuple[PairGap, ...]
@@ -46,7 +48,7 @@ class AllPairs(Record, frozen=True):
 
 
 def all_pairs(case: Case, verdict: Verdict) -> AllPairs | None:
-    """Return the gap of every pair, from the verdict on a case; None where groups are not compared with each other.
+    """Return the gap of every pair, from the verdict on a case; None if groups are not compared with each other.
 
     Examples
     --------
@@ -71,10 +73,10 @@ def all_pairs(case: Case, verdict: Verdict) -> AllPairs | None:
         and truths[one.name] == truths[other.name]
         and (not coupled or one.outcome in outcomes)
     }
-    # A verdict over shifts is about other populations than the rounds: delta is spent on their gaps.
+    # A verdict over shifts is about other populations than the rounds, and spends delta on their gaps.
     if verdict.sound and spec.property.shift is None:
         if isinstance(run, RunRecord) and coupled:
-            # Rounds that show an input to two groups say more about their difference than the rates of both.
+            # Rounds that show an input to two groups determine their difference more precisely than the two rates.
             spend = verdict.delta * (OF_PAIRS if spec.guarantee.epsilon is None else 1 / 2)
             tally = run.tally(len(names), len(comparison.rows))
             either_way = comparison.compared | comparison.compared.swapaxes(1, 2)
@@ -84,7 +86,7 @@ def all_pairs(case: Case, verdict: Verdict) -> AllPairs | None:
         if getattr(spec.property, "reference", None) is None:
             found = _within(found, verdict.gap, ratio=comparison.measure == "ratio")
         elif comparison.measure != "ratio":
-            # The gap is that of the reference group, one way round.
+            # The gap to a reference group has one direction.
             first = verdict.widest.more
             for pair, gap in found.items():
                 if first in pair[:2]:
@@ -97,10 +99,11 @@ def all_pairs(case: Case, verdict: Verdict) -> AllPairs | None:
 def pair_intervals(
     tally: Tally, spend: float, compared: NDArray[np.bool_], measure: str
 ) -> dict[tuple[int, int, int], Interval]:
-    """Return for each compared (outcome, i, j), i < j, the gap with bounds; together they fail with at most `spend`.
+    """Return for each compared (outcome, i, j), i < j, the gap with bounds; the joint error probability is at most
+    `spend`.
 
-    It is the first rate minus the second, or of a ratio the smaller over the larger. Which one is smaller was seen in
-    the same rounds, so that both ways share `spend`. `compared` is (outcomes, groups, groups), both ways round.
+    The gap is the first rate minus the second, or for a ratio the smaller over the larger. The same rounds show which
+    rate is smaller, so both directions share `spend`. `compared` is (outcomes, groups, groups), in both directions.
     """
     payoff = RATIO if measure == "ratio" else DIFFERENCE
     gaps = payoff.gaps(tally)
@@ -118,7 +121,9 @@ def pair_intervals(
 def _within(
     found: dict[tuple[str, str, str], Interval], gap: Interval, *, ratio: bool
 ) -> dict[tuple[str, str, str], Interval]:
-    """Return the intervals within that of the verdict: no pair is beyond it, and one of them attains it."""
+    """Return the intervals intersected with that of the verdict: no pair exceeds the largest gap, and one pair attains
+    it.
+    """
     if ratio:
         most, attains = Interval(gap.estimate, gap.low, 1.0), [pair for pair in found if found[pair].low <= gap.high]
     else:
@@ -137,21 +142,21 @@ def _within(
 
 
 def _both(one: Interval, other: Interval) -> Interval:
-    """Return the numbers in two intervals that hold together, with the estimate of the first, moved inside if need be.
+    """Return the intersection of two simultaneous intervals, with the estimate of the first, clipped to it.
 
-    Where they contradict each other, which has probability delta at most, the first is kept.
+    If they are disjoint, which has probability at most delta, the first is kept.
     """
     low, high = max(one.low, other.low), min(one.high, other.high)
     return Interval(min(max(one.estimate, low), high), low, high) if low <= high else one
 
 
 def _at_most_one(ratio: float, low: float, high: float) -> Interval:
-    """Return the interval of the smaller number over the larger, from bounds of their ratio: it or its inverse."""
+    """Return the interval of the smaller over the larger of two numbers, from bounds of their ratio or its inverse."""
     return Interval(min(ratio, 1.0), min(low, 1 / high if high > 1 else low), min(high, 1.0))
 
 
 def ratio_between(one: Bounded, other: Bounded) -> Interval:
-    """Return the smaller over the larger of two numbers, each known within its bounds; two that are 0 are alike."""
+    """Return the smaller over the larger of two numbers, each given by bounds; the ratio of 0 and 0 is 1."""
     less, more = (one, other) if one.estimate <= other.estimate else (other, one)
     if more.high == 0:
         return Interval(1.0, 1.0, 1.0)

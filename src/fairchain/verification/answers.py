@@ -1,7 +1,7 @@
-"""Engines and their answers: an engine takes a `Case` and returns one `Answer`, from which the verdict is written.
+"""Engines and their answers: an engine takes a `Case` and returns one `Answer`, from which the verdict is built.
 
-Sampling, counting, enumeration and bounding are engines, each in a file of its own; `choosing.engine_for` chooses one.
-A further engine is a class with `partial` and `answer` in a file of its own, and a line in `engine_for`.
+Sampling, counting, enumeration and bounding are engines, each in its own file; `choosing.engine_for` chooses one. A
+further engine is a class with `partial` and `answer` in its own file, and a line in `engine_for`.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ from fairchain.verification.verdict import Evidence
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Answer:
-    """What an engine found out about a case. Numbers are computed when they are first read.
+    """The result of an engine for a case. Numbers are computed when they are first read.
 
     Parameters
     ----------
     spec
         The question.
     found
-        What follows from the counts: the decision, and every number with its bounds.
+        The conclusions from the counts: the decision, and every number with its bounds.
     record
         The run record, which certificates contain.
     engine
-        Which engine it was: "sampling", "counting", "enumeration" or "bounds".
+        The engine: "sampling", "counting", "enumeration" or "bounds".
     delta
-        The probability that the decision is wrong, at most; 0 where nothing is random.
+        The largest probability that the decision is wrong; 0 if nothing is random.
     rounds, evaluations, tried
-        Rounds drawn, evaluations counted, and decisions looked at, counted or not.
+        Rounds drawn, evaluations counted, and decisions observed, counted or not.
     stopped
         Why the engine stopped: "decided", "epsilon", "rounds", "evaluations", "seconds", "interrupted", "rows",
-        "weights" where the weights of all inputs are not known well enough, or "boxes" where no box can be divided
+        "weights" if the weights of all inputs are not known precisely enough, or "boxes" if no box can be divided
         further.
     witnesses
         Counterfactual pairs.
     seen, unseen
-        Rows of a table that the question is about, and that were evaluated or not.
+        Rows of a table in the scope of the question that were evaluated, and that were not.
     ratio
         The estimate of a ratio without rounding, if it is known.
     exact_gap
-        The largest gap as a fraction where every row or input was counted; of a ratio, 1 - ratio.
+        The largest gap as a fraction if every row or input was counted; for a ratio, 1 - ratio.
     tally
-        The counts of all rounds, where inputs were sampled.
+        The counts of all rounds, if inputs were sampled.
     shared
-        What individuals get as two groups, where all of them were shown as every group.
+        The joint rates of decisions as two groups, if all individuals were shown as every group.
     search
-        Returns the counterfactual pairs if there is so little to compute that a verdict leaves it until it is read.
+        Function that returns the counterfactual pairs, if they are cheap enough to be computed on first access.
     """
 
     spec: Spec
@@ -99,16 +99,16 @@ class Answer:
 
     @property
     def forecast(self) -> int | None:
-        """About how many more rounds, or how many rows, an undecided question needs; None if unknown."""
+        """Approximate number of further rounds, or of rows, that an undecided question needs; None if unknown."""
         return self.found.forecast() if self.decision is Decision.UNDECIDED else None
 
 
 class AnswerEngine(Protocol):
-    """A way of answering a case."""
+    """Protocol of an engine that answers a case."""
 
     @property
     def partial(self) -> bool:
-        """Whether a cancelled run still has an answer."""
+        """Whether a cancelled run still returns an answer."""
 
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer the case; a partial engine stops soon after `cancel` is set."""

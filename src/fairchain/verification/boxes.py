@@ -1,8 +1,8 @@
-"""Boxes of inputs of independent features: their probabilities, what the network gets there, and draws inside them.
+"""Boxes of inputs with independent features: their probabilities, the network's inputs in them, and sampling in them.
 
-A box is an interval on each axis of a `BoxSpace`. Features that are not protected have an axis of their own. A
-protected feature has none if there are few protected values: each combination is then a *member*, shown for every box,
-and a subgroup is a mean over members with given weights. Otherwise its axis is the quantile that all subgroups share.
+A box is an interval on each axis of a `BoxSpace`. Each feature that is not protected has its own axis. A protected
+feature has no axis if there are few protected values: each combination is then a *member*, evaluated for every box, and
+a subgroup is a weighted mean over members. Otherwise its axis is the quantile that all subgroups share.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from fairchain.spec import CategoryFeature, Feature
 from fairchain.spec.subgroups import Subgroup, unmixed
 
 Floats = NDArray[np.float64]
-# Combinations of protected values that are shown one by one; with more, the axis of a protected feature is split.
+# Largest number of combinations of protected values that are evaluated one by one; with more, the axis of a protected
+# feature is split.
 MOST_MEMBERS = 64
-# How far a quantile is moved outward, far more than the rounding of its computation.
+# How far a quantile is moved outward: far more than the rounding error of its computation.
 OUTWARD = 1e-12
 BOUNDS_OF_INDIVIDUALS = (
     'guarantee.engine: "bounds" compares individuals as groups of one value each; give every protected feature groups '
@@ -41,33 +42,33 @@ BOUNDS_OF_INDIVIDUALS = (
 
 
 class Axis(Protocol):
-    """A coordinate that boxes are cut along."""
+    """A coordinate along which boxes are divided."""
 
     @property
     def low(self) -> float:
-        """Its least value."""
+        """The smallest value."""
 
     @property
     def high(self) -> float:
-        """Its largest value."""
+        """The largest value."""
 
     @property
     def real(self) -> bool:
-        """Whether it is cut anywhere; otherwise it has whole numbers, with both ends in a box."""
+        """Whether it is divided at real numbers; otherwise it has whole numbers, and a box contains both ends."""
 
     def masses(self, low: Floats, high: Floats) -> Floats:
-        """Return the probability of each interval, with a relative error of a few roundings."""
+        """Return the probability of each interval, with a relative error of a few rounding units."""
 
     def values(self, places: Floats) -> Floats:
-        """Return the feature's value at each place."""
+        """Return the feature's value at each position."""
 
     def draw(self, low: Floats, high: Floats, unit: Floats) -> Floats:
-        """Return a place in each interval, distributed as the axis is there, from uniform reals in [0, 1)."""
+        """Return a position in each interval, with the axis's distribution there, from uniform reals in [0, 1)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ListedAxis:
-    """Values with whole counts; a place is the number of a value."""
+    """Values with integer counts; a position is the index of a value."""
 
     listed: Counted
     real: bool = False
@@ -75,7 +76,7 @@ class ListedAxis:
 
     @property
     def high(self) -> float:
-        """The number of the last value."""
+        """The index of the last value."""
         return float(len(self.listed.values) - 1)
 
     def masses(self, low: Floats, high: Floats) -> Floats:
@@ -84,11 +85,11 @@ class ListedAxis:
         return np.asarray((sums[high.astype(np.intp) + 1] - sums[low.astype(np.intp)]) / sums[-1])
 
     def values(self, places: Floats) -> Floats:
-        """Return the values with these numbers."""
+        """Return the values with these indices."""
         return self.listed.values[places.astype(np.intp)]
 
     def draw(self, low: Floats, high: Floats, unit: Floats) -> Floats:
-        """Return the number of a value, by its count."""
+        """Return the index of a value, with probability proportional to its count."""
         sums = np.concatenate([[0], np.cumsum(self.listed.counts)]).astype(float)
         first, last = sums[low.astype(np.intp)], sums[high.astype(np.intp) + 1]
         found = np.searchsorted(sums, first + (last - first) * unit, side="right") - 1.0
@@ -97,7 +98,7 @@ class ListedAxis:
 
 @dataclass(frozen=True, eq=False)
 class RangesAxis:
-    """Ranges with weights, uniform inside each; a place is the value itself."""
+    """Ranges with weights, uniform inside each; a position is the value itself."""
 
     ranges: Ranges
 
@@ -108,7 +109,7 @@ class RangesAxis:
 
     @property
     def low(self) -> float:
-        """The least value."""
+        """The smallest value."""
         return float(self.ranges.parts[0].low)
 
     @property
@@ -135,11 +136,11 @@ class RangesAxis:
         return np.array([part.low for part in parts]), np.array([part.high for part in parts]), np.array(share)
 
     def values(self, places: Floats) -> Floats:
-        """Return the places."""
+        """Return the positions."""
         return places
 
     def draw(self, low: Floats, high: Floats, unit: Floats) -> Floats:
-        """Choose a range by its share of the interval, then a place in it."""
+        """Choose a range by its share of the interval, then a position in it."""
         if len(self.ranges.parts) == 1:
             return self._placed(low, high, unit)
         mass, first, last = self._inside(low, high)
@@ -154,7 +155,7 @@ class RangesAxis:
         return np.clip(self._placed(first, last, inner), low, high)
 
     def _placed(self, first: Floats, last: Floats, unit: Floats) -> Floats:
-        """Return a place between two ends of one range, uniformly."""
+        """Return a uniform position between two ends of one range."""
         if self.real:
             return np.minimum(first + (last - first) * unit, last)
         return np.minimum(np.floor(first + (last - first + 1) * unit), last)
@@ -173,11 +174,11 @@ class QuantileAxis:
         return high - low
 
     def values(self, places: Floats) -> Floats:
-        """Return the places; each member has its own value there."""
+        """Return the positions; each member has its own value there."""
         return places
 
     def draw(self, low: Floats, high: Floats, unit: Floats) -> Floats:
-        """Return a place in each interval."""
+        """Return a position in each interval."""
         return low + (high - low) * unit
 
 
@@ -190,7 +191,7 @@ def feature_axis(distribution: Distribution) -> Axis:
 
 
 def quantiles(distribution: Distribution, places: Floats) -> Floats:
-    """Return the quantiles of a distribution at places in [0, 1], in rounded arithmetic."""
+    """Return the quantiles of a distribution at positions in [0, 1], in floating-point arithmetic."""
     if isinstance(distribution, Counted):
         ends = np.cumsum(distribution.counts) / distribution.counts.sum()
         index = np.minimum(np.searchsorted(ends, places, side="right"), len(ends) - 1)
@@ -202,7 +203,7 @@ def quantiles(distribution: Distribution, places: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """Protected features of some inputs, one value or one distribution for each protected column."""
+    """Protected features of a part of the inputs: one value or one distribution for each protected column."""
 
     distributions: tuple[Distribution, ...]
 
@@ -221,7 +222,7 @@ class Member:
 
 
 def single(distribution: Distribution) -> float | None:
-    """Return the only value of a distribution, None if there are several."""
+    """Return the only value of a distribution, or None if there are several."""
     if isinstance(distribution, Counted):
         return float(distribution.values[0]) if len(distribution.values) == 1 else None
     part = distribution.parts[0]
@@ -229,7 +230,9 @@ def single(distribution: Distribution) -> float | None:
 
 
 def points_of(distribution: Distribution, most: int) -> list[tuple[float, float]] | None:
-    """Return the values of a distribution with their probabilities; None if there are more than `most`, or reals."""
+    """Return the values of a distribution with their probabilities; None for reals, or if there are more than
+    `most`.
+    """
     if isinstance(distribution, Counted):
         mass = int(distribution.counts.sum())
         points = zip(distribution.values.tolist(), distribution.counts.tolist(), strict=True)
@@ -247,16 +250,16 @@ def points_of(distribution: Distribution, most: int) -> list[tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class BoxSpace:
-    """The inputs of a question as boxes.
+    """The inputs of a question as a space of boxes.
 
     Parameters
     ----------
     features
-        Of the spec, in the order of the columns.
+        The features of the spec, in the order of the columns.
     axes
         One for each coordinate of a box.
     columns
-        The column that each axis belongs to.
+        The column of each axis.
     protected
         The columns of the protected features.
     members
@@ -264,7 +267,7 @@ class BoxSpace:
     weights
         (subgroups, members): the share of each member in a subgroup.
     model
-        The network, which gives the number type and the order of its inputs.
+        The network, which determines the number type and the order of its inputs.
     """
 
     features: tuple[Feature, ...]
@@ -287,7 +290,7 @@ class BoxSpace:
 
     @cached_property
     def relative_error(self) -> float:
-        """How far the probability of a box may be off, as a share of it."""
+        """Bound of the relative error of the probability of a box."""
         parts = [len(axis.ranges.parts) for axis in self.axes if isinstance(axis, RangesAxis)]
         return (8 * len(self.axes) + sum(parts) + 8) * 2.0**-52
 
@@ -298,7 +301,9 @@ class BoxSpace:
 
     @property
     def draw_error(self) -> float:
-        """How far the distribution of a draw in a box may be from the exact one, by rounding: total variation."""
+        """Bound of the total variation distance between the distribution of a draw in a box and the exact one, due to
+        rounding.
+        """
         sizes = [axis.high - axis.low + 1 for axis in self.axes if not axis.real]
         return (sum(sizes) + 8 * len(self.axes) + 64) * 2.0**-51
 
@@ -310,7 +315,7 @@ class BoxSpace:
         return mass
 
     def halves(self, low: Floats, high: Floats, axis: NDArray[np.intp]) -> tuple[Floats, Floats]:
-        """Return (2, boxes, axes): both halves of each box, cut in the middle of an axis."""
+        """Return (2, boxes, axes): both halves of each box, divided at the middle of an axis."""
         rows = np.arange(len(low))
         middle = low[rows, axis] + (high[rows, axis] - low[rows, axis]) / 2
         real = np.array([each.real for each in self.axes])[axis]
@@ -320,26 +325,26 @@ class BoxSpace:
         return lows, highs
 
     def points(self, low: Floats, high: Floats) -> NDArray[np.float64]:
-        """Return how many inputs each box has; infinite for reals."""
+        """Return the number of inputs in each box; infinite for reals."""
         if not self.axes:
             return np.ones(len(low))
         sizes = np.where([axis.real for axis in self.axes], np.inf, high - low + 1)
         return np.asarray(sizes.prod(axis=1))
 
     def places_in(self, low: Floats, high: Floats) -> Floats:
-        """Return every place of one finite box, (points, axes)."""
+        """Return every position in one finite box, (points, axes)."""
         ranges = [np.arange(first, last + 1) for first, last in zip(low, high, strict=True)]
         return np.array(list(product(*ranges)), float).reshape(-1, len(ranges))
 
     def draw(self, low: Floats, high: Floats, units: Floats) -> Floats:
-        """Return a place in each box, (boxes, axes), from uniform reals of the same shape."""
+        """Return a position in each box, (boxes, axes), from uniform reals of the same shape."""
         places = np.empty_like(low)
         for place, axis in enumerate(self.axes):
             places[:, place] = axis.draw(low[:, place], high[:, place], units[:, place])
         return places
 
     def inputs(self, places: Floats, members: NDArray[np.intp]) -> NDArray[Any]:
-        """Return the feature values at these places, each as one member: (rows, features), ready for the model."""
+        """Return the feature values at these positions, each as one member: (rows, features), ready for the model."""
         shown = np.zeros((len(places), len(self.features)))
         for place, (column, axis) in enumerate(zip(self.columns, self.axes, strict=True)):
             shown[:, column] = axis.values(places[:, place])
@@ -354,7 +359,7 @@ class BoxSpace:
         return shown.astype(self.model.dtype)
 
     def network_inputs(self, low: Floats, high: Floats, members: NDArray[np.intp]) -> InputBoxes:
-        """Return what the network gets in each box as one member."""
+        """Return the intervals of the network's inputs in each box as one member."""
         rows = len(low)
         first, last = np.zeros((rows, len(self.features))), np.zeros((rows, len(self.features)))
         for place, (column, axis) in enumerate(zip(self.columns, self.axes, strict=True)):
@@ -367,7 +372,7 @@ class BoxSpace:
         return self._encoded(first.astype(self.model.dtype), last.astype(self.model.dtype))
 
     def _encoded(self, first: NDArray[Any], last: NDArray[Any]) -> InputBoxes:
-        """Return intervals of the network's inputs: every encoding keeps the order, or is one-hot, or has a table."""
+        """Return intervals of the network's inputs: every encoding is monotone, one-hot, or given by a table."""
         feed = self.model.inputs
         assert isinstance(feed, Feed)
         spans = widths(self.features)
@@ -401,7 +406,7 @@ class BoxSpace:
         )
 
     def widths_of(self, weights: Floats, boxes: InputBoxes, splittable: NDArray[np.bool_]) -> Floats:
-        """Return (rows, axes): how far a linear function of the network's inputs moves along each axis of a box."""
+        """Return (rows, axes): the change of a linear function of the network's inputs along each axis of a box."""
         feed = self.model.inputs
         assert isinstance(feed, Feed)
         spans = widths(self.features)
@@ -426,7 +431,7 @@ class BoxSpace:
 def _code_range(
     feature: CategoryFeature, dtype: Any, first: NDArray[Any], last: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the least and largest code of the values between two numbers."""
+    """Return the smallest and largest code of the values between two numbers."""
     codes = np.asarray(feature.codes, np.float64).astype(dtype).astype(np.float64)
     low, high = np.empty(len(first)), np.empty(len(first))
     for start, end in {*zip(first.tolist(), last.tolist(), strict=True)}:
@@ -437,7 +442,7 @@ def _code_range(
 
 
 def box_space(case: Case) -> BoxSpace:
-    """Return the boxes of a case.
+    """Return the box space of a case.
 
     Raises
     ------
@@ -490,7 +495,7 @@ def _restricted(
 
 
 def _members(restricted: Sequence[tuple[Distribution, ...]]) -> tuple[tuple[Member, ...], Floats]:
-    """Return the members, and the share of each in every part: single values if they are few, else the parts."""
+    """Return the members, and the share of each in every part: single values if these are few, otherwise the parts."""
     listed = [[points_of(each, MOST_MEMBERS) for each in part] for part in restricted]
     shares: list[dict[tuple[float, ...], float]] = []
     for part in listed:

@@ -1,7 +1,7 @@
 """Forecast of the evaluations of a slow model: inputs, requests and seconds, before the run begins.
 
-The numbers of rows of a table and of texts of a counted corpus are known exactly. The number of rounds of sampling
-depends on the gap: the smallest number is known, and the largest if there is a budget of evaluations.
+The numbers of rows of a table and of texts of a counted corpus are exact. The number of rounds of sampling depends on
+the gap: the smallest number is known, and the largest if there is a budget of evaluations.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from fairchain.verification.counting import counted_evaluations
 
 @dataclass(frozen=True)
 class ServiceForecast:
-    """The smallest and the largest number of evaluations of a model; None if it depends on the gap.
+    """The smallest and the largest number of evaluations of a model; the largest is None if it depends on the gap.
 
-    `name` is the model's name, `latency` the measured seconds of a request, and `kept` the number of answers in its
+    `name` is the model's name, `latency` the measured seconds per request, and `kept` the number of answers in its
     journal.
     """
 
@@ -79,7 +79,7 @@ def forecast_calls(case: Case) -> ServiceForecast | None:
 
 
 def _few(spec: Spec) -> bool:
-    """Return whether the inputs are few enough to be enumerated at once, or the spec requires an enumeration."""
+    """Return whether the inputs are few enough to be enumerated immediately, or the spec requires an enumeration."""
     return fewest_evaluations(spec) <= (FEW_EVALUATIONS if spec.guarantee.engine == "auto" else 1e12)
 
 

@@ -1,9 +1,10 @@
-"""The choice of an engine: what answers a case at the least cost, unless the spec names an engine.
+"""The choice of an engine: the cheapest that can answer a case, unless the spec names an engine.
 
-Rows of a table are counted, and so are the texts of a corpus that is not large. Few inputs are enumerated at once.
-Otherwise inputs are sampled first. If they are finitely many, the enumeration takes over as soon as sampling has cost
-as much as evaluating all of them, or is forecast to need more: a gap near the threshold costs at most about twice an
-enumeration. Small ReLU networks of few real inputs are left to branch and bound if sampling has no verdict in sight.
+Rows of a table are counted, and so are the texts of a corpus of moderate size. A small input space is enumerated
+immediately. Otherwise inputs are sampled first. If the input space is finite, the enumeration takes over as soon as
+sampling has cost as much as evaluating all inputs, or is forecast to need more: a gap near the threshold costs at most
+about twice an enumeration. Small ReLU networks with few real inputs are passed to branch and bound if sampling is not
+forecast to reach a verdict.
 """
 
 from __future__ import annotations
@@ -47,24 +48,25 @@ CHECKPOINT_NEEDS_FILE = (
     "checkpoint: needs a model that is a file, because a function may have changed in the meantime; answers of a "
     "service or of Python code are kept by --journal (journaled, or journal=... of a Service)"
 )
-# So many evaluations are made at once: they take a few milliseconds.
+# Spaces with at most this many evaluations are enumerated immediately: they take a few milliseconds.
 FEW_EVALUATIONS = 2048
-# A corpus with at most so many evaluations is counted at once.
+# A corpus with at most this many evaluations is counted immediately.
 FEW_TEXTS = 2**15
-# More evaluations a second are not expected of any network: a space with more for the whole budget is not looked at.
+# No network is expected to make more evaluations per second: a space that exceeds the budget at this rate is not
+# considered.
 MOST_SPEED = 2e7
-# Branch and bound takes over from sampling for at most so many features beside the protected ones, and so many ReLUs;
-# after so many evaluations, if sampling is forecast to need this many times the seconds that are left.
+# Branch and bound takes over from sampling for at most this many features beside the protected ones and this many
+# ReLUs, after this many evaluations, if sampling is forecast to need this multiple of the remaining seconds.
 MOST_AXES, MOST_RELUS = 3, 128
 LEAST_SAMPLED, HOPELESS = 2**18, 2
-# Shares of an enumeration's cost at which it is forecast whether sampling will need more.
+# Fractions of an enumeration's cost at which the remaining cost of sampling is forecast.
 FIRST_FORECAST = 1 / 16
 
 
 def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = None) -> AnswerEngine:
     """Return the engine that answers a case.
 
-    With `certify` it is one whose answers have certificates, with a `checkpoint` one that continues from this file.
+    With `certify` its answers have certificates; with a `checkpoint` it continues from this file.
     """
     guarantee = case.spec.guarantee
     if checkpoint is not None:
@@ -76,7 +78,7 @@ def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = N
         from fairchain.verification.counting import CountingEngine
 
         return CountingEngine()
-    # Rates of each group alone do not say what one individual gets as two groups.
+    # The rates of each group alone do not determine the decisions about one individual as two groups.
     alike = shifts_alike(case.spec)
     if may_count(case.spec) and guarantee.engine in ("auto", "counting") and not alike:
         return CorpusEngine()
@@ -108,10 +110,10 @@ def _few_axes(spec: Spec) -> bool:
 
 
 def fewest_evaluations(spec: Spec) -> float:
-    """Return about how many evaluations an enumeration takes; infinite for real features and random models.
+    """Return the approximate number of evaluations of an enumeration; infinite for real features and random models.
 
-    It takes microseconds: features that the network ignores without being declared so, and values that a population
-    does not have, are not known yet, so that the true number may be smaller.
+    This takes microseconds. Features that the network ignores without being declared so, and values that a population
+    does not have, are not known yet, so the true number may be smaller.
     """
     if not isinstance(spec.population, Uniform | Marginals | BayesNetwork) or not spec.model.deterministic:
         return inf
@@ -132,7 +134,7 @@ def fewest_evaluations(spec: Spec) -> float:
 
 
 def _codes(feature: Feature) -> float:
-    """Return how many different things the network can get for a feature."""
+    """Return the number of different encodings of a feature."""
     if not feature.model_input:
         return 1
     if isinstance(feature, CategoryFeature):
@@ -145,9 +147,9 @@ def _codes(feature: Feature) -> float:
 
 
 def fewest_rounds(spec: Spec) -> float:
-    """Return how many rounds a FAIR verdict takes at least where no round shows a difference.
+    """Return the smallest number of rounds of a FAIR verdict if no round shows a difference.
 
-    No measure grows faster than a difference does.
+    The evidence for no other measure grows faster than that for the difference.
     """
     limit = float(limit_of(spec))
     if limit <= 0:
@@ -157,11 +159,11 @@ def fewest_rounds(spec: Spec) -> float:
 
 @dataclass
 class CheapestEngine:
-    """Enumerate a few inputs at once; else sample, and enumerate if that turns out to cost less.
+    """Engine that enumerates a small input space immediately; otherwise it samples, and enumerates if that is cheaper.
 
     Parameters
     ----------
-    fewest
+    Approximate number of evaluations of an enumeration.
         About how many evaluations an enumeration takes.
     """
 
@@ -172,7 +174,7 @@ class CheapestEngine:
     _next_forecast: float = 0.0
 
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
-        """Answer a case whose inputs may be finitely many."""
+        """Answer a case whose input space may be finite."""
         from fairchain.verification.enumeration import EnumerationEngine
 
         groups = len(case.comparison.subgroups)
@@ -212,7 +214,7 @@ class CheapestEngine:
         return found
 
     def _space(self, case: Case) -> InputSpace | None:
-        """Return the input space, built when it is first needed; None if the inputs cannot be enumerated."""
+        """Return the input space, built on first use; None if the inputs cannot be enumerated."""
         if self._inputs is None and not self._refused:
             from fairchain.input_space import input_space
 
@@ -225,15 +227,16 @@ class CheapestEngine:
 
 @dataclass
 class ProofEngine:
-    """Sample; if no verdict is in sight within the budget, prove one by branch and bound instead, where that is quick.
+    """Engine that samples; if no verdict is forecast within the budget, it proves one by branch and bound if that is
+    quick.
 
-    Only a certain answer takes the place of the sampled one, so that the error probability is spent once.
+    Only a certain answer replaces the sampled one, so the error probability is spent once.
     """
 
     partial: bool = True
 
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
-        """Answer a case about a network of few features."""
+        """Answer a case about a network with few features."""
         budget, groups = case.seconds, len(case.comparison.subgroups)
         spent, looked = 0.0, 0
 
@@ -270,12 +273,14 @@ class ProofEngine:
 
 @dataclass
 class CorpusEngine:
-    """Count a corpus that is not large, or if the spec says so; sample others, and count if sampling costs more."""
+    """Engine that counts a corpus of moderate size, or if the spec says so; it samples others, and counts if that is
+    cheaper.
+    """
 
     partial: bool = True
 
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
-        """Answer a case about finitely many texts."""
+        """Answer a case about a finite corpus."""
         from fairchain.verification.counting import CountingEngine, counted_evaluations
 
         guarantee = case.spec.guarantee

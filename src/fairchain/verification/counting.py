@@ -1,9 +1,9 @@
 """Counting engine: every row of a table, or text of a corpus, is evaluated once, and decisions are counted by subgroup.
 
-The decisions come from the model or, for recorded ones, from a column. Nothing here is random, except the decisions of
-a model that draws them: those of a sample are drawn, a whole population is counted with their probabilities. A run that
-is stopped, or whose budget of evaluations is spent, has seen the first rows of a random order, and its answer says what
-they allow.
+The decisions come from the model or, if recorded, from a column. Nothing here is random, except the decisions of a
+randomised model: for a sample of rows they are drawn, for a whole population their probabilities are counted. A run
+that is stopped, or that exhausts its budget of evaluations, has seen the first rows of a random order, and its answer
+has the bounds that these rows allow.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ GROUP_WITHOUT_ROWS = (
 
 @dataclass(frozen=True, eq=False)
 class RowCounts:
-    """The decision about each row that was evaluated, counted by subgroup.
+    """The decisions about the evaluated rows, counted by subgroup.
 
-    `labels` has one row for each subgroup of an individual comparison, else a single one; `rows` are the numbers of the
-    rows in `case.rows.values` that were evaluated. `totals` are the rows of each column of `counts`, evaluated or not,
-    and `unseen` rows that the question is about were not evaluated. `seen` are all labels that were given, or can be.
-    Where rows have labels with a probability only, `labels` is empty. `only` counts texts that get an outcome as one
-    group and not as another, (pairs,), where every text is shown as each group.
+    `labels` has one row for each subgroup of an individual comparison, otherwise a single one. `rows` are the indices
+    in `case.rows.values` of the evaluated rows. `totals` are the rows of each column of `counts`, evaluated or not, and
+    `unseen` is the number of rows in the scope of the question that were not evaluated. `seen` are all labels that
+    occurred or can occur. If rows have label probabilities instead of labels, `labels` is empty. `only` counts texts
+    that get an outcome as one group and not as another, (pairs,), if every text is shown as each group.
     """
 
     counts: SubgroupCounts
@@ -74,12 +74,12 @@ class RowCounts:
 
 @dataclass(frozen=True)
 class CountingEngine:
-    """Evaluate every row once: exact for a whole population, with exact bounds for a sample of one."""
+    """Engine that evaluates every row once: exact for a whole population, with exact bounds for a sample."""
 
     partial: bool = True
 
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
-        """Answer a case about the rows of a table; about those that were seen if it is cancelled."""
+        """Answer a case about the rows of a table; if cancelled, from the rows seen so far."""
         comparison, rows = case.comparison, case.rows
         assert rows is not None
         start = time.perf_counter()
@@ -121,7 +121,7 @@ class CountingEngine:
 
 
 def _shared(case: Case, found: RowCounts) -> SharedRates:
-    """Return what the texts get as two groups."""
+    """Return the joint rates of texts as two groups."""
     counts, (only, both) = found.counts, np.zeros((2, *case.comparison.compared.shape))
     for count, (outcome, i, j) in zip(found.only, shared_pairs(case.spec, case.comparison), strict=True):
         trials = int(counts.trials[i]) * counts.unit
@@ -131,7 +131,7 @@ def _shared(case: Case, found: RowCounts) -> SharedRates:
 
 
 def counted_evaluations(case: Case) -> int:
-    """Return how many evaluations it takes to count a corpus whole."""
+    """Return the number of evaluations that counting a whole corpus takes."""
     if _is_swapped(case):
         return len(_texts(case).any_pool) * len(_shown(case))
     assert case.concerned is not None
@@ -150,17 +150,17 @@ def _texts(case: Case) -> TextRows:
 
 
 def _shown(case: Case) -> list[Group | None]:
-    """Return the groups as which every text is shown; None is the text as it is."""
+    """Return the groups as which every text is shown; None means the unchanged text."""
     parts = [part for subgroup in case.comparison.subgroups for part in (subgroup.mixed or (subgroup.group,))]
     return list({None if part is None else part.name: part for part in parts}.values())
 
 
 def _witnesses(case: Case, found: RowCounts, inference: Inference) -> tuple[Witness, ...]:
-    """Return a few rows, or exchanged texts, whose decision changes with the protected features alone."""
+    """Return a few rows, or texts with exchanged terms, whose decision changes with the protected features alone."""
     comparison, rows = case.comparison, case.rows
     assert rows is not None
     if not _is_swapped(case):
-        # Rows that were evaluated as they are show no change.
+        # Rows that were evaluated unchanged show no change.
         individual = comparison.individual
         return changed_rows(case.spec, comparison, rows.values[found.rows], found.labels) if individual else ()
     if not found.labels.size:
@@ -200,9 +200,9 @@ def _inference(case: Case, found: RowCounts, stopped: str) -> RowsAnswer | Enume
 def _of_the_rows(case: Case, found: RowCounts, stopped: str) -> RowsAnswer:
     """Return the statistics of the counts about the population itself.
 
-    A budget is fixed before any decision is seen: then the rows that were seen are a smaller sample, or a random part
-    of the population. A run may be interrupted because of the decisions seen so far: then bounds must hold at every
-    time, or whatever the other decisions are (docs/mathematics.md, "Rows that were not evaluated").
+    A budget is fixed before any decision is seen, so the rows that were seen are a smaller sample, or a random part of
+    the population. A run may be interrupted because of the decisions seen so far: then bounds must hold at every time,
+    or for any values of the other decisions (docs/mathematics.md, "Rows that were not evaluated").
     """
     spec, comparison, exact = case.spec, case.comparison, counts_all(case)
     common = (found.counts, comparison.compared, comparison.measure, limit_of(spec))
@@ -228,11 +228,12 @@ def count_rows(
     Parameters
     ----------
     case
-        About the rows of a table.
+        A case about the rows of a table.
     decisions
-        (rows,): the label of each row, where it is known; by default the recorded ones, or those of the model.
+        (rows,): the label of each row, if known; by default the recorded ones, or those of the model.
     workers, progress, cancel
-        Who evaluates rows, what is called with the rows done and wanted, and what ends the evaluation early.
+        The workers that evaluate rows, a callback with the numbers of finished and of all rows, and an event that ends
+        the evaluation early.
     """
     rows, comparison = case.rows, case.comparison
     assert rows is not None
@@ -271,7 +272,7 @@ def count_rows(
             found, each = evaluation(some, lambda part: rows_at(rows.values, part))
             return found, each[0]
 
-        # A budget is spent on a random part of these rows, whatever other questions have seen.
+        # A budget is spent on a random part of these rows, independently of the rows that other questions have seen.
         budget = case.spec.guarantee.budget.evaluations
         alone = case.shared is None or budget is not None or (case.model is not None and case.model.drawn)
         seen, decided = evaluate(needed) if alone else case.shared.rows(case, needed, evaluate)
@@ -294,7 +295,9 @@ def count_rows(
 
 
 def rows_at(values: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the rows at these places; all of them in order are the array itself, by which a model knows its table."""
+    """Return the rows at these indices; for all rows in order the array itself, by which a model recognises its
+    table.
+    """
     whole = len(places) == len(values) and bool((places == np.arange(len(values))).all())
     return values if whole else values[places]
 
@@ -311,7 +314,7 @@ def _columns(
     concerned: Mask,
     truth: NDArray[np.integer] | None,
 ) -> tuple[list[tuple[str, Mask]], NDArray[np.float64] | None]:
-    """Return the rows behind each subgroup, and for means over groups the weights of what is counted."""
+    """Return the rows of each subgroup, and for means over groups the weights of the counts."""
     of_group = {group.name: mask for group, mask in zip(groups, masks, strict=True)}
 
     def rows_of(group: Group | None, subgroup: Subgroup) -> Mask:
@@ -334,7 +337,7 @@ def _columns(
 
 
 def _mean_weights(spans: Sequence[range]) -> NDArray[np.float64]:
-    """Return the weights, (subgroups, columns), with which a subgroup is the mean of the columns in its span."""
+    """Return the weights, (subgroups, columns), such that each subgroup is the mean of the columns in its span."""
     weights = np.zeros((len(spans), spans[-1].stop))
     for subgroup_weights, span in zip(weights, spans, strict=True):
         subgroup_weights[list(span)] = 1 / len(span)
@@ -373,7 +376,7 @@ def _changes(
     rows: NDArray[np.int64],
     answers: NDArray[np.integer],
 ) -> RowCounts:
-    """Count the rows whose decision is not the same as every group; `answers` is (groups, rows)."""
+    """Count the rows whose decision differs between groups; `answers` is (groups, rows)."""
     comparison, groups = case.comparison, len(answers)
     totals, trials = (np.full(2, len(each), np.int64) for each in (needed, rows))
     if evaluation.with_probabilities:
@@ -393,7 +396,7 @@ def _row_counts(
     rows: NDArray[np.int64],
     labels: NDArray[np.integer],
 ) -> RowCounts:
-    """Return the counts of rows with these labels, (evaluations of each, rows); `needed` are all that matter."""
+    """Return the counts of rows with these labels, (evaluations of each, rows); `needed` are the rows in scope."""
     seen = tuple(sorted(labels_in(labels)))
     return RowCounts(counts, totals, labels, rows, labels.size, seen, len(needed) - len(rows))
 
@@ -409,7 +412,7 @@ def _count_swapped(case: Case, evaluation: RowEvaluation) -> RowCounts:
     rows, answers = evaluation(needed, as_each_group, len(shown))
     if comparison.individual:
         return _changes(case, evaluation, needed, rows, answers)
-    # Each subgroup is the texts of its true label, if it has one, as its group.
+    # Each subgroup consists of the texts with its true label, if it has one, shown as its group.
     names = [None if group is None else group.name for group in shown]
     columns: list[tuple[int, int | None]] = []
     spans = []
@@ -426,7 +429,9 @@ def _count_swapped(case: Case, evaluation: RowEvaluation) -> RowCounts:
         return np.asarray(texts.truth[among] == truth)
 
     def apart(alone: Callable[[int, int, int], NDArray[Any]]) -> tuple[int, ...]:
-        """Return the counts of the texts that get an outcome as one group alone, by what each of them counts."""
+        """Return the counts of the texts that get an outcome as one group only; `alone` gives the contribution of each
+        text.
+        """
         found = []
         for number, i, j in shared_pairs(case.spec, comparison):
             (one, truth), (other, _) = columns[i], columns[j]

@@ -1,9 +1,9 @@
-"""Enumeration engine: every input of a finite space is evaluated, and its exact weight is added up.
+"""Enumeration engine: every input of a finite space is evaluated, and its exact weight is summed.
 
 Points are evaluated in tiles: the inner columns of a tile are prepared once, the outer ones are set for each block. A
-segment is a run of blocks; workers take segments in any order, and their weights are whole numbers that are added in
-the order of the segments. A run that ends early bounds every probability by the weight that it has not seen. Finished
-segments may be kept in a checkpoint, from which a later run continues.
+segment is a sequence of blocks; workers process segments in any order, and their weights are integers that are added in
+the order of the segments. A run that ends early bounds every probability by the remaining weight. Finished segments may
+be stored in a checkpoint, from which a later run continues.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ from fairchain.verification.sampler import labels_in
 from fairchain.verification.tile_weights import TileWeights
 from fairchain.verification.witnesses import WITNESSES, changed_points
 
-# A segment has at least so many evaluations, and a run at most so many segments, which a certificate lists.
+# Smallest number of evaluations of a segment, and largest number of segments of a run; a certificate lists them.
 SEGMENT_EVALUATIONS, MOST_SEGMENTS = 2**18, 1024
-# A segment has at most so many evaluations, about ten seconds of a small network, if a run has more.
+# Largest number of evaluations of a segment in a longer run: about ten seconds of a small network.
 LONGEST_SEGMENT = 2**26
-# Numbers that all segments of a certificate may have.
+# Largest number of values in all segments of a certificate.
 MOST_SEGMENT_WEIGHTS = 1_000_000
-# Blocks among which witnesses are looked for.
+# Number of blocks that are searched for witnesses.
 SEARCHED_BLOCKS = 8
-# Looks at whether the rest can still change the verdict: at most so many in a run, so many pairs in all of them, and
-# none before so many evaluations, about half a second. They are at fixed places, so that a run that is continued stops
-# where one without an interruption does.
+# Checks whether the remaining weight can still change the verdict: the largest number of checks in a run, of pairs in
+# all checks, and the first check's number of evaluations, about half a second. They are at fixed positions, so that a
+# continued run stops at the same point as an uninterrupted one.
 LOOKS, LOOKED_PAIRS, FIRST_LOOK = 16, 2**16, 2**22
 # Seconds between two reports of progress.
 REPORT_EVERY = 0.2
@@ -74,10 +74,10 @@ BUDGET_TOO_SMALL = (
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """What came of a run of points: how many were evaluated, and the weights of their decisions.
+    """The result of a sequence of points: the number of evaluations, and the weights of their decisions.
 
-    `weights` is (measures, parts, 1 + outcomes): the weight of all of them, then of those with each outcome; `only` is
-    (measures, pairs): the weight of those that get an outcome as the first part alone.
+    `weights` is (measures, parts, 1 + outcomes): the weight of all points, then of those with each outcome; `only` is
+    (measures, pairs): the weight of those that get an outcome as the first part only.
     """
 
     points: int
@@ -89,12 +89,12 @@ class Segment:
 
 
 class Enumerator:
-    """Evaluates runs of blocks of an input space.
+    """Evaluator of sequences of blocks of an input space.
 
     Parameters
     ----------
     model, case, inputs
-        The network, the question, and the space.
+        The network, the question and the space.
     halted
         Whether work should end after the current block.
     """
@@ -109,20 +109,21 @@ class Enumerator:
         columns = (*self._outer, *inputs.protected)
         self._weights = [TileWeights(each, self._inner, columns, space.sizes, TILE) for each in space.measures]
         self._own = threading.local()
-        # Where labels are drawn every weight is counted in words: so many for a label as its probability has.
+        # If labels are drawn, weights are counted in random words: each label has as many words as its probability
+        # requires.
         self.unit = DECISION_WORDS if model.drawn else 1
         self._pairs = PairWeights(inputs, len(case.comparison.rows), self.unit) if inputs.pairs else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy what the weights depend on; another process ends a segment that it has begun."""
+        """Copy the inputs of the weights; another process finishes every segment that it has started."""
         return Enumerator, (self._model, replace_field(self._case, shared=None), self._inputs, bool)
 
     def rows(self, block: int) -> int:
-        """Return how many points a block has."""
+        """Return the number of points of a block."""
         return min(TILE, self._inputs.tile_points - block % self.strips * TILE)
 
     def points_before(self, block: int) -> int:
-        """Return how many points all blocks before this one have."""
+        """Return the number of points in all blocks before this one."""
         outer, strip = divmod(block, self.strips)
         return outer * self._inputs.tile_points + strip * TILE
 
@@ -160,12 +161,14 @@ class Enumerator:
         return tile
 
     def shown(self, block: int, shown: Shown) -> tuple[NDArray[np.integer], Tile]:
-        """Return the labels of a block's points with these protected values, and the rows; valid until the next."""
+        """Return the labels of a block's points with these protected values, and the rows; valid until the next
+        call.
+        """
         tile = self._with(block, shown)
         return tile.predict(block, self.possible(block, shown)), tile
 
     def _ends(self, block: int, shown: Shown) -> NDArray[np.int64]:
-        """Return where the words of each label end, for a block's points with these protected values."""
+        """Return the upper ends of the words of each label, for a block's points with these protected values."""
         return self._with(block, shown).ends(block, self.possible(block, shown))
 
     def _with(self, block: int, shown: Shown) -> Tile:
@@ -175,7 +178,8 @@ class Enumerator:
         return tile
 
     def possible(self, block: int, shown: Shown) -> NDArray[np.bool_] | None:
-        """Return which points of a block are inputs with these protected values: their weight is not 0; None for all.
+        """Return which points of a block are inputs with these protected values, that is, have a positive weight; None
+        for all.
 
         The decisions about individuals do not depend on their own protected values.
         """
@@ -183,7 +187,7 @@ class Enumerator:
         return vector.possible if scale else np.zeros(self.rows(block), bool)
 
     def run(self, first: int, blocks: int) -> Segment:
-        """Evaluate some blocks, fewer at the end of the space or if the run is halted meanwhile."""
+        """Evaluate some blocks; fewer at the end of the space, or if the run is halted meanwhile."""
         inputs, comparison = self._inputs, self._case.comparison
         outcomes = comparison.rows
         sums = [[[0] * (1 + len(outcomes)) for _ in inputs.parts] for _ in self._weights]
@@ -202,7 +206,7 @@ class Enumerator:
     def _rates(
         self, block: int, sums: list[list[list[int]]], trials: list[int], seen: set[int], only: NDArray[Any]
     ) -> int:
-        """Add the weights of a block, each input evaluated as what it is; return the number of evaluations."""
+        """Add the weights of a block, with each input evaluated as its own group; return the number of evaluations."""
         outcomes, classes = self._case.comparison.rows, len(self._case.spec.model.labels)
         digits, strip, evaluations = self._digits(block), block % self.strips, 0
         pairs = BlockPairs(self._pairs, self.rows(block)) if self._pairs is not None else None
@@ -237,7 +241,7 @@ class Enumerator:
     def _changes(
         self, block: int, sums: list[list[list[int]]], trials: list[int], seen: set[int], _only: NDArray[Any]
     ) -> int:
-        """Add the weights of a block, each point evaluated as every group; return the number of evaluations."""
+        """Add the weights of a block, with each point evaluated as every group; return the number of evaluations."""
         none = (0,) * len(self._inputs.protected)
         chosen, strip = (*self._digits(block), *none), block % self.strips
         found = [weights.at(chosen, strip) for weights in self._weights]
@@ -265,16 +269,16 @@ class Enumerator:
 
 @dataclass(frozen=True)
 class EnumerationEngine:
-    """Evaluate every input of a finite space; the answer is exact, or certain bounds if it ends early.
+    """Engine that evaluates every input of a finite space; the answer is exact, or has certain bounds if it ends early.
 
     Parameters
     ----------
     inputs
-        The space, where it is known already.
+        The space, if already built.
     seconds
-        Budget in place of the spec's.
+        Budget that replaces the spec's.
     checkpoint
-        A file of finished segments, which are not evaluated again; new ones are added to it.
+        File of finished segments, which are not evaluated again; new ones are appended.
     """
 
     partial: bool = True
@@ -283,7 +287,7 @@ class EnumerationEngine:
     checkpoint: Path | None = None
 
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
-        """Answer a case whose inputs are finitely many."""
+        """Answer a case with a finite input space."""
         start = time.perf_counter()
         assert case.model is not None
         inputs = self.inputs or input_space(case)
@@ -307,7 +311,7 @@ class EnumerationEngine:
                 _restore(run, record, self.checkpoint)
             first = run.segments
             if first < count and not run.settled:
-                # A range and not a list: a space can have many more segments than a run gets to.
+                # A range, not a list: a space can have many more segments than a run evaluates.
                 starts = range(first * size, enumerator.blocks, size)
                 evaluate = partial(enumerator.run, blocks=size)
                 segments = workers.map(evaluate, starts, halted=lambda _seconds: halted())
@@ -324,7 +328,7 @@ class EnumerationEngine:
 
 
 def _question(case: Case, inputs: InputSpace, size: int) -> str:
-    """Return the hash of all that the segments of a run depend on, the programs that compute them included."""
+    """Return the hash of everything that determines the segments of a run, including software versions."""
     start = chain_start(case.model_sha256, case.data_sha256, meaning_of(case.spec))
     programs = [__version__, *(version(name) for name in ("numpy", "onnxruntime"))]
     layout = [inputs.order, [inputs.space.sizes[column] for column in inputs.order], inputs.summed, size]
@@ -344,7 +348,9 @@ def _restore(run: _Run, record: WorkRecord, path: Path) -> None:
 
 
 def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
-    """Return the blocks in a segment: few segments for a certificate to list, each short enough to be checked alone."""
+    """Return the number of blocks of a segment: few segments for a certificate to list, each short enough to be checked
+    alone.
+    """
     values = (len(inputs.parts) * (1 + outcomes) + len(inputs.pairs)) * len(inputs.space.measures)
     few = -(-blocks // max(16, min(MOST_SEGMENTS, MOST_SEGMENT_WEIGHTS // values)))
     each = min(TILE, inputs.tile_points) * len(inputs.shown)
@@ -354,7 +360,7 @@ def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
 class _Run:
     """The segments of a run so far, and their sums.
 
-    `segments` of them with `points` were evaluated; `settled` says whether the others cannot change the verdict.
+    `segments` and `points` are the numbers evaluated so far; `settled` is whether the others cannot change the verdict.
     """
 
     def __init__(
@@ -375,11 +381,11 @@ class _Run:
 
     @property
     def segments(self) -> int:
-        """How many segments there are so far."""
+        """The number of segments so far."""
         return len(self._evidence)
 
     def add(self, segment: Segment) -> SegmentEvidence:
-        """Add a segment; return what a certificate says about it."""
+        """Add a segment; return its entry for a certificate."""
         weights = [[[str(each) for each in own] for own in parts] for parts in segment.weights]
         labels = sorted(segment.labels)
         only = [[str(each) for each in own] for own in segment.only] if self._inputs.pairs else []
@@ -405,7 +411,7 @@ class _Run:
         return found
 
     def _report(self) -> None:
-        """Report progress now and then."""
+        """Report progress at intervals."""
         now = time.perf_counter()
         if self._progress is None or now - self._reported < REPORT_EVERY or self.points == self._inputs.points:
             return
@@ -470,9 +476,9 @@ class _Run:
 
 
 def _witnesses(case: Case, inputs: InputSpace, enumerator: Enumerator, found: EnumeratedRates) -> tuple[Witness, ...]:
-    """Return a few inputs of the first blocks with different decisions in two of the groups that are compared."""
+    """Return a few inputs of the first blocks with different decisions in two compared groups."""
     if enumerator.unit > 1:
-        # Labels are drawn: every input has several decisions as one group.
+        # Labels are drawn: every input has several possible decisions as one group.
         return ()
     i, j, outcome = found.widest()
     rates = found.rates()[outcome]
@@ -501,7 +507,7 @@ def _witnesses(case: Case, inputs: InputSpace, enumerator: Enumerator, found: En
             labels.append(decided)
             rows.append(tile.values.copy())
             if predicate is not None:
-                # Of values that the network cannot tell apart the first is shown, and it may be excluded.
+                # Of values that the network cannot distinguish the first is shown, and it may be excluded.
                 eligible &= predicate.holds(tile.values.astype(np.float64))
         if eligible.any():
             names = [name for _, name in pair]

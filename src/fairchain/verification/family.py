@@ -1,9 +1,9 @@
-"""Several questions about one model: one stream of inputs, one error probability, a verdict for each and for all.
+"""Several questions about one model: one stream of inputs, one error probability, a verdict for each and a joint one.
 
-Each of m questions has delta/m, so that all verdicts are right together with probability 1 - delta
-(docs/mathematics.md, "Several questions"). All draw from one seed, so that questions about the same groups see the
-same inputs; labels that one of them has computed are used again. Every verdict is the one that its question would
-get by itself with this seed and delta/m.
+Each of m questions gets delta/m, so that all verdicts are right together with probability 1 - delta
+(docs/mathematics.md, "Several questions"). All questions use one seed, so questions about the same groups see the same
+inputs, and labels that one of them has computed are reused. Every verdict equals that of its question alone with this
+seed and delta/m.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ LabelArray = NDArray[np.integer]
 
 @dataclass(eq=False)
 class SharedLabels:
-    """Labels that questions of a family have computed: of rounds by chunk, and of the rows of a table.
+    """Labels that questions of a family have computed: for rounds by chunk, and for the rows of a table.
 
-    `saved` counts the evaluations that were not made again.
+    `saved` counts the evaluations that were avoided.
     """
 
     saved: int = 0
@@ -65,18 +65,18 @@ class SharedLabels:
         groups: Sequence[int],
         evaluate: Callable[[Sequence[int]], LabelArray],
     ) -> LabelArray:
-        """Return (groups, rounds): the labels of a chunk; `evaluate` gives those that are not known.
+        """Return (groups, rounds): the labels of a chunk; `evaluate` computes those that are missing.
 
-        `place` is the number of the chunk, the rounds that are wanted, and those that are drawn.
+        `place` is the number of the chunk, the requested rounds, and the rounds to draw.
         """
         key = _inputs_of(case)
         chunk, count, _ = place
         independent = isinstance(case.population, IndependentPopulation)
-        # Inputs that are only looked at, in search of a second label, are not counted as evaluations.
+        # Inputs that are only tested in search of a second label are not counted as evaluations.
         if key is None or chunk >= LOOK_CHUNK:
             return evaluate(groups)
         with self._lock:
-            # Which candidates are drawn may depend on the groups that are shown.
+            # The set of drawn candidates may depend on the groups that are shown.
             together = () if independent else tuple(groups)
             known = self._rounds.setdefault((*key, *place, together), {})
             missing = [group for group in groups if group not in known]
@@ -98,7 +98,7 @@ class SharedLabels:
         needed: NDArray[np.int64],
         evaluate: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], LabelArray]],
     ) -> tuple[NDArray[np.int64], LabelArray]:
-        """Return the rows with a label and their labels, (rows,); `evaluate` gives those that are not known."""
+        """Return the rows that have a label and their labels, (rows,); `evaluate` computes those that are missing."""
         assert case.rows is not None
         labels = self._rows.setdefault(case.rows.sha256, np.full(len(case.rows.values), -1, np.int64))
         unknown = needed[labels[needed] < 0]
@@ -111,7 +111,7 @@ class SharedLabels:
 
 
 def _inputs_of(case: Case) -> tuple[Any, ...] | None:
-    """Return what decides, with chunk and group, which inputs are shown; None if that is not known."""
+    """Return the key that, with chunk and group, determines the inputs that are shown; None if unknown."""
     spec, subgroups = case.spec, case.comparison.subgroups
     if any(each.group is not None and each.group.condition is not None for each in subgroups):
         return None
@@ -121,10 +121,10 @@ def _inputs_of(case: Case) -> tuple[Any, ...] | None:
 
 
 class FamilyRecord(Record, frozen=True, kw_only=True):
-    """The verdicts on several questions as JSON has them.
+    """The verdicts on several questions in the form of their JSON.
 
-    `delta` is for all of them together. `evaluations` counts those that were made: an input that several questions
-    are about is evaluated once. `unanswered` are questions that were not reached, since the run was stopped.
+    `delta` is for all of them together. `evaluations` is the number of evaluations made: an input that several
+    questions share is evaluated once. `unanswered` are the questions that were not reached because the run was stopped.
     """
 
     verdict: Literal["FAIR", "UNFAIR", "UNDECIDED", "CONSTANT"]
@@ -136,7 +136,7 @@ class FamilyRecord(Record, frozen=True, kw_only=True):
     unanswered: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """Return the verdict on each question in a line, and the statement about all of them."""
+        """Return the verdict on each question in a line, and the joint statement."""
         lines = [f"{self.verdict}: {len(self.questions) + len(self.unanswered)} questions"]
         lines += [f"  {each.sentence} ({each.question})" for each in self.questions]
         lines += [f"  not answered: {question}" for question in self.unanswered]
@@ -262,7 +262,7 @@ def family_cases(
     first = gather(model, questions[0], data=data, population=population, network=network, **sources)
     loaded: Any = first.model
     if getattr(loaded, "costly", False) and loaded.kept.most is not None:
-        # The budget was divided among the questions.
+        # The budget was already divided among the questions.
         loaded.kept.most *= len(questions)
     cases = [first]
     for question in questions[1:]:
@@ -276,7 +276,7 @@ def family_cases(
 
 
 def divided(questions: Sequence[Spec]) -> list[Spec]:
-    """Return the questions with their shares of delta and of a budget of evaluations.
+    """Return the questions with their shares of delta and of the budget of evaluations.
 
     Raises a SpecError if they differ in more than their property.
     """
@@ -314,7 +314,7 @@ def verify_cases(
 
 
 def with_one_seed(cases: Sequence[Case]) -> list[Case]:
-    """Return the cases with the seed of the family; a chosen seed is that of every question already."""
+    """Return the cases with the seed of the family; a chosen seed is already that of every question."""
     if len(cases) == 1 or cases[0].seed.origin == "chosen" or isinstance(cases[0].spec.population, Table):
         return list(cases)
     seed = Seed(family_seed([case.seed.value for case in cases]), "derived")

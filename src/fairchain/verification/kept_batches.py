@@ -1,7 +1,7 @@
-"""Batches of a sampling run in a checkpoint, from which a run that was stopped or killed continues.
+"""Batches of a sampling run in a checkpoint, from which a stopped or killed run continues.
 
-Only batches that are as long as planned are kept: the plan of the next one follows from the counts of all before it,
-so that a run that continues has the same batches, and the same certificate, as one that never stopped.
+Only batches of the planned length are kept: the plan of the next one follows from the counts of all earlier ones, so a
+continued run has the same batches, and the same certificate, as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fairchain.verification.sampler import Batch, Sampler
 
 
 class KeptBatches:
-    """Batches of a sampler, the first of which may be known from an earlier run of the same question."""
+    """Batches of a sampler; the first ones may be known from an earlier run of the same question."""
 
     def __init__(self, sampler: Sampler, record: WorkRecord, path: Path) -> None:
         self._sampler = sampler
@@ -46,7 +46,7 @@ class KeptBatches:
                 parts = tuple(known.tables(place) for place in range(known.chunks))
                 counted = known.totals(), parts, tuple(known.labels)
                 return Batch(first, known.chunk_rounds, planned, known.chunks, *counted)
-            # A smaller budget cuts this batch: it is sampled again, and not kept.
+            # A smaller budget shortens this batch: it is sampled again, and not kept.
             self._known.clear()
             self._record = None
         batch = self._sampler.run(first, planned, groups, halted, most)
@@ -70,7 +70,7 @@ def _evidence(batch: Batch, groups: Sequence[int]) -> BatchEvidence:
 
 @contextmanager
 def kept_batches(sampler: Sampler, rule: Rule, case: Case, path: Path) -> Iterator[KeptBatches]:
-    """Open the checkpoint of a run for this process alone."""
+    """Open the checkpoint of a run, exclusively for this process."""
     start = chain_start(case.model_sha256, case.data_sha256, meaning_of(case.spec))
     programs = [__version__, *(version(name) for name in ("numpy", "onnxruntime"))]
     depends_on = [start, programs, case.seed.value, type(rule).__name__, rule.coupled]

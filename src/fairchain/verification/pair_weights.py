@@ -1,8 +1,10 @@
-"""What the same points get as two groups, added up for an enumeration: the evidence for a shift of all groups alike.
+"""Joint weights of decisions about the same points as two groups, for an enumeration: the evidence for a shift of all
+groups alike.
 
-For each pair of parts and each outcome it is weighed by how much points get the outcome more often as the first part
-than as the second. A point gets it once or not at all as a part of one combination of protected values, and a share of
-the times as a part of several, or where labels are drawn (docs/mathematics.md, "Distribution shift").
+For each pair of parts and each outcome, the weight is the excess with which points get the outcome more often as the
+first part than as the second. As a part with one combination of protected values, a point gets the outcome or not; as a
+part with several, or with drawn labels, it gets the outcome with a frequency (docs/mathematics.md, "Distribution
+shift").
 """
 
 from __future__ import annotations
@@ -20,27 +22,27 @@ from fairchain.statistics.masses import PartMasses, WeightRange, outward
 from fairchain.statistics.shift import SharedRates
 from fairchain.verification.tile_weights import WeightVector
 
-# Where points can get an outcome at more shares of the times, they are compared number by number.
+# With more possible frequencies of an outcome, points are compared number by number.
 MOST_LEVELS = 16
-# They are compared so too where less than one in so many of all two parts is a pair, as with a reference group.
+# The same holds if fewer than one in this many combinations of two parts is a compared pair, as with a reference group.
 SPARSE = 16
-# Pairs that are compared number by number at once: their numbers stay in the processor's cache.
+# Number of pairs that are compared number by number at once, so that their numbers fit in the processor's cache.
 COMPARED_AT_ONCE = 16
-# Whole numbers below this have room in 64 bits, and so has the difference of two of them.
+# Integers below this fit in 64 bits, and so does the difference of two of them.
 MOST_DIFFERENCE = 2**62
 
 
 class PairWeights:
-    """The pairs of a space, to be weighed block by block.
+    """The pairs of a space, weighed block by block.
 
     Parameters
     ----------
     inputs
         The space, with the pairs.
     outcomes
-        How many outcomes are counted.
+        The number of counted outcomes.
     words
-        In how many words a point gets a label at most: 1, or all of them where labels are drawn.
+        The largest number of words in which a point gets a label: 1, or all words if labels are drawn.
     """
 
     def __init__(self, inputs: InputSpace, outcomes: int, words: int) -> None:
@@ -52,20 +54,20 @@ class PairWeights:
         self.reverse = np.array([slots[outcome, j, i] for outcome, i, j in inputs.pairs])
         most = max(self.parts) ** 2
         self.exact: Any = np.int64 if most * words < MOST_DIFFERENCE else object
-        # The smallest type that has room for what is added up.
+        # The smallest type that can hold the sums.
         small: Any = bool if inputs.single else np.int8 if max(self.parts) < 2**7 else self.exact
         self.dtype = small if words == 1 else self.exact
         sizes = np.array(self.parts, self.exact)
-        # A product of matrices compares all parts with each other, which is too much if few of them are pairs.
+        # A matrix product compares all parts with each other, which is wasteful if few of them are pairs.
         dense = SPARSE * len(inputs.pairs) >= outcomes * len(self.parts) ** 2
         self.levels = self._levels() if words == 1 and dense else None
-        # What one number is multiplied with before it is compared with another, and what a share is a share of.
+        # The factor of a number before it is compared with another, and the denominator of a frequency.
         self.times, self.product = sizes[self.second], sizes[self.first] * sizes[self.second]
 
     def _levels(self) -> list[tuple[NDArray[Any], Fraction]] | None:
-        """Return all shares of the times at which a point can get an outcome as a part; None if they are many.
+        """Return all frequencies with which a point can get an outcome as a part; None if there are many.
 
-        For each, the lowest first: the least number of times that reaches it, (parts, 1), and the step up to it.
+        For each frequency in increasing order: the smallest count that reaches it, (parts, 1), and the step up to it.
         """
         found: set[Fraction] = set()
         for part, whole in enumerate(self.parts):
@@ -85,7 +87,7 @@ class PairWeights:
 
 
 class BlockPairs:
-    """The decisions about the points of a block, added up for each part, until all protected values were shown."""
+    """The decisions about the points of a block, summed for each part, until all protected values were shown."""
 
     def __init__(self, pairs: PairWeights, rows: int) -> None:
         self._pairs = pairs
@@ -94,10 +96,11 @@ class BlockPairs:
         self._got: NDArray[Any] = np.zeros((pairs.outcomes, len(pairs.parts), rows), pairs.dtype)
 
     def add(self, number: int, found: Sequence[tuple[int, WeightVector]], got: Sequence[NDArray[Any]]) -> None:
-        """Add what points get with one choice of protected values: for each outcome whether, or in how many words.
+        """Add the decisions about points with one choice of protected values: for each outcome a Boolean, or the number
+        of words.
 
         `found` are their weights by each measure. All protected values have the same points in the same proportion, so
-        that the vectors of one choice serve all.
+        the vectors of one choice apply to all.
         """
         portion = self._pairs.portions[number]
         self._vectors = [vector for _, vector in found]
@@ -107,7 +110,7 @@ class BlockPairs:
                 self._got[outcome, part] += times if portion == 1 else times.astype(self._got.dtype) * portion
 
     def add_to(self, only: NDArray[Any]) -> None:
-        """Add the weights of the block to those of all pairs, (measures, pairs), which are Python numbers."""
+        """Add the weights of the block to those of all pairs, (measures, pairs), which are Python integers."""
         pairs = self._pairs
         for place, vector in enumerate(self._vectors):
             scales = np.array([own[place] for own in self._scales], object)
@@ -118,9 +121,9 @@ class BlockPairs:
                 only[place, slots] += scales[pairs.first[slots]] * more.astype(object)
 
     def _by_level(self, vector: WeightVector, outcome: int) -> NDArray[Any]:
-        """Return for each pair the weight of what points get more often as the first part than as the second.
+        """Return for each pair the weighted excess with which points get an outcome as the first part over the second.
 
-        The smaller of two numbers is the sum of the steps up to all levels that both reach.
+        The minimum of two numbers is the sum of the steps up to all levels that both reach.
         """
         pairs, slots, levels = self._pairs, self._pairs.slots[outcome], self._pairs.levels or []
         i, j, whole = pairs.first[slots], pairs.second[slots], lcm(*(step.denominator for _, step in levels))
@@ -132,13 +135,13 @@ class BlockPairs:
         return np.asarray(more * pairs.product[slots] // whole)
 
     def _number_by_number(self, vector: WeightVector, outcome: int) -> NDArray[Any]:
-        """Return the same as `_by_level`, where numbers have too many levels, or few parts are pairs."""
+        """Return the same as `_by_level`, if numbers have too many levels, or few combinations of parts are pairs."""
         pairs, slots, got = self._pairs, self._pairs.slots[outcome], self._got[outcome]
         starts = range(0, len(got), COMPARED_AT_ONCE)
         weights = [vector.by_share(got[start : start + COMPARED_AT_ONCE].T) for start in starts]
         totals = np.array([weight for some in weights for weight in some], object)
         more = np.zeros(len(pairs.first), object)
-        # Each two parts once: by how much the second gets more follows from what both get.
+        # Each two parts once: the excess of the second follows from the joint weight.
         once = slots[pairs.first[slots] < pairs.second[slots]]
         for start in range(0, len(once), COMPARED_AT_ONCE):
             some = once[start : start + COMPARED_AT_ONCE]
@@ -157,16 +160,16 @@ def shared_rates(
     only: Sequence[Sequence[int]],
     totals: Sequence[int],
 ) -> SharedRates | None:
-    """Return bounds of what the points get as two groups, (outcomes, subgroups, subgroups); None without pairs.
+    """Return bounds of the joint rates of points as two groups, (outcomes, subgroups, subgroups); None without pairs.
 
     Parameters
     ----------
     inputs, shape
         The space, and the shape of the result.
     sums, only
-        (measures, parts, 1 + outcomes) and (measures, pairs): the weights of all points that were evaluated.
+        (measures, parts, 1 + outcomes) and (measures, pairs): the weights of all evaluated points.
     totals
-        (parts,): at most the weight of all points.
+        (parts,): upper bound of the weight of all points.
     """
     if not inputs.pairs:
         return None
@@ -185,9 +188,9 @@ def shared_rates(
 
 
 def _share(weights: Sequence[int], whole: Sequence[int], total: int) -> tuple[float, float]:
-    """Return bounds of a share, from its weight and that of all points that were evaluated, by each measure."""
+    """Return bounds of a share, from its weight and that of all evaluated points, by each measure."""
     if weights[0] == weights[-1] and whole[0] == whole[-1] == total:
-        # Division of whole numbers rounds to the nearest.
+        # Division of integers rounds to the nearest.
         return (weights[0] / total,) * 2
     within = PartMasses(
         (WeightRange(weights[0], weights[-1]),),

@@ -1,4 +1,4 @@
-"""Progress of a verification: how far a run is, in words, and on the terminal of a Python program."""
+"""Progress of a verification: the state of a run as text, and a line on the terminal of a Python program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Progress:
     """The progress of a run: rounds, evaluations and seconds so far, the gap with its bounds, total evaluations.
 
     For rows of a table the total of evaluations is known and the gap is not; for rounds the gap is known and the total
-    is not. For an enumeration both are known.
+    is not; for an enumeration both are known.
     """
 
     rounds: int
@@ -56,7 +56,7 @@ def has_terminal() -> bool:
 
 @contextmanager
 def reporting(progress: Report | bool | None) -> Iterator[Report | None]:
-    """Yield what is called with each `Progress`: the caller's function, or for True a line on standard error.
+    """Yield the callback for each `Progress`: the caller's function, or for True a line on standard error.
 
     Without a terminal, True shows nothing.
     """

@@ -1,4 +1,4 @@
-"""The record of a verdict: what `verify --json` prints, audits keep, certificates claim and reports show."""
+"""The record of a verdict: the contents of `verify --json`, used by audits, certificates and reports."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from fairchain.statements import (
     tipping_statement,
 )
 
-# Groups in a printed verdict.
+# Number of groups in a printed verdict.
 MOST_PRINTED_GROUPS = 40
 
 
 class Pair(Record, frozen=True):
-    """Two groups and the outcome on which they differ; the first gets it more often, unless only it is compared.
+    """Two groups and the outcome by which they differ; the first gets it more often, unless only one direction is
+    compared.
 
-    With a reference group, `more` is the reference; of a formula X - Y <= c it is X, of X / Y >= c it is Y.
+    With a reference group, `more` is the reference; for a formula X - Y <= c it is X, for X / Y >= c it is Y.
     """
 
     more: str
@@ -36,7 +37,7 @@ class Pair(Record, frozen=True):
 
 
 class Gap(Record, frozen=True):
-    """The largest gap (of a ratio the smallest ratio) with its interval, and where it was found."""
+    """The largest gap (for a ratio the smallest ratio) with its interval, its groups and its outcome."""
 
     estimate: float
     low: float
@@ -57,7 +58,7 @@ class GroupRate(Record, frozen=True):
 
 
 class EvaluatedGroup(GroupRate, frozen=True):
-    """The same with the number of evaluations it comes from."""
+    """A group rate with its number of evaluations."""
 
     evaluations: int
 
@@ -92,13 +93,13 @@ class Witness(Record, frozen=True):
 
 
 class Tipping(Record, frozen=True):
-    """How far the population may change before the verdict could: the largest factor for which it is known to hold.
+    """The largest factor by which the population may change such that the verdict is known to hold.
 
-    A population is within a factor if no input is more than so many times as frequent, or as rare, as assumed. In
-    `each_group` every group may change by itself, in `all_groups_alike` the inputs of all groups change alike: the
-    individuals that are shown as every group or, where groups share none, features beside the protected ones. Then
-    `all_groups_alike` is `each_group`, which is at most the true factor. 1 means that nothing beyond the assumed
-    population is known, and 1000 means 1000 or more.
+    A population is within a factor if no input is more than that factor more frequent, or rarer, than assumed. For
+    `each_group` every group may change separately. For `all_groups_alike` the inputs of all groups change alike: the
+    individuals that are shown as every group or, if groups share none, the features beside the protected ones. Then
+    `all_groups_alike` is `each_group`, which is at most the true factor. The value 1 means that the verdict is known
+    only for the assumed population, and 1000 means 1000 or more.
     """
 
     each_group: float
@@ -106,9 +107,10 @@ class Tipping(Record, frozen=True):
 
 
 class Shift(Record, frozen=True):
-    """The populations that a verdict is about: those within a factor of the assumed one, each group by itself or alike.
+    """The populations that a verdict is about: those within a factor of the assumed one, with groups changed separately
+    or alike.
 
-    A population is within the factor if no input is more than so many times as frequent, or as rare, as assumed.
+    A population is within the factor if no input is more than that factor more frequent, or rarer, than assumed.
     """
 
     factor: float
@@ -116,7 +118,9 @@ class Shift(Record, frozen=True):
 
 
 class FreeRegion(Record, frozen=True):
-    """A box of inputs that all groups get the same label for: the range of each number, the values of each category."""
+    """A box of inputs for which all groups get the same label: the range of each number, the values of each
+    category.
+    """
 
     label: str
     probability: float
@@ -124,7 +128,7 @@ class FreeRegion(Record, frozen=True):
 
 
 class VerdictRecord(Record, frozen=True, kw_only=True):
-    """A verdict as JSON has it. Certificates leave out the fields that have a default value here."""
+    """A verdict in the form of its JSON. Certificates omit fields with their default value."""
 
     verdict: Literal["FAIR", "UNFAIR", "UNDECIDED", "CONSTANT"]
     decision: Literal["FAIR", "UNFAIR", "UNDECIDED"]
@@ -167,7 +171,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
 
     @property
     def tipping_sentence(self) -> str:
-        """How far the population may change before the verdict could; empty where there is no verdict."""
+        """How far the population may change before the verdict could change; empty without a verdict."""
         if self.tipping is None:
             return ""
         tipping, base = self.tipping, IN_POPULATION
@@ -178,7 +182,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
 
     @property
     def rows_needed(self) -> str:
-        """How many times as many rows would decide, in a sentence; empty where that is not forecast."""
+        """The factor by which more rows would decide the question, in a sentence; empty if that is not forecast."""
         if self.stopped != "rows" or self.forecast is None:
             return ""
         return (
@@ -189,7 +193,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
 
     @property
     def shift_sentence(self) -> str:
-        """Which populations the verdict is about, and the other numbers are not; empty without a shift."""
+        """The populations that the verdict, but not the other numbers, is about; empty without a shift."""
         if self.shift is None:
             return ""
         which = "some population" if self.decision == "UNFAIR" else "every population"
@@ -204,7 +208,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """The verdict in one sentence, the same in every output."""
+        """The verdict in one sentence, identical in every output."""
         return f"{self.word}: {self.headline}"
 
     @property
@@ -214,7 +218,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
 
     @property
     def headline(self) -> str:
-        """What was measured against which threshold: the one line that every output shows after the word."""
+        """The measured value and the threshold: the line that every output shows after the verdict's word."""
         told = headline(
             self.decision,
             kind=self.kind,
@@ -250,7 +254,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
 
     @property
     def shown_groups(self) -> tuple[EvaluatedGroup, ...]:
-        """The groups without those that repeat others: of two labels a difference has the same gaps."""
+        """The groups without redundant ones: with two labels, the differences of both are the same."""
         outcomes = {group.outcome for group in self.groups}
         if self.kind != "difference" or len(outcomes) != 2 or "truth=" in self.question:
             return self.groups
@@ -258,10 +262,10 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
 
     @property
     def widest_pair(self) -> str:
-        """The two groups that differ most, in a sentence; empty where no groups differ, or none are compared."""
+        """The two groups that differ most, in a sentence; empty if no groups differ or none are compared."""
         if self.kind == "individual" or self.gap.estimate == (1.0 if self.kind == "ratio" else 0.0):
             return ""
         seen = "" if self.rule == "exact" else " seen"
-        # Of a one-sided comparison the largest gap may be negative.
+        # In a one-sided comparison the largest gap may be negative.
         relation = "less" if self.gap.estimate < 0 or (self.kind == "ratio" and self.gap.estimate > 1) else "more"
         return f"Widest pair{seen}: {self.gap.more} gets {self.gap.outcome} {relation} often than {self.gap.less}."

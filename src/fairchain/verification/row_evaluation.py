@@ -1,7 +1,7 @@
-"""Evaluation of the rows of a table by the model of a case, part by part, here or by other workers.
+"""Evaluation of the rows of a table by the model of a case, in parts, in this process or by other workers.
 
-A run that is cancelled, or whose budget of evaluations is spent, has seen the first rows of a random order. What is
-counted about the decisions is in `counting`.
+A run that is cancelled, or that exhausts its budget of evaluations, has seen the first rows of a random order. The
+module `counting` counts the decisions.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from fairchain.prepare import Case
 from fairchain.spec import Table, Texts
 from fairchain.spec.seeds import derive_seed
 
-# Rows that go through the network in one call.
+# Rows that the network evaluates in one call.
 ROWS_AT_A_TIME = 8192
-# Rows of a call that are evaluated alone too, if the rounding of the network may depend on the batch.
+# Rows of a call that are also evaluated singly, if the rounding of the network may depend on the batch.
 ALONE_PER_CALL = 256
-# Python code is called with as many rows as take about this long, so that progress and Ctrl-C need not wait for more.
+# Target seconds of a call of Python code, so that progress and Ctrl-C are handled without a long delay.
 SECONDS_PER_CALL = 0.5
 MOST_PER_CALL = 32768
 
 
 def counts_all(case: Case) -> bool:
-    """Return whether the rows are all there are; a corpus is the whole population of its texts."""
+    """Return whether the rows are the whole population; a corpus is the whole population of its texts."""
     population = case.spec.population
     return isinstance(population, Texts) or (isinstance(population, Table) and population.reading == "population")
 
 
 @dataclass(frozen=True, eq=False)
 class RowEvaluation:
-    """The evaluation of rows by the model of a case, some at a time, until all are done, cancelled, or over budget."""
+    """The evaluation of rows by the model of a case, in parts, until all are done, cancelled, or over budget."""
 
     case: Case
     workers: Workers
@@ -52,16 +52,16 @@ class RowEvaluation:
 
     @property
     def with_probabilities(self) -> bool:
-        """Whether rows have labels with probabilities: those of a whole population, if decisions are drawn."""
+        """Whether rows get label probabilities: those of a whole population, if decisions are drawn."""
         return counts_all(self.case) and self.case.model is not None and self.case.model.drawn
 
     def __call__(
         self, rows: NDArray[np.int64], show: Callable[[NDArray[np.int64]], NDArray[np.floating]], times: int = 1
     ) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
-        """Return the rows that were evaluated, in order, and their labels, (times, rows).
+        """Return the evaluated rows, in order, and their labels, (times, rows).
 
-        For probabilities, return the ends of labels, (times, rows, classes), in place of the labels. `show` makes of
-        some rows the values that the model gets: all rows one time, then all of them the next time.
+        For probabilities, return the ends of labels, (times, rows, classes), instead of the labels. `show` converts
+        rows to the model's inputs: all rows for the first time, then all of them for the next.
         """
         model = self.case.model
         assert model is not None
@@ -80,7 +80,7 @@ class RowEvaluation:
             )
         at_once = isinstance(model, FunctionModel) and model.local and self._size(model, times, most) == len(rows)
         if not at_once or self.workers.remote:
-            # A part of the rows is a random part, whatever the order of the table.
+            # The evaluated rows are a random part, whatever the order of the table.
             order = np.random.Philox(self.case.seed.value).random_raw(len(rows))
             rows = rows[np.argsort(order, kind="stable")]
         read = RowReader(model, times, self.with_probabilities)
@@ -100,7 +100,7 @@ class RowEvaluation:
             if isinstance(model, FunctionModel):
                 size = self._size(model, times, most - done)
                 together = 4 if model.thread_safe and not self.workers.remote and not model.costly else 1
-                # Where other processes answer, what a call takes here includes their start.
+                # If other processes evaluate, the seconds of a call include their start.
                 size = int(self.workers.batch((most - done) * times, 2 * SECONDS_PER_CALL) / times) or size
             else:
                 size, together = ROWS_AT_A_TIME, -(-most // ROWS_AT_A_TIME)
@@ -128,7 +128,7 @@ class RowEvaluation:
 
     @staticmethod
     def _size(model: FunctionModel, times: int, left: int) -> int:
-        """Return how many rows are evaluated in the next call; a local model's has a cost of its own."""
+        """Return the number of rows of the next call; each call of a local model has a fixed cost."""
         size = model.rows_per_call(SECONDS_PER_CALL / times, MOST_PER_CALL)
         return left if model.local and left < 2 * size else size
 
@@ -139,11 +139,11 @@ class RowEvaluation:
                 yield read(part)
 
     def _words(self, model: Model) -> NDArray[np.uint32] | None:
-        """Return the word with which the decision about each row of the table is drawn, if it is."""
+        """Return the random word that decides each row of the table, if decisions are drawn."""
         if not model.drawn or self.with_probabilities:
             return None
         assert self.case.rows is not None
-        # Never a chosen seed: decisions about the rows of a sample must not be drawn until they suit.
+        # Never a chosen seed: the issuer must not redraw the decisions about a sample until they suit.
         seed = derive_seed(self.case.spec, model.sha256, self.case.data_sha256)
         return decision_words(seed, 0, len(self.case.rows.values))
 
@@ -151,7 +151,7 @@ class RowEvaluation:
 def _until_stopped(
     results: Iterator[NDArray[np.integer]], read: RowReader, parts: Sequence[RowPart]
 ) -> Iterator[NDArray[np.integer]]:
-    """Yield results until a slow model is stopped, which sets `cancel` too; then what it has answered of a part."""
+    """Yield results until a slow model is stopped, which also sets `cancel`; then its answers for a part."""
     done = 0
     try:
         for labels in results:
@@ -165,9 +165,9 @@ def _until_stopped(
 
 @dataclass(frozen=True, eq=False)
 class RowPart:
-    """Some rows of a table as a unit of work: their numbers, the number of the batch, and the words of drawn decisions.
+    """Some rows of a table as a unit of work: their indices, the number of the batch, and the words of drawn decisions.
 
-    `show` makes the values that the model gets, in the worker; another process gets the values.
+    `show` computes the model's inputs in the worker; another process receives the inputs.
     """
 
     rows: NDArray[np.int64]
@@ -181,7 +181,7 @@ class RowPart:
 
 @dataclass(frozen=True, eq=False)
 class _Shown:
-    """Values that were made elsewhere."""
+    """Inputs that were computed elsewhere."""
 
     values: NDArray[np.floating]
 
@@ -191,9 +191,9 @@ class _Shown:
 
 @dataclass(frozen=True, eq=False)
 class RowReader:
-    """Evaluates parts of a table: labels, (times, rows), or the ends of labels, (times, rows, classes).
+    """Evaluator of parts of a table: labels, (times, rows), or the ends of labels, (times, rows, classes).
 
-    Some rows are evaluated alone too where rounding may depend on the batch.
+    Some rows are also evaluated singly if rounding may depend on the batch.
     """
 
     model: Model
@@ -201,7 +201,7 @@ class RowReader:
     with_probabilities: bool
 
     def answered(self, part: RowPart) -> NDArray[np.integer]:
-        """Return what a slow model has decided about the first rows of a part before it was stopped."""
+        """Return the decisions of a slow model about the first rows of a part before it was stopped."""
         if not isinstance(self.model, FunctionModel) or self.times > 1 or self.model.drawn:
             return np.empty((self.times, 0), np.int64)
         return self.model.answered(self._values(part))[None]
@@ -211,7 +211,7 @@ class RowReader:
         return values.astype(getattr(self.model, "dtype", values.dtype), copy=False)
 
     def __call__(self, part: RowPart) -> NDArray[np.integer]:
-        """Return what the model decides about some rows."""
+        """Return the model's decisions about some rows."""
         values = self._values(part)
         if self.with_probabilities:
             ends = self.model.ends(values)

@@ -1,7 +1,7 @@
 """Sampling engine: sample, count, bet, stop (the paper's Algorithm 1, lines 1-6, with a sound stopping rule).
 
-One loop serves every rule. It decides nothing itself: it takes from the rule what to sample, samples it, and hands back
-the counts, until the rule has its answer, the budget is spent, or the run is cancelled.
+One loop serves every rule. It decides nothing itself: it asks the rule for a plan, samples accordingly, and passes the
+counts to the rule, until the rule has its answer, the budget is spent, or the run is cancelled.
 """
 
 from __future__ import annotations
@@ -54,33 +54,33 @@ if TYPE_CHECKING:
 
 # Seconds between two reports of progress: computing the bounds for one costs a few milliseconds.
 REPORT_EVERY = 0.2
-# A look that takes longer goes through many pairs, whose bounds will take a while too.
+# A check of the rule that takes longer has many pairs, whose bounds will also be slow.
 QUICK_LOOK = 0.01
-# What bounds and sentences about one group and outcome take after the last look; measured with 50,000 of them, and
+# Seconds for the bounds and sentences of one group and outcome after the last check; measured with 50,000 of them, and
 # doubled.
 SECONDS_PER_RATE = 1e-5
-# What the first look and its bounds take for each pair and outcome; measured with 25 million of them, and doubled.
+# Seconds of the first check and its bounds for each pair and outcome; measured with 25 million of them, and doubled.
 SECONDS_PER_PAIR = 1.2e-7
-# With more pairs and outcomes than this one outcome is tried instead.
+# With more pairs and outcomes than this, the time is measured on one outcome.
 MANY_PAIRS = 2**20
-# How much longer the last look and the bounds may take than those that were measured.
+# Safety factor for the seconds of the last check and the bounds, relative to the measured ones.
 SLOWER = 1.5
 
-# How narrow the intervals are that commands and reports go on for.
+# Width of the intervals for which commands and reports continue after the decision.
 REFINE = 0.01
-# Seconds for narrow intervals after the decision; those of an evaluation beside its weights, and of each weight.
+# Seconds for narrow intervals after the decision; seconds of an evaluation apart from its weights, and of each weight.
 CHEAP_SECONDS, SECONDS_PER_EVALUATION, SECONDS_PER_WEIGHT = 0.2, 4e-7, 1e-10
-# Inputs that a model which seems constant is shown beside those of the verdict, if its answers cost time or money.
+# Further inputs that test whether a model is constant, if its answers cost time or money.
 LOOKED_COSTLY = 512
-# Words of a text whose length the spec does not state.
+# Number of words assumed for a text if the spec does not state it.
 LONG_TEXT = 512
 
-# Whether to leave the sampling after so many evaluations and seconds.
+# Whether to stop sampling after these evaluations and seconds.
 Leave = Callable[[Rule, int, float], bool]
 
 
 class SamplingEngine(Struct, frozen=True):
-    """Draw coupled rounds until the stopping rule has its answer, or the budget is spent.
+    """Engine that draws coupled rounds until the stopping rule has its answer, or the budget is spent.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class SamplingEngine(Struct, frozen=True):
         Called before each batch with the rule, the evaluations and the seconds so far: whether another engine takes
         over. The answer then has `stopped == "left"`.
     checkpoint
-        A file in which finished batches are kept, and from which a run continues.
+        A file in which finished batches are stored, and from which a run continues.
     """
 
     partial: bool = True
@@ -96,12 +96,12 @@ class SamplingEngine(Struct, frozen=True):
     checkpoint: Path | None = None
 
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
-        """Answer a case whose inputs are drawn."""
+        """Answer a case with drawn inputs."""
         model, spec, comparison = case.model, case.spec, case.comparison
         assert model is not None
         rule = rule_for(spec, comparison)
         start = time.perf_counter()
-        # Labels of other questions are here, and not where other processes count.
+        # The labels of other questions are in this process, not in the others.
         known = case.shared is not None and rule.coupled and not workers.remote
         recall = partial(case.shared.rounds, case) if known else None
         common = (model, case.population, case.seed.value, comparison)
@@ -163,7 +163,7 @@ def rule_for(spec: Spec, comparison: Comparison) -> Rule:
 
 
 def shift_question(spec: Spec, comparison: Comparison) -> ShiftQuestion | None:
-    """Return what is asked about the populations within a factor; None for the assumed one alone."""
+    """Return the question about the populations within a factor; None for the assumed one alone."""
     prop = spec.property
     if prop.shift is None:
         return None
@@ -180,7 +180,7 @@ def betting_rule(comparison: Comparison, limit: float, delta: float) -> BettingR
 
 
 def bets_of(comparison: Comparison) -> tuple[Payoff, NDArray[np.bool_]]:
-    """Return what is bet on, and which ordered pairs bet, (outcomes, groups, groups)."""
+    """Return the payoffs of the bets, and the ordered pairs that bet, (outcomes, groups, groups)."""
     if comparison.individual:
         # The second subgroup never changes: only the share of the first is bet on.
         return SHARE, np.triu(comparison.compared)
@@ -197,7 +197,7 @@ def _sample(
     progress: Report | None,
     leave: Leave | None,
 ) -> tuple[list[tuple[BatchPlan, Batch]], str]:
-    """Plan, sample and observe until the end; return the entries of the run record and why it ended."""
+    """Plan, sample and observe until the end; return the entries of the run record and the reason for the end."""
     spec, budget = case.spec, case.spec.guarantee.budget
     most, deadline = int(budget.rounds), start + case.seconds
     allowed = float("inf") if budget.evaluations is None else budget.evaluations
@@ -211,7 +211,7 @@ def _sample(
         return cancel.is_set() or deadline - time.perf_counter() < seconds + after.seconds
 
     while (plan := rule.plan()) is not None:
-        # A batch that is shorter than planned is the last: what follows is planned from whole batches.
+        # A batch that is shorter than planned is the last, because later plans assume whole batches.
         if cut:
             return entries, cut
         if cancel.is_set():
@@ -249,16 +249,16 @@ def _sample(
         if progress is not None and now - reported > REPORT_EVERY:
             reported = now
             progress(Progress(rounds, evaluations, now - start, Interval(*in_own_unit(spec, rule.gap()))))
-    # Estimate mode ends where everything is within epsilon, whatever that says about the threshold.
+    # Estimate mode ends when every interval is within epsilon, whatever this implies for the threshold.
     return entries, "epsilon" if isinstance(rule, EstimateRule) else "decided"
 
 
 class _AfterSampling:
     """Seconds that the answer takes after the last round: the budget is for the whole answer.
 
-    That is a look at the last batch, the bounds of the gap, the pairs above the threshold, and bounds of each
-    rate. Looks and bounds are measured; before the first look their time follows from the number of pairs, or from a
-    trial with one outcome where there are very many.
+    They are for a check of the last batch, the bounds of the gap, the pairs above the threshold, and the bounds of each
+    rate. Checks and bounds are measured; before the first check their time follows from the number of pairs, or from a
+    trial with one outcome if there are very many.
     """
 
     def __init__(self, rule: Rule) -> None:
@@ -267,18 +267,20 @@ class _AfterSampling:
         self._rates: float = outcomes * groups * SECONDS_PER_RATE
         self._pairs: float = rule.tally.both.size * SECONDS_PER_PAIR
         if rule.tally.both.size > MANY_PAIRS:
-            # A busy machine takes longer: one outcome is tried, and all of them are expected to take as long. The
+            # A busy machine is slower: one outcome is timed, and all of them are expected to take as long each. The
             # first of three trials also loads code, and any of them may be disturbed.
             self._pairs = 2 * outcomes * min(_trial_look(groups, outcomes) for _ in range(3))
         self._bounds, self._bounded = 0.0, 0
 
     @property
     def seconds(self) -> float:
-        """The seconds to leave for it."""
+        """The seconds to reserve."""
         return self._rates + self._pairs
 
     def measured(self, look: float, rounds: int) -> None:
-        """Take in what the last look took; the bounds are computed, and measured, each time the rounds have doubled."""
+        """Record the seconds of the last check; the bounds are computed, and timed, each time the rounds have
+        doubled.
+        """
         if look > QUICK_LOOK and rounds >= 2 * self._bounded:
             before = time.perf_counter()
             self._rule.gap()
@@ -288,7 +290,7 @@ class _AfterSampling:
 
 
 def _trial_look(groups: int, outcomes: int) -> float:
-    """Return the seconds of a look, and of its bounds, at made-up counts of one of so many outcomes."""
+    """Return the seconds of a check, and of its bounds, for artificial counts of one of this many outcomes."""
     start = time.perf_counter()
     rounds, rule = 1024, BettingRule(groups, 1, 0.1, 1e-6)
     own = np.maximum(rounds / outcomes * (1 + 0.1 * np.sin(np.arange(groups))), 1).astype(np.int64)
@@ -300,7 +302,7 @@ def _trial_look(groups: int, outcomes: int) -> float:
 
 
 class _Refining(Rule, Protocol):
-    """A rule that may go on after the decision, as a `RefiningRule` does."""
+    """A rule that may continue after the decision, as a `RefiningRule` does."""
 
     def refine(self, within: float) -> BatchPlan | None:
         """Return a batch after the decision, or None if every interval is narrow."""
@@ -314,7 +316,7 @@ def _refine(
     start: float,
     cancel: Event,
 ) -> list[tuple[BatchPlan, Batch]]:
-    """Go on after the decision until intervals are narrow; how far depends on evaluations, and on no clock.
+    """Continue after the decision until intervals are narrow; the end depends on evaluations only, not on time.
 
     A batch that is shorter than planned is the last.
     """
@@ -348,10 +350,10 @@ def _refine(
 
 
 def cheap_evaluations(case: Case) -> int:
-    """Return about how many evaluations of an ONNX network take 0.2 s; 0 for every other model.
+    """Return the approximate number of evaluations of an ONNX network in 0.2 s; 0 for every other model.
 
-    It follows from the size of the network, so that it is the same on every machine. A network that reads texts goes
-    through its weights once for each word.
+    It is computed from the size of the network, so it is the same on every machine. A network that reads texts uses its
+    weights once for each word.
     """
     if not isinstance(case.model, OnnxModel):
         return 0
@@ -370,10 +372,10 @@ def _second_look(
     *,
     costly: bool = False,
 ) -> Look:
-    """Show more inputs to a model that gave one label so far, until it gives another or enough were tried.
+    """Show more inputs to a model that gave one label so far, until it gives another or enough were tested.
 
     A verdict can take a few hundred inputs, and a model with a rare outcome may give it to none of them. The budget
-    holds here too. Nothing is counted, so the guarantee is not touched.
+    applies here too. Nothing is counted, so the guarantee is not affected.
     """
     subgroups, done, found = range(len(comparison.subgroups)), 0, set(record.labels)
     budget = spec.guarantee.budget

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from fairchain.populations.finite import Factor
 
-# Vectors of weights that are kept: a vector has a number for each point of a tile.
+# Number of cached vectors of weights; a vector has a number for each point of a tile.
 MOST_KEPT_VECTORS = 128
-# Sums of whole numbers below this are exact in double precision, in whatever order they are added.
+# Sums of integers below this are exact in double precision, in any order of addition.
 MOST_EXACT = 2**53
-# Bits of a weight that are multiplied with other whole numbers at once.
+# Bits of a weight that are multiplied with other integers at once.
 PIECE = 20
-# OpenBLAS computes matrix products of at most so many terms in one thread. Those of a tile are too small for several:
-# most of their time goes into waiting for each other.
+# OpenBLAS computes matrix products of at most this many terms in one thread. Those of a tile are too small for several
+# threads, which would mostly wait for each other.
 MOST_OPENBLAS_TERMS = 2**18
-# A factor as an array with its outer columns first, and the places of these among all outer columns.
+# A factor as an array with its outer columns first, and their positions among all outer columns.
 Arranged = tuple[NDArray[Any], tuple[int, ...]]
 
 
@@ -32,7 +32,7 @@ class WeightVector:
     """The weights of the points of a tile, without a common factor.
 
     `digits` are the weights in some base, the lowest digit first, in double precision, such that every sum of them is
-    exact; None where all weights are 1. `possible` says which weights are not 0, None if all are.
+    exact; None if all weights are 1. `possible` marks the weights that are not 0; None if all are.
     """
 
     digits: tuple[NDArray[np.float64], ...] | None
@@ -43,7 +43,7 @@ class WeightVector:
 
     @classmethod
     def of(cls, weights: NDArray[Any]) -> WeightVector:
-        """Return the vector of an array of whole numbers."""
+        """Return the vector of an array of integers."""
         size = max(weights.size, 1)
         count = int(np.count_nonzero(weights))
         possible = None if count == weights.size else np.asarray(weights > 0)
@@ -59,7 +59,7 @@ class WeightVector:
         return cls(tuple(digits), base, total, count, possible)
 
     def by_label(self, labels: NDArray[np.integer], classes: int) -> list[int]:
-        """Return the weight of the points that got each label."""
+        """Return the weight of the points with each label."""
         if self.digits is None:
             if classes == 2:
                 ones = int(np.count_nonzero(labels))
@@ -79,7 +79,7 @@ class WeightVector:
         return sums
 
     def together(self, got: NDArray[np.bool_]) -> NDArray[Any]:
-        """Return the weight of the points that have both of two properties, for all pairs of the rows of `got`."""
+        """Return the weight of the points that have both of two properties, for all pairs of rows of `got`."""
         if self.digits is None:
             # Single precision counts the points of a tile exactly.
             shown = got.astype(np.float32)
@@ -93,7 +93,7 @@ class WeightVector:
 
     @cached_property
     def _pieces(self) -> list[tuple[NDArray[np.float64], int]]:
-        """The weights in pieces of at most `PIECE` bits, each with the unit that it counts."""
+        """The weights in pieces of at most `PIECE` bits, each with its unit."""
         if self.digits is None:
             return [(np.ones(self.total), 1)]
         found = []
@@ -105,10 +105,10 @@ class WeightVector:
         return found
 
     def by_share(self, shares: NDArray[Any]) -> list[int]:
-        """Return the weighted sums of whole numbers from 0 of each point, (points, numbers), exactly."""
+        """Return the weighted sums of non-negative integers of each point, (points, numbers), exactly."""
         most, sums = int(shares.max(initial=0)), [0] * shares.shape[1]
         for piece, unit in self._pieces:
-            # So many bits of a number at once that sums of products are exact.
+            # The number of bits at once for which sums of products are exact.
             bits = MOST_EXACT.bit_length() - 1 - len(piece).bit_length() - int(piece.max()).bit_length()
             for low in range(0, most.bit_length(), bits):
                 part = shares if most < 2**bits else shares >> low & 2**bits - 1
@@ -118,7 +118,7 @@ class WeightVector:
 
 
 def _products(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the sums of the products of all rows of one array with all of another, which are whole numbers."""
+    """Return the sums of the products of all rows of one array with all rows of another; all are integers."""
     step = max(64, MOST_OPENBLAS_TERMS // (len(first) * len(second)))
     found = np.zeros((len(first), len(second)), first.dtype)
     for start in range(0, first.shape[1], step):
@@ -132,11 +132,11 @@ class TileWeights:
     Parameters
     ----------
     factors
-        Of the whole space.
+        The factors of the whole space.
     inner, outer
-        The columns of the tile, and those that are set for a block, protected ones too.
+        The columns of the tile, and those that are set for a block, including protected ones.
     sizes
-        How many values each column has.
+        The number of values of each column.
     strip
         Points in a strip of a tile of one long column.
     """
@@ -161,10 +161,12 @@ class TileWeights:
 
     @staticmethod
     def _arranged(factor: Factor, inner: Sequence[int], outer: Sequence[int], dtype: Any) -> Arranged:
-        """Return a factor with its outer columns first, then an axis for each column of the tile, and their places."""
+        """Return a factor with its outer columns first, then an axis for each column of the tile, and their
+        positions.
+        """
         first = [axis for axis, column in enumerate(factor.columns) if column in outer]
         last = [factor.columns.index(column) for column in inner if column in factor.columns]
-        # A column that is neither has one value left.
+        # A column that is neither has a single value.
         single = [axis for axis in range(len(factor.columns)) if axis not in first + last]
         weights = factor.weights.transpose(first + last + single)
         shape = [factor.weights.shape[axis] for axis in first]
@@ -175,9 +177,9 @@ class TileWeights:
         return weights.reshape(shape).astype(dtype), places
 
     def at(self, chosen: Sequence[int], strip: int) -> tuple[int, WeightVector]:
-        """Return the common factor and the weights of a tile, where outer columns have these values.
+        """Return the common factor and the weights of a tile, given the values of outer columns.
 
-        Of a tile of one long column, those of a strip.
+        For a tile of one long column, those of a strip.
         """
         scale = 1
         for weights, places in self._scales:

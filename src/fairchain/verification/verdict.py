@@ -1,4 +1,4 @@
-"""The result of a verification: the answer, every number with its interval, and the evidence it rests on."""
+"""The result of a verification: the answer, every number with its interval, and the evidence."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from fairchain.verification.sampler import Batch
 
 if TYPE_CHECKING:
     from fairchain.verification.answers import Answer
-# Two ways to compute a factor differ by less than this part of it, through rounding alone.
+# Two computations of a factor differ by less than this relative error, due to rounding.
 FACTOR_ROUNDING = 1e-9
 VERDICT_HAS_NO_TRUTH = "a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare verdict.conclusion"
 
@@ -75,8 +75,8 @@ class GroupProbability:
 class RunRecord:
     """The batches of a run in order: each plan, made from earlier batches, and its counts.
 
-    `look` is there if all counted rounds gave one label. The first `decided` batches led to the decision, and later
-    ones only make intervals narrower; None if all did.
+    `look` is set if all counted rounds gave one label. The first `decided` batches led to the decision, and later ones
+    only make intervals narrower; None if all did.
     """
 
     seed: Seed
@@ -112,18 +112,18 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class BoundsRecord:
-    """What a run of the bounding engine did.
+    """The record of a run of the bounding engine.
 
     Parameters
     ----------
     seed, rounds
         Rounds in the open boxes, and their seed.
     boxes, open_boxes, open_mass
-        Boxes bounded, one for each combination of protected values; those still open, and their probability.
+        Boxes that were bounded, one for each combination of protected values; those still open, and their probability.
     labels
-        All labels that were seen, or shown to be given, as numbers.
+        All labels that occurred or were proved to occur, as numbers.
     free
-        The most probable regions in which all groups get the same label, for sure.
+        The most probable regions in which all groups provably get the same label.
     """
 
     seed: Seed
@@ -135,7 +135,7 @@ class BoundsRecord:
     free: tuple[FreeRegion, ...] = field(default=(), repr=False)
 
 
-# What an answer rests on, which certificates contain; there are none for bounds yet.
+# The evidence for an answer, which certificates contain; bounds have no certificates yet.
 Evidence = RunRecord | RowEvidence | EnumerationEvidence | BoundsRecord
 
 
@@ -143,7 +143,7 @@ Value = TypeVar("Value")
 
 
 class _Later:
-    """A part of a verdict that is computed when it is first read: many callers read the decision only."""
+    """A part of a verdict that is computed on first access: many callers read only the decision."""
 
     def __init__(self, compute: Callable[[], Any]) -> None:
         self.compute = compute
@@ -154,7 +154,7 @@ def _later(compute: Callable[[], Value]) -> Value:
 
 
 class _Readable:
-    """A field of a verdict whose value may be computed `_Later`."""
+    """A field of a verdict that may be computed `_Later`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -222,7 +222,7 @@ class Verdict:
     tipping: Tipping | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copy what is left to be read, and not what it is computed from."""
+        """Compute all deferred parts, and copy them instead of their inputs."""
         return {name: getattr(self, name) for name in self.__dict__}
 
     def __repr__(self) -> str:
@@ -243,7 +243,7 @@ class Verdict:
     def conclusion(self) -> str:
         """The verdict for a gate: FAIR, UNFAIR, UNDECIDED, or CONSTANT for a constant model that is not allowed.
 
-        `decision` is the answer to the question alone, and of a constant model it is FAIR or UNDECIDED.
+        `decision` is the answer to the question alone; for a constant model it is FAIR or UNDECIDED.
         """
         return conclusion(self.decision.name, self.constant, allowed=self.spec.guarantee.allow_constant)
 
@@ -254,7 +254,7 @@ class Verdict:
 
     @property
     def shift(self) -> Shift | None:
-        """The populations that the verdict is about, if these are more than the assumed one."""
+        """The populations that the verdict is about, if it covers more than the assumed one."""
         prop = self.spec.property
         return None if prop.shift is None else Shift(prop.shift, prop.shift_of)
 
@@ -335,7 +335,7 @@ class Verdict:
         return pandas.DataFrame(rows, columns=["group", "outcome", "rate", "low", "high", "evaluations"])
 
     def _repr_html_(self) -> str:
-        """Return the verdict for notebooks: groups as a table, then all that `print` shows."""
+        """Return the verdict for notebooks: groups as a table, then everything that `print` shows."""
         from html import escape
 
         record = self.record
@@ -361,7 +361,7 @@ for _name in ("gap", "widest", "groups", "violators", "witnesses", "statement", 
 
 
 def assemble(case: Case, answer: Answer, started: float, workers: Workers | None = None) -> Verdict:
-    """Return the verdict of an answer; the work began at the time `started`, and `workers` did it."""
+    """Return the verdict of an answer; the work began at the time `started` on `workers`."""
     spec, comparison, seen = case.spec, case.comparison, answer.record.labels
     names, outcomes = comparison.counted, outcome_names(spec, comparison)
 
@@ -370,7 +370,7 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
         return Pair(names[i], names[j], outcomes[outcome])
 
     def read(compute: Callable[[], Value]) -> Value:
-        """Compute a part of the verdict: now, or where there is little to compute when it is read."""
+        """Compute a part of the verdict: now, or on first access if it is cheap."""
         return compute() if answer.search is None else _later(compute)
 
     constant = spec.model.labels[seen[0]] if len(seen) == 1 else None
@@ -419,15 +419,15 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
         exact=answer.exact_gap is not None,
         spec=spec,
         evidence=answer.record,
-        # Intervals over many pairs take time too, and it belongs to the answer.
+        # Intervals over many pairs take time that belongs to the answer.
         seconds=time.perf_counter() - started,
     )
 
 
 def _tipping(spec: Spec, comparison: Comparison, answer: Answer) -> Tipping | None:
-    """Return how far the population may change before the verdict could; None without a sound verdict.
+    """Return how far the population may change before the verdict could change; None without a sound verdict.
 
-    A verdict about all populations within a factor says it by itself.
+    A verdict about all populations within a factor states this itself.
     """
     if answer.decision is Decision.UNDECIDED or not answer.found.sound or spec.property.shift is not None:
         return None
@@ -447,14 +447,15 @@ def _tipping(spec: Spec, comparison: Comparison, answer: Answer) -> Tipping | No
         alike = answer.shared.factor(**about)
     elif answer.tally is not None and shows_same_individual(spec):
         alike = factor_of_rounds(answer.tally, delta=spec.guarantee.delta, **about)
-    # A change of all groups alike is one of each group: without joint counts its factor is at least that one.
+    # A change of all groups alike is a special change of each group: without joint counts its factor is at least that
+    # one.
     if alike is None or (answer.delta == 0 and each_group * (1 - FACTOR_ROUNDING) < alike < each_group):
         alike = each_group
     return Tipping(each_group, alike)
 
 
 def _ignored_note(spec: Spec, record: Evidence) -> tuple[str, ...]:
-    """Return the remark about features that the network takes and provably ignores, if there are any."""
+    """Return the note about features that the network takes and provably ignores, if any."""
     if not isinstance(record, EnumerationEvidence):
         return ()
     taken = [feature.name for feature in spec.features if feature.model_input and feature.name in record.summed]
@@ -467,7 +468,7 @@ def _constant_note(spec: Spec, label: str, tried: int) -> str:
 
 
 def _unseen_note(answer: Answer) -> tuple[str, ...]:
-    """Return the remark about rows that were not evaluated."""
+    """Return the note about rows that were not evaluated."""
     if not answer.unseen:
         return ()
     why = "the run was stopped" if answer.stopped == "interrupted" else "the budget of evaluations is spent"
@@ -514,7 +515,7 @@ def _statement(case: Case, answer: Answer) -> str:
             population=case.described_population,
         )
     if answer.exact_gap is not None:
-        # From the fraction: a sentence must not depend on how floating numbers were rounded on the way.
+        # From the fraction: a sentence must not depend on floating-point rounding.
         return exact_statement(
             answer.decision.name,
             kind=kind,
@@ -554,15 +555,15 @@ def _scope(case: Case, record: Evidence) -> str:
 
 
 def _whole(spec: Spec) -> bool:
-    """Return whether rows or texts that are counted are all there are."""
+    """Return whether the counted rows or texts are the whole population."""
     population = spec.population
     return isinstance(population, Texts) or (isinstance(population, Table) and population.reading == "population")
 
 
 def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
-    """Return every subgroup and outcome that is compared; of two labels the other one follows.
+    """Return every compared subgroup and outcome; with two labels the rate of the other follows.
 
-    Of individual discrimination the one rate is the gap itself, so that it has the gap's interval and no other.
+    For individual discrimination the single rate is the gap itself, so it has the gap's interval.
     """
     spec, comparison = case.spec, case.comparison
     names, outcomes = comparison.counted, outcome_names(spec, comparison)
@@ -587,7 +588,7 @@ def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
 def _complement(group: GroupProbability, outcome: str) -> GroupProbability:
     p, trials = group.probability, group.evaluations
     if p.low == p.high and trials:
-        # 1 - 1/3 is not the floating number 2/3; a mean over groups is not such a fraction.
+        # 1 - 1/3 differs from 2/3 in floating point; a mean over groups is not such a fraction.
         successes = round(p.estimate * trials)
         exact = (trials - successes) / trials if successes / trials == p.estimate else 1 - p.estimate
         return GroupProbability(group.name, outcome, Interval(exact, exact, exact), trials)

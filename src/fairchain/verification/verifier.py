@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 IN_ONE_PROCESS = (
     "{name}: only this process evaluates it, so that each input is evaluated once; leave --executor (executor=...) out"
 )
-# Seconds between two reports of what a slow model has answered.
+# Seconds between two reports of the answers of a slow model.
 TICK = 0.5
 # Keyword arguments of `verify` that replace a key of the spec; double underscores are dots.
 OVERRIDES = {
@@ -100,7 +100,7 @@ def verify(
         A chosen seed, instead of the spec's. Without one it is derived from the network, the spec and its data. The
         same seed gives the same counts for any number of workers.
     allow_constant
-        Instead of the spec's value: whether a model that gives the same decision to every input may be FAIR. Otherwise
+        Replaces the spec's value: whether a model that gives the same decision to every input may be FAIR. Otherwise
         its `conclusion` is CONSTANT.
     workers
         Number of threads, or of processes of an executor; by default one for each core.
@@ -110,7 +110,7 @@ def verify(
     limits
         Limits on an untrusted network.
     progress
-        Called now and then with a `Progress`. True: a line on standard error, if that is a terminal.
+        Called at intervals with a `Progress`. True: a line on standard error, if that is a terminal.
     certify
         Verify a network for which a certificate can be written: a model is converted to ONNX, and its labels are
         compared. A model for which no certificate could be written is refused before the work starts.
@@ -168,7 +168,7 @@ def verify(
 
 
 def workers_for(case: Case, workers: AnyWorkers) -> AnyWorkers:
-    """Return who works on a case: a model whose answers are kept is evaluated in one order, by connections of its own.
+    """Return the workers for a case: a model with a journal is evaluated in one order, over its own connections.
 
     Raises
     ------
@@ -184,7 +184,9 @@ def workers_for(case: Case, workers: AnyWorkers) -> AnyWorkers:
 
 @contextmanager
 def watching(case: Case, cancel: Event, progress: Report | None, start: float) -> Iterator[Report | None]:
-    """Stop a slow model as soon as `cancel` is set, and yield a report that also tells what it answers in between."""
+    """Stop a slow model as soon as `cancel` is set, and yield a callback that also reports its answers during a
+    batch.
+    """
     model: Any = case.model
     if getattr(model, "kept", None) is None:
         yield progress
@@ -198,12 +200,12 @@ def watching(case: Case, cancel: Event, progress: Report | None, start: float) -
         with model.kept.watched(cancel, None if answers is None else answers.count):
             yield answers
     except StoppedError:
-        # In an engine that has no partial answer.
+        # For an engine without partial answers.
         raise KeyboardInterrupt from None
 
 
 class _Answers:
-    """Reports of an engine, with those about single answers of a slow model between them."""
+    """Reports of an engine, with reports of single answers of a slow model between them."""
 
     def __init__(self, report: Report, start: float) -> None:
         self._report, self._start = report, start
@@ -214,7 +216,7 @@ class _Answers:
         self._report(step)
 
     def count(self, inputs: int) -> None:
-        """Count answers; report them now and then."""
+        """Count answers; report them at intervals."""
         self._since, now = self._since + inputs, time.perf_counter()
         if now - self._told > TICK:
             self._told, known = now, self._step.evaluations + self._since
@@ -223,7 +225,7 @@ class _Answers:
 
 
 def refuse_uncertifiable(question: Spec) -> None:
-    """Raise a CertificateError for a question whose answer could have no certificate."""
+    """Raise a CertificateError for a question that cannot have a certificate."""
     if question.guarantee.engine == "bounds" and not isinstance(question.population, Table):
         raise CertificateError(NO_BOUNDS_CERTIFICATE)
     if question.guarantee.rule == "paper":
@@ -246,7 +248,7 @@ def why_uncertifiable(case: Case) -> str:
 
 
 def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of a spec, as `revise` writes them, that keyword arguments of `verify` replace."""
+    """Return the spec keys, as `revise` writes them, that keyword arguments of `verify` replace."""
     unknown = [name for name in overrides if name not in OVERRIDES]
     if unknown:
         known = near(unknown[0], list(OVERRIDES))
@@ -265,22 +267,22 @@ def verify_case(
     certify: bool = False,
     checkpoint: Path | None = None,
 ) -> Verdict:
-    """Return the verdict on a case: the engine's answer, in words.
+    """Return the verdict on a case: the engine's answer with its statements.
 
     Parameters
     ----------
     case
-        As `prepare` makes it.
+        A case as `prepare` returns it.
     workers, progress
         As for `verify`.
     certify
-        Whether only engines are chosen whose answers have certificates.
+        Whether to choose only engines with certificates.
     checkpoint
-        The file from which an enumeration continues.
+        The file from which an enumeration or a sampling run continues.
     """
     engine, cancel = engine_for(case, certify=certify, checkpoint=checkpoint), Event()
     start = time.perf_counter()
-    # From here to the verdict: what is known when Ctrl-C comes is never lost, if the engine has a partial answer.
+    # From here to the verdict, Ctrl-C does not lose evidence if the engine has a partial answer.
     with first_interrupt(cancel.set) if engine.partial else nullcontext():
         report = watching(case, cancel, progress, start)
         with report as told, open_workers(workers_for(case, workers)) as opened:

@@ -18,15 +18,15 @@ from fairchain.statistics import Rule
 from fairchain.verification.record import Witness
 from fairchain.verification.verdict import RunRecord
 
-# How many witnesses to keep, and among how many rounds to look for them.
+# Number of witnesses to keep, and number of rounds to search.
 WITNESSES, SEARCH = 3, 4096
 
 
 def find_witnesses(case: Case, rule: Rule, record: RunRecord, *, seconds: float = math.inf) -> tuple[Witness, ...]:
-    """Return a few inputs of the first rounds with different decisions in two of the subgroups that are compared.
+    """Return a few inputs of the first rounds with different decisions in two compared subgroups.
 
-    The rounds are drawn again rather than kept: memory stays flat, and a run without flips costs nothing.
-    The search takes no more than about so many seconds.
+    The rounds are drawn again rather than kept: memory use is constant, and a run without changes costs nothing. The
+    search takes about this many seconds at most.
     """
     late = time.perf_counter() + seconds
     spec, comparison, model = case.spec, case.comparison, case.model
@@ -61,9 +61,9 @@ def find_witnesses(case: Case, rule: Rule, record: RunRecord, *, seconds: float 
 def changed_rows(
     spec: Spec, comparison: Comparison, values: NDArray[np.floating], labels: NDArray[np.integer]
 ) -> tuple[Witness, ...]:
-    """Return the first rows of a table whose decision changes.
+    """Return the first rows of a table with a changed decision.
 
-    `values` are the rows that were evaluated, and `labels` (subgroups, rows) their classes as each subgroup.
+    `values` are the evaluated rows, and `labels` (subgroups, rows) their classes as each subgroup.
     """
     names = [subgroup.name for subgroup in comparison.subgroups]
     flips = np.flatnonzero(comparison.fold(labels)[0])[:WITNESSES]
@@ -101,7 +101,7 @@ def _flips(
 ) -> list[Witness]:
     """Return a witness for each input whose class, or outcome if the property names one, differs between subgroups.
 
-    Where features depend on each other two subgroups may show different inputs; these are not witnesses.
+    If features depend on each other, two subgroups may show different inputs; these are not witnesses.
     """
     columns = [place for place, feature in enumerate(spec.features) if feature.name not in spec.protected]
     found = []
@@ -124,9 +124,9 @@ def _flips(
 def _first_rounds(
     record: RunRecord, comparison: Comparison, i: int, j: int
 ) -> Iterator[tuple[int, int, int, Sequence[int]]]:
-    """Return rounds of those early batches in which i and j were decided differently.
+    """Return rounds of the early batches in which i and j were decided differently.
 
-    They are the counted rounds of the first chunk, its length, its number, and the subgroups that were drawn.
+    They are the counted rounds of the first chunk, its length, its number, and the drawn subgroups.
     """
     searched = 0
     for plan, batch in record.entries:
@@ -143,7 +143,7 @@ def _first_rounds(
 
 
 def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]:
-    """Return the features of an input that are not protected, in the words of the spec; of a text its words."""
+    """Return the unprotected features of an input, with the names of the spec; for a text its words."""
     if spec.text is not None:
         return {spec.text.name: quote(spec, in_words(spec.text, row))}
     return {
@@ -154,7 +154,7 @@ def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]
 
 
 def quote(spec: Spec, text: str) -> str:
-    """Return a text as it is shown: in full only if the spec says so."""
+    """Return a text for display: in full only if the spec says so."""
     from fairchain.text.quoting import quoted
 
     population = spec.population
@@ -163,7 +163,7 @@ def quote(spec: Spec, text: str) -> str:
 
 
 def text_pair(spec: Spec, name: str, one: NDArray[Any], other: NDArray[Any]) -> dict[str, str | float]:
-    """Return a text, and the same as another group, as they are shown."""
+    """Return a text, and the same text as another group, for display."""
     from fairchain.text.quoting import quoted_pair
 
     text, population = spec.text, spec.population

@@ -1,6 +1,6 @@
-"""Chains as files: PRISM's language and explicit files, Storm's DRN, DOT for drawing, and JSON that keeps everything.
+"""Chains as files: PRISM's language and explicit files, Storm's DRN, DOT for drawing, and JSON with all contents.
 
-docs/chains.md says what each of them holds, and what survives a round trip.
+docs/chains.md describes the contents of each format, and what a round trip preserves.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ NOT_WRITABLE = "{file}: cannot be written: {text!r} is not valid Unicode"
 class ChainFormat:
     """A file format: the suffixes of its files, the usual one first, and functions that write and read it.
 
-    `text` returns the text of a file, None if a chain takes several files; `read` is None if the format is only
-    written. `intervals`: whether bounds can be written in place of probabilities.
+    `text` returns the text of a file, None if a chain needs several files; `read` is None if the format is only
+    written. `intervals`: whether bounds can be written instead of probabilities.
     """
 
     suffixes: tuple[str, ...]
@@ -52,7 +52,7 @@ FORMATS: Mapping[str, ChainFormat] = MappingProxyType(
 def write_chain(
     chain: Chain, path: str | Path, format: str | None = None, *, intervals: bool = False
 ) -> tuple[Path, ...]:
-    """Write a chain to a file, whole or not at all.
+    """Write a chain to a file, atomically.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def write_chain(
     format
         One of `FORMATS`; by default the one of the path's suffix.
     intervals
-        Write the bounds of the transitions in place of their probabilities ("drn" and "prism").
+        Write the bounds of the transitions instead of their probabilities ("drn" and "prism").
 
     Returns
     -------
@@ -87,12 +87,12 @@ def write_chain(
 
 
 def format_files(path: Path, format: str) -> tuple[Path, ...]:
-    """Return the files of a chain in this format, if one of them is named."""
+    """Return the files of a chain in this format, given one of them."""
     return explicit.paths_of(path) if format == "explicit" else (path,)
 
 
 def chain_text(chain: Chain, format: str, *, intervals: bool = False) -> str:
-    """Return a chain as the text of a file, for any format but "explicit", which takes three."""
+    """Return a chain as the text of a file, for any format but "explicit", which needs three."""
     check_intervals(chain_format(Path(), format), intervals)
     text = FORMATS[format].text
     if text is None:
@@ -140,7 +140,7 @@ def chain_format(path: Path, format: str | None) -> str:
 
 
 def check_intervals(format: str, intervals: bool) -> None:
-    """Raise a ChainError if bounds are requested in a format that cannot hold them."""
+    """Raise a ChainError if bounds are requested in a format without bounds."""
     if intervals and not FORMATS[format].intervals:
         able = ", ".join(f'"{name}"' for name, entry in FORMATS.items() if entry.intervals)
         raise ChainError(FORMAT_WITHOUT_INTERVALS.format(value=format, able=able))

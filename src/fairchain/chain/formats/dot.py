@@ -1,7 +1,7 @@
-"""A chain as a graph for Graphviz: columns from left to right, thick lines where most inputs go. Written only.
+"""A chain as a graph for Graphviz: columns from left to right, line widths by probability. Written only.
 
-Colours follow the groups: a state that is reached through one successor of the start only has that one's colour, so a
-product chain shows a band for each group, and a shared chain where the bands meet.
+Colours represent groups: a state that is reached through only one successor of the start has its colour, so a product
+chain shows a band for each group, and a shared chain shows where the bands meet.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from fairchain.chain.chain import Chain, Floats, Indices
 
-# Dark enough to be read on white, and told apart by most colour-blind readers.
+# Dark enough on white, and distinguishable by most colour-blind readers.
 GROUP_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#4b4ba3", "#7f3b08", "#1b7837")
 NEUTRAL_COLOUR = "#444444"
 RARE = 0.05
@@ -59,7 +59,7 @@ def _edges(chain: Chain, columns: Indices, colours: list[str], stays: list[bool]
     edges = zip(*(each.tolist() for each in arrays), strict=True)
     beside = [0] * len(chain)
     for place, (source, target, probability, through) in enumerate(edges):
-        # A state that is never left has a double border instead of a loop.
+        # An absorbing state has a double border instead of a loop.
         if probability == 0 or (source == target and stays[source]):
             continue
         colour = colours[target if source == chain.initial else source]
@@ -67,7 +67,7 @@ def _edges(chain: Chain, columns: Indices, colours: list[str], stays: list[bool]
         back = ", constraint=false" if columns[target] <= columns[source] else ""
         label = "label"
         if columns[target] == columns[source] and target != source:
-            # Two arrows that lead to and fro would have their numbers in one place, and so would two from one state.
+            # The numbers of two opposite arrows would overlap, and so would those of two arrows from one state.
             label, back = "taillabel", f"{back}, labeldistance={2.6 + 2 * beside[source]:g}, labelangle=-32"
             beside[source] += 1
         yield (
@@ -81,13 +81,13 @@ def _tip(chain: Chain, place: int) -> str:
     text = f"{names}: {chain.probabilities[place]:.6g}"
     if chain.low is not None and chain.high is not None:
         if chain.low[place] == chain.high[place]:
-            return text  # declared, as the shares of the groups are, and not counted
+            return text  # declared, like the shares of the groups, and not counted
         text += f" [{chain.low[place]:.6g}, {chain.high[place]:.6g}]"
     return text if chain.counts is None else f"{text}, n={chain.counts[place]}"
 
 
 def _successors(chain: Chain) -> list[list[int]]:
-    """Return the states that each state leads to with positive probability."""
+    """Return the successors of each state with positive probability."""
     targets, real = chain.targets.tolist(), (chain.probabilities > 0).tolist()
     rows = zip(chain.starts[:-1].tolist(), chain.starts[1:].tolist(), strict=True)
     return [[targets[place] for place in range(begin, end) if real[place]] for begin, end in rows]
@@ -96,7 +96,7 @@ def _successors(chain: Chain) -> list[list[int]]:
 def state_columns(chain: Chain) -> Indices:
     """Return the column of each state: the length of the longest path from the start, or the shortest with cycles.
 
-    A loop is not a cycle. States that are not reached have a column of their own.
+    A loop is not a cycle. Unreached states have a separate column.
     """
     onward = [[target for target in ahead if target != state] for state, ahead in enumerate(_successors(chain))]
     shortest = {chain.initial: 0}
@@ -109,7 +109,7 @@ def state_columns(chain: Chain) -> Indices:
     for state in shortest:
         for target in onward[state]:
             incoming[target] += 1
-    # A topological order: each state follows all states that lead to it; on a cycle none does.
+    # A topological order: each state follows all its predecessors; on a cycle none does.
     longest = dict.fromkeys(shortest, 0)
     ordered = [state for state in shortest if not incoming[state]]
     for state in ordered:
@@ -137,7 +137,9 @@ def flows_of(chain: Chain, columns: Indices) -> Floats:
 
 
 def _colours(chain: Chain) -> list[str]:
-    """Return a colour for each state: that of the successor of the start through which it is reached, if it is one."""
+    """Return a colour for each state: that of the successor of the start through which it is reached, if there is only
+    one.
+    """
     onward = _successors(chain)
     owner = [_NONE] * len(chain)
     owner[chain.initial] = _MIXED
@@ -147,7 +149,7 @@ def _colours(chain: Chain) -> list[str]:
             owner[state] = number
     for state in queue:
         for target in onward[state]:
-            # From none to one group to several: each state is visited three times at most.
+            # From none to one group to several: each state is visited at most three times.
             if owner[target] not in (owner[state], _MIXED):
                 owner[target] = owner[state] if owner[target] == _NONE else _MIXED
                 queue.append(target)
@@ -155,7 +157,7 @@ def _colours(chain: Chain) -> list[str]:
 
 
 def escaped(text: str) -> str:
-    """Return a name for quotes of DOT, in which backslashes, quotes and entities have a meaning."""
+    """Return a name for quotes of DOT, in which backslashes, quotes and entities are special."""
     plain = "".join(character if character.isprintable() else "\ufffd" for character in text)
     return (
         plain.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

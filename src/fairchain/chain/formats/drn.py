@@ -1,7 +1,7 @@
 """Storm's DRN files: states with labels, and below each its transitions; probabilities or intervals.
 
-Names of states and labels are in comments that Storm skips. Files of Storm and of PRISM are read too: rewards are
-passed over, valuations become names, and models other than discrete-time Markov chains are refused.
+Names of states and labels are in comments that Storm skips. Files of Storm and of PRISM are also read: rewards are
+ignored, valuations become names, and models other than discrete-time Markov chains are refused.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from fairchain.chain.formats.identifiers import identifiers_of, labels_by_state,
 from fairchain.chain.formats.reading import ChainReader, Lines, default_name, found
 
 INIT = "init"
-# Never tried from every place of a line, which would take the square of its length.
+# Anchored, because trying every position of a line would take quadratic time.
 _LABEL = re.compile(r'\s*+(?:"([^"]*+)"(?=\s|"|$)|([^\s"]++)(?=\s|$))')
 _REWARDS = re.compile(r"\[[^\]]*\]")
 NOT_A_DTMC = "found a model of type {fact}; only DTMC is read"
 
 
 def to_text(chain: Chain, *, intervals: bool = False) -> str:
-    """Return the chain as a DRN file, with intervals in place of probabilities if requested."""
+    """Return the chain as a DRN file, with intervals instead of probabilities if requested."""
     return "\n".join(_lines(chain, intervals)) + "\n"
 
 
@@ -32,7 +32,7 @@ def _lines(chain: Chain, intervals: bool) -> Iterator[str]:
     size = str(len(chain))
     yield "// A Markov chain, written by fairchain"
     yield "@type: DTMC"
-    # Without this line also earlier versions of Storm read the file; intervals need it.
+    # Without this line earlier versions of Storm can also read the file; intervals need it.
     if intervals:
         yield "@value_type: double-interval"
     yield from ("@parameters", "", "@reward_models", "", "@nr_states", size, "@nr_choices", size, "@model")
@@ -61,7 +61,7 @@ def read(path: Path, *, fix_deadlocks: bool = False) -> Chain:
 
 
 def _head(lines: Lines) -> int:
-    """Read everything before the states, and return how many there are."""
+    """Read everything before the states, and return the number of states."""
     facts: dict[str, str] = {}
     for line in lines:
         key, _, value = line.partition(":")
@@ -89,7 +89,7 @@ def _head(lines: Lines) -> int:
 
 
 class _Body:
-    """Reads the states and transitions of a file, line by line."""
+    """Reader of the states and transitions of a file, line by line."""
 
     def __init__(self, lines: Lines, size: int) -> None:
         self._lines, self._size, self._reader = lines, size, ChainReader(lines)
@@ -136,7 +136,7 @@ class _Body:
                 raise self._lines.error(f"states {self._initial} and {state} are both init; keep one to start from")
 
     def _close(self) -> None:
-        """End a state, whose note must have an estimate for each of its transitions or none."""
+        """End a state; its note must have an estimate for each of its transitions or none."""
         count = len(self._reader.sources) - self._first
         if self._estimates and len(self._estimates) != count:
             raise self._lines.error(
@@ -146,7 +146,7 @@ class _Body:
         self._acted, self._estimates, self._first = False, (), len(self._reader.sources)
 
     def _comment(self, text: str) -> None:
-        """Read a name: ours in a note, Storm's as a valuation in brackets."""
+        """Read a name: fairchain's in a note, Storm's as a valuation in brackets."""
         estimates = self._reader.note(self._lines, self._states - 1, text)
         if estimates is not None:
             self._noted, self._estimates = True, estimates
@@ -165,13 +165,13 @@ class _Body:
         self._reader.add(self._states - 1, number, value.strip(), estimate)
 
     def chain(self, *, fix_deadlocks: bool) -> Chain:
-        """Return the chain, if the file is whole."""
+        """Return the chain, if the file is complete."""
         self._close()
         if self._states != self._size:
             raise self._lines.error(f"the file ends after {self._states} of {self._size} states; is it complete?")
         if self._initial is None:
             raise self._lines.error("no state is init; write init after the number of the state to start from")
-        # A valuation may leave out what tells two states apart; our own notes do not.
+        # A valuation may omit what distinguishes two states; fairchain's own notes do not.
         names = self._reader.names
         if not self._noted and len({names.get(each, default_name(each)) for each in range(self._size)}) < self._size:
             names.clear()

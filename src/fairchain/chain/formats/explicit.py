@@ -1,7 +1,7 @@
 """PRISM's explicit files: transitions (.tra), states (.sta) and labels (.lab), three files with one stem.
 
-PRISM reads only the numbers in .sta and skips what follows them on a line; our notes are there. Storm's older explicit
-files, which say `dtmc` and `#DECLARATION` where PRISM has counts, are read but not written: Storm has DRN.
+PRISM reads only the numbers in .sta and skips the rest of a line, which contains fairchain's notes. Storm's older
+explicit files, which have `dtmc` and `#DECLARATION` where PRISM has counts, are read but not written: Storm has DRN.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def to_texts(chain: Chain) -> tuple[str, str, str]:
 
 
 def paths_of(path: Path) -> tuple[Path, Path, Path]:
-    """Return the paths of the three files, if one of them or their stem is named."""
+    """Return the paths of the three files, given one of them or their stem."""
     stem = path.with_suffix("") if path.suffix in EXPLICIT_SUFFIXES else path
     tra, sta, lab = (stem.with_name(stem.name + suffix) for suffix in EXPLICIT_SUFFIXES)
     return tra, sta, lab
 
 
 def read(path: Path, *, fix_deadlocks: bool = False) -> Chain:
-    """Read the chain in a .tra file, with the names and labels of the .sta and .lab beside it if there are any."""
+    """Read the chain in a .tra file, with the names and labels of the .sta and .lab next to it, if any."""
     tra, sta, lab = paths_of(path)
     reader = ChainReader(Lines(tra))
     size = _read_transitions(reader)
@@ -73,7 +73,7 @@ def _content(lines: Lines) -> Iterator[str]:
 
 
 def _read_transitions(reader: ChainReader) -> int:
-    """Read the transitions, and return how many states there are."""
+    """Read the transitions, and return the number of states."""
     lines = reader.lines
     head = next(_content(lines), "").split()
     counted = [word.lower() for word in head] != ["dtmc"]
@@ -100,7 +100,7 @@ def _read_transitions(reader: ChainReader) -> int:
 
 
 def _read_states(reader: ChainReader, lines: Lines, size: int) -> None:
-    """Read the names of the states, and our notes: names of labels, and the states that were never seen."""
+    """Read the names of the states, and fairchain's notes: names of labels, and the unvisited states."""
     head = next(_content(lines), "")
     if not (head.startswith("(") and head.endswith(")")):
         raise lines.error(f"found {found(head)}; write the names of the variables, as (s) or (s,d)")

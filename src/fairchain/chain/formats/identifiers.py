@@ -1,7 +1,7 @@
 """Names and numbers in files of PRISM and Storm, whose queries can only name labels that are identifiers.
 
-So `sex=Female` is written as `sex_Female`, in every such file alike, and a note beside it says what it means. A
-note is JSON at a place that the other program skips; with it a chain is read back under its own names.
+So `sex=Female` is written as `sex_Female` in every such file, with a note of its meaning. A note is JSON at a position
+that the other program skips; with it a chain is read back with its own names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from fairchain.chain.chain import Chain
 from fairchain.errors import ChainError
 
-# A note begins like this, unlike comments of other programs.
+# The prefix of a note, unlike comments of other programs.
 NOTE = '{"name":'
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _LONGEST = 80
@@ -28,7 +28,7 @@ _SPELLED = (
     (re.compile(r"&"), " and "),
     (re.compile(r"(?<!\w)-(?=[\d.])"), " minus "),
 )
-# Words of the PRISM language, of its properties and of its later versions; "init" and "deadlock" are labels of its own.
+# Words of the PRISM language, of its properties and of its later versions; "init" and "deadlock" are predefined labels.
 _RESERVED = frozenset(
     re.findall(
         r"\w+",
@@ -43,10 +43,10 @@ CHAIN_WITHOUT_INTERVALS = "this chain has no intervals; write it without them"
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What only fairchain reads in a file of another program: the name of a state, and more.
+    """The part of another program's file that only fairchain reads: the name of a state, and more.
 
-    `labels` are identifiers in the file and their meaning; each is noted at the first state that has it, and at
-    state 0 if none has.
+    `labels` are identifiers in the file and their meaning; each is noted at the first state that has it, or at state 0
+    if none has.
     """
 
     name: str
@@ -85,7 +85,7 @@ def notes_of(chain: Chain, identifiers: Mapping[str, str]) -> list[Note]:
 
 
 def identifiers_of(labels: Iterable[str]) -> dict[str, str]:
-    """Return an identifier of PRISM and Storm for each label, all different; a legal label stays as it is."""
+    """Return an identifier of PRISM and Storm for each label, all different; a valid label is unchanged."""
     labels = list(labels)
     chosen = {label: label for label in labels if _LEGAL.fullmatch(label) and label not in _RESERVED}
     used, count = set(chosen), dict[str, int]()
@@ -120,7 +120,7 @@ def written_values(chain: Chain, intervals: bool = False) -> list[str]:
 
 
 def comment_name(text: str) -> str:
-    """Return a name for a comment, which must not end the line."""
+    """Return a name for a comment, without line ends."""
     return text if text.isprintable() else ascii(text)
 
 

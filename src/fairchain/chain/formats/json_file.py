@@ -1,4 +1,4 @@
-"""Chains as JSON: all of a chain, with numbers that read back exactly.
+"""Chains as JSON: a complete chain, with numbers that read back exactly.
 
 The file is versioned and read strictly: a missing or unknown entry, or one of another type, is an error.
 """
@@ -34,7 +34,7 @@ NOT_JSON_VALUES = "the chain cannot be written as JSON: {error}; keep plain valu
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The entries that say what a file is."""
+    """The entries that identify a file."""
 
     format: str = ""
     version: int = 0

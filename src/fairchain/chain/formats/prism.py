@@ -1,6 +1,6 @@
-"""The PRISM language: one module with one variable, the number of the state. Written only.
+"""The PRISM language: one module with one variable, the index of the state. Written only.
 
-PRISM and Storm both read it. Names of states are in comments, labels under their identifiers (`identifiers`).
+PRISM and Storm both read it. Names of states are in comments, labels are written as identifiers (`identifiers`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FLAT = 16
 
 
 def to_text(chain: Chain, *, intervals: bool = False) -> str:
-    """Return the chain in the PRISM language, with intervals in place of probabilities if requested."""
+    """Return the chain in the PRISM language, with intervals instead of probabilities if requested."""
     return "\n".join(_lines(chain, intervals)) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Reading of untrusted chain files: with a limit, line by line, and the checks that need all transitions.
+"""Reading of untrusted chain files: within a limit, line by line, with the checks that need all transitions.
 
 Every error is one ChainError that names the file, the line and what to write there instead.
 """
@@ -50,7 +50,7 @@ def found(text: str, most: int = 40) -> str:
 
 
 class Lines:
-    """The lines of a file, one after the other, with the number of the line for messages."""
+    """The lines of a file, with the number of the current line for messages."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -61,7 +61,7 @@ class Lines:
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
             raise ChainError(NOT_UTF8.format(path=path, line=line)) from None
-        # Split at line feeds only: names may contain other separators of Unicode.
+        # Split only at line feeds: names may contain other separators of Unicode.
         self._text = io.StringIO(text, newline="\n")
 
     def __iter__(self) -> Iterator[str]:
@@ -70,25 +70,25 @@ class Lines:
             yield line.rstrip("\r\n")
 
     def error(self, problem: str, line: int | None = None) -> ChainError:
-        """Return the error to raise for a line, or for the one reached."""
+        """Return the error for a line, or for the current one."""
         return ChainError(f"{self.path}: line {line or max(self.number, 1)}: {problem}")
 
     def count(self, text: str, what: str) -> int:
-        """Read a whole number that is not negative."""
+        """Read a non-negative integer."""
         if not _COUNT.fullmatch(text):
             raise self.error(f"found {found(text)}; write {what} here, a whole number")
         return int(text)
 
     def state(self, text: str, size: int) -> int:
-        """Read the number of a state, below the number of states."""
-        # Short digits need no pattern, which takes most of the time of a large file.
+        """Read the index of a state, below the number of states."""
+        # Short digits need no pattern, which takes most of the time for a large file.
         number = int(text) if text.isdecimal() and len(text) < 9 else self.count(text, "the number of a state")
         if number >= size:
             raise self.error(f"unknown state {number}; the chain has {size} states, numbered from 0")
         return number
 
     def state_count(self, text: str) -> int:
-        """Read how many states a file says it has: at least one and at most MOST_STATES."""
+        """Read the number of states that a file states: from 1 to MOST_STATES."""
         count = self.count(text, "the number of states")
         if not 1 <= count <= MOST_STATES:
             raise self.error(f"found {count} states; a chain that is read has between 1 and {MOST_STATES}")
@@ -97,7 +97,7 @@ class Lines:
 
 @dataclass
 class ChainReader:
-    """What was read so far: transitions in any order, each with the number of its line; names and labels of states.
+    """The contents read so far: transitions in any order, each with its line number; names and labels of states.
 
     `stands_for` are the identifiers of labels in the file that have another name in the chain.
     """
@@ -116,7 +116,7 @@ class ChainReader:
     unvisited: set[int] = field(default_factory=set)
 
     def add(self, source: int, target: int, value: str, estimate: float | None = None) -> None:
-        """Add a transition of the line that was reached; its value is a probability or an interval."""
+        """Add a transition of the current line; its value is a probability or an interval."""
         if len(self.sources) == MOST_TRANSITIONS:
             raise self.lines.error(f"more than {MOST_TRANSITIONS} transitions, the largest number that is read")
         low = high = self._probability(value)
@@ -144,7 +144,7 @@ class ChainReader:
             number = float(text)
         elif fraction := _FRACTION.fullmatch(text):
             above, below = map(int, fraction.groups())
-            # Numbers of 400 digits have no quotient as a float if it is above 1e308.
+            # The quotient of numbers with 400 digits is not a float if it is above 1e308.
             number = above / below if 0 <= above <= 2 * below and below else np.inf
         else:
             return None
@@ -155,7 +155,7 @@ class ChainReader:
         return number
 
     def note(self, lines: Lines, state: int, text: str) -> tuple[float, ...] | None:
-        """Read a note of fairchain about a state; return the estimates in it, None if the text is another comment."""
+        """Read a note of fairchain about a state; return its estimates, None if the text is another comment."""
         if not text.startswith(NOTE):
             return None
         note = read_note(text)
@@ -168,7 +168,7 @@ class ChainReader:
         return note.estimates
 
     def without_transitions(self, size: int, *, refuse: bool) -> list[int]:
-        """Return the states that have no transition, or refuse them, before anything as large as `size` is made."""
+        """Return the states without transitions, or refuse them, before allocating memory of `size`."""
         seen = np.zeros(size, bool)
         seen[np.array(self.sources, np.int64)] = True
         without: list[int] = np.flatnonzero(~seen).tolist()
@@ -177,7 +177,7 @@ class ChainReader:
         return without
 
     def chain(self, size: int, initial: int, *, fix_deadlocks: bool, lines: Lines | None = None) -> Chain:
-        """Return the chain of what was read; `lines` are those of the labels, if they have a file of their own."""
+        """Return the chain; `lines` are those of the labels, if they are in a separate file."""
         for state in self.without_transitions(size, refuse=not fix_deadlocks):
             self.add(state, state, "1")
         labels: dict[str, frozenset[int]] = {}
@@ -236,5 +236,5 @@ class ChainReader:
 
 
 def default_name(number: int) -> str:
-    """Return the name of a state that has none in the file, after the variable of our own PRISM files."""
+    """Return the name of a state that has none in the file, after the variable of fairchain's PRISM files."""
     return f"s={number}"

@@ -1,1 +1,1 @@
-"""Other kinds of models: each module knows one kind, and imports its package only when such a model is at hand."""
+"""Adapters for other kinds of models: each module handles one kind, and imports its package only for such a model."""

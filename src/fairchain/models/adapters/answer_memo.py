@@ -1,4 +1,4 @@
-"""Answers of a Python model that are kept: each distinct input is evaluated once, some are repeated as a test."""
+"""Cached answers of a Python model: each distinct input is evaluated once, and some are repeated as a test."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from fairchain.errors import ModelError
 from fairchain.models.base import Answer, same_answers
 
 RowArray = NDArray[Any]
-# Inputs on which a function is tried, and which it evaluates twice; where an answer takes less than `QUICK` seconds,
-# one of `REPEATED_SHARE` inputs of every batch is repeated.
+# Number of inputs on which a function is tested, and which it evaluates twice; if an answer takes less than `QUICK`
+# seconds, one of `REPEATED_SHARE` inputs of every batch is repeated.
 REPEATED, QUICK, REPEATED_SHARE = 16, 1e-4, 64
-# Seconds for an answer of a model in this process below which finding it among those kept takes as long.
+# Seconds per answer of a model in this process below which a cache lookup takes as long.
 NOTHING = 6e-5
 # An odd number whose multiples differ in their high bits.
 HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-# How many times as many rows as in the last call may be in the next one.
+# Largest ratio between the numbers of rows of the next call and the last.
 FASTER = 64
 ANSWERS_CHANGE = (
     "{name}: answers the same input differently in another batch; make it ready for inference: evaluation mode, no "
@@ -32,42 +32,43 @@ ANSWERS_CHANGE = (
 
 
 class AnswerMemo:
-    """The answers so far, so that each distinct input is evaluated once.
+    """Cache of answers, so that each distinct input is evaluated once.
 
-    Not those of a local model that answers faster than they are found again.
+    Answers of a local model that is faster than a lookup are not cached.
 
-    A function must give the same answer to the same input whatever else is in the batch. So some inputs are repeated
-    in a later batch: `REPEATED` of them once, and as long as the function is fast also a share of every batch.
-    `local`: answers cost processor time alone. `costly`: inputs are evaluated by one thread at a time, so that none is
-    evaluated twice, and no more are repeated than the first ones.
+    A function must give the same answer to the same input in any batch. So some inputs are repeated in a later batch:
+    `REPEATED` of them once, and if the function is fast also a share of every batch. `local`: answers cost only
+    processor time. `costly`: one thread at a time evaluates inputs, so that none is evaluated twice, and only the first
+    inputs are repeated.
     """
 
     def __init__(self, local: bool = False, costly: bool = False) -> None:
         self._local = local
         self._alone: AbstractContextManager[Any] = threading.Lock() if costly else nullcontext()
-        # The inputs as bits with their answers; their hashes in order, and the place of each in both.
+        # The inputs as bits with their answers; their sorted hashes, and the index of each in both.
         self._inputs: NDArray[np.uint64] | None = None
         self._answers: Answer | None = None
         self._hashes, self._places = np.empty(0, np.uint64), np.empty(0, np.intp)
         self._lock = threading.Lock()
-        # The number of each text that was evaluated, where inputs are texts.
+        # The number of each evaluated text, if inputs are texts.
         self._texts: dict[str, int] = {}
-        # The last batch with its answers, and whether inputs were repeated yet.
+        # The last batch with its answers, and whether inputs have been repeated.
         self._last: tuple[RowArray, Answer] | None = None
         self._repeated = False
-        # The rows of the table, the places of those on which the function was tried, and their answers.
+        # The rows of the table, the indices of those on which the function was tested, and their answers.
         self._table: tuple[RowArray, NDArray[np.intp], Answer] | None = None
         # Rows and seconds of the last call, the seconds for each further row, and the rows of all calls.
         self._call = (0, 0.0)
         self._seconds_per_row = 0.0
         self.evaluated = 0
-        # Under a budget of evaluations no more inputs are repeated than the first ones.
+        # Under a budget of evaluations only the first inputs are repeated.
         self.sparing = costly
 
     def __call__(self, values: RowArray, evaluate: Callable[[RowArray], Answer], name: str) -> Answer:
         """Return the answer to each row of doubles, or to each text; `evaluate` is called with the distinct new ones.
 
-        Several threads may call it; what two of them need at the same time is evaluated twice, unless it is costly.
+        Several threads may call it; inputs that two of them need at the same time are evaluated twice, unless they are
+        costly.
         """
         with self._alone:
             return self._answered(values, evaluate, name)
@@ -96,7 +97,7 @@ class AnswerMemo:
         return np.asarray(self._answers[places])
 
     def _as_numbers(self, values: RowArray) -> RowArray:
-        """Return rows of numbers as they are, and the number of each text."""
+        """Return rows of numbers unchanged, and texts as their numbers."""
         if values.dtype != object:
             return values
         with self._lock:
@@ -104,7 +105,7 @@ class AnswerMemo:
         return np.array(numbers, np.float64)[:, None]
 
     def _find(self, bits: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
-        """Return the place of each input among those with an answer, -1 for an unknown one."""
+        """Return the index of each input among the answered ones, -1 for an unknown one."""
         if self._inputs is None:
             return np.full(len(bits), -1)
         if len(self._places) < len(self._inputs):
@@ -120,7 +121,7 @@ class AnswerMemo:
         return places
 
     def _timed(self, rows: int, seconds: float) -> None:
-        """Record how long a call took. Most of a small one is often the same for any number of rows."""
+        """Record the duration of a call. Most of a small call is often independent of the number of rows."""
         before, took = self._call
         self._seconds_per_row = seconds / rows
         if rows > 4 * before > 0:
@@ -130,7 +131,7 @@ class AnswerMemo:
 
     @property
     def speed(self) -> tuple[int, float]:
-        """How many rows the last batch had, and the seconds for each."""
+        """The number of rows of the last batch, and the seconds for each."""
         return len(self._last[0]) if self._last is not None else 1, self._seconds_per_row
 
     def _evaluated(self, fresh: RowArray, evaluate: Callable[[RowArray], Answer], name: str) -> Answer:
@@ -153,7 +154,7 @@ class AnswerMemo:
                 self._compare(last[1][:count], answers[len(fresh) :][::-1], name)
             answers, self._repeated = answers[: len(fresh)], True
         elapsed, worked = perf_counter() - start[0], process_time() - start[1]
-        # What a local model costs is its own work, not that of other processes on the machine.
+        # The cost of a local model is its processor time, not that of other processes on the machine.
         self._timed(len(fresh) + count, min(elapsed, worked) if self._local else elapsed)
         self._last = fresh, answers
         return answers
@@ -163,7 +164,7 @@ class AnswerMemo:
         self._table = table, places, answers
 
     def repeat(self, evaluate: Callable[[RowArray], Answer], name: str) -> None:
-        """Ask for the last batch again, in the opposite order."""
+        """Evaluate the last batch again, in the opposite order."""
         if self._last is not None and not self._repeated:
             values, answers = self._last
             self._compare(answers, evaluate(values[::-1])[::-1], name)
@@ -176,7 +177,7 @@ class AnswerMemo:
 
 
 def _distinct(bits: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the places of the distinct rows in order, and for each row which of these it is equal to."""
+    """Return the indices of the distinct rows in order, and for each row the index of its equal among these."""
     ordered, every = np.sort(hashes), np.arange(len(hashes))
     if (ordered[1:] != ordered[:-1]).all():
         return every, every
@@ -184,7 +185,7 @@ def _distinct(bits: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> tuple[NDA
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     twins = np.empty(len(hashes), np.intp)
     twins[order] = np.repeat(order[starts], np.diff(starts, append=len(hashes)))
-    # Different rows with one hash, which hardly ever happens, are evaluated one by one.
+    # Different rows with the same hash, which are very rare, are evaluated one by one.
     equal = np.where((bits == bits[twins]).all(axis=1), twins, every)
     new = np.unique(equal)
     return new, np.searchsorted(new, equal)

@@ -1,8 +1,8 @@
-"""From boosted trees to ONNX bytes that the spec fits without a change.
+"""Conversion of boosted trees to ONNX bytes that fit the spec unchanged.
 
-onnxmltools converts XGBoost and LightGBM, and CatBoost writes ONNX itself. Here one matrix becomes an input for each
-feature, category values become the codes that the trees split on, and one output is kept. Category splits of XGBoost
-and CatBoost have no converter; such models are called as they are.
+onnxmltools converts XGBoost and LightGBM, and CatBoost writes ONNX itself. This module replaces the matrix by an input
+for each feature, category values by the codes that the trees split on, and keeps one output. Category splits of XGBoost
+and CatBoost have no converter; such models are evaluated in Python.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fairchain.models.onnx.feature_encoding import words
 from fairchain.spec import CategoryFeature, Feature, Spec
 
 NO_CATEGORY_SPLITS = "{package}'s splits by category have no converter"
-# The name of the one input that converters make.
+# The name of the single input that converters create.
 MATRIX = "matrix"
 
 
@@ -40,15 +40,15 @@ def to_network(
     Parameters
     ----------
     model, fitted
-        The estimator or booster, and what it says about itself.
+        The estimator or booster, and its own description.
     columns
         The table's names of its columns, in its order.
     spec
         The spec that the network must fit.
     order
-        Which of its classes each label of the spec is.
+        The index of the model's class for each label of the spec.
     reads
-        What the decision reads: label, probabilities, raw, value.
+        The answer that the decision reads: label, probabilities, raw, value.
     """
     if reads == "raw":
         raise ModelError("only labels and probabilities are converted, not the raw sum of the trees")
@@ -58,7 +58,7 @@ def to_network(
     if columns:
         features = {column_name(feature): feature for feature in spec.features}
         _split_matrix(made, [features[column] for column in columns], fitted, spec)
-    if reads == "probabilities" and spec.model.decision is None:  # as a native booster answers
+    if reads == "probabilities" and spec.model.decision is None:  # like the answers of a native booster
         del made.graph.output[0]
     keep_one_output(made, spec, order)
     return plain_bytes(made)
@@ -81,9 +81,9 @@ def _xgboost(model: Any, fitted: Fitted) -> Any:
     convert = _onnxmltools().convert_xgboost
     booster = model if fitted.native else model.get_booster()
     if booster.attr("best_iteration") is not None and not fitted.native:
-        booster = booster[: int(booster.attr("best_iteration")) + 1]  # the estimator uses these trees alone
+        booster = booster[: int(booster.attr("best_iteration")) + 1]  # the estimator uses only these trees
     booster = booster.copy()
-    booster.feature_names = booster.feature_types = None  # the converter takes f0, f1, ... only
+    booster.feature_names = booster.feature_types = None  # the converter accepts only f0, f1, ...
     return convert(booster, initial_types=_initial(fitted), target_opset=OPSET - 2)
 
 
@@ -108,7 +108,7 @@ def _catboost(model: Any, fitted: Fitted) -> Any:
     for node in made.graph.node:
         node.input[:] = [MATRIX if each == matrix.name else each for each in node.input]
     matrix.name = MATRIX
-    # Probabilities come as a sequence of dictionaries, made from a tensor.
+    # Probabilities are a sequence of dictionaries, computed from a tensor.
     for node in list(made.graph.node):
         if node.op_type == "ZipMap":
             made.graph.node.remove(node)
@@ -131,7 +131,7 @@ def _free_batch(model: Any) -> None:
 
 
 def _split_matrix(model: Any, used: Sequence[Feature], fitted: Fitted, spec: Spec) -> None:
-    """Put an input for each feature before the matrix; a category becomes the number that the trees split on."""
+    """Insert an input for each feature before the matrix; a category becomes the number that the trees split on."""
     from onnx import TensorProto, helper, numpy_helper
 
     graph = model.graph
@@ -158,7 +158,7 @@ def _split_matrix(model: Any, used: Sequence[Feature], fitted: Fitted, spec: Spe
 
 
 def _codes(feature: CategoryFeature, fitted: Fitted) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Return what the trees get for each value of a category: its place among the model's, or the number it is."""
+    """Return the trees' code for each value of a category: its index among the model's categories, or its number."""
     places = np.arange(len(feature.values), dtype=np.float64)
     known = fitted.categories.get(fitted.column(column_name(feature)) or "")
     if known is None:

@@ -1,7 +1,7 @@
-"""CatBoost files, read and evaluated in a process of their own for as long as they are used.
+"""CatBoost files, read and evaluated in a separate process while they are in use.
 
-CatBoost trusts its files: some damaged ones can be read, and crash it at some later row. The caller's process never
-loads one: it sends rows to the other process, and gets numbers back. A crash there is an error message here.
+CatBoost trusts its files: some damaged files can be read, and crash it at a later row. The caller's process never loads
+one: it sends rows to the other process, and receives numbers. A crash there is an error message here.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from fairchain.system.user_code import first_line
 
 _CODE = "from fairchain.models.adapters.catboost_process import main; main()"
 _HEAD = 8
-# What may be requested, besides `predict`: the model as an ONNX network.
+# Possible requests besides `predict`: the model as an ONNX network.
 _PREDICT, _NETWORK = "predict", "network"
 
 
 class ServingProcess(Protocol):
-    """A process that answers requests; of `subprocess.Popen` this is used."""
+    """A process that answers requests; the part of `subprocess.Popen` that is used."""
 
     stdin: IO[bytes] | None
     stdout: IO[bytes] | None
@@ -50,7 +50,7 @@ class ServingProcess(Protocol):
 
 
 class CatBoostFile(OwnProcessModel):
-    """A model of a .cbm file, with those methods and attributes of CatBoost's own classes that are used here."""
+    """A model from a .cbm file, with the methods and attributes of CatBoost's classes that are used here."""
 
     package = "CatBoost"
 
@@ -59,7 +59,7 @@ class CatBoostFile(OwnProcessModel):
         self._start()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy the file: the copy has a process of its own."""
+        """Copy the file: the copy starts its own process."""
         return CatBoostFile, (self._content, self._damaged)
 
     def _start(self) -> None:
@@ -70,11 +70,11 @@ class CatBoostFile(OwnProcessModel):
         self._categories, self._texts = facts["categories"], facts["texts"]
 
     def get_cat_feature_indices(self) -> list[int]:
-        """Return the places of category columns."""
+        """Return the indices of category columns."""
         return list(self._categories)
 
     def get_text_feature_indices(self) -> list[int]:
-        """Return the places of text columns."""
+        """Return the indices of text columns."""
         return list(self._texts)
 
     def predict(self, rows: Any, prediction_type: str = "RawFormulaVal") -> Any:
@@ -84,7 +84,7 @@ class CatBoostFile(OwnProcessModel):
         return np.load(io.BytesIO(content), allow_pickle=False) if kind == b"n" else np.array(json.loads(content))
 
     def network(self) -> bytes:
-        """Return the model as CatBoost writes it as ONNX."""
+        """Return the model in CatBoost's own ONNX export."""
         return self._asked(_NETWORK)
 
     def _asked(self, *request: Any) -> bytes:
@@ -95,7 +95,7 @@ class CatBoostFile(OwnProcessModel):
             return self._exchange(pickle.dumps(request))
 
     def _exchange(self, request: bytes) -> bytes:
-        """Send a request; return the answer, or raise what came of it."""
+        """Send a request; return the answer, or raise its error."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         watchdog = Timer(MOST_WAITED, self._process.kill)
@@ -104,7 +104,7 @@ class CatBoostFile(OwnProcessModel):
         try:
             _send(self._process.stdin, request)
             answered = _receive(self._process.stdout)
-        except (OSError, EOFError, ValueError, OverflowError, MemoryError):  # also of a size that is not one
+        except (OSError, EOFError, ValueError, OverflowError, MemoryError):  # also for an invalid size
             self._end()
             raise self._damaged(CRASHES) from None
         finally:
@@ -149,7 +149,7 @@ def _receive(stream: IO[bytes]) -> bytes:
 def main() -> None:
     """Answer requests on standard input; runs in the new process."""
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what native code prints must not come between
+    os.dup2(2, 1)  # output of native code must not mix with the answers
     serve(sys.stdin.buffer, out)
 
 
@@ -168,7 +168,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         _send(answers, _attempted(facts))
         lift()
         while model is not None:
-            request = pickle.loads(_receive(requests))  # of the process that started this one
+            request = pickle.loads(_receive(requests))  # the process that started this one
             _send(answers, _attempted(lambda: _answer(model, *request)))  # noqa: B023  # called at once
 
 
@@ -176,7 +176,7 @@ def _attempted(work: Callable[[], bytes]) -> bytes:
     try:
         with quiet():
             return b"+" + work()
-    except Exception as error:  # a damaged file ends in anything
+    except Exception as error:  # a damaged file can raise any exception
         return b"-" + first_line(error).encode(errors="replace")
 
 
@@ -186,7 +186,7 @@ def _loaded(content: bytes) -> Any:
     model = catboost.CatBoost().load_model(blob=content)
     if len(model.classes_):
         model = catboost.CatBoostClassifier().load_model(blob=content)
-    # Only numbers: whatever it makes of texts or categories, it must come to an end.
+    # Only numbers: processing of texts or categories might not terminate.
     with suppress(Exception):
         model.predict(np.zeros((1, len(model.feature_names_))))
     return model

@@ -1,8 +1,8 @@
-"""What adapters share: a model is evaluated as it is, or converted to a network if the two agree; archives.
+"""Common steps of adapters: a model is evaluated in Python, or converted to a network if the two agree; archives.
 
-On the rows of a table a model is called as it is, since converting takes longer than its answers. A converted network
-is faster for many drawn inputs, can be hashed and saved, and so can be certified. Where conversion fails, the verdict
-is about the model all the same, and a note says why there is no certificate.
+On the rows of a table a model is called in Python, because converting takes longer than its answers. A converted
+network is faster for many drawn inputs, can be hashed and saved, and therefore certified. If conversion fails, the
+verdict is still about the model, and a note states why there is no certificate.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from fairchain.spec import Spec
 from fairchain.system.user_code import first_line
 from fairchain.tables import TableRows
 
-# Random inputs about which a network must decide exactly as its original does.
+# Random inputs for which a network must decide exactly like its original.
 COMPARED_ROWS = 4096
-# Rows on which a network must score as its original does, one by one as well as together; of texts fewer one by one,
-# since a framework takes its time for each of their steps. A larger batch shows whether the original treats that alike.
+# Rows on which a network must score like its original, singly and together; fewer texts singly, because frameworks are
+# slow for each of their steps. A larger batch shows whether the original is independent of the batch.
 COMPARED_TOGETHER, TEXTS_ALONE = 64, 16
 LARGE, TEXTS_LARGE = 8192, 128
 CONVERSION_DIFFERS = "the converted network decides differently for {other:,} of {values_count:,} rows"
@@ -56,23 +56,23 @@ def converted_or_original(
     later: Callable[..., OnnxModel | FunctionModel] | None = None,
     note: str = "",
 ) -> OnnxModel | FunctionModel:
-    """Return the network that `convert` makes, if it `agrees` with its original; else `unconverted()`, with a note.
+    """Return the network from `convert`, if it `agrees` with its original; otherwise `unconverted()`, with a note.
 
     Parameters
     ----------
     name, spec, limits
-        What messages call the model; its inputs and outputs; what a network may use.
+        The name of the model in messages; its inputs and outputs; the limits of a network.
     convert
-        Makes the bytes of a network; several ways are tried in turn.
+        Functions that return the bytes of a network; they are tried in order.
     agrees, unconverted
         Compare a network with its original, and return the original.
     rows
-        Rows that the network must give the labels of the original.
+        Rows for which the network must give the labels of the original.
     later
         Called with a spec and `rows=`, it converts the model. If given, nothing is converted now: the original is
         returned, which converts itself when a network is needed (`FunctionModel.to_network`).
     note
-        What the caller should know about the model in any case.
+        A note for the caller about the model in any case.
     """
     if later is not None:
         model = unconverted()
@@ -85,11 +85,11 @@ def converted_or_original(
             problem = "" if agrees(network) else "the converted network answers differently"
             if rows is not None and not problem:
                 problem = _other_labels(network, unconverted(), rows)
-        except MisfitError:  # the spec must be corrected, and a Python model might read the answer otherwise
+        except MisfitError:  # the spec must be corrected, and a Python model might read the answer differently
             raise
         except ModelError as error:
             problem = str(error).removeprefix(f"{name}: ")
-        except Exception as error:  # other packages raise what they like
+        except Exception as error:  # other packages can raise any exception
             problem = f"{type(error).__name__}: {first_line(error)}"
         if not problem:
             return network
@@ -100,7 +100,7 @@ def converted_or_original(
 
 
 def _other_labels(network: OnnxModel, original: FunctionModel, rows: TableRows) -> str:
-    """Return "", or in how many rows of a table a network decides otherwise than its original."""
+    """Return "", or the number of rows of a table for which a network decides differently from its original."""
     values = rows.values.astype(network.dtype)
     other = np.count_nonzero(network.predict(values) != original.predict(rows.values))
     return CONVERSION_DIFFERS.format(other=other, values_count=len(values)) if other else ""
@@ -115,9 +115,9 @@ def same_labels(network: OnnxModel, original: FunctionModel, spec: Spec) -> bool
 def same_scores(
     network: OnnxModel, function: Callable[[Any], Any], spec: Spec, show: Callable[[Any], Any] | None = None
 ) -> bool:
-    """Return whether a network and the function it was made from give the same scores, up to rounding.
+    """Return whether a network and its original function give the same scores, up to rounding.
 
-    `show` makes the function's argument of feature values; by default the array that a network with one input gets.
+    `show` converts feature values to the function's argument; by default the array for a network with one input.
     """
     show = show or flat_array(spec, network.name)
     numbers = spec.text is None
@@ -139,7 +139,7 @@ def same_scores(
 
 
 def longest_first(spec: Spec, inputs: NDArray[Any]) -> NDArray[Any]:
-    """Return texts by their lengths, as some modules want them; all else as it is."""
+    """Return texts sorted by decreasing length, as some modules require; other inputs unchanged."""
     if spec.text is None:
         return inputs
     return inputs[np.argsort(-np.count_nonzero(inputs, axis=1), kind="stable")]
@@ -148,10 +148,10 @@ def longest_first(spec: Spec, inputs: NDArray[Any]) -> NDArray[Any]:
 def unpacked(
     path: Path, content: bytes, most: int, kind: str, wanted: Collection[str] | None = None
 ) -> dict[str, bytes]:
-    """Return the members of an archive, all or those wanted, of at most `most` bytes together.
+    """Return the members of an archive, all or the requested ones, of at most `most` bytes together.
 
-    The limit is on what the archive says of their sizes and on what they unpack to, measured while they are unpacked.
-    `kind` is what messages call the file.
+    The limit applies to the sizes that the archive states and to the actual sizes, measured while unpacking. `kind` is
+    the name of the file's type in messages.
     """
     parts: dict[str, bytes] = {}
     left = most
@@ -177,7 +177,7 @@ def unpacked(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the exporters' talk off the terminal: what matters of it ends in an exception."""
+    """Suppress the output of exporters; their relevant problems raise exceptions."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

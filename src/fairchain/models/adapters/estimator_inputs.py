@@ -28,8 +28,8 @@ RowArray = NDArray[Any]
 # Code of a missing or unknown value in a pandas categorical.
 NO_CATEGORY = -1
 VALUES_NOT_FITTED = (
-    '{name}: column "{feature}" was fitted on {known}, and feature "{feature_name}" shows {shown}; state what the '
-    "table calls each value: aliases = [...] in [[feature]]"
+    '{name}: column "{feature}" was fitted on {known}, and feature "{feature_name}" shows {shown}; state the '
+    "table's name of each value: aliases = [...] in [[feature]]"
 )
 COLUMNS_WITHOUT_FEATURE = (
     "{name}: was fitted on columns without a feature: {missing}; name a [[feature]] like each column, or add column = "
@@ -74,7 +74,7 @@ class WithCategories:
         """Return the frame."""
         pandas, frame = import_module("pandas"), self.show(values)
         for column, (place, codes, known) in self.coded.items():
-            if str(frame[column].dtype) != "category":  # the caller's own categories stay as they are
+            if str(frame[column].dtype) != "category":  # the caller's own categories are kept
                 index = values[:, place]
                 taken = codes(index[~np.isnan(index)])
                 made = np.full(len(values), NO_CATEGORY)
@@ -150,8 +150,8 @@ def guessed_categories(fitted: Fitted, columns: Sequence[str], spec: Spec, rows:
     if not guessed:
         return ""
     return (
-        f"{fitted.name} does not say the order of its categories of {listed(guessed)}: that of the spec's values was "
-        "assumed"
+        f"{fitted.name} does not state the order of its categories of {listed(guessed)}: that of the spec's values "
+        "was assumed"
     )
 
 

@@ -1,7 +1,7 @@
-"""XGBoost, LightGBM and CatBoost: estimators and native boosters, called as they are or converted to ONNX.
+"""XGBoost, LightGBM and CatBoost: estimators and native boosters, evaluated in Python or converted to ONNX.
 
-A model that was fitted on a frame is shown a frame, with category columns as the categories that it was fitted on. What
-can be converted is in `boosting_network`; files of these packages are read in `boosting_files`.
+A model that was fitted on a frame gets a frame, with category columns that have the categories it was fitted on. The
+conversion is in `boosting_network`; files of these packages are read in `model_files`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 from fairchain.tables import TableRows
 
-# What each decision of a spec reads: the label, the probabilities of all classes, the raw sum of the trees.
+# The answer that each decision of a spec reads: the label, the probabilities of all classes, the raw sum of the trees.
 READS = {"argmax": "probabilities", "probability": "probabilities", "logit": "raw", "score": "raw", "label": "label"}
 NOT_FITTED = "{name}: was not fitted; fit it, or load its file with load_model(...)"
 
@@ -47,7 +47,7 @@ def from_boosting(
     """Return a model from a fitted estimator or booster of XGBoost, LightGBM or CatBoost.
 
     A classifier decides by its own `predict`, unless the spec's `decision` reads probabilities or the raw sum of its
-    trees; a native booster by the probabilities that it gives, and a regressor by a stated cut-off.
+    trees; a native booster decides by its probabilities, and a regressor by a stated cut-off.
     """
     fitted = fitted_of(model)
     name = fitted.name
@@ -91,7 +91,7 @@ def from_boosting(
 
 
 def _reads(fitted: Fitted, spec: Spec) -> str:
-    """Return what of the model's answers the decision reads: label, probabilities, raw, or a regressor's value."""
+    """Return which answer of the model the decision reads: label, probabilities, raw, or a regressor's value."""
     decision = spec.model.decision
     if fitted.answers == "scores":
         return "value"
@@ -123,7 +123,7 @@ def _asked_matrix(model: Any, raw: bool, shown: Any) -> Any:
 
 
 def _positional(fitted: Fitted, spec: Spec, name: str) -> Callable[[Any], Any]:
-    """Return what a model without names of columns gets: an array, as doubles, in the order of the features."""
+    """Return the input of a model without column names: an array of doubles in the order of the features."""
     flat = Remade(flat_array, spec, name)
     if fitted.package == "CatBoost" and fitted.takes_missing is False:
         raise ModelError(

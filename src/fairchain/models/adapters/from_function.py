@@ -1,9 +1,9 @@
 """Models that run in Python: a function of an array or a frame.
 
-The answer is read by the same rule as a network's output. A function cannot be hashed or run by another party, so that
-there is no certificate about it, unless it is a model that can be converted to a network. A function may be slow, or a
-service that costs money: of a table it evaluates each distinct row once, whatever needs it (`AnswerMemo`).
-Answers of a service, and of a function given through `journaled`, are kept in a journal (`models/journal.py`) too.
+The answer is read by the same rule as a network's output. A function cannot be hashed or run by another party, so it
+has no certificate, unless it is a model that can be converted to a network. A function may be slow, or a paid service:
+for a table each distinct row is evaluated once for all stages (`AnswerMemo`). Answers of a service, and of a function
+given through `journaled`, are also stored in a journal (`models/journal.py`).
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ from fairchain.tables.frames import has_masked
 if TYPE_CHECKING:
     from fairchain.models.onnx.session import OnnxModel
 
-# Rows on which a model of a known package is tried, which costs processor time alone: enough to tell what a call costs
-# from what each row costs.
+# Rows on which a model of a known package is tested, at the cost of processor time only: enough to separate the cost of
+# a call from the cost of each row.
 TRIED = 512
-# Seconds of a call of a local model from which on it is divided among workers.
+# Seconds of a call of a local model above which it is divided among workers.
 DIVIDED = 1.0
-# Seconds of all requests to a service between two looks at whether the run should stop; so many requests of each
-# connection at least, or connections would wait for each other.
+# Seconds of all requests to a service between two checks whether the run should stop; at least this many requests of
+# each connection, so that connections do not wait for each other.
 SERVICE_SECONDS, LEAST_WAVES = 2.0, 4
 FAILED_ON = "failed on {call} with"
 CODE_NOT_CONVERTED = "{name}: Python code cannot be converted to ONNX; export the network"
@@ -91,42 +91,42 @@ class FunctionModel:
     Parameters
     ----------
     function
-        Takes what `show` makes of feature values, returns an answer for each row: labels (names, codes or numbers),
-        a column of scores, or a score for each label. It is called by one thread at a time unless it has an attribute
-        `thread_safe` that is true.
+        Takes the result of `show` and returns an answer for each row: labels (names, codes or numbers), a column of
+        scores, or a score for each label. It is called by one thread at a time unless it has a true attribute
+        `thread_safe`.
     spec
-        Says what the inputs are, and what the answers mean.
+        States the inputs and the meaning of the answers.
     name
-        What messages call it.
+        The name of the model in messages.
     show
-        From feature values to the function's argument; by default the array that a network with one input would get,
-        or a list of texts.
+        Converts feature values to the function's argument; by default the array for a network with one input, or a list
+        of texts.
     output
-        What messages call the answer.
+        The name of the answer in messages.
     note
-        What the caller should know, for example why a model was not converted.
+        A note for the caller, for example why a model was not converted.
     maker
         The operator that would compute a single column in a network: "Sigmoid" for probabilities.
     rows
-        (rows, features): the rows of a table that it will evaluate. Then it is tried on some of them, not on
-        random inputs, and its answers are kept: each distinct row is evaluated once.
+        (rows, features): the rows of a table that it will evaluate. It is then tested on some of them, not on random
+        inputs, and its answers are cached: each distinct row is evaluated once.
     local
-        Whether its answers cost processor time alone, as those of a fitted estimator do: then it is tried on more
-        rows, unless the spec has a budget of evaluations.
+        Whether its answers cost only processor time, like those of a fitted estimator: then it is tested on more rows,
+        unless the spec has a budget of evaluations.
 
     Attributes
     ----------
     decision
-        How its answers become class numbers.
+        The rule that turns its answers into class numbers.
     kept
-        The answers of a service, or of a function that is slow; None for others.
+        The stored answers of a service, or of a slow function; None for others.
     later
         Set by an adapter whose model can be converted to ONNX: called with a spec and `rows=`, it returns the network,
-        or this model with a note that says why it cannot be converted.
+        or this model with a note that states why it cannot be converted.
     """
 
     sha256 = ""
-    # Whether copies in other processes decide alike as far as can be seen: code without a state of its own.
+    # Whether copies in other processes are known to decide alike: code without mutable state.
     stateless = False
     later: Callable[..., OnnxModel | FunctionModel] | None = None
 
@@ -144,21 +144,21 @@ class FunctionModel:
         local: bool = False,
     ) -> None:
         self.name, self.note, self.local = name, note, local
-        # Answers of a service, or of a function that is slow, are kept in a journal. Not by getattr: a callable of the
-        # user may well have a `client` of its own.
+        # Answers of a service, or of a slow function, are stored in a journal. Not by getattr: a callable of the user
+        # may have its own attribute `client`.
         kept_by = function if isinstance(function, Journaled) else None
         journal: Journal | None = getattr(kept_by, "journal", None)
         self.costly = journal is not None
-        # A random model is evaluated anew each time.
+        # A random model is evaluated again each time.
         kept = (rows is not None or self.costly) and spec.model.deterministic
         self._memo = AnswerMemo(local, self.costly) if kept else None
-        # Where the features of `show` are in the values, if the spec has others too.
+        # The indices of the features of `show` in the values, if the spec has others too.
         self._places: list[int] | None = None
         self._function, self._spec = function, spec
         self._workers: Workers | None = None
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else object if spec.text.raw else np.int32)
         if spec.text is not None:
-            # Refuses what is for networks of words, whoever shows the texts.
+            # Refuses keys for networks of words, for every way of showing texts.
             made = Remade(texts_of, spec.text, name)
             self._show = show or made
         else:
@@ -171,7 +171,7 @@ class FunctionModel:
         self.thread_safe = bool(getattr(function, "thread_safe", False))
         if self.thread_safe:
             self._lock = nullcontext()
-        # How to read the answers is judged by the first ones; they must depend on their own row only.
+        # The rule is determined from the first answers, which must depend on their own row only.
         chosen = np.empty(0, np.intp)
         if rows is not None and (self._memo is not None or spec.text is not None):
             tried = TRIED if local and spec.guarantee.budget.evaluations is None else REPEATED
@@ -179,7 +179,7 @@ class FunctionModel:
             inputs = self._show.choose(chosen) if isinstance(self._show, OwnFrame) else rows[chosen]
         else:
             inputs = random_inputs(spec.described, REPEATED if self.costly and kept else 3)
-        # About these a copy in another process must decide alike; random inputs are enough of them.
+        # A copy in another process must give the same decisions about these; random inputs suffice.
         self._tried: RowArray | None = inputs if self._memo is not None else random_inputs(spec.described, REPEATED)
         first = self._answers(inputs)
         if self._memo is not None and rows is not None:
@@ -196,11 +196,11 @@ class FunctionModel:
             check_deterministic(name, spec.described, self.scores)
             check_rows_apart(name, spec.described, self.scores, self.dtype)
         elif rows is not None and len(rows) <= REPEATED:
-            # All rows are known now, so that none would be evaluated again in a later batch.
+            # All rows are known now, so none would be evaluated again in a later batch.
             self._memo.repeat(self._call, name)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copy everything but locks and answers so far into another process, which checks that it decides alike."""
+        """Copy everything except locks and answers into another process, which checks that it decides alike."""
         if not self._spec.model.deterministic:
             raise ExecutorError(RANDOM_IN_ONE_PROCESS.format(name=self.name))
         left_out = dict.fromkeys(("_lock", "_memo", "_workers", "later", "kept"))
@@ -217,7 +217,7 @@ class FunctionModel:
 
     @property
     def certifiable(self) -> bool:
-        """Whether it can be converted to an ONNX network that others can evaluate, which is tried."""
+        """Whether it can be converted to an ONNX network that others can evaluate; this attempts the conversion."""
         try:
             self.to_network()
         except ModelError:
@@ -232,7 +232,7 @@ class FunctionModel:
         spec
             The features and labels of the network; by default those that the model was loaded for.
         rows
-            Rows of a table, encoded for this spec, in which the labels must be the same too.
+            Rows of a table, encoded for this spec, for which the labels must also agree.
 
         Raises
         ------
@@ -249,19 +249,21 @@ class FunctionModel:
 
     @property
     def evaluated(self) -> int:
-        """How many inputs it evaluated, repeated ones too; 0 unless it is about the rows of a table, or costly."""
+        """The number of evaluated inputs, including repeated ones; 0 unless it is about the rows of a table, or
+        costly.
+        """
         if self.kept is not None:
             return self.kept.evaluated
         return self._memo.evaluated if self._memo is not None else 0
 
     def spare(self) -> None:
-        """Repeat no more inputs than the first ones: a budget of evaluations is stated."""
+        """Repeat only the first inputs, because a budget of evaluations is stated."""
         if self._memo is not None:
             self._memo.sparing = True
 
     @property
     def tried_digest(self) -> tuple[str, int]:
-        """The hash of the decisions about the inputs on which the model was tried, and how many these are."""
+        """The hash of the decisions about the test inputs, and their number."""
         if self._tried is None or not self._spec.model.deterministic:
             return "", 0
         return digest_of_labels(self, self._tried), len(self._tried)
@@ -274,7 +276,7 @@ class FunctionModel:
 
     @contextmanager
     def spread_over(self, workers: Workers) -> Iterator[None]:
-        """Let workers evaluate the function on new rows, if they are other processes or may become such."""
+        """Let workers evaluate the function on new rows, if they are or may become other processes."""
         if workers.remote or (self.stateless and not self.thread_safe):
             self._workers = workers
         try:
@@ -295,7 +297,9 @@ class FunctionModel:
         return np.concatenate(list(workers.map(self._call, parts, sizes=[len(part) for part in parts])))
 
     def expect(self, inputs: Callable[[], RowArray | None] | None) -> None:
-        """Say which inputs will probably be needed after the next ones, so that a service evaluates them ahead."""
+        """Announce the inputs that will probably be needed after the next ones, so that a service evaluates them
+        ahead.
+        """
         if self.kept is not None and inputs is not None:
             self.kept.expect(partial(self._own_columns, inputs))
 
@@ -304,7 +308,7 @@ class FunctionModel:
         return values if values is None or self._places is None else values[:, self._places]
 
     def answered(self, values: RowArray) -> Labels:
-        """Return the class of the first rows, up to one to which no answer is kept yet; nothing is evaluated."""
+        """Return the class of the first rows, up to one without a stored answer; nothing is evaluated."""
         if self.kept is None or not self._spec.model.deterministic:
             return np.empty(0, np.uint16)
         inputs = values if self._places is None else values[:, self._places]
@@ -321,7 +325,7 @@ class FunctionModel:
         must_fit(self.name, self._spec, spec)
 
     def for_spec(self, spec: Spec) -> FunctionModel:
-        """Return the same function with the labels and the groups of another spec; the answers so far are shared.
+        """Return the same function with the labels and the groups of another spec; the cached answers are shared.
 
         The spec may have further features that the model does not take.
         """
@@ -369,7 +373,7 @@ class FunctionModel:
         return labels
 
     def _read(self, rule: Callable[[Answer, int], Any], values: RowArray, answer: Answer | None = None) -> Any:
-        """Return what a rule reads from the answers; by default they are computed."""
+        """Return the result of a rule for the answers; by default the answers are computed."""
         try:
             return rule(self._scores(self._answers(values) if answer is None else answer), len(values))
         except NoDecisionError as problem:
@@ -378,7 +382,7 @@ class FunctionModel:
             raise UnansweredError(message, shown) from None
 
     def scores(self, values: RowArray) -> Answer:
-        """Return the function's answers before the decision, for batches of sizes that were tried."""
+        """Return the function's answers before the decision, in batches of tested sizes."""
         return self._scores(self._answers(values))
 
     def _scores(self, answer: Answer) -> Answer:
@@ -402,7 +406,7 @@ class FunctionModel:
         return answer.astype(np.int64)
 
     def _answers(self, values: RowArray) -> Answer:
-        """Return the answers in parts of sizes that were tried; known ones are not computed again."""
+        """Return the answers in parts of tested sizes; known ones are not computed again."""
         if self._places is not None:
             values = values[:, self._places]
         if self._memo is not None:
@@ -412,7 +416,9 @@ class FunctionModel:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def rows_per_call(self, seconds: float, most: int) -> int:
-        """Return about how many new rows of a table the function answers in some seconds, by its last answers."""
+        """Return the approximate number of new rows of a table that the function answers in some seconds, from its last
+        answers.
+        """
         if self.service is not None:
             client = self.service.client
             waves = SERVICE_SECONDS * client.requests / client.seconds if client.seconds else LEAST_WAVES
@@ -428,7 +434,7 @@ class FunctionModel:
 
     def _call(self, values: RowArray) -> Answer:
         shown = apart(self._shown(values), values)
-        # What a service does wrong is described where it is called.
+        # Errors of a service are described where it is called.
         guarded = (
             nullcontext()
             if self.service is not None
@@ -451,7 +457,7 @@ class FunctionModel:
 
     @contextmanager
     def _explained(self, shown: Any) -> Iterator[None]:
-        """Say how a function that takes frames gets them, and mask what a message of it quotes from texts."""
+        """Explain how to pass a function that takes frames, and mask quotes from texts in its message."""
         try:
             yield
         except ModelError as error:
@@ -470,7 +476,7 @@ class FunctionModel:
             raise ModelError(head + told) from None
 
     def _tidy(self, answer: NDArray[Any]) -> Answer:
-        """Return answers as double numbers, whole numbers or texts, whatever the function returned them in."""
+        """Return answers as doubles, integers or texts, whatever type the function returned."""
         if answer.dtype.kind == "O" and not all(isinstance(item, str) for item in answer.flat):
             for item in answer.flat:
                 if not isinstance(item, str | int | float | np.number | np.bool_):
@@ -481,7 +487,7 @@ class FunctionModel:
                 raise ModelError(f"{self.name}: answered with texts and numbers; return labels of one type")
             answer = np.array(answer.tolist())
         kind = answer.dtype.kind
-        # A journal keeps Python's own texts. A function may write its next answers over these.
+        # A journal stores Python's own texts. A function may overwrite this array with its next answers.
         if kind == "U" and self.kept is None:
             return answer.copy()
         if kind in "UTO":
@@ -500,7 +506,7 @@ def from_function(
 ) -> FunctionModel:
     """Return a model from a function of an array, of texts, or of a frame if it was given through `as_frames`.
 
-    `rows` are those of the table that it will evaluate, if there is one.
+    `rows` are those of the table that it will evaluate, if any.
     """
     values = row_values(rows)
     inner: Any = function.function if isinstance(function, FrameModel) else function
@@ -522,9 +528,10 @@ def _marked(model: FunctionModel, function: Any) -> FunctionModel:
 
 
 def is_stateless(function: Any) -> bool:
-    """Return whether a function is plain code of a module: it keeps nothing, and reads nothing that may change.
+    """Return whether a function is plain code of a module, without mutable state of its own or in the names that it
+    uses.
 
-    The names that it uses are modules, classes, functions, constants and fitted models.
+    These names are modules, classes, functions, constants and fitted models.
 
     >>> import base64
     >>> is_stateless(base64.b64encode), is_stateless(lambda values: values)
@@ -542,7 +549,9 @@ def is_stateless(function: Any) -> bool:
 
 
 def _without_groups(feature: Feature) -> Feature:
-    """Return what of a feature matters to a function: not its groups, nor a range that groups may have extended."""
+    """Return the part of a feature that a function depends on: not its groups, nor a range that groups may have
+    extended.
+    """
     plain = replace(feature, groups={})
     if isinstance(plain, CategoryFeature) or plain.clip:
         return plain

@@ -1,8 +1,8 @@
 """Keras 2 models in HDF5 files (.h5): dense layers, read from the file's description and weights without Keras.
 
-Nothing of the file is executed: the description is JSON, layers come from a short list, and weights are arrays of
-limited size in this file alone. h5py runs in a process of its own (`native_reader`), since a damaged file can crash it
-or keep it busy. Other layers need Keras, which `from_keras` uses for its newer files.
+Nothing in the file is executed: the description is JSON, layers come from a short list, and weights are arrays of
+limited size in this file. h5py runs in a separate process (`native_reader`), because a damaged file can crash it or run
+for ever. Other layers need Keras, which `from_keras` uses for its newer files.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ BAD_WEIGHTS = "{path}: weights that are not numbers of this file, or too many of
 
 
 def h5_network(path: Path, limits: Limits, spec: Spec | None = None) -> bytes:
-    """Return the ONNX bytes of the network of a Keras 2 file: dense layers one after another, with their activations.
+    """Return the ONNX bytes of the network of a Keras 2 file: a chain of dense layers with their activations.
 
-    The network takes the features of the spec or, without a spec, as many values as its first weights. This needs the
-    h5 extra.
+    The network takes the features of the spec or, without a spec, as many values as its first weights have rows. This
+    needs the h5 extra.
     """
     if spec is not None and spec.text is not None:
         raise ModelError(f"{path}: dense layers take numbers, not texts; {REMEDY}")
@@ -120,7 +120,7 @@ def _chain(path: Path, description: Any) -> Iterator[dict[str, Any]]:
 
 
 def _names(nodes: Any) -> Iterator[str]:
-    """Yield the names of the layers that a layer takes its inputs from, in the words of Keras 2 or Keras 3."""
+    """Yield the names of the layers from which a layer takes its inputs, in the notation of Keras 2 or Keras 3."""
     if isinstance(nodes, dict):
         history = nodes.get("keras_history")
         if isinstance(history, list) and history:
@@ -156,7 +156,7 @@ def _written(
         return graph.node("Relu", flow), units
     if kind == "Softmax" and config.get("axis", -1) == -1:
         return graph.node("Softmax", flow, axis=-1), units
-    if kind == "Flatten":  # rows are flat already
+    if kind == "Flatten":  # rows are already flat
         return flow, units
     if kind == "BatchNormalization":
         return _normalised(graph, config, weights, flow), units
@@ -208,7 +208,7 @@ def _array(path: Path, group: Any, name: str, most: int) -> NDArray[np.float32]:
 
 
 def _child(path: Path, group: Any, name: str) -> Any:
-    """Return a member of a group that is in this file: links to others are not followed."""
+    """Return a member of a group in this file: links to other files are not followed."""
     h5py = import_module("h5py")
     if not isinstance(group, h5py.Group) or not isinstance(group.get(name, getlink=True), h5py.HardLink):
         raise ModelError(NOT_IN_FILE.format(path=path, name=ascii(name)[1:-1][:80], remedy=REMEDY))

@@ -1,8 +1,7 @@
-"""Keras 3 models and files: exported to ONNX and compared with the model, on any back end that can.
+"""Keras 3 models and files: exported to ONNX and compared with the model, on any back end that supports it.
 
-A `.keras` file is an archive with a description of the layers and their weights. Before Keras sees it, the
-description is read here and only layers on a list are let through: Keras's own safe mode has been circumvented
-more than once.
+A `.keras` file is an archive with a description of the layers and their weights. This module checks the description
+before Keras loads it, and accepts only layers on a list: Keras's own safe mode has been circumvented more than once.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ LAYERS = frozenset(
     """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
 )
 LAYER_MODULES = frozenset({"keras", "keras.layers", "keras.models", "keras.src.models.functional"})
-# Initial values, penalties and number types; and how a description contains arrays.
+# Initial values, penalties and number types; and the encodings of arrays in a description.
 DETAILS = frozenset(
     """
     Zeros Ones Constant Identity Orthogonal RandomNormal RandomUniform TruncatedNormal VarianceScaling GlorotNormal
@@ -71,7 +70,7 @@ DETAIL_MODULES = frozenset({None, "keras", "keras.initializers", "keras.regulari
 MOST_DESCRIPTION = 20_000_000
 # Parts of an archive that Keras needs; others, such as assets, belong to layers that are not on the list.
 KERAS_PARTS = ("metadata.json", "config.json", "model.weights.h5")
-# Entries of a layer's description that say how many weights it has at least.
+# Entries of a layer's description that determine a lower bound of its number of weights.
 SIZES = ("units", "filters", "input_dim", "output_dim")
 SEVERAL_INPUTS = (
     "{name}: has {inputs_count} inputs, and a text fills only one; give a function that calls it with the texts alone"
@@ -107,9 +106,9 @@ def from_keras(
     rows: TableRows | None = None,
     direct: bool = False,
 ) -> OnnxModel | FunctionModel:
-    """Return a model from a Keras model: (batch, inputs), a series of them, texts, or several inputs by their names.
+    """Return a model from a Keras model: (batch, inputs), a series of them, texts, or several named inputs.
 
-    One that cannot be exported is evaluated in Python.
+    A model that cannot be exported is evaluated in Python.
     """
     name = name or f"keras model {model.name}"
     several = len(model.inputs or ()) > 1
@@ -117,14 +116,14 @@ def from_keras(
 
     def function(arrays: Arrays) -> NDArray[Any]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Keras is between two versions of numpy
+            warnings.simplefilter("ignore", DeprecationWarning)  # Keras is in transition between two versions of numpy
             return np.asarray(model.predict_on_batch(list(arrays) if several else arrays[0]))
 
     def agrees(network: OnnxModel) -> bool:
         return same_scores(network, function, spec, call.show)
 
     def export() -> bytes:
-        if from_torch.is_module(model):  # as every Keras model is on the torch back end
+        if from_torch.is_module(model):  # as is every Keras model on the torch back end
             module = from_torch.with_arguments(model) if several else model
             return from_torch.export_module(module, call, call.show(random_inputs(spec.described, 3)))
         from onnx import load_model
@@ -156,7 +155,7 @@ def from_keras(
 
 
 def _named_call(model: Any, spec: Spec, name: str) -> Call:
-    """Return what each of several inputs gets: the features that name it."""
+    """Return the features that fill each of several inputs by name."""
     if spec.text is not None:
         raise ModelError(SEVERAL_INPUTS.format(name=name, inputs_count=len(model.inputs)))
     types = {"float32": "float", "float64": "double", "string": "string"}
@@ -174,7 +173,7 @@ def _named_call(model: Any, spec: Spec, name: str) -> Call:
 
 
 def _call(model: Any, spec: Spec, name: str) -> Call:
-    """Return what the model's one input gets: words, or the features in its shape."""
+    """Return the contents of the model's single input: words, or the features in its shape."""
     if spec.text is not None:
         return text_calls(spec.text, ("input",), name)[0]
     shape = tuple(model.inputs[0].shape[1:]) if model.inputs else ()
@@ -196,7 +195,7 @@ def from_keras_file(path: Path, spec: Spec, limits: Limits | None = None) -> Onn
 def read_keras_file(path: Path, limits: Limits | None = None) -> Any:
     """Return the Keras model in a `.keras` file, with its layers checked first.
 
-    The file is read once. Keras gets a copy of the checked parts in a folder of our own. Needs the keras extra and one
+    The file is read once. Keras gets a copy of the checked parts in a temporary folder. Needs the keras extra and one
     of its back ends.
     """
     limits = limits or Limits()
@@ -231,21 +230,23 @@ def check_keras_file(path: Path, limits: Limits) -> dict[str, bytes]:
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: not a .keras file, or a damaged one ({first_line(error)})") from None
     if isinstance(description, dict):
-        description.pop("compile_config", None)  # what it was trained with is not loaded
+        description.pop("compile_config", None)  # the training configuration is not loaded
     for part in _objects(description):
         if "class_name" not in part:
             continue
         module, name = part.get("module"), str(part["class_name"])
         module = None if module is None else str(module)
         allowed = (name in LAYERS and module in LAYER_MODULES) or (name in DETAILS and module in DETAIL_MODULES)
-        # A class of the user's own goes by the name it was registered under.
+        # A class of the user appears under its registered name.
         if not allowed or part.get("registered_name") not in (None, name):
             raise ModelError(LAYER_NOT_ALLOWED.format(path=path, name=ascii(name)[1:-1][:80]))
     return parts
 
 
 def _check_weights(path: Path, parts: Mapping[str, bytes], limits: Limits) -> None:
-    """Refuse weights that unpack to too much or would be cast, and layers that are larger than all weights stored."""
+    """Refuse weights that unpack to too many bytes or would be cast, and layers that are larger than all stored
+    weights.
+    """
     h5py = import_module("h5py")  # which Keras needs too
     stored: list[Any] = []
 
@@ -267,7 +268,7 @@ def _check_weights(path: Path, parts: Mapping[str, bytes], limits: Limits) -> No
             elements = sum(each.size for each in stored)
     except ModelError:
         raise
-    except Exception as error:  # a damaged file ends in anything
+    except Exception as error:  # a damaged file can raise any exception
         raise ModelError(WEIGHTS_DAMAGED.format(path=path, error=first_line(error))) from None
     for part in _objects(json.loads(parts["config.json"])):
         for key in SIZES:
@@ -276,7 +277,7 @@ def _check_weights(path: Path, parts: Mapping[str, bytes], limits: Limits) -> No
 
 
 def _objects(description: Any) -> Iterator[dict[str, Any]]:
-    """Yield every JSON object of a description, also inside others."""
+    """Yield every JSON object of a description, including nested ones."""
     pending = [description]
     while pending:
         part = pending.pop()
@@ -288,7 +289,7 @@ def _objects(description: Any) -> Iterator[dict[str, Any]]:
 
 
 def _keras(path: Path) -> Any:
-    """Return Keras, on the back end that the user chose, or else on one that is installed."""
+    """Return Keras, on the back end that the user chose, or otherwise on an installed one."""
     if find_spec("keras") is None:
         raise ModelError(f"{path}: {needs('a .keras file', 'keras', 'fairchain[keras]')} torch")
     chosen = "keras" in sys.modules or "KERAS_BACKEND" in os.environ or find_spec("tensorflow") is not None

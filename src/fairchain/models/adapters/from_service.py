@@ -1,8 +1,8 @@
 """Models behind a web address: the Open Inference Protocol V2 (MLServer, KServe, Triton) and MLflow's scoring server.
 
-The address comes from the user, never from a file. A service has no bytes to hash: what identifies it is its address,
-the name, version and tensors of its metadata, and a hash of its answers to a few inputs. Answers are untrusted: their
-size, shape and types are checked.
+The address comes from the user, never from a file. A service has no bytes to hash: it is identified by its address, the
+name, version and tensors of its metadata, and a hash of its answers to a few inputs. Answers are untrusted: their size,
+shape and types are checked.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from fairchain.spec import Feature, Spec
 from fairchain.tables import TableRows
 
 Layout = Literal["columns", "array"]
-# Defaults: requests at a time, and rows in a request.
+# Defaults: simultaneous requests, and rows in a request.
 CONNECTIONS, ROWS_PER_REQUEST = 8, 32
-# Axes of an answer, at most.
+# Largest number of axes of an answer.
 MOST_ANSWER_AXES = 8
 WHOLE_TYPES = ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64")
 REAL = ("FP16", "FP32", "FP64", "BF16")
@@ -83,7 +83,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a service says about its model."""
+    """The metadata of a service about its model."""
 
     version: str = ""
     inputs: tuple[TensorSpec, ...] = ()
@@ -92,7 +92,7 @@ class Metadata:
 
 @dataclass(frozen=True)
 class CallForecast:
-    """What evaluations by a service take: requests, and seconds at the latency that was measured."""
+    """The cost of evaluations by a service: requests, and seconds at the measured latency."""
 
     inputs: int
     requests: int
@@ -204,17 +204,17 @@ class Service(Journaled):
 
     @property
     def has_file(self) -> bool:
-        """Whether answers are kept in a file."""
+        """Whether answers are stored in a file."""
         return self._journal_path is not None
 
     @property
     def requests(self) -> int:
-        """How many requests were answered."""
+        """The number of answered requests."""
         return int(self.client.requests)
 
     @property
     def retries(self) -> int:
-        """How often a request was sent again."""
+        """The number of retries."""
         return int(self.client.retried)
 
     @property
@@ -305,7 +305,7 @@ class Service(Journaled):
         return _tensor(name, datatype, shape, self._cast(name, column, datatype))
 
     def _cast(self, name: str, column: NDArray[Any], datatype: str) -> list[Any]:
-        """Return values as the type of an input has them in JSON."""
+        """Return values in the JSON form of an input's type."""
         if column.dtype.kind == "f" and np.isnan(column).any():
             raise ModelError(MISSING_NOT_SENT.format(url=self.url, name=name))
         texts = column.dtype.kind == "O"
@@ -334,7 +334,7 @@ class Service(Journaled):
             raise self._wrong(f"no outputs{told}") from None
         journal = self.journal
         with self._lock:
-            # That of the first answer, also of one that an earlier run kept.
+            # That of the first answer, including one that an earlier run stored.
             before = journal.version = journal.version or version
         if before != version:
             raise ModelError(VERSION_CHANGED.format(url=self.url, now=version or "?", before=before))

@@ -1,7 +1,7 @@
-"""scikit-learn classifiers and pipelines, and objects like them: called as they are, or converted by skl2onnx.
+"""scikit-learn classifiers, pipelines and similar objects: evaluated in Python, or converted by skl2onnx.
 
-An estimator that was fitted on a frame is shown a frame, in the table's own words (see `model.frames`), and its
-network has an input for each column; one fitted on an array is shown the array that a network would get.
+An estimator that was fitted on a frame gets a frame with the values of the table (see `models/frames.py`), and its
+network has an input for each column; one that was fitted on an array gets the array for a network.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def from_sklearn(
 
 
 def _check_kind(estimator: Any, name: str, spec: Spec) -> None:
-    """Refuse an estimator of clusters, and one of texts where the spec has none."""
+    """Refuse a clusterer, and an estimator of texts if the spec has none."""
     steps = [step for _, step in getattr(estimator, "steps", ())] or [estimator]
     if isinstance(steps[-1], sys.modules["sklearn.base"].ClusterMixin):
         raise ModelError(IS_A_CLUSTERER.format(name=name))
@@ -117,11 +117,11 @@ def _check_kind(estimator: Any, name: str, spec: Spec) -> None:
 
 
 def _function(estimator: Any, spec: Spec, name: str, order: Sequence[int]) -> tuple[Callable[[Any], Any], str]:
-    """Return what is called for an answer, and its name."""
+    """Return the function that gives the answer, and its name."""
     decision, classes = spec.model.decision, getattr(estimator, "classes_", None)
     methods = {"argmax": "predict_proba", "probability": "predict_proba", "logit": "decision_function"}
     methods["score"] = "decision_function"
-    # What a regressor, which has no classes, predicts is a score.
+    # The prediction of a regressor, which has no classes, is a score.
     method = "predict" if classes is None else methods.get(decision or "", "predict")
     if not hasattr(estimator, method):
         raise ModelError(
@@ -141,7 +141,7 @@ def _ordered(call: Callable[[Any], Any], model: ModelSpec, order: Sequence[int],
 
 
 def _whole(call: Callable[[Any], Any], inputs: Any) -> Any:
-    """Return classes such as 0.0 and 1.0 as whole numbers: they are labels, not scores."""
+    """Return classes such as 0.0 and 1.0 as integers: they are labels, not scores."""
     labels = call(inputs)
     numbers = np.asarray(labels).astype(np.int64)
     return numbers if np.array_equal(numbers, labels) else labels

@@ -1,9 +1,9 @@
 """Networks in the SOCRATES format, converted layer by layer to ONNX.
 
-A recurrent network reads a sequence step by step, every step through all layers, and answers after the last; here it
-takes the whole sequence as one flat row, steps * values of a step. So rows of the graph are steps times inputs, step by
-step, until the last recurrent layer leaves one row for each input. Texts come with their lengths, and each is read
-to its own end.
+A recurrent network reads a sequence step by step, each step through all layers, and answers after the last; here it
+takes the whole sequence as one flat row of steps * values of a step. So rows of the graph are steps times inputs,
+ordered by step, until the last recurrent layer returns one row for each input. Texts have lengths, and each is read to
+its own end.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ class SocratesTensor:
 
 @dataclass(frozen=True)
 class SocratesLayer:
-    """One layer of the file: its number, its entries, how many steps come in, and if it is the last recurrent one.
+    """One layer of the file: its number, its entries, its number of input steps, and whether it is the last recurrent
+    one.
 
-    Of texts the number of steps is a tensor, `free`.
+    For texts the number of steps is a tensor, `free`.
     """
 
     file: SocratesFile
@@ -61,7 +62,7 @@ class SocratesLayer:
         return ModelError(f"{self.file.path}: layer {self.place} ({ascii(self.kind)[1:-1][:60]}): {text}")
 
     def numbers(self, key: str, dimensions: int | None = None) -> NDArray[np.float64]:
-        """Return the numbers under a key, which must have so many dimensions."""
+        """Return the numbers under a key, which must have this number of dimensions."""
         if key not in self.entries:
             raise self.problem(f'"{key}" is missing')
         found = self.file.numbers(f"layer {self.place} ({self.kind}).{key}", self.entries[key])
@@ -70,18 +71,18 @@ class SocratesLayer:
         return found
 
     def vector(self, key: str, size: int) -> NDArray[np.float64]:
-        """Return the numbers under a key, which must be so many."""
+        """Return the numbers under a key, which must have this size."""
         found = self.numbers(key)
         if found.size != size:
             raise self.problem(f"{key} has {found.size} numbers, expected {size}")
         return found.reshape(size)
 
     def whole(self, key: str) -> tuple[int, ...]:
-        """Return whole numbers under a key."""
+        """Return integers under a key."""
         return as_whole_numbers(f"{self.file.path}: layer {self.place} ({self.kind}).{key}", self.numbers(key))
 
     def one(self, key: str, least: int) -> int:
-        """Return a single whole number under a key."""
+        """Return a single integer under a key."""
         found = self.whole(key)
         if len(found) != 1 or found[0] < least:
             raise self.problem(f"{key} is {list(found)[:8]}; write one whole number from {least} up")
@@ -91,13 +92,13 @@ class SocratesLayer:
 def socrates_network(path: Path, limits: Limits, spec: Spec | None = None) -> bytes | Path:
     """Return the ONNX bytes of the network of a SOCRATES JSON file and the text files it names.
 
-    Without a spec nothing says how many steps a sequence has: of a recurrent network the path is returned.
+    Without a spec the number of steps of a sequence is unknown: for a recurrent network the path is returned.
 
     Raises
     ------
     ModelError
-        For a layer type or function that is not known, by name; for weights that do not fit; for paths that lead out
-        of the file's folder.
+        For an unknown layer type or function, which is named; for weights that do not fit; for paths outside the file's
+        folder.
     """
     file = SocratesFile(path, limits)
     content = to_network(file, None if spec is None or spec.text is not None else sum(widths(spec.features)))
@@ -106,7 +107,7 @@ def socrates_network(path: Path, limits: Limits, spec: Spec | None = None) -> by
 
 
 def to_network(file: SocratesFile, inputs: int | None) -> bytes:
-    """Return the ONNX bytes of a network; `inputs` is how many values a row has, None for texts."""
+    """Return the ONNX bytes of a network; `inputs` is the number of values of a row, None for texts."""
     graph = OnnxGraph()
     layers = [SocratesLayer(file, graph, place + 1, entries) for place, entries in enumerate(file.layers)]
     recurrent = [place for place, layer in enumerate(layers) if layer.kind in SOCRATES_RECURRENT]
@@ -161,7 +162,7 @@ def _converted(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
 
 
 def _step_width(layer: SocratesLayer) -> int:
-    """Return how many values of a step a recurrent layer takes, by its weights."""
+    """Return the number of values of a step that a recurrent layer takes, from its weights."""
     weights = layer.numbers("gate_weights" if layer.kind == "gru" else "weights", 2)
     width = int(weights.shape[1]) - layer.numbers("h0").size
     if width < 1:
@@ -242,8 +243,8 @@ def _max_pool(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
     )
     places = _windows(layer, flow, kernel, stride, padding)
     if padding:
-        # The format pads with zeros. ONNX's own padding is below all values, and onnxruntime takes a Pad before a
-        # MaxPool for that; so the maximum is taken with 0 wherever a window reaches into the padding.
+        # The format pads with zeros. ONNX pads with values below all others, and onnxruntime merges a Pad before a
+        # MaxPool into that; so the maximum with 0 is taken wherever a window overlaps the padding.
         reaches = np.zeros(places, np.bool_)
         for axis, (size, width, count) in enumerate(zip(flow.shape[1:], kernel, places, strict=True)):
             start = np.arange(count) * stride
@@ -280,7 +281,7 @@ def _lstm(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
     weights, bias = layer.numbers("weights", 2), layer.vector("bias", 4 * size)
     if len(weights) != 4 * size:
         raise layer.problem(f"weights have {len(weights)} rows, expected 4 * {size}")
-    # The file has the gates in the order input, candidate, forget, output; ONNX wants input, output, forget, candidate.
+    # The file has the gates in the order input, candidate, forget, output; ONNX uses input, output, forget, candidate.
     order = [0, 3, 2, 1]
     gates = [np.split(part, 4) for part in (weights, bias)]
     return _recurrent(layer, flow, "LSTM", *([part[gate] for gate in order] for part in gates))
@@ -306,7 +307,7 @@ def _recurrent(
     bias: list[NDArray[np.float64]],
     **attributes: Any,
 ) -> SocratesTensor:
-    """Add a recurrent operator, with its gates in ONNX's order; the last one answers for the last step."""
+    """Add a recurrent operator, with its gates in ONNX's order; the last one returns only the last step."""
     graph, size = layer.graph, layer.numbers("h0").size
     joined = np.concatenate(weights)
     if len(flow.shape) != 1 or joined.shape != (len(weights) * size, flow.shape[0] + size):

@@ -1,6 +1,6 @@
 """torch modules: exported to ONNX in inference mode and compared with the module; state dicts without pickled code.
 
-torch is not imported to recognise a module: the caller has imported it already.
+torch is not imported to recognise a module, because the caller has already imported it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fairchain.spec import Spec
 from fairchain.system.user_code import first_line
 from fairchain.tables import TableRows
 
-# Older versions run code from some files in spite of weights_only (CVE-2025-32434, CVE-2026-24747).
+# Older versions run code from some files despite weights_only (CVE-2025-32434, CVE-2026-24747).
 SAFE_TORCH = (2, 10)
 TENSOR_TYPE_DIFFERS = (
     "{path}: tensor {name} is {dtype} and the module's is {wanted}; save the state of a module of the same type"
@@ -54,9 +54,9 @@ def from_torch(
 
     If `forward` takes several arguments, or the spec names inputs, each parameter is filled by the features that name
     it. A module with a recurrent layer may take a series, (batch, steps, inputs of a step), and for texts it takes
-    their words and, if it has parameters for them, lengths or a mask. It is exported to ONNX as it is in inference
-    mode; its own mode is not changed. A scripted module is a module; of a compiled one the module inside is taken. A
-    module that cannot be exported is evaluated in Python.
+    their words and, if it has parameters for them, lengths or a mask. It is exported to ONNX in inference mode; its own
+    mode is not changed. Scripted modules are supported; a compiled module is unwrapped. A module that cannot be
+    exported is evaluated in Python.
     """
     torch, module = sys.modules["torch"], inner_module(module)
     name = f"torch module {getattr(module, 'original_name', type(module).__name__)}"
@@ -70,7 +70,7 @@ def from_torch(
             )
         return answer.cpu().numpy()  # type: ignore[no-any-return]  # a tensor's numbers
 
-    # How many numbers the first recurrent layer reads at each step, and whether rows come first there.
+    # The number of values that the first recurrent layer reads at each step, and whether rows come first there.
     recurrent = [part for part in module.modules() if isinstance(part, torch.nn.RNNBase)]
     series = (recurrent[0].input_size, recurrent[0].batch_first) if recurrent else None
     with _one_thread():
@@ -78,7 +78,7 @@ def from_torch(
 
     def convert() -> bytes:
         example = call.show(longest_first(spec, random_inputs(spec.described, 3)))
-        function(example)  # what the module cannot do, no exporter need say
+        function(example)  # a problem of the module itself, which no exporter needs to report
         return export_module(module, call, example)
 
     def agrees(network: OnnxModel) -> bool:
@@ -100,7 +100,7 @@ def from_torch(
 
 
 def inner_module(module: Any) -> Any:
-    """Return the module that torch.compile or DataParallel wraps, which is the same; a compiled one has no export."""
+    """Return the module that torch.compile or DataParallel wraps; a compiled one has no export."""
     module = getattr(module, "_orig_mod", module)
     return module.module if isinstance(module, sys.modules["torch"].nn.DataParallel) else module
 
@@ -124,12 +124,12 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
     try:
         if not content.startswith(b"PK"):
             raise ValueError("not an archive of torch 1.6 or later")
-        # What its members unpack to is limited first: torch allocates it without asking.
+        # The unpacked size of its members is limited first: torch allocates it without a limit.
         unpacked(path, content, limits.file_bytes, "a state dict")
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except ModelError:
         raise
-    except Exception as error:  # a damaged file ends in anything
+    except Exception as error:  # a damaged file can raise any exception
         raise ModelError(
             f"{path}: not a state dict that torch reads without running code ({first_line(error)}); "
             "save it with torch.save(module.state_dict(), path)"
@@ -139,7 +139,7 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
     own = module.state_dict()
     for name, value in state.items():
         wanted = own[name].dtype if isinstance(own.get(name), torch.Tensor) else value.dtype
-        # torch casts to the module's type; more digits than it has are rounded, which is the same network.
+        # torch casts to the module's type; additional digits are rounded, which gives the same network.
         if value.dtype != wanted and not (value.dtype.is_floating_point and wanted.is_floating_point):
             raise ModelError(
                 TENSOR_TYPE_DIFFERS.format(
@@ -160,8 +160,8 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
 def export_module(module: Any, call: Call, arguments: Arrays) -> bytes:
     """Return the module in inference mode as ONNX bytes, from its inputs to `output`; `arguments` are an example.
 
-    Tracing is a hundred times faster than the newer exporter, and a recurrent layer stays one operator; but it does not
-    know every operator.
+    Tracing is a hundred times faster than the newer exporter and keeps a recurrent layer as one operator, but it does
+    not support every operator.
     """
     from onnx import load_model_from_string
 
@@ -181,7 +181,7 @@ def export_module(module: Any, call: Call, arguments: Arrays) -> bytes:
 
 
 def with_arguments(model: Any) -> Any:
-    """Return a module that takes the inputs of a Keras model, which come in a list, as arguments."""
+    """Return a module that takes the inputs of a Keras model, which are a list, as arguments."""
     torch: Any = sys.modules["torch"]
 
     class WithArguments(torch.nn.Module):  # type: ignore[misc]  # of a package that is imported when it is used
@@ -196,7 +196,7 @@ def with_arguments(model: Any) -> Any:
 
 
 def _tensors(module: Any, arrays: Arrays) -> tuple[Any, ...]:
-    """Return the arguments of a module: fractions in its own number type."""
+    """Return the arguments of a module: real numbers in its own number type."""
     torch, parameters = sys.modules["torch"], list(module.parameters())
     dtype = next((value.dtype for value in parameters if value.is_floating_point()), torch.float32)
     device = next((value.device for value in parameters), None)
@@ -207,7 +207,7 @@ def _tensors(module: Any, arrays: Arrays) -> tuple[Any, ...]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Use one thread for a while: small calls take longer with more, up to a hundred times on a busy machine."""
+    """Use one thread temporarily: small calls take longer with more, up to a hundred times on a busy machine."""
     torch = sys.modules["torch"]
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -219,7 +219,7 @@ def _one_thread() -> Iterator[None]:
 
 @contextmanager
 def _inference(module: Any) -> Iterator[None]:
-    """Use inference mode for a while; each part gets its own mode back, since some may be frozen on purpose."""
+    """Use inference mode temporarily; each submodule gets its own mode back, because some may be frozen on purpose."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:

@@ -1,8 +1,8 @@
 """Text classifiers of Hugging Face transformers: a pipeline, a model and its tokenizer, a folder of `save_pretrained`.
 
-The model's own tokenizer makes its inputs: special tokens, token types and truncation are its own. Texts of like length
-go through the model together, in batches whose activations fit into memory. A folder is untrusted: weights are read
-from safetensors only, no code of the folder is run, and nothing is fetched.
+The model's own tokenizer makes its inputs, with its special tokens, token types and truncation. Texts of similar length
+are evaluated together, in batches whose activations fit into memory. A folder is untrusted: weights are read only from
+safetensors, no code of the folder is run, and nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from fairchain.spec import Spec
 from fairchain.system.user_code import user_code
 from fairchain.tables import TableRows
 
-# Files of a folder that are read, and what they may ask for.
+# Files of a folder that are read, and the limits of their settings.
 SETTINGS = (*TOKENIZER_FILES, "model.safetensors.index.json")
 NETWORK, WEIGHT_FILES = "model.onnx", "*.safetensors"
 MOST_FOLDER_BYTES, MOST_SETTINGS = 8_000_000_000, 200_000_000
@@ -56,13 +56,14 @@ TRANSFORMERS_MISSING = "transformers and torch are not installed: pip install 'f
 
 # Options of a pipeline that a tokenizer's own settings can state.
 KNOWN_OPTIONS = {"truncation", "padding", "max_length", "return_tensors", "return_all_scores", "top_k"}
-# Texts on which a network in ONNX must decide as its model does, about, and the batch and length of the trial texts.
+# Approximate number of texts for which an ONNX network must decide like its model, and the batch and length of the test
+# texts.
 TRIED_TEXTS, EXAMPLE = 256, (3, 7)
 TOKENIZER_NEEDED = "{name}: reads tokens, and only its tokenizer makes them; give (model, tokenizer)"
 TRAINING_MODE = "{name}: is in training mode; call model.eval() first"
 NAME_OWN_LABELS = "{name}: model.labels: the model has the labels {labels}; name these in [model]"
 LABELS_APART = (
-    '{name}: decides about each of {labels} by itself; name one of them, output = "{first}" in [model], with two '
+    '{name}: decides about each of {labels} separately; name one of them, output = "{first}" in [model], with two '
     "labels: the text does not have it, or has it"
 )
 WEIGHTS_LACKING = (
@@ -85,7 +86,9 @@ COPY = (
 
 @dataclass(frozen=True, eq=False)
 class Transformer:
-    """A sequence classifier with its tokenizer; `sha256` is of the files that it was read from, "" for objects."""
+    """A sequence classifier with its tokenizer; `sha256` is the hash of the files from which it was read, "" for
+    objects.
+    """
 
     model: Any
     tokens: Tokens
@@ -94,7 +97,7 @@ class Transformer:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the model calls the columns of its output."""
+        """The model's names of the columns of its output."""
         config = self.model.config
         return tuple(str(config.id2label[place]) for place in range(int(config.num_labels)))
 
@@ -112,7 +115,7 @@ def is_transformer(source: object) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a folder holds a model as `save_pretrained` writes it."""
+    """Return whether a folder contains a model as `save_pretrained` writes it."""
     return path.is_dir() and (path / "config.json").is_file()
 
 
@@ -172,13 +175,13 @@ def read_folder(path: Path) -> Transformer | bytes:
 
 
 def _files(path: Path) -> dict[str, bytes]:
-    """Return the files of a folder that its tokenizer is read from."""
+    """Return the files of a folder from which its tokenizer is read."""
     return {name: (path / name).read_bytes() for name in TOKENIZER_FILES if (path / name).is_file()}
 
 
 @contextmanager
 def _quiet(library: Any) -> Iterator[None]:
-    """Keep the library's progress bars off the terminal."""
+    """Suppress the library's progress bars."""
     logging = library.utils.logging
     shown_before = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
@@ -190,7 +193,7 @@ def _quiet(library: Any) -> Iterator[None]:
 
 
 def _checked(path: Path, *, weights: bool = True) -> dict[str, Any]:
-    """Return the settings of a folder; refuse code, pickles, and settings beyond all limits."""
+    """Return the settings of a folder; refuse code, pickles, and settings beyond the limits."""
     held = sorted(path.glob(WEIGHT_FILES))
     if weights and not held:
         raise ModelError(NO_SAFETENSORS.format(path=path))
@@ -212,7 +215,7 @@ def _checked(path: Path, *, weights: bool = True) -> dict[str, Any]:
             raise ModelError(f"{path}: {name} is not an object; save it again")
         if "auto_map" in settings:
             raise ModelError(
-                f"{path}: {name} needs code of its own (auto_map), which is never run; load it yourself in Python "
+                f"{path}: {name} requires its own code (auto_map), which is never run; load it yourself in Python "
                 "and give (model, tokenizer)"
             )
     for key, value in config.items():
@@ -228,7 +231,7 @@ def _settings(path: Path) -> list[Path]:
 
 
 def _digest(path: Path) -> str:
-    """Return the hash of all files that decide about a text, by their names."""
+    """Return the hash of all files that affect the decision about a text, with their names."""
     digest = hashlib.sha256()
     for file in sorted([*_settings(path), *path.glob(WEIGHT_FILES)]):
         with file.open("rb") as content:
@@ -242,7 +245,7 @@ class TransformerModel(FunctionModel):
     def __init__(self, source: Transformer, spec: Spec, rows: TableRows | None) -> None:
         if spec.text is None or not spec.text.raw:
             raise ModelError(
-                f"{source.name}: its own tokenizer reads texts as they are; name the column of the texts, text=... "
+                f"{source.name}: its own tokenizer reads raw texts; name the column of the texts, text=... "
                 '(--text), or give the spec a [[feature]] with kind = "text" and no vectors, vocabulary or length'
             )
         self._source, self._reader = source, Reader(source, _columns(source, spec))
@@ -250,12 +253,12 @@ class TransformerModel(FunctionModel):
         maker = "Sigmoid" if spec.model.output is not None else ""
         super().__init__(self._reader, spec, source.name, output=output, maker=maker, rows=row_values(rows))
         self.sha256 = source.sha256
-        # The copy in ONNX, or why there is none.
+        # The ONNX copy, or the reason why there is none.
         self._network: OnnxModel | ModelError | None = None
 
     @property
     def note(self) -> str:
-        """What the caller should know: how texts are cut, and that rounding may depend on the batch."""
+        """A note for the caller: how texts are truncated, and that rounding may depend on the batch."""
         return " ".join(filter(None, (self._note, self._reader.note)))
 
     @note.setter
@@ -264,13 +267,13 @@ class TransformerModel(FunctionModel):
 
     @property
     def certifiable(self) -> bool:
-        """Whether it was read from a folder that others can be given."""
+        """Whether it was read from a folder, which others can obtain."""
         return bool(self.sha256)
 
     def to_network(self, spec: Spec | None = None, rows: TableRows | None = None) -> OnnxModel:
-        """Return a copy in ONNX with the tokenizer inside, which decides alike about texts of the corpus.
+        """Return an ONNX copy with the tokenizer inside, which decides alike about texts of the corpus.
 
-        The copy of a folder has the hash of the folder, since what is found in it is said of the folder.
+        The copy of a folder has the hash of the folder, because results for it are stated about the folder.
         """
         if self._network is None:
             try:
@@ -298,8 +301,8 @@ class TransformerModel(FunctionModel):
 def exported(source: Transformer, spec: Spec) -> bytes:
     """Return a transformer as an ONNX network with its tokenizer inside.
 
-    Batch and number of tokens are free. Besides the output that decides, the tensors `block1`, `block2` ... hold the
-    mean over the tokens of a text of what leaves each attention block.
+    Batch and number of tokens are free. Besides the output that decides, the tensors `block1`, `block2` ... are the
+    mean over the tokens of a text of the output of each attention block.
     """
     name = source.name
     unknown_options = sorted(set(source.tokens.options) - KNOWN_OPTIONS)
@@ -350,7 +353,7 @@ def exported(source: Transformer, spec: Spec) -> bytes:
 
 
 def _saved(source: Transformer) -> dict[str, bytes]:
-    """Return the files of a tokenizer, those of an object as it saves them, with the length at which texts are cut."""
+    """Return the files of a tokenizer (an object saves them first), with the length at which texts are truncated."""
     files = dict(source.tokens.files)
     if not files:
         with TemporaryDirectory() as folder, user_code(source.name, "cannot save its tokenizer:"):
@@ -367,7 +370,7 @@ def _saved(source: Transformer) -> dict[str, bytes]:
 
 
 def _columns(source: Transformer, spec: Spec) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Return how the columns of the output are read: in the order of the spec's labels, or one probability."""
+    """Return how the columns of the output are read: in the order of the spec's labels, or as one probability."""
     labels, wanted, stated = source.labels, spec.model.labels, spec.model.output
     if stated is not None:
         if stated not in labels:
@@ -389,16 +392,16 @@ def _columns(source: Transformer, spec: Spec) -> Callable[[NDArray[Any]], NDArra
 
 
 class Reader:
-    """Runs texts through a transformer: its own tokenizer, texts of like length together."""
+    """Evaluation of texts by a transformer: its own tokenizer, texts of similar length together."""
 
     def __init__(self, source: Transformer, columns: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         self._source, self._columns = source, columns
 
     @property
     def note(self) -> str:
-        """What happens to long texts, and what rounding may do."""
+        """How long texts are truncated, and the effect of rounding."""
         told = "Scores of a transformer depend on the batch in their last digits: a text with tied scores may "
-        return " ".join(filter(None, (f"{told}be decided otherwise in another batch.", self._source.tokens.note)))
+        return " ".join(filter(None, (f"{told}be decided differently in another batch.", self._source.tokens.note)))
 
     def __call__(self, texts: list[str]) -> NDArray[np.float64]:
         """Return the answers to texts, (texts, labels)."""
@@ -432,7 +435,7 @@ def from_transformers(
 ) -> TransformerModel | OnnxModel:
     """Return a model from a pipeline, a model with its tokenizer, or a folder that was read.
 
-    Without `direct` an object, which has no bytes, becomes a network; a folder stays what it is.
+    Without `direct` an object, which has no bytes, becomes a network; a folder is unchanged.
     """
     made = TransformerModel(model_and_tokenizer(source), spec, rows)
     if direct or made.sha256:

@@ -1,8 +1,8 @@
-"""HTTP client for one service: connections that are kept, several requests at a time, a rate limit, retries.
+"""HTTP client for one service: persistent connections, several requests at a time, a rate limit, retries.
 
 Everything is limited: the seconds of a request, the size of a response, the number of retries. Redirects are not
-followed, so that a request, with its credentials, goes to the host that the user named and to no other. The order in
-which requests end, and the pauses between retries, do not affect results: those come back in the order of the requests.
+followed, so that a request, with its credentials, goes only to the host that the user named. Results are in the order
+of the requests, so the order in which requests end, and the pauses between retries, do not affect them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from fairchain.messages import in_a_line
 
 Part = TypeVar("Part")
 Found = TypeVar("Found")
-# What may succeed if it is sent again: time-outs, too many requests, and a server that is not ready or fails.
+# Statuses after which a retry may succeed: time-outs, too many requests, and a server that is not ready or fails.
 RETRIED = (408, 425, 429, 500, 502, 503, 504)
-# Seconds before the first retry, which double with each, and the longest pause that a server may ask for.
+# Seconds before the first retry, which double with each, and the longest pause that a server may request.
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 120.0
-# Bytes of a response, at most; of the text that a message quotes; that are read at once.
+# Largest number of bytes of a response; of the text that a message quotes; that are read at once.
 LARGEST_RESPONSE, QUOTED, READ_AT_ONCE = 64 * 2**20, 200, 2**16
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-# Parts of the names of headers that hold credentials.
+# Parts of the names of headers that contain credentials.
 SECRET = ("auth", "key", "token", "cookie", "secret", "password")
 NOT_A_URL = "{url}: not an address of a service; give http://HOST:PORT/PATH or https://HOST/PATH"
 SECRET_IN_URL = (
@@ -54,7 +54,7 @@ TOO_LONG_A_PAUSE = "{url}: requests a pause of {seconds:,.0f} s before the next 
 
 
 class _RetryError(Exception):
-    """Why a request is sent again, and after how many seconds at least."""
+    """The reason why a request is sent again, and the shortest pause in seconds."""
 
     def __init__(self, problem: str, pause: float = 0.0) -> None:
         super().__init__(problem)
@@ -62,33 +62,33 @@ class _RetryError(Exception):
 
 
 class _IdleClosedError(Exception):
-    """The server closed a connection that was idle, so that the request was not read: it is sent on another one."""
+    """The server closed an idle connection before it read the request, which is sent on another one."""
 
 
 class HttpClient:
-    """Sends requests to one host.
+    """Client for requests to one host.
 
     Parameters
     ----------
     url
         The address of the service: scheme, host, port and path.
     headers
-        Sent with every request, for example credentials. They are in no message, file or copy of this object.
+        Sent with every request, for example credentials. No message, file or copy of this object contains them.
     connections
         Number of simultaneous requests.
     rate
-        Requests for each second, at most, retries included; None for no limit.
+        Largest number of requests per second, including retries; None for no limit.
     timeout
         Seconds for one request, from its first byte to the last byte of the response.
     retries
-        How often one request is sent again after a time-out, a lost connection, or a status in `RETRIED`.
+        Number of times that one request is sent again after a time-out, a lost connection, or a status in `RETRIED`.
 
     Attributes
     ----------
     requests, retried
-        How many requests with a body were answered, and how often one was sent again.
+        Number of answered requests with a body, and number of retries.
     seconds
-        Seconds that answered requests took, together.
+        Total seconds of answered requests.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class HttpClient:
         for name, value in self._headers.items():
             if not isinstance(name, str) or not isinstance(value, str):
                 raise ModelError(BAD_HEADER.format(source="headers"))
-            # A token, as HTTP calls it: no blanks, and nothing that would begin another header.
+            # A token in the sense of HTTP: no blanks, and no character that could start another header.
             token = name.isascii() and name.isprintable() and not set(name) & set(' :"(),/;<=>?@[]{}\\')
             if not name or not token or not value.isprintable() or not value.isascii():
                 raise ModelError(BAD_HEADER.format(source="headers"))
@@ -118,8 +118,8 @@ class HttpClient:
         self.seconds = 0.0
         self._idle: list[http.client.HTTPConnection] = []
         weakref.finalize(self, _close, self._idle)
-        # Requests in flight, by their connection: when they must have ended, and the socket, which the connection
-        # forgets as soon as the server says that it will close it.
+        # Requests in flight, by connection: their deadline, and the socket, which the connection drops as soon as the
+        # server announces that it will close it.
         self._deadlines: dict[http.client.HTTPConnection, tuple[float, socket.socket | None]] = {}
         self._watching = False
         self._next = 0.0
@@ -128,14 +128,14 @@ class HttpClient:
 
     @property
     def url(self) -> str:
-        """The address, without anything secret."""
+        """The address, without credentials."""
         return self.address.geturl()
 
     def __reduce__(self) -> Any:
         raise TypeError("a service is called by one process, with several connections; leave the executor out")
 
     def send(self, method: str, path: str, body: bytes | None = None, stop: Event | None = None) -> bytes:
-        """Return the body of the response to one request, which is sent again if that may help.
+        """Return the body of the response to one request, with retries.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class HttpClient:
                     raise ModelError(GAVE_UP.format(url=self.url, tries=attempt + 1, problem=problem)) from None
                 if problem.pause > LONGEST_PAUSE:
                     raise ModelError(TOO_LONG_A_PAUSE.format(url=self.url, seconds=problem.pause)) from None
-                # Jitter: clients that were refused together do not come back together.
+                # Jitter, so that clients that were refused together do not retry together.
                 self._pause(max(problem.pause, pause * random.uniform(0.5, 1.0)), stop)
                 pause, attempt = 2 * pause, attempt + 1
                 with self._lock:
@@ -176,10 +176,10 @@ class HttpClient:
         stop: Event | None = None,
         then: Callable[[], None] | None = None,
     ) -> Generator[Found, None, None]:
-        """Yield what a function that sends one request returns for each part, in order, several at a time.
+        """Yield the result of a function that sends one request for each part, in order, several at a time.
 
-        If `stop` is set no further request is sent, those in flight are waited for, and a StoppedError is raised.
-        `then` is called when no part waits to be submitted, so that it can submit others behind them.
+        If `stop` is set, no further request is sent, the function waits for those in flight, and a StoppedError is
+        raised. `then` is called when no part waits to be submitted, so that it can submit others after them.
         """
         waiting: deque[Future[Found]] = deque()
         place = 0
@@ -198,7 +198,7 @@ class HttpClient:
         finally:
             for future in waiting:
                 future.cancel()
-            # What is in flight was paid for: its answers are kept.
+            # Requests in flight may cost money, so their answers are kept.
             for future in waiting:
                 if not future.cancelled():
                     future.exception()
@@ -267,8 +267,8 @@ class HttpClient:
         return content
 
     def _body(self, response: http.client.HTTPResponse, deadline: float) -> bytes:
-        """Return the body of a response, which must be whole, of a limited size, and there in time."""
-        # Read in pieces: reading a chunk at once believes its size, which a server may state as -1.
+        """Return the body of a response, which must be complete, of a limited size, and in time."""
+        # Read in pieces: reading a whole chunk trusts its stated size, which may be -1.
         content = bytearray()
         with response:
             while piece := response.read1(READ_AT_ONCE):
@@ -305,7 +305,7 @@ class HttpClient:
         return http.client.HTTPConnection(host, port, timeout=self._timeout)
 
     def _watch(self) -> None:
-        """Close connections whose request takes too long: a server that sends a byte now and then never times out."""
+        """Close connections whose request takes too long: a server that sends a byte at intervals never times out."""
         while True:
             with self._lock:
                 now = time.monotonic()
@@ -326,7 +326,7 @@ def _close(connections: list[http.client.HTTPConnection]) -> None:
 
 
 def checked_url(url: str) -> SplitResult:
-    """Return the parts of an address of a service; refuse one that holds credentials, which would be printed."""
+    """Return the parts of a service's address; refuse one with credentials, which would be printed."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -341,7 +341,7 @@ def checked_url(url: str) -> SplitResult:
 
 
 def _retry_after(header: str | None) -> float:
-    """Return the seconds that a server asks to wait: a number, or a date."""
+    """Return the seconds that a server requests as a pause: a number, or a date."""
     if not header:
         return 0.0
     with suppress(ValueError, OverflowError):

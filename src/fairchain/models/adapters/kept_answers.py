@@ -1,9 +1,9 @@
-"""Answers of a slow or paid model: those in its journal, and new ones, which are added to it as they come.
+"""Answers of a slow or paid model: those in its journal, and new ones, which are appended as they arrive.
 
-A service is called by all its connections. Those that are idle, because the last answers of a batch are on their way,
-send the first inputs of the batch that is expected next (`expect`), so that the service is kept busy. An answer that
-came ahead is used as if it had been requested in its turn: verdicts do not depend on it. If the next batch is another
-one, or there is none because the verdict is there, such answers are in vain: `ahead` of them at most.
+A service is called over all its connections. Connections that are idle while the last answers of a batch are in flight
+send the first inputs of the batch that is expected next (`expect`), so that the service stays busy. Verdicts do not
+depend on whether an answer was requested ahead. If the next batch is different, or there is none because the run has a
+verdict, at most `ahead` such answers are wasted.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from fairchain.models.adapters.answer_memo import REPEATED, RowArray
 from fairchain.models.base import BATCHES, Answer
 from fairchain.models.journal import Journal, Journaled, as_array
 
-# Seconds of a call of a slow function, after which its answers are kept.
+# Seconds of a call above which a function is slow, so that its answers are stored.
 KEPT_EVERY = 1.0
-# Inputs that are requested ahead and not used, at most; under a budget this part of it, if that is less.
+# Largest number of inputs that are requested ahead and not used; under a budget at most one in `BUDGET_AHEAD` of it.
 ASKED_AHEAD, BUDGET_AHEAD = 64, 16
-# Requests that each connection makes ahead, at most.
+# Largest number of requests that each connection makes ahead.
 WAVES_AHEAD = 2
 BUDGET_SPENT = (
     "guarantee.budget.evaluations: {used:,} of {budget:,} evaluations are used, and {more:,} more inputs are "
@@ -38,14 +38,14 @@ BUDGET_SPENT = (
 )
 
 Indices = NDArray[np.intp]
-# Asks for some rows of values, and keeps the answers under their keys.
+# Function that evaluates some rows of values, and stores the answers under their keys.
 AskRows = Callable[[RowArray, Sequence[bytes], Indices], tuple[Indices, Answer]]
-# Returns inputs that are expected next, or None if they are too many to be drawn ahead.
+# Function that returns the inputs expected next, or None if they are too many to be drawn ahead.
 Expected = Callable[[], RowArray | None]
 
 
 def ahead_within(budget: float) -> int:
-    """Return how many inputs are requested ahead at most under a budget; they are kept back from it."""
+    """Return the largest number of inputs requested ahead under a budget, which is reserved from it."""
     return int(min(ASKED_AHEAD, budget // BUDGET_AHEAD))
 
 
@@ -57,20 +57,20 @@ class KeptAnswers:
     source
         The service, or the function given through `journaled`.
     journal
-        Where its answers are kept.
+        The journal of its answers.
     name
-        What messages call the model.
+        The name of the model in messages.
     random
-        Whether the model is random by design: no answer is used twice then.
+        Whether the model is random by design: then no answer is used twice.
 
     Attributes
     ----------
     most
-        How many inputs may be evaluated, in whatever stage; None without a budget.
+        Largest number of evaluated inputs, over all stages; None without a budget.
     ahead
-        How many may be requested ahead and not be used.
+        Largest number of inputs that may be requested ahead and not used.
     stop
-        Set when the run is to stop; None outside of a run.
+        Event that stops the run; None outside of a run.
     seconds
         Seconds for each input of the last call of a function; 0 before the first.
     """
@@ -85,7 +85,7 @@ class KeptAnswers:
     ) -> None:
         self.journal, self._name = journal, name
         self._service: Any = source if source.client is not None else None
-        # How often each input was evaluated; of random models by all together, since no answer is used twice.
+        # The number of evaluations of each input; for a random model by all of its users: no answer is used twice.
         self._random, self._used = random, source.used if random else Counter[bytes]()
         self._used_before = self._used.total()
         self.most: float | None = None
@@ -93,25 +93,25 @@ class KeptAnswers:
         self.stop: Event | None = None
         self._tick: Callable[[int], None] | None = None
         self._expected: Expected | None = None
-        # The requests that were made ahead, by the keys of inputs whose answers were not used yet.
+        # The requests that were made ahead, by the keys of inputs with unused answers.
         self._unused: dict[bytes, Future[Any]] = {}
 
     @property
     def evaluated(self) -> int:
-        """How many inputs were evaluated and used, repeated ones too."""
+        """The number of inputs that were evaluated and used, including repeated ones."""
         return self._used.total() - self._used_before
 
     def __call__(self, values: RowArray, show: Callable[[RowArray], Any], call: Callable[[RowArray], Answer]) -> Answer:
-        """Return the answers to some rows: those in the journal, and new ones that are added to it one by one.
+        """Return the answers to some rows: those in the journal, and new ones that are appended one by one.
 
         Parameters
         ----------
         values
             Feature values, or texts.
         show
-            From these to what the model is shown, by which answers are found again.
+            Converts these to the model's inputs, from which the keys of answers are computed.
         call
-            From these to answers: one request, or one call.
+            Converts these to answers: one request, or one call.
         """
         before = self.evaluated
         self._check_budget(before, len(values))
@@ -122,7 +122,7 @@ class KeptAnswers:
         found = self.journal.find(keys)
         evaluate = partial(self._keep, call)
         absent = [place for place, each in enumerate(found) if each is None]
-        # Where all answers are kept, as in a run that is repeated, there is nothing to wait for.
+        # If all answers are stored, as in a repeated run, there is nothing to wait for.
         expected, self._expected = self._expected if absent or coming else None, None
         then = None if expected is None else partial(self._evaluate_ahead, expected, frozenset(keys), show, evaluate)
         try:
@@ -131,7 +131,7 @@ class KeptAnswers:
             )
         finally:
             for future in coming.values():
-                # What went wrong there is met again below.
+                # An error there occurs again below.
                 future.exception()
         late = self.journal.find([keys[place] for place in absent])
         for place, each in zip(absent, late, strict=True):
@@ -152,7 +152,7 @@ class KeptAnswers:
         places: Sequence[int],
         then: Callable[[], None] | None = None,
     ) -> None:
-        """Evaluate the inputs at these places, and write their answers there; call `then` when all are on their way."""
+        """Evaluate the inputs at these indices, and write their answers there; call `then` when all are in flight."""
         missing = np.array(places, np.intp)
         if self._service is None:
             results = self._one_by_one(missing, partial(evaluate, values, keys))
@@ -175,7 +175,7 @@ class KeptAnswers:
     def _one_by_one(
         self, missing: Indices, evaluate: Callable[[Indices], tuple[Indices, Answer]]
     ) -> Iterator[tuple[Indices, Answer]]:
-        """Yield the answers of a function, in calls that do not take long."""
+        """Yield the answers of a function, in short calls."""
         place, size = 0, 1
         while place < len(missing):
             if self.stop is not None and self.stop.is_set():
@@ -190,13 +190,15 @@ class KeptAnswers:
     # -- Ahead of their turn -------------------------------------------------------------------------------------------
 
     def expect(self, inputs: Expected | None) -> None:
-        """Say which inputs will probably be needed after the next call; only a service in a run gets them ahead."""
+        """Announce the inputs that will probably be needed after the next call; only a service in a run evaluates them
+        ahead.
+        """
         self._expected = inputs if self._service is not None and self.stop is not None else None
 
     def _evaluate_ahead(
         self, expected: Expected, requested: frozenset[bytes], show: Callable[[RowArray], Any], evaluate: AskRows
     ) -> None:
-        """Evaluate for inputs that are expected next, on connections that would be idle."""
+        """Evaluate inputs that are expected next, on connections that would be idle."""
         connections = self._service.client.connections
         room = min(self.ahead - len(self._unused), WAVES_AHEAD * connections * self._service.rows_per_request)
         if self.most is not None:
@@ -204,7 +206,7 @@ class KeptAnswers:
         values = expected() if room > 0 else None
         if values is None:
             return
-        # Some may be known, or be on their way.
+        # Some may be known or in flight.
         values = values[: 4 * ASKED_AHEAD]
         keys = self.journal.keys(show(values), self._used.copy() if self._random else None)
         known = self.journal.find(keys)
@@ -220,7 +222,7 @@ class KeptAnswers:
             self._unused |= {keys[place]: future for place in part}
 
     def _cancel(self, except_for: Collection[Future[Any]] = ()) -> None:
-        """Withdraw requests that still wait for a connection."""
+        """Cancel requests that still wait for a connection."""
         for key, future in list(self._unused.items()):
             if future not in except_for and future.cancel():
                 del self._unused[key]
@@ -229,7 +231,7 @@ class KeptAnswers:
     def watched(self, stop: Event, tick: Callable[[int], None] | None = None) -> Iterator[None]:
         """Raise a StoppedError as soon as `stop` is set; call `tick` with the number of inputs of each answer.
 
-        Nothing that was answered is lost: at the end requests that were made ahead are waited for, and kept.
+        No answer is lost: at the end, requests that were made ahead are awaited and stored.
         """
         self.stop, self._tick = stop, tick
         try:

@@ -1,7 +1,7 @@
-"""Keras models that are one recurrent layer after another, written as ONNX with the recurrent operators of ONNX.
+"""Keras models that are a chain of recurrent layers, written with the recurrent operators of ONNX.
 
-Keras's own export writes every step out, or a loop where steps are masked: slow, without states to look at, and loops
-are not taken from untrusted files. What is not known here is left to that export.
+Keras's own export unrolls every step, or writes a loop if steps are masked: this is slow, shows no states, and loops
+are refused in untrusted files. Models that are not supported here are left to that export.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ IDLE_LAYERS = ("Dropout", "InputLayer", "SpatialDropout1D", "GaussianNoise", "Ga
 
 
 class UnknownLayerError(ModelError):
-    """A layer, or a setting of it, that is not written here."""
+    """A layer, or a setting of it, that is not supported here."""
 
 
 @dataclass(frozen=True)
 class KerasTensor:
-    """State of the conversion: the tensor so far, whether it has (batch, steps, units), the lengths if masked."""
+    """State of the conversion: the tensor so far, whether it has the shape (batch, steps, units), the lengths if
+    masked.
+    """
 
     tensor: str
     steps: bool
@@ -42,7 +44,7 @@ def to_network(model: Any, text: TextFeature | None, width: int) -> bytes:
     Raises
     ------
     UnknownLayerError
-        If there is no recurrent layer, or a layer that is not known.
+        If there is no recurrent layer, or an unsupported layer.
     """
     layers = list(_chain(model)) if model.inputs else []
     if not any(_kind(layer) in (*KERAS_RECURRENT, "Bidirectional") for layer in layers):
@@ -67,7 +69,7 @@ def to_network(model: Any, text: TextFeature | None, width: int) -> bytes:
 
 
 def _chain(model: Any) -> Iterator[Any]:
-    """Yield the layers of a model in which each takes what the one before it made."""
+    """Yield the layers of a model in which each takes the output of the one before it."""
     before = None
     for layer in model.layers:
         if _kind(layer) in ("Sequential", "Functional"):
@@ -142,13 +144,13 @@ def _activation(function: Any) -> str:
 
 
 def _embedded(graph: OnnxGraph, layer: Any, flow: KerasTensor, *, left: bool) -> KerasTensor:
-    """Look up vectors by the words' numbers. Where 0 is masked, words are counted, and moved to the front if needed."""
+    """Look up vectors by the words' numbers. If 0 is masked, words are counted, and moved to the front if needed."""
     ids, lengths = graph.node("Cast", flow.tensor, to=6), ""
     if layer.mask_zero:
         first, zero, one = (graph.constant(value, np.int64) for value in ([1], 0, 1))
         lengths = graph.node("ReduceSum", graph.node("Sign", ids), first, keepdims=0)
         if left:
-            # Word t of a text of n words is at place T - n + t; behind the words comes the padding.
+            # Word t of a text of n words is at index T - n + t; the padding follows the words.
             steps = graph.node("Gather", graph.node("Shape", ids), one)
             places = graph.node("Range", zero, steps, one)
             skipped = graph.node("Sub", steps, graph.node("Cast", lengths, to=7))
@@ -197,7 +199,7 @@ def _weights(layer: Any, operator: str) -> tuple[NDArray[Any], NDArray[Any], NDA
         blocks = np.split(part, gates)
         return np.concatenate([blocks[gate] for gate in order])
 
-    # (2, gates * units) for the inputs and for the states, or the former alone
+    # (2, gates * units) for the inputs and for the states, or only the former
     both = np.zeros((2, kernel.shape[1]), kernel.dtype)
     if bias:
         both[: bias[0].ndim] = bias[0]

@@ -1,4 +1,4 @@
-"""LightGBM's text files, read line by line and written again: LightGBM reads only checked lines.
+"""LightGBM's text files, parsed line by line and written again: LightGBM reads only checked lines.
 
 LightGBM trusts its input: a damaged line of its parameters, or an index out of bounds, ends the process. So every line
 must be known, every list must have its required length, every index must be inside its bounds, and every tree must be a
@@ -212,7 +212,7 @@ def _check_categories(entries: Mapping[str, str], used: NDArray[np.float64]) -> 
 
 
 def _check_linear(entries: Mapping[str, str], leaves: int, width: int) -> None:
-    """Raise a ValueError unless the linear models in the leaves of a tree, if there are any, have their lists."""
+    """Raise a ValueError unless the linear models in the leaves of a tree, if any, have their lists."""
     if entries.get("is_linear", "0") == "0":
         if any(key in entries for key in ("leaf_const", "num_features", "leaf_features", "leaf_coeff")):
             raise ValueError("lists of linear models in a tree without linear models")

@@ -1,10 +1,10 @@
 """Files of XGBoost, LightGBM, CatBoost and skops: checked here, then read by the package that wrote them.
 
-No file runs code: none of these formats is a pickle, and of a skops file only types that skops trusts are loaded. The
+No file runs code: none of these formats is a pickle, and for a skops file only types that skops trusts are loaded. The
 packages read with native code, which may trust its input. So sizes are limited, the beginning must be that of the
 format, and trees must be trees: every index inside its bounds, every node reached once. LightGBM gets the text that was
-checked (`lightgbm_text`). UBJSON becomes JSON in a process of its own, and CatBoost stays in one (`catboost_process`):
-a crash or a hang there is an error message.
+checked (`lightgbm_text`). UBJSON is converted to JSON in a separate process, and CatBoost runs only in one
+(`catboost_process`): a crash or a hang there is an error message.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.system.untrusted_files import object_once, open_plain
 from fairchain.system.user_code import first_line
 
-# Suffix, package to import, and what to install. A .json file may be SOCRATES too: see `holds_object`.
+# Suffix, package to import, and package to install. A .json file may also be SOCRATES: see `holds_object`.
 PACKAGES = {
     ".json": ("xgboost", "xgboost"),
     ".ubj": ("xgboost", "xgboost"),
@@ -37,13 +37,13 @@ PACKAGES = {
     ".cbm": ("catboost", "catboost"),
     ".skops": ("skops", "'fairchain[skops]'"),
 }
-# How far into a JSON file the first key of XGBoost's must be.
+# Number of characters in which the first key of an XGBoost JSON file must occur.
 FIRST_KEY_WITHIN = 4096
 # Older versions load types that are not trusted (CVE-2025-54413, CVE-2025-54886).
 SAFE_SKOPS = (0, 13)
-# Formats that only native code reads, and that it can write in another form.
+# Formats that only native code reads, and that it can convert to another format.
 TRIED_FIRST = (".ubj",)
-# How many outputs a model of XGBoost states, and lists of a tree with one entry for each node.
+# The key for the number of outputs of an XGBoost model, and lists of a tree with one entry for each node.
 OUTPUTS = ("num_class", "num_target")
 XGBOOST_LISTS = ("base_weights", "default_left", "loss_changes", "parents", "split_type", "sum_hessian")
 FILE_NEEDS = "{path}: a {suffix} file of {package} needs the package {package}; install it: pip install {install}"
@@ -55,7 +55,8 @@ UNTRUSTED_TYPES = (
 
 
 def holds_object(path: Path) -> bool:
-    """Whether `read_object` reads this file, by its suffix; a .json file by its first keys, since it may be SOCRATES.
+    """Return whether `read_object` reads this file, by its suffix; a .json file by its first keys, because it may be
+    SOCRATES.
 
     A .json file that cannot be read is not XGBoost's.
     """
@@ -70,12 +71,12 @@ def holds_object(path: Path) -> bool:
 
 
 def read_object(path: Path, limits: Limits | None = None) -> Any:
-    """Return the model that a file holds, as an object of its package.
+    """Return the model in a file, as an object of its package.
 
     Raises
     ------
     ModelError
-        If the package is missing, with what to install, or the file is not of its format.
+        If the package is missing, with the package to install, or the file does not have its format.
     """
     suffix = path.suffix.lower()
     package, install = PACKAGES[suffix]
@@ -92,7 +93,7 @@ def read_object(path: Path, limits: Limits | None = None) -> Any:
             return read(path, content, limits)
     except ModelError:
         raise
-    except Exception as error:  # a damaged file ends in anything
+    except Exception as error:  # a damaged file can raise any exception
         raise _damaged(path, package, first_line(error)) from None
 
 
@@ -107,7 +108,7 @@ def read_in_child(content: bytes, options: dict[str, Any]) -> bytes:
             return bytes(_booster(path, content).save_raw(raw_format="json"))
     except ModelError:
         raise
-    except Exception as error:  # a damaged file ends in anything
+    except Exception as error:  # a damaged file can raise any exception
         raise _damaged(path, "xgboost", first_line(error)) from None
 
 
@@ -119,7 +120,7 @@ def _damaged(path: Path, package: str, why: str) -> ModelError:
 
 
 def _xgboost(path: Path, content: bytes, _: Limits) -> Any:
-    """Read XGBoost's JSON: as an estimator if one was saved, else as a booster."""
+    """Read XGBoost's JSON: as an estimator if one was saved, otherwise as a booster."""
     _check_xgboost(path, _parsed(path, content))
     booster = _booster(path, content)
     saved = json.loads(booster.attr("scikit_learn") or "{}")
@@ -148,7 +149,7 @@ def _parsed(path: Path, content: bytes) -> Any:
 
 
 def _check_xgboost(path: Path, content: Any) -> None:
-    """Raise a ModelError unless every tree of a model in XGBoost's JSON is one."""
+    """Raise a ModelError unless every tree of a model in XGBoost's JSON is valid."""
     try:
         part = content["learner"]["gradient_booster"]
         width = int(content["learner"]["learner_model_param"]["num_feature"])
@@ -197,7 +198,7 @@ def _check_xgboost_categories(tree: dict[str, Any], nodes: int) -> None:
 
 
 def _whole(values: Any) -> NDArray[np.int64]:
-    """Return a list of whole numbers; anything else raises."""
+    """Return a list of integers; raise a ValueError for other values."""
     found = np.asarray(values)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise ValueError("a list with other values than whole numbers")
@@ -216,7 +217,7 @@ def _lightgbm(_path: Path, content: bytes, _: Limits) -> Any:
 
 
 def _catboost(path: Path, content: bytes, _: Limits) -> Any:
-    """Return a model of CatBoost's own format; another process reads it."""
+    """Return a model in CatBoost's own format; another process reads it."""
     size = int.from_bytes(content[4:8], "little")
     if not content.startswith(b"CBM1") or size + 8 > len(content):
         raise _damaged(path, "catboost", "it does not begin like one, or is truncated")
@@ -224,7 +225,7 @@ def _catboost(path: Path, content: bytes, _: Limits) -> Any:
 
 
 def _skops(path: Path, content: bytes, limits: Limits) -> Any:
-    """Read a scikit-learn estimator with the types that skops trusts, and no others."""
+    """Read a scikit-learn estimator with only the types that skops trusts."""
     version = tuple(int(part) for part in import_module("importlib.metadata").version("skops").split(".")[:2])
     if version < SAFE_SKOPS:
         raise ModelError(f"{path}: skops {version[0]}.{version[1]} is not safe with such files; update skops")

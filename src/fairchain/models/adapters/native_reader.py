@@ -1,8 +1,8 @@
-"""A new process that reads a model file whose format only native code understands.
+"""Child process that reads a model file whose format only native code understands.
 
-h5py and XGBoost trust their input: a damaged file can crash them or keep them busy for ever. In a process of its own
-that is an error message and not the end of the caller. A .h5 file is converted there, so h5py never runs in the
-caller; UBJSON of XGBoost becomes JSON there, which can be checked. CatBoost has `catboost_process`.
+h5py and XGBoost trust their input: a damaged file can crash them or run for ever. In a separate process this is an
+error message and does not end the caller. A .h5 file is converted there, so h5py never runs in the caller; UBJSON of
+XGBoost becomes JSON there, which can be checked. CatBoost has `catboost_process`.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ READERS = {
     ".h5": "fairchain.models.adapters.from_h5",
     ".ubj": "fairchain.models.adapters.model_files",
 }
-# Seconds of processor time, and of the clock where the machine is busy or has no such limit.
+# Limits of processor time, and of wall time if the machine is busy or has no such limit, in seconds.
 MOST_SECONDS, MOST_WAITED = 60, 600
 # Memory of the process: for the packages, and for each byte of the file.
 PROCESS_BYTES, MOST_PER_BYTE = 2**30, 64
-# The signal of a process that used up its processor time.
+# The signal of a process that exceeded its processor time.
 XCPU = 24
 TOO_SLOW, CRASHES = "reading it takes longer than {seconds} seconds", "the package that reads it crashes"
 _CODE = "from fairchain.models.adapters.native_reader import main; main()"
-# How an answer begins: what was read, or the message of a ModelError.
+# The first byte of an answer: the result, or the message of a ModelError.
 _DONE, _REFUSED = b"+", b"-"
 
 
 def read_in_new_process(
     suffix: str, content: bytes, options: Mapping[str, Any], damaged: Callable[[str], ModelError]
 ) -> bytes:
-    """Return what the reader of this format makes of the content of a file.
+    """Return the result of the reader of this format for the content of a file.
 
     Raises
     ------
     ModelError
-        What the reader raises; or what `damaged` makes of the reason if the process dies or takes too long.
+        The reader's error; or the result of `damaged` for the reason if the process dies or takes too long.
     """
     try:
         ended = subprocess.run(  # our own code
@@ -65,7 +65,7 @@ def read_in_new_process(
 
 
 def answer(suffix: str, content: bytes, options: dict[str, Any]) -> bytes:
-    """Read a file in this process; return what `unpack` takes apart."""
+    """Read a file in this process; return a message for `unpack`."""
     try:
         read: bytes = import_module(READERS[suffix]).read_in_child(content, options)
         return _DONE + read
@@ -74,7 +74,7 @@ def answer(suffix: str, content: bytes, options: dict[str, Any]) -> bytes:
 
 
 def unpack(answered: bytes) -> bytes:
-    """Return what was read, or raise the ModelError that the reader raised."""
+    """Return the result, or raise the ModelError of the reader."""
     if answered.startswith(_REFUSED):
         raise ModelError(answered[1:].decode(errors="surrogatepass"))
     return answered[1:]
@@ -83,7 +83,7 @@ def unpack(answered: bytes) -> bytes:
 def main() -> None:
     """Read the file on standard input; runs in the new process."""
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what native code prints must not come between
+    os.dup2(2, 1)  # output of native code must not mix with the answer
     suffix, options = sys.argv[1:]
     content = sys.stdin.buffer.read()
     limit_this_process(len(content), MOST_SECONDS)
@@ -92,9 +92,9 @@ def main() -> None:
 
 
 def limit_this_process(size: int, seconds: int, *, lasting: bool = True) -> Callable[[], None]:
-    """Bound memory and processor time for a file of so many bytes, where the system can do that.
+    """Bound memory and processor time for a file of this size in bytes, if the system supports it.
 
-    Returns what lifts the limits, which has an effect only if they are not `lasting`.
+    Return a function that lifts the limits; it has an effect only if they are not `lasting`.
     """
     with suppress(ImportError, AttributeError, ValueError, OSError):
         import resource

@@ -1,4 +1,4 @@
-"""ONNX graphs in memory: written node by node, and made plain after another package wrote them."""
+"""ONNX graphs in memory: built node by node, and stripped of an exporter's annotations."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-# What onnxruntime has understood for years; the package's own defaults may be newer than it accepts.
+# A version that onnxruntime has supported for years; the default of the onnx package may be newer than it accepts.
 OPSET, IR_VERSION = 17, 8
 
 
 class OnnxGraph:
-    """A graph under construction: each method returns the names of what it made."""
+    """A graph under construction; methods that add to it return the names of the new tensors."""
 
     def __init__(self) -> None:
         self._nodes: list[Any] = []
@@ -58,11 +58,11 @@ class OnnxGraph:
 
 
 def plain_bytes(model: Any) -> bytes:
-    """Return the bytes of a model without what its exporter noted in it: paths of source files, a random name."""
+    """Return the bytes of a model without the annotations of its exporter: paths of source files, a random name."""
     graph = model.graph
     graph.name = "network"
     for part in (model, *model.functions):
-        # Exporters keep the versions of operators in sets, whose order differs between processes.
+        # Exporters store operator versions in sets, whose order differs between processes.
         versions = sorted(part.opset_import, key=lambda version: version.domain)
         del part.opset_import[:]
         part.opset_import.extend(versions)

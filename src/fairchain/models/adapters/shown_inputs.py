@@ -1,4 +1,4 @@
-"""What a function is shown of an input: an array as a network would get it, a frame, or texts as they are."""
+"""The input of a function: an array as for a network, a frame, or raw texts."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ TEXTS_NOT_WORDS = (
 
 
 def row_values(rows: TableRows | None) -> RowArray | None:
-    """Return the feature values of the rows, if there are any."""
+    """Return the feature values of the rows, if any."""
     return None if rows is None else rows.values
 
 
 def show_frame(spec: Spec, columns: Sequence[str], rows: TableRows | None) -> Callable[[RowArray], Any]:
-    """Return a function from feature values to a frame with these columns, if possible as those of the rows are."""
+    """Return a function from feature values to a frame with these columns, if possible with the rows' own cells."""
     rows = None if rows is None else with_own_cells(rows, spec)
     if rows is not None and rows.table is not None:
         return OwnFrame(spec.features, columns, rows)
@@ -46,21 +46,21 @@ def flat_array(spec: Spec, name: str) -> Callable[[RowArray], Any]:
 
 
 def texts_of(text: TextFeature, name: str) -> Callable[[RowArray], list[str]]:
-    """Return a function from rows of one text each to a list of texts, as they are."""
+    """Return a function from rows of one text each to a list of unchanged texts."""
     if not text.raw:
         raise ModelError(TEXTS_NOT_WORDS.format(name=name, feature=text.name))
     return lambda values: values[:, 0].tolist()
 
 
 def apart(shown: Any, values: RowArray) -> Any:
-    """Return what is shown in memory of its own, so that a function may write into it."""
+    """Return a copy of the input, so that a function may modify it."""
     if isinstance(shown, tuple):
         return tuple(apart(part, values) for part in shown)
     return shown.copy() if isinstance(shown, np.ndarray) and np.may_share_memory(shown, values) else shown
 
 
 def describe_call(shown: Any) -> str:
-    """Describe what a function was called with, for the message about its failure."""
+    """Describe the argument of a function, for the message about its failure."""
     if isinstance(shown, list):
         return f"{len(shown)} texts"
     if isinstance(shown, tuple) and len(shown) == 1:

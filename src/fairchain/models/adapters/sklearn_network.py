@@ -1,7 +1,7 @@
-"""From a fitted scikit-learn estimator to ONNX bytes that the spec fits without a change.
+"""Conversion of a fitted scikit-learn estimator to ONNX bytes that fit the spec unchanged.
 
-skl2onnx does the conversion. Here its inputs are named as the spec names them, categories that are whole numbers in the
-table are looked up, columns that the estimator does not use get an input too, and one output is kept.
+skl2onnx does the conversion. This module names the inputs like the spec, looks up categories that are integers in the
+table, adds an input for columns that the estimator does not use, and keeps one output.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ def to_network(
 ) -> bytes:
     """Convert an estimator that was fitted on these columns, or on an array if there are none.
 
-    `kind` is the type of numbers, Float or Double; `order` says which of its classes each label of the spec is.
+    `kind` is the type of numbers, Float or Double; `order` has the index of the estimator's class for each label of the
+    spec.
     """
-    estimator = getattr(estimator, "best_estimator_", estimator)  # of a search
+    estimator = getattr(estimator, "best_estimator_", estimator)  # of a hyperparameter search
     types = skl2onnx.common.data_types
     number, text = getattr(types, f"{kind}TensorType"), types.StringTensorType
     features = {column_name(feature): feature for feature in spec.features}
@@ -45,7 +46,7 @@ def to_network(
     while hasattr(last, "steps"):
         last = last.steps[-1][1]
     _register(skl2onnx, last)
-    # The converter of LinearSVC, which has no probabilities, knows no zipmap, and fails without an option of its own.
+    # The converter of LinearSVC, which has no probabilities, does not support zipmap, and needs a separate option.
     option = {"raw_scores": True} if type(last).__name__ == "LinearSVC" else {"zipmap": False}
     model = skl2onnx.convert_sklearn(
         estimator,
@@ -61,7 +62,9 @@ def to_network(
 
 
 def _register(skl2onnx: Any, last: Any) -> None:
-    """Tell skl2onnx how to convert a last step of XGBoost or LightGBM, which onnxmltools does, or boosted trees."""
+    """Register converters in skl2onnx for a last step of XGBoost or LightGBM (from onnxmltools), or of boosted
+    trees.
+    """
     package = package_of(last)
     if type(last).__name__.startswith("HistGradientBoosting"):
         _register_trees(skl2onnx, type(last))
@@ -87,7 +90,9 @@ def _register(skl2onnx: Any, last: Any) -> None:
 
 
 def _register_trees(skl2onnx: Any, kind: type) -> None:
-    """Let skl2onnx convert boosted trees of scikit-learn: its own converter gives ONNX truth values for numbers."""
+    """Register a converter for boosted trees of scikit-learn: skl2onnx's own passes booleans where ONNX expects
+    numbers.
+    """
     trees = import_module("skl2onnx.operator_converters.random_forest")
     shapes = import_module("skl2onnx.common.shape_calculator")
     classes = kind.__name__.endswith("Classifier")
@@ -123,14 +128,14 @@ def _register_trees(skl2onnx: Any, kind: type) -> None:
 
 
 def _as_numbers(given: Any) -> Any:
-    """Return an attribute with whole numbers in place of truth values in a list."""
+    """Return an attribute with integers instead of booleans in a list."""
     if not isinstance(given, list):
         return given
     return [int(each) if isinstance(each, bool | np.bool_) else each for each in given]
 
 
 def _joining(estimator: Any, columns: Sequence[str], spec: Spec) -> Any:
-    """Return the estimator with a step before it that joins the columns, unless it takes them one by one itself."""
+    """Return the estimator with a step before it that joins the columns, unless it takes them one by one."""
     compose, pipeline = import_module("sklearn.compose"), import_module("sklearn.pipeline")
     first = estimator.steps[0][1] if hasattr(estimator, "steps") else estimator
     if isinstance(first, compose.ColumnTransformer):
@@ -141,9 +146,9 @@ def _joining(estimator: Any, columns: Sequence[str], spec: Spec) -> Any:
 
 
 def _name_inputs(model: Any, used: Sequence[Feature], features: Sequence[Feature]) -> None:
-    """Call each input what the spec calls it; skl2onnx keeps the order but changes names such as `hours-per-week`.
+    """Rename each input like the spec; skl2onnx keeps the order but changes names such as `hours-per-week`.
 
-    A category whose values are whole numbers in the table comes as an index, which is looked up.
+    A category whose values are integers in the table is given as an index, which is looked up.
     """
     from onnx import TensorProto, helper, numpy_helper
 
@@ -169,9 +174,9 @@ def _name_inputs(model: Any, used: Sequence[Feature], features: Sequence[Feature
 
 
 def keep_one_output(model: Any, spec: Spec, order: Sequence[int]) -> None:
-    """Keep the output that the spec's decision reads, of the labels and the scores of all classes.
+    """Keep the output that the spec's decision reads: the labels, or the scores of all classes.
 
-    A name in the spec keeps both. `order` says which column of scores belongs to each label of the spec.
+    If the spec names an output, both are kept. `order` has the column of scores for each label of the spec.
     """
     from onnx import helper, numpy_helper
 

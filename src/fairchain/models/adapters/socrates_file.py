@@ -49,7 +49,7 @@ class SocratesFile:
         self._shape = model.get("shape")
 
     def shape(self) -> tuple[int, ...]:
-        """Return the shape of one input, without the batch that comes first in the file."""
+        """Return the shape of one input, without the batch, which is first in the file."""
         if self._shape is None:
             raise ModelError(f'{self.path}: model.shape: missing; write the shape of an input, for example "(1, 13)"')
         batch, *shape = as_whole_numbers(f"{self.path}: model.shape", self.numbers("model.shape", self._shape)) or (0,)
@@ -79,8 +79,8 @@ class SocratesFile:
     def _beside(self, where: str, name: str) -> str:
         """Return the text of a file in the JSON's folder or below.
 
-        Paths in such files start at the folder of the program that wrote them more often than not, so leading parts
-        are left out until a file is found.
+        Paths in such files are often relative to the folder of the program that wrote them, so leading parts are
+        removed until a file is found.
         """
         folder = self.path.resolve().parent
         parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", ".")]
@@ -88,7 +88,7 @@ class SocratesFile:
             raise ModelError(f"{where}: {ascii(name)[:120]} is not a path inside the JSON's folder")
         for start in range(len(parts)):
             target = folder.joinpath(*parts[start:])
-            with suppress(OSError):  # the system refuses a name, because it is too long for example
+            with suppress(OSError):  # the system rejects a name, for example because it is too long
                 if target.is_file():
                     if not target.resolve().is_relative_to(folder):
                         break
@@ -132,7 +132,7 @@ def _from_text(where: str, text: str) -> Any:
 
 
 def as_whole_numbers(where: str, values: NDArray[np.float64]) -> tuple[int, ...]:
-    """Return these numbers as whole ones, flat, or raise a ModelError."""
+    """Return these numbers as a flat list of integers, or raise a ModelError."""
     if not (values == np.floor(values)).all() or (np.abs(values) > 2**31).any():
         raise ModelError(f"{where}: found {values.ravel()[:8].tolist()}; write whole numbers")
     return tuple(int(value) for value in values.ravel())

@@ -1,6 +1,7 @@
-"""How a torch module is called: with a row of numbers for each input, several of them by name, a series, or texts.
+"""Calls of a torch module: with a row of numbers for each input, several of them by name, a series, or texts.
 
-What a module takes cannot be read from it, so it is called: the first way that gives an answer for each row is used.
+The inputs of a module cannot be read from it, so it is called: the first call that gives an answer for each row is
+used.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature
 from fairchain.text import lexicon_of
 
 Arrays = tuple[NDArray[Any], ...]
-# Ways to call a module with several arguments that are tried at most.
+# Largest number of calls with several arguments that are tried.
 MOST_WAYS = 64
 FORWARD_WITHOUT_LENGTHS = (
     '{name}: forward takes "{parameter_name}", which is neither the lengths of texts nor a mask; name it: lengths = '
@@ -48,11 +49,11 @@ class Call:
     Parameters
     ----------
     show
-        From feature values to the module's arguments.
+        Converts feature values to the module's arguments.
     names
-        What the exported network calls its inputs.
+        The names of the inputs of the exported network.
     axes
-        For each input the name of every axis whose size is free.
+        For each input the name of every axis with a free size.
     """
 
     show: Callable[[NDArray[Any]], Arrays]
@@ -63,9 +64,10 @@ class Call:
 def find_call(
     module: Any, series: tuple[int, bool] | None, spec: Spec, name: str, evaluate: Callable[[Arrays], NDArray[Any]]
 ) -> Call:
-    """Return the call to which a module answers with one row for each row; the first one, if it never does.
+    """Return the call for which a module answers with one row for each row; the first one, if none does.
 
-    `series` says how many numbers its first recurrent layer reads at each step, and whether rows come first there.
+    `series` has the number of values that its first recurrent layer reads at each step, and whether rows come first
+    there.
     """
     calls = list(
         text_calls(spec.text, _arguments(module, spec.text, name), name)
@@ -74,12 +76,12 @@ def find_call(
     )
     if len(calls) == 1:
         return calls[0]
-    rows = 3 if spec.text is None or spec.text.length != 3 else 4  # not to take steps for rows
+    rows = 3 if spec.text is None or spec.text.length != 3 else 4  # so that steps are not mistaken for rows
     inputs = longest_first(spec, random_inputs(spec.described, rows))
     for call in calls:
         try:
             answer = evaluate(call.show(inputs))
-        except Exception:  # a module that is called wrongly raises anything
+        except Exception:  # a module that is called with wrong arguments can raise any exception
             continue
         if answer.ndim and len(answer) == rows:
             return call
@@ -87,7 +89,7 @@ def find_call(
 
 
 def _number_calls(module: Any, spec: Spec, series: tuple[int, bool] | None, name: str) -> Iterator[Call]:
-    """Yield a call with one row for each input; and if there is a recurrent layer, one with its steps."""
+    """Yield a call with one row for each input; if there is a recurrent layer, also one with its steps."""
     needed = forward_parameters(module)
     if len(needed) > 1 or any(feature.input is not None for feature in spec.features if feature.model_input):
         yield from _named_calls(needed, spec, name)
@@ -107,8 +109,8 @@ def _number_calls(module: Any, spec: Spec, series: tuple[int, bool] | None, name
 
 
 def forward_parameters(module: Any) -> list[str]:
-    """Return the names of the arguments that `forward` needs, in order; none if it does not say."""
-    schema = getattr(module.forward, "schema", None)  # of a scripted module
+    """Return the names of the arguments that `forward` needs, in order; empty if it does not state them."""
+    schema = getattr(module.forward, "schema", None)  # for a scripted module
     if schema is not None:
         return [each.name for each in schema.arguments[1:] if not each.has_default_value()]
     try:
@@ -125,7 +127,7 @@ def forward_parameters(module: Any) -> list[str]:
 def _named_calls(needed: Sequence[str], spec: Spec, name: str) -> Iterator[Call]:
     """Yield calls with an argument for each parameter of `forward`, filled by the features that name it.
 
-    Categories alone are numbers of an embedding, if the module takes them so: whole numbers, with or without an axis.
+    If all features are categories, they may be indices of an embedding: integers, with or without an axis.
     """
     filled: dict[str, list[Feature]] = {}
     for feature in spec.features:
@@ -159,7 +161,7 @@ def _by_name(feed: Feed, needed: tuple[str, ...], values: NDArray[Any]) -> Array
 
 
 def text_calls(text: TextFeature, roles: tuple[str, ...], name: str) -> list[Call]:
-    """Return calls with words as vectors or numbers, rows or steps first.
+    """Return calls with words as vectors or numbers, with rows or steps first.
 
     `roles` are `input` and then `lengths` or `mask`: the names of the network's inputs unless the spec states others.
     """
@@ -186,12 +188,12 @@ def text_calls(text: TextFeature, roles: tuple[str, ...], name: str) -> list[Cal
 
 def _in_order(feed: TextFeed, roles: tuple[str, ...], values: NDArray[Any]) -> Arrays:
     shown = feed(values)
-    # Copies: the feed uses its memory again, and who knows what a module keeps.
+    # Copies: the feed reuses its memory, and a module may keep its inputs.
     return tuple(shown[role].copy() for role in roles)
 
 
 def _arguments(module: Any, text: TextFeature, name: str) -> tuple[str, ...]:
-    """Return what the module takes, in the order of its parameters: words first, then lengths or a mask by name."""
+    """Return the module's arguments, in the order of its parameters: words first, then lengths or a mask by name."""
     names = ["input"]
     for parameter in list(inspect.signature(module.forward).parameters.values())[1:]:
         word = parameter.name.lower()

@@ -1,1 +1,1 @@
-"""Changing a network: its weights, the unit each belongs to, and candidates that need no file."""
+"""Changes of a network: its weights, the unit of each weight, and candidates without files."""

@@ -1,7 +1,7 @@
-"""A network that takes other weights with each call: a candidate needs no file and no session of its own.
+"""A network that takes its weights as inputs of each call, so that a candidate needs no file or session.
 
-The part before the first weight that changes is computed once for all candidates. Answers need not be those of a saved
-file to the last bit: onnxruntime may add up in another order when weights are not constant. So this is for searching;
+The part before the first changed weight is computed once for all candidates. Answers may differ from those of a saved
+file in the last bit: onnxruntime may add in another order if weights are not constant. So this is only for searching;
 the result is saved, loaded and evaluated again.
 """
 
@@ -23,17 +23,17 @@ from fairchain.models.onnx.inputs import chunks, distinct_rows
 from fairchain.models.onnx.runtime import Runtime
 from fairchain.models.onnx.session import OnnxModel
 
-# Rows, and what the network gets for them.
+# Rows, and the network's inputs for them.
 Call = tuple[NDArray[np.intp], dict[str, NDArray[Any]]]
-# Rows that go through the network in one call.
+# Rows that the network evaluates in one call.
 CANDIDATE_ROWS_PER_CALL = 4096
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Rows as the network takes them, made once and evaluated many times: (rows, their inputs) for each call.
+    """Rows in the network's encoding, computed once and evaluated many times: (rows, their inputs) for each call.
 
-    `which` says for each text which of the distinct ones it is; None where rows are taken one by one.
+    `which` is the index of each text among the distinct ones; None if rows are evaluated one by one.
     """
 
     count: int
@@ -42,14 +42,14 @@ class Prepared:
 
 
 class Tunable:
-    """A network that decides under other weights with each call.
+    """A network whose weights are given with each call.
 
     Parameters
     ----------
     model, weights
         The network, and its weights.
     tensors
-        Those that can be given anew each time.
+        The tensors that can be given with each call.
     """
 
     def __init__(self, model: OnnxModel, weights: Weights, tensors: Collection[str]) -> None:
@@ -62,7 +62,7 @@ class Tunable:
         self._start = start if start is not None and start not in given else None
         self._before = model.with_outputs([self._start]) if self._start is not None else model
         if self._start is not None:
-            # Its shape is left open: the batch need not be the first axis.
+            # Its shape is free: the batch may not be the first axis.
             dtype = weights.values[next(iter(tensors))].dtype
             keep_behind(network, self._start, model.decision.output, dtype)
         self._inputs = {value.name for value in network.graph.input} - set(tensors)
@@ -70,11 +70,11 @@ class Tunable:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
         return self._model.name
 
     def prepare(self, values: NDArray[Any]) -> Prepared:
-        """Return what the part that can change gets for these rows."""
+        """Return the inputs of the changeable part for these rows."""
         values = values.astype(self._model.dtype, copy=False)
         if (alike := distinct_rows(values)) is not None:
             return replace(self.prepare(values[alike[0]]), which=alike[1])
@@ -85,7 +85,7 @@ class Tunable:
         start = self._start
         widths = {fed[start].shape[1:] for _, fed in calls} if start is not None and self._inputs == {start} else set()
         if start is not None and len(widths) == 1 and self._model.tokens is not None:
-            # Texts of any length have a row of the same width behind the pooled state.
+            # Texts of any length have a row of the same width after pooling.
             rows, pooled = np.concatenate(parts), np.concatenate([fed[start] for _, fed in calls])
             calls = [(rows[part], {start: pooled[part]}) for part in chunks(len(rows), CANDIDATE_ROWS_PER_CALL)]
         return Prepared(len(values), tuple(calls))
@@ -94,11 +94,13 @@ class Tunable:
         feed = self._model.inputs(values)
         if self._start is not None:
             feed[self._start] = self._before.run(values, [self._start])[0]
-        # A feed may hand out memory that it uses again.
+        # A feed may return memory that it reuses.
         return {name: np.array(feed[name]) for name in feed if name in self._inputs}
 
     def decide(self, prepared: Prepared, weights: Mapping[str, WeightArray]) -> Labels | None:
-        """Return the class of each row under these weights; None if one of them has no class, as after an overflow."""
+        """Return the class of each row under these weights; None if one of them has no class, for example after an
+        overflow.
+        """
         labels = np.empty(prepared.count, np.uint16)
         decision = self._model.decision
         for rows, feed in prepared.calls:
@@ -111,16 +113,16 @@ class Tunable:
 
 
 def first_source(blocks: Sequence[WeightBlock], tensors: Collection[str]) -> str | None:
-    """Return the tensor that flows into the first layer with one of these weights: nothing before it can change."""
+    """Return the input tensor of the first layer with one of these weights: no tensor before it can change."""
     changing = next((block for block in blocks if block.tensor in tensors or block.bias in tensors), None)
     if changing is None:
         return None
-    # What flows back into a recurrent layer comes out of it, and changes with it.
+    # The state that flows back into a recurrent layer is its output, and changes with it.
     return next(block.source for block in blocks if block.output == changing.output)
 
 
 def input_means(model: OnnxModel, blocks: Sequence[WeightBlock], values: NDArray[Any]) -> dict[str, WeightArray]:
-    """Return the mean of what flows into each of these blocks, one number for each entry, by the name of the source."""
+    """Return the mean of the input of each of these blocks, one number for each entry, by the name of the source."""
     values = values[model.inputs.parts(values)[0]]
     feed = model.inputs(values)
     sources = list(dict.fromkeys(block.source for block in blocks))

@@ -1,7 +1,7 @@
-"""Linear models whose weights are attributes of one operator, rewritten with weights that can be changed.
+"""Linear models whose weights are attributes of one operator, rewritten with changeable weights.
 
-`LinearClassifier` and `LinearRegressor` of ONNX hold their coefficients as attributes. The same function as Gemm, an
-activation and argmax has them as tensors, like any layer.
+`LinearClassifier` and `LinearRegressor` of ONNX have their coefficients as attributes. The equivalent Gemm, activation
+and argmax have them as tensors, like any layer.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from fairchain.models.onnx.session import OnnxModel
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
-# The version of operators for a network that has only linear ones.
+# The operator version for a network that has only linear operators.
 LINEAR_OPSET = 17
 LINEAR_MODELS = ("LinearClassifier", "LinearRegressor")
 ACTIVATION = {"NONE": "Identity", "LOGISTIC": "Sigmoid", "SOFTMAX": "Softmax"}
 
 
 def with_dense_layers(model: OnnxModel) -> OnnxModel:
-    """Return the same network with a Gemm in place of each linear operator; the network itself if it has none."""
+    """Return the same network with a Gemm instead of each linear operator; the network itself if it has none."""
     network = model.network.copy()
     changed = False
     for node in list(network.graph.node):
@@ -45,7 +45,7 @@ def with_dense_layers(model: OnnxModel) -> OnnxModel:
 
 
 def _dense(network: ModelProto, node: NodeProto) -> list[Any] | None:
-    """Return operators that do what a linear one does; None for a form that is not rewritten."""
+    """Return operators that are equivalent to a linear one; None for an unsupported form."""
     from onnx import helper
 
     activation = ACTIVATION.get(_text(attribute(node, "post_transform", b"NONE")))

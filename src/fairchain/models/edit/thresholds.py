@@ -1,7 +1,7 @@
-"""A network with other decision thresholds: the same scores, and a shift of the output that decides.
+"""A network with changed decision thresholds: the same scores, and a shift of the output that decides.
 
-A network keeps its inputs and its output, and the spec's decision stays as it is. With a threshold for each group it
-also reads the protected features: where it did not before, it gets an input for them.
+The network keeps its inputs and its output, and the spec's decision is unchanged. With a threshold for each group it
+also reads the protected features: if it did not before, it gets an input for them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from fairchain.spec import CategoryFeature, Domain, Feature, Group, IntegerFeatu
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-# Operators that only carry a label on, with the input that it comes in by.
+# Operators that only pass a label on, with the input of the label.
 CARRIES = {"Cast": 0, "Identity": 0, "Reshape": 0, "Squeeze": 0, "LabelEncoder": 0, "ArrayFeatureExtractor": 1}
 CARRIES |= {"Gather": 1, "Flatten": 0, "Unsqueeze": 0}
-# Operators with two outputs: labels, and the scores behind them.
+# Operators with two outputs: labels and their scores.
 CLASSIFIERS = frozenset({"TreeEnsembleClassifier", "LinearClassifier", "SVMClassifier"})
-# The types of numbers, by their numbers in ONNX; 7 is a whole number, 8 a text.
+# The ONNX codes of number types; 7 is an integer, 8 a text.
 NUMBER_TYPES = {1: np.float32, 11: np.float64, 10: np.float16}
 GROUP_NOT_VISIBLE = (
     '{name}: the network\'s input for "{feature_name}" does not determine the group; use one threshold for all: '
@@ -39,14 +39,16 @@ GROUP_NOT_VISIBLE = (
 
 @dataclass(frozen=True)
 class ScoreTensor:
-    """The tensor behind the labels of a network, (rows, 2); `difference` if both columns count, else the second."""
+    """The tensor of the scores behind a network's labels, (rows, 2); `difference` if both columns count, otherwise the
+    second.
+    """
 
     name: str
     difference: bool
 
 
 def score_tensors(model: OnnxModel) -> list[str]:
-    """Return tensors that may hold the scores behind the label that a network returns, the likeliest first."""
+    """Return tensors that may contain the scores behind the label that a network returns, the likeliest first."""
     network, label = model.network, model.decision.output
     found = [output.name for output in network.model.graph.output if output.name != label]
     at = label
@@ -67,12 +69,12 @@ def score_tensors(model: OnnxModel) -> list[str]:
 
 
 def showing_scores(model: OnnxModel, spec: Spec, tensor: str) -> OnnxModel:
-    """Return the network with two columns of scores as its output; a ModelError if the tensor does not hold them."""
+    """Return the network with two columns of scores as its output; a ModelError if the tensor does not contain them."""
     from onnx import helper
 
     shown = replace(spec, model=replace(spec.model, output=tensor, decision="argmax", codes=None))
     problem: ModelError | None = None
-    # The types of inner tensors are not in the file.
+    # The file does not state the types of inner tensors.
     for kind in (1, 11):
         network = model.network.copy()
         if tensor not in {output.name for output in network.graph.output}:
@@ -86,7 +88,7 @@ def showing_scores(model: OnnxModel, spec: Spec, tensor: str) -> OnnxModel:
 
 
 def reading_groups(spec: Spec) -> Spec:
-    """Return the spec of a network that reads the protected features, also where the original one does not."""
+    """Return the spec of a network that reads the protected features, even if the original does not."""
     protected = spec.protected
     described = tuple(
         replace(each, model_input=True) if each.name in protected and not each.model_input else each  # type: ignore[union-attr]
@@ -110,15 +112,15 @@ def with_thresholds(
     Parameters
     ----------
     model, spec
-        The network, and the spec that it was loaded with.
+        The network, and the spec with which it was loaded.
     cut
-        The threshold as it is; rows of no group keep it.
+        The original threshold; rows in no group keep it.
     thresholds, groups
         The thresholds of these groups, which share no value; without groups one threshold for all rows.
     scores
         The scores behind the labels, for a network that returns labels.
     doubled
-        For a network with two columns of probabilities: thresholds are those of the second one.
+        For a network with two columns of probabilities: thresholds apply to the second one.
     """
     rank = model.scores(random_inputs(spec.described, 2).astype(model.dtype)).ndim
     if rank > 2:
@@ -135,7 +137,7 @@ def with_thresholds(
 
 
 class _ThresholdGraph:
-    """The graph of a network under construction; its output has a new name, and the old one is free."""
+    """The graph of a network under construction; its output is renamed, so the old name is free."""
 
     def __init__(self, model: OnnxModel) -> None:
         import onnx  # noqa: F401  # with the whole package its own message types are used
@@ -153,7 +155,7 @@ class _ThresholdGraph:
             self._kind = 1
 
     def _renamed(self, tensor: str) -> str:
-        """Give what makes a tensor another name for it, so that the name can be made anew."""
+        """Rename a tensor at the operator that computes it, so that its name can be used again."""
         name = self._name(f"{tensor}_before_repair")
         for node in self._graph.node:
             node.output[:] = [name if each == tensor else each for each in node.output]
@@ -200,16 +202,16 @@ class _ThresholdGraph:
         return total
 
     def shift(self, threshold: str, cut: float, rank: int) -> None:
-        """Subtract what the threshold of each row moved from a single column of scores."""
+        """Subtract the change of each row's threshold from a single column of scores."""
         moved = self._node("Sub", threshold, self._constant(cut, self._number))
         if rank == 1:
             moved = self._node("Reshape", moved, self._constant([-1], np.int64))
         self._node("Sub", self._inner, moved, out=self._result)
 
     def shift_first_column(self, threshold: str, *, doubled: bool) -> None:
-        """Add the threshold of each row to the first of two columns; of the larger column the label is decided."""
+        """Add the threshold of each row to the first of two columns; the larger column determines the label."""
         if doubled:
-            # A probability p is above t where p > (1 - p) + (2 t - 1).
+            # A probability p is above t if and only if p > (1 - p) + (2 t - 1).
             twice = self._node("Mul", threshold, self._constant(2.0, self._number))
             threshold = self._node("Sub", twice, self._constant(1.0, self._number))
         both = self._node("Mul", threshold, self._constant([[1.0, 0.0]], self._number))
@@ -246,7 +248,9 @@ class _ThresholdGraph:
         return name
 
     def _protected_columns(self, spec: Spec) -> list[tuple[Feature, str, InputSlot | None]]:
-        """Return for each protected feature the tensor with its columns, (rows, width), and the input they are in."""
+        """Return for each protected feature the tensor with its columns, (rows, width), and the input that contains
+        them.
+        """
         feed = self._model.inputs
         if not isinstance(feed, Feed) or any(len(slot.shape) != 1 for slot in feed.slots):
             raise ModelError(
@@ -281,7 +285,7 @@ class _ThresholdGraph:
     def _flat_columns(
         self, spec: Spec, wanted: Spec, slot: InputSlot, *, extended: bool
     ) -> list[tuple[Feature, str, InputSlot | None]]:
-        """Return the columns of the protected features in the one input of the network, which gets more if needed."""
+        """Return the columns of the protected features in the network's single input, which is widened if needed."""
         spans = widths(wanted.features)
         starts = np.cumsum([0, *spans])
         if extended:
@@ -310,7 +314,7 @@ class _ThresholdGraph:
         return found
 
     def _inside(self, feature: Feature, column: str, slot: InputSlot | None, domain: Domain) -> str:
-        """Return (rows, 1): 1 where the feature belongs to the domain, else 0."""
+        """Return (rows, 1): 1 if the feature belongs to the domain, otherwise 0."""
         if slot is not None and slot.dtype is np.object_:
             assert isinstance(feature, CategoryFeature)
             keys = [str(word) for place, word in enumerate(words(feature)) if domain.contains(place)]
@@ -371,7 +375,7 @@ class _ThresholdGraph:
         raise self._unreadable(feature)
 
     def _must_tell_apart(self, feature: Feature, points: Sequence[float]) -> None:
-        """Refuse a group whose values the network gets in the same way as others."""
+        """Refuse a group whose values have the same network inputs as other values."""
         if isinstance(feature, CategoryFeature):
             codes = feature.codes or tuple(range(len(feature.values)))
             inside = {codes[int(point)] for point in points}
@@ -381,7 +385,7 @@ class _ThresholdGraph:
             raise self._unreadable(feature)
 
     def _must_keep_ends(self, feature: Feature, domain: Domain) -> None:
-        """Refuse a range whose ends cannot be seen in what the network gets: ages in steps of ten years."""
+        """Refuse a range whose ends are not visible in the network's inputs, for example ages in steps of ten years."""
         if isinstance(feature, RealFeature) and (feature.step is not None or feature.bins is not None):
             raise self._unreadable(feature)
         if isinstance(feature, IntegerFeature):

@@ -1,8 +1,8 @@
-"""The place of each unit in a tensor, followed through operators that leave units in their place.
+"""The position of each unit in a tensor, traced through operators that keep units in place.
 
-Only what is sure is followed: a tensor that mixes units, or whose order cannot be told, has none that are known.
-Laid flat without the batch, a tensor has the units of most layers one after the other again and again, and all entries
-of a *channel*, which is a unit of a convolution, in a row. No reshape changes that.
+Only certain positions are traced: a tensor that mixes units, or has an unknown order, has no known units. Flattened
+without the batch, a tensor repeats the units of most layers in order, and has all entries of a *channel*, a unit of a
+convolution, in a row. No reshape changes that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Units = tuple[Any, ...]
 
-# Operators that treat every entry on its own.
+# Elementwise operators.
 ELEMENTWISE = frozenset(
     """
     Abs BatchNormalization Cast CastLike Celu Clip Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity Imputer
@@ -35,14 +35,14 @@ WITH_CONSTANT = frozenset({"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow"})
 
 @dataclass
 class UnitPlaces:
-    """Which unit is where.
+    """The positions of units in tensors.
 
     Parameters
     ----------
     flows
-        The units of each tensor, as far as they are known.
+        The units of each tensor, if known.
     shapes
-        What is known of the shapes of tensors.
+        Known shapes of tensors.
     channels
         The units that are channels.
     """
@@ -52,7 +52,7 @@ class UnitPlaces:
     channels: set[Any] = field(default_factory=set)
 
     def pass_on(self, node: NodeProto, constants: Container[str]) -> None:
-        """Note for the output of an operator without weights which unit is where, if that is sure."""
+        """Record the positions of units in the output of an operator without weights, if they are certain."""
         known = [self.flows.get(name) for name in node.input]
         units: Units | None = None
         if node.op_type in ELEMENTWISE | LAID_OUT:
@@ -75,7 +75,7 @@ class UnitPlaces:
             self.flows[node.output[0]] = units
 
     def incoming(self, source: str, size: int, operator: str) -> Units | None:
-        """Return the unit of each entry that an operator sums up over, or None."""
+        """Return the unit of each entry over which an operator sums, or None."""
         units = self.flows.get(source)
         if not units or size % len(units):
             return None
@@ -90,7 +90,7 @@ class UnitPlaces:
         return tuple(unit for unit in units for _ in range(size // len(units)))
 
     def _keeps_order(self, node: NodeProto, units: Units) -> bool:
-        """Return whether a transposition leaves all entries of a row in order, or the units within their axis."""
+        """Return whether a transposition keeps all entries of a row in order, or the units within their axis."""
         shape, order = self.shapes.get(node.input[0]), list(attribute(node, "perm", []))
         if shape is None or len(order) != shape.rank:
             return False
@@ -102,7 +102,7 @@ class UnitPlaces:
         return whole and order[-1] == len(order) - 1 and not self.channels.intersection(units)
 
     def _alike(self, one: str, other: str) -> bool:
-        """Return whether two tensors have the same shape, but for axes of size 1."""
+        """Return whether two tensors have the same shape, up to axes of size 1."""
         found = [self.shapes.get(name) for name in (one, other)]
         if any(each is None or each.axes is None for each in found):
             return False
@@ -110,7 +110,7 @@ class UnitPlaces:
         return first == second
 
     def _unit_axis(self, tensor: str, units: Units) -> int | None:
-        """Return the axis of the units: the only one of their number, with no other behind it (before a channel's)."""
+        """Return the axis of the units: the only one of their number, with no other after it (before a channel's)."""
         shape = self.shapes.get(tensor)
         wanted = (len(units),) if len(units) != 1 else ()
         axes = shape.shape if shape is not None else ()
@@ -121,7 +121,7 @@ class UnitPlaces:
         return places[0] if not any(axes[place] for place in others if place != shape.batch) else None
 
     def _joined(self, node: NodeProto, known: list[Units]) -> Units | None:
-        """Return the units of tensors one after the other along the axis of their units, or None."""
+        """Return the units of tensors concatenated along the axis of their units, or None."""
         joined = tuple(unit for each in known for unit in each)
         if node.op_type == "FeatureVectorizer":
             return joined
@@ -132,7 +132,7 @@ class UnitPlaces:
 
 
 def _reduced(node: NodeProto, shapes: Mapping[str, Followed]) -> set[int] | None:
-    """Return the axes that an operator sums up over; None if they are not known."""
+    """Return the axes over which an operator sums; None if unknown."""
     shape = shapes.get(node.input[0])
     rank = shape.rank if shape is not None else 0
     axes = attribute(node, "axes")

@@ -1,9 +1,9 @@
-"""The weights of a network: which can be changed, which unit each one belongs to, and the file with others in place.
+"""The weights of a network: which can be changed, the unit of each, and the file with changed weights.
 
-A network keeps its interface and its operators; only initialisers change. Two things are prepared where a change needs
-it: a tensor that several operators share is given to each as its own, and a layer without a bias gets one of zeros.
-Layouts differ (Gemm has its own transposition, recurrent operators stack their gates), so a layer says along which
-axis its inputs lie, and what they are: features, or units of an earlier layer.
+A network keeps its interface and its operators; only initialisers change. Two preparations may be needed: a tensor that
+several operators share is copied for each, and a layer without a bias gets one of zeros. Layouts differ (Gemm has a
+transposition flag, recurrent operators stack their gates), so each layer states the axis of its inputs, and whether
+they are features or units of an earlier layer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 WeightArray = NDArray[np.floating[Any]]
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-# Operators whose weights can be changed: the input that holds them and the one with the bias, if it has one.
+# Operators with changeable weights: the index of the input with the weights and of the one with the bias, if any.
 PLACES = {"Gemm": (1, 2), "Conv": (1, 2), "MatMul": (1, None), **dict.fromkeys(GATES, (1, 3))}
 # TensorProto.FLOAT and TensorProto.DOUBLE.
 FLOATS = (1, 11)
@@ -39,7 +39,7 @@ NO_WEIGHTS = (
 
 
 class WeightUnit(NamedTuple):
-    """A feature (`layer` is empty and `place` its number in the spec), or a unit of the layer that makes a tensor."""
+    """A feature (`layer` is empty and `place` its index in the spec), or a unit of the layer that computes a tensor."""
 
     layer: str
     place: int
@@ -49,9 +49,9 @@ class WeightUnit(NamedTuple):
 class WeightBlock:
     """One tensor of weights in a layer.
 
-    `source` flows into it along `axis`, and `incoming` says what each entry there is (None where that cannot be
-    told). What it adds to the layer is `gain` times it, and `bias`, with the numbers from `shift` on, is added to
-    the same sums (None where the layer has none that can be changed).
+    `source` is multiplied with it along `axis`, and `incoming` has the unit of each entry there (None if unknown). Its
+    contribution to the layer is multiplied by `gain`, and `bias`, from index `shift` on, is added to the same sums
+    (None if the layer has no changeable bias).
     """
 
     tensor: str
@@ -65,7 +65,7 @@ class WeightBlock:
     gain: float = 1.0
 
     def entries(self, unit: WeightUnit) -> list[int]:
-        """Return where this unit comes in; empty if it does not."""
+        """Return the entries of this unit; empty if there are none."""
         return [place for place, each in enumerate(self.incoming or ()) if each == unit]
 
     def columns(self, values: WeightArray, entries: Sequence[int]) -> WeightArray:
@@ -74,7 +74,7 @@ class WeightBlock:
 
 
 class Weights:
-    """The weights of a network that can be changed.
+    """The changeable weights of a network.
 
     Raises a ModelError if it has none: a tree, a linear model of scikit-learn, weights that are computed.
 
@@ -101,24 +101,24 @@ class Weights:
         return units[index] if units is not None and index < len(units) else None
 
     def outgoing(self, unit: WeightUnit) -> list[tuple[WeightBlock, list[int]]]:
-        """Return the blocks that a unit goes to, with its entries; a recurrent cell also goes back into its layer."""
+        """Return the blocks that read a unit, with its entries; a recurrent cell is also read by its own layer."""
         found = ((block, block.entries(unit)) for block in self.blocks)
         return [(block, entries) for block, entries in found if entries]
 
     def operator_of(self, tensor: str) -> str:
-        """Return the operator of the layer that a tensor belongs to."""
+        """Return the operator of a tensor's layer."""
         return next(block.operator for block in self.blocks if tensor in (block.tensor, block.bias))
 
     def network(self, changes: Mapping[str, WeightArray]) -> bytes:
-        """Return a complete ONNX file with these values in place of the old ones; all else is as it was."""
+        """Return a complete ONNX file with these values; everything else is unchanged."""
         return _Draft(self._model, set(changes)).written(changes).SerializeToString()  # type: ignore[no-any-return]
 
     def overridable(self, tensors: Collection[str]) -> bytes:
-        """Return the same network as a file in which these tensors can be given anew with each run."""
+        """Return the same network as a file in which these tensors can be given with each run."""
         from onnx import helper
 
         network = _Draft(self._model, set(tensors)).written({})
-        # Before this version of the format every initialiser counted as a constant.
+        # Before this version of the format every initialiser was a constant.
         network.ir_version = max(network.ir_version, 4)
         listed = {value.name for value in network.graph.input}
         for tensor in network.graph.initializer:
@@ -128,7 +128,7 @@ class Weights:
 
 
 class _Draft:
-    """One reading of a file, with the weights of each layer made its own.
+    """One parsed copy of a file, with separate weights for each layer.
 
     `wanted` are the tensors to prepare; None for all. Names do not depend on it.
     """
@@ -152,7 +152,7 @@ class _Draft:
                 self._places.pass_on(node, self._initial)
 
     def values(self) -> dict[str, WeightArray]:
-        """Return every tensor of weights or biases that can be changed."""
+        """Return every changeable tensor of weights or biases."""
         names = {name for block in self.blocks for name in (block.tensor, block.bias) if name}
         return {name: self._array(name) for name in sorted(names)}
 
@@ -191,14 +191,14 @@ class _Draft:
                 self._initial[node.output[0]] = self._initial[node.input[0]]
 
     def _tensor(self, node: NodeProto, place: int | None) -> TensorProto | None:
-        """Return the initialiser at an input of an operator, if it holds numbers that can be changed."""
+        """Return the initialiser at an input of an operator, if it has changeable numbers."""
         if place is None or place >= len(node.input):
             return None
         tensor = self._initial.get(node.input[place])
         return tensor if tensor is not None and tensor.data_type in FLOATS else None
 
     def _read(self, node: NodeProto) -> bool:
-        """Take the weights of one operator; False if it has none."""
+        """Read the weights of one operator; return False if it has none."""
         place, bias = PLACES.get(node.op_type, (0, None))
         tensor = self._tensor(node, place)
         if not place or node.domain not in ("", "ai.onnx") or tensor is None or node.input[0] in self._initial:
@@ -212,7 +212,7 @@ class _Draft:
         turned = node.op_type == "Conv" or bool(attribute(node, "transB"))
         beta = attribute(node, "beta", 1.0)
         width = shape[0] if turned else shape[1]
-        # With a bias inserted behind it the operator's own output gets another name.
+        # If a bias is inserted after it, the operator's own output is renamed.
         output = node.output[0]
         own = None
         if node.op_type == "MatMul":
@@ -233,7 +233,7 @@ class _Draft:
         return True
 
     def _read_recurrent(self, node: NodeProto, shape: tuple[int, ...], bias: int) -> None:
-        """Take W for the inputs, R for the cells of the step before, and B with the biases of both in a row."""
+        """Read W for the inputs, R for the cells of the previous step, and B with the biases of both."""
         directions, stacked, width = shape
         cells = stacked // GATES[node.op_type]
         kind = self._initial[node.input[1]].data_type
@@ -245,7 +245,7 @@ class _Draft:
             WeightBlock(self._own(node, 1, output), node.op_type, node.input[0], output, 2, incoming, own)
         )
         if self._tensor(node, 2) is not None:
-            # With two directions an entry is a cell of one of them, and another one in the other.
+            # With two directions an entry is a different cell in each of them.
             back = units if directions == 1 else None
             self.blocks.append(
                 WeightBlock(self._own(node, 2, output), node.op_type, output, output, 2, back, own, shift=stacked)
@@ -255,7 +255,7 @@ class _Draft:
                 self.flows[name] = units
 
     def _own(self, node: NodeProto, place: int, output: str) -> str:
-        """Give an operator the initialiser at this input for itself, named after its output; returns the name."""
+        """Give an operator its own copy of the initialiser at this input, named after its output; return the name."""
         name: str = node.input[place]
         tensor = self._initial[name]
         if self._uses[name] == 1 and tensor.name == name:
@@ -270,7 +270,7 @@ class _Draft:
         return own
 
     def _own_bias(self, node: NodeProto, place: int, shape: tuple[int, ...], kind: int) -> str | None:
-        """Return the bias of an operator as a vector of its own, zeros if there is none; None if it is computed."""
+        """Return the bias of an operator as a separate vector, zeros if there is none; None if it is computed."""
         values = _zeros(shape, kind)
         if place < len(node.input) and node.input[place]:
             tensor = self._tensor(node, place)
@@ -289,7 +289,7 @@ class _Draft:
         return own
 
     def _following_bias(self, node: NodeProto, width: int) -> str | None:
-        """Return the bias of a MatMul, which is in the Add that follows; without one it is inserted."""
+        """Return the bias of a MatMul, which is in the following Add; it is inserted if missing."""
         output = node.output[0]
         users = [each for each in self._graph.node if output in each.input]
         if len(users) == 1 and users[0].op_type == "Add" and self._uses[output] == 1:
@@ -317,13 +317,13 @@ class _Draft:
         return name
 
     def _added(self, tensor: TensorProto) -> TensorProto:
-        """Add an initialiser; before version 4 of the format each had to be an input of the network too."""
+        """Add an initialiser; before version 4 of the format each also had to be an input of the network."""
         self._network.ir_version = max(self._network.ir_version, 4)
         self._graph.initializer.append(tensor)
         return self._graph.initializer[-1]  # type: ignore[no-any-return]
 
     def _name(self, name: str) -> str:
-        """Return a name that the file does not have yet."""
+        """Return a name that does not occur in the file."""
         taken = {*self._initial, *self._fresh, *(name for node in self._graph.node for name in node.output)}
         taken |= {value.name for value in self._graph.input}
         while name in taken:
@@ -336,7 +336,7 @@ def _zeros(shape: tuple[int, ...], kind: int) -> WeightArray:
 
 
 def _inputs(model: OnnxModel) -> dict[str, Units]:
-    """Return the features behind each entry of the network's inputs; a text has words in place of features."""
+    """Return the feature of each entry of the network's inputs; a text has words instead of features."""
     feed = model.inputs
     if not isinstance(feed, Feed):
         return {}

@@ -1,1 +1,1 @@
-"""Looking inside a network: activations, recurrent steps, and the part behind a tensor."""
+"""Inspection of a network: activations, recurrent steps, and the part after a tensor."""

@@ -1,8 +1,7 @@
 """Activations of a network, read in the same call as the decision itself.
 
-A layer is the output of an activation function. It can be named by its tensor, or by its number: `layer1` is the
-first one in the graph, and `layer1[3]` its fourth unit. Recurrent operators have a state for every step: see
-`recurrent`.
+A layer is the output of an activation function. It is named by its tensor, or by its number: `layer1` is the first one
+in the graph, and `layer1[3]` its fourth unit. Recurrent operators have a state for every step: see `recurrent`.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Probe:
     model
         The network; it must be one that onnxruntime runs.
     spec
-        That it was loaded with.
+        The spec with which it was loaded.
     tensors
         Layers (`layer1`) or tensor names.
     """
@@ -97,7 +96,7 @@ def resolve(model: OnnxModel, name: str) -> str:
 def _activations(model: OnnxModel) -> list[tuple[str, str]]:
     """Return (tensor, operator) of every activation that is not an output of the network.
 
-    An activation that is written out as several operators (GELU, SiLU) is the tensor that the last of them makes.
+    An activation that is written as several operators (GELU, SiLU) is the output of the last of them.
     """
     graph = model.network.model.graph
     outputs = {output.name for output in graph.output}
@@ -117,9 +116,9 @@ def _activations(model: OnnxModel) -> list[tuple[str, str]]:
 
 
 def _gated_product(network: Network, node: NodeProto) -> str:
-    """Return the tensor x * gate(x) if this operator makes a gate, possibly times constants; "" if it does not.
+    """Return the tensor x * gate(x) if this operator computes a gate, possibly times constants; otherwise "".
 
-    GELU and SiLU are such products, which a file may write out operator by operator.
+    GELU and SiLU are such products, which a file may express by several operators.
     """
     if node.op_type not in GATED:
         return ""
@@ -140,7 +139,7 @@ def _gated_product(network: Network, node: NodeProto) -> str:
 
 
 def _gate_sources(network: Network, tensor: str) -> set[str]:
-    """Return the tensors that a gate is computed from element by element, and those times constants."""
+    """Return the tensors from which a gate is computed elementwise, and those times constants."""
     found, pending = set[str](), [tensor]
     while pending and len(found) < 50:
         name = pending.pop()

@@ -1,7 +1,7 @@
-"""A network cut at one of its tensors: the operators after it, evaluated with other activations.
+"""A network split at one of its tensors: the operators after it, evaluated with changed activations.
 
-The part behind is a network of its own that takes the tensor as an input, and the network's inputs besides where a
-path leads past the tensor. Activations are computed once; each change of them costs only the operators after them.
+The second part is a network that takes the tensor as an input, and also the network's inputs if a path bypasses the
+tensor. Activations are computed once; each change of them costs only the operators after them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairchain.models.onnx.session import OnnxModel
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-# The numbers of ONNX for the types that a layer may have.
+# The ONNX codes of the types that a layer may have.
 ELEMENTS = {"float32": 1, "float16": 10, "float64": 11}
 TENSOR_CANNOT_BE_CUT = (
     '{name}: tensor "{tensor}" has shape {shape} and type {dtype} for {values_count} inputs; only layers of numbers '
@@ -32,7 +32,7 @@ OTHER_ACTIVATIONS = '{path}: with other activations in "{tensor}": {problem}; le
 
 
 class Cut:
-    """The part of a network behind a tensor.
+    """The part of a network after a tensor.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class Cut:
     tensor
         Its name in the file; the batch must be its first dimension.
     values
-        A few rows of feature values, to see what the tensor looks like.
+        A few rows of feature values, to determine the tensor's shape.
 
-    `reaches` says whether the decision depends on the tensor at all.
+    `reaches` is whether the decision depends on the tensor.
     """
 
     def __init__(self, model: OnnxModel, tensor: str, values: NDArray[np.floating]) -> None:
@@ -63,7 +63,7 @@ class Cut:
             self._runtime = Runtime(check_bytes(model.path, network.SerializeToString(), model.limits), model.limits)
 
     def predict(self, hidden: NDArray[np.floating], values: NDArray[np.floating]) -> Labels:
-        """Return the class of each row of `values` if the tensor held `hidden`, (rows, units)."""
+        """Return the class of each row of `values` if the tensor had the values `hidden`, (rows, units)."""
         whole = self.model.inputs(values) if self._inputs else {}
         feed = {name: whole[name] for name in self._inputs}
         feed[self.tensor] = hidden.astype(self._dtype, copy=False).reshape(len(hidden), *self._shape)
@@ -81,9 +81,10 @@ class Cut:
 def keep_behind(
     network: ModelProto, tensor: str, output: str, dtype: np.dtype[Any], shape: Sequence[int] | None = None
 ) -> bool:
-    """Leave only what the output needs if a tensor is given as an input; return whether it needs the tensor.
+    """Keep only the operators that the output needs if a tensor is given as an input; return whether it needs the
+    tensor.
 
-    The input has this shape behind the batch, or any shape if it is None.
+    The input has this shape after the batch, or any shape if it is None.
     """
     graph = network.graph
     makers = {name: place for place, node in enumerate(graph.node) for name in node.output if name}

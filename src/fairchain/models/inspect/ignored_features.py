@@ -1,7 +1,7 @@
-"""Features that a network provably ignores: whatever their value is, every decision stays the same.
+"""Features that a network provably ignores: every decision is independent of their value.
 
-The network does not take the feature at all, or its first layers multiply all that they get of it by 0. The proof is
-read from the graph (docs/mathematics.md, "Finite input spaces"); nothing is tried.
+The network does not take the feature, or its first layers multiply everything derived from it by 0. The proof is read
+from the graph (docs/mathematics.md, "Finite input spaces"); nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from fairchain.models.onnx.inputs import Feed
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 
-# Operators that may follow the first layer. A product with 0 leaves a sum as it is up to the sign of a zero, and none
-# of these makes two different numbers of 0 and -0.
+# Operators that may follow the first layer. A product with 0 leaves a sum unchanged up to the sign of a zero, and none
+# of these maps 0 and -0 to different numbers.
 BLIND_TO_SIGNED_ZERO = frozenset(
     """
     Add ArgMax Cast Clip Concat Dropout Elu Exp Flatten Gemm Identity LeakyRelu LogSoftmax MatMul Max Min Mul Relu
     Reshape Selu Sigmoid Softmax Softplus Squeeze Sub Tanh Unsqueeze
     """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
 )
-# Numbers of ONNX for the types that an input may be cast to: single precision holds numbers up to this.
+# ONNX codes of the types to which an input may be cast: single precision has numbers up to this.
 SINGLE, DOUBLE, MOST_SINGLE = 1, 11, 3e38
 
 
 def ignored_features(model: Model | None, spec: Spec) -> frozenset[int]:
-    """Return the places in `spec.features` of the features that no decision depends on."""
+    """Return the indices in `spec.features` of the features that no decision depends on."""
     found = {place for place, feature in enumerate(spec.features) if not feature.model_input}
     if isinstance(model, OnnxModel) and isinstance(model.inputs, Feed):
         slots = model.inputs.slots
@@ -47,7 +47,7 @@ def ignored_features(model: Model | None, spec: Spec) -> frozenset[int]:
 
 
 def _used(model: OnnxModel, tensor: str, width: int, largest: float) -> NDArray[np.bool_]:
-    """Return which numbers of an input can reach the decision: all of them unless the graph proves otherwise.
+    """Return which numbers of an input can affect the decision: all of them unless the graph proves otherwise.
 
     No number of the input is larger than `largest`.
     """
@@ -75,7 +75,7 @@ def _used(model: OnnxModel, tensor: str, width: int, largest: float) -> NDArray[
 
 
 def _in_place(node: Any, largest: float) -> bool:
-    """Return whether an operator leaves every number of a row at its place and finite: 0 times infinity is not 0."""
+    """Return whether an operator keeps every number of a row at its position and finite: 0 times infinity is not 0."""
     if node.op_type == "Cast":
         kind = next((each.i for each in node.attribute if each.name == "to"), 0)
         return bool(kind == DOUBLE or (kind == SINGLE and largest < MOST_SINGLE))
@@ -84,7 +84,7 @@ def _in_place(node: Any, largest: float) -> bool:
 
 
 def _rows_read(node: Any, weights: Any, name: str) -> NDArray[np.bool_] | None:
-    """Return which columns of its first input a product with a matrix reads; None if it is another operator."""
+    """Return which columns of its first input a matrix product reads; None for another operator."""
     from onnx.numpy_helper import to_array
 
     if node.op_type not in ("Gemm", "MatMul") or node.input[0] != name:

@@ -1,10 +1,9 @@
 """Bounds of a ReLU network's outputs over many boxes of inputs at once, by linear relaxation.
 
-Each ReLU whose sign is open lies between two lines; substituting them backwards through the layers (as CROWN and
-DeepPoly do) gives, for each output, a linear function of the inputs below it, whose minimum over a box is immediate.
-The bounds hold for the numbers that the runtime computes: every layer's rounding is an interval added to its bias, and
-the rounding of this module's own double precision is subtracted too (docs/mathematics.md, "Bounds by branch and
-bound").
+Each ReLU with an undetermined sign is bounded by two lines; substituting them backwards through the layers (as in CROWN
+and DeepPoly) gives, for each output, a linear lower bound in the inputs, whose minimum over a box is immediate. The
+bounds hold for the numbers that the runtime computes: every layer's rounding is an interval added to its bias, and the
+rounding of this module's own double precision is also subtracted (docs/mathematics.md, "Bounds by branch and bound").
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from numpy.typing import NDArray
 
 from fairchain.models.inspect.relu_layers import AffineLayer, Floats, ReluNetwork
 
-# Numbers in the largest array of a part of the boxes: larger ones are given back to the system, and cleared, each time.
+# Numbers in the largest array for a part of the boxes: the system would allocate and clear larger ones again each time.
 MOST_BOX_NUMBERS = 2**17
 # Twice the unit roundoff of double precision, for this module's own sums.
 ROUNDOFF = 2.0**-52
-# Sums beyond this might overflow in single precision; nothing is claimed there.
+# Sums beyond this might overflow in single precision; no bound is claimed there.
 LARGEST_SUM = 1e37
 
 
@@ -35,9 +34,9 @@ class InputBoxes:
     low, high
         (rows, inputs): an interval for each input.
     first, last
-        (rows, blocks): of each one-hot block, exactly one input from `first` to `last` is 1 and the others are 0.
+        (rows, blocks): in each one-hot block, exactly one input from `first` to `last` is 1 and the others are 0.
     blocks
-        The inputs of each one-hot block; `low` and `high` are not read there.
+        The inputs of each one-hot block; `low` and `high` are not used there.
     """
 
     low: Floats
@@ -61,7 +60,7 @@ class InputBoxes:
         return sizes
 
     def least(self, weights: Floats) -> Floats:
-        """Return (rows, functions): the least value of linear functions, (rows, functions, inputs), over each box."""
+        """Return (rows, functions): the minimum of linear functions, (rows, functions, inputs), over each box."""
         middle, radius = (self.low + self.high) / 2, (self.high - self.low) / 2
         for block in self.blocks:
             middle[:, block] = radius[:, block] = 0
@@ -88,8 +87,8 @@ class FunctionBounds:
     low, high
         (rows, functions).
     weights
-        (rows, functions, inputs): of the linear functions below and above, the larger absolute value: where the bounds
-        would gain most from a smaller box.
+        (rows, functions, inputs): the larger absolute coefficient of the linear lower and upper bounds; it shows where
+        a smaller box would improve the bounds most.
     """
 
     low: Floats
@@ -98,16 +97,16 @@ class FunctionBounds:
 
 
 class LinearBounds:
-    """Computes bounds of linear functions of a network's outputs.
+    """Bounds of linear functions of a network's outputs.
 
     Parameters
     ----------
     network
-        Its layers.
+        The layers of the network.
     functions
         (functions, outputs): the rows are the functions, such as the difference of two scores.
     rounding
-        Whether the runtime's rounding is part of the bounds; only a test that shows why it must be says no.
+        Whether the runtime's rounding is part of the bounds; only a test of its necessity sets this to False.
     """
 
     def __init__(self, network: ReluNetwork, functions: Floats, *, rounding: bool = True) -> None:
@@ -120,19 +119,19 @@ class LinearBounds:
 
     @property
     def rows_at_once(self) -> int:
-        """Boxes that are computed together."""
+        """Number of boxes that are computed together."""
         return self._rows
 
     @property
     def cost(self) -> float:
-        """Multiplications for one box, as a multiple of those for one input."""
+        """Multiplications for one box, relative to those for one input."""
         sizes = [layer.weights.size for layer in self._layers]
         passes = [2 * len(layer.bias) * sum(sizes[:place]) for place, layer in enumerate(self._layers)]
         return (sum(sizes) + sum(passes)) / sum(sizes)
 
     def __call__(self, boxes: InputBoxes) -> FunctionBounds:
         """Return the bounds over every box."""
-        # Huge weights may overflow here too; such bounds settle nothing.
+        # Huge weights may overflow here too; such bounds decide nothing.
         with np.errstate(over="ignore", invalid="ignore"):
             parts = [
                 self._bounds(boxes.part(slice(start, start + self._rows))) for start in range(0, len(boxes), self._rows)
@@ -141,7 +140,7 @@ class LinearBounds:
         return FunctionBounds(np.concatenate(low), np.concatenate(high), np.concatenate(weights))
 
     def _bounds(self, boxes: InputBoxes) -> tuple[Floats, Floats, Floats]:
-        """Bound every layer in turn, each with the relaxations of those before it."""
+        """Bound every layer in turn, with the relaxations of the earlier ones."""
         known: list[RelaxedLayer] = []
         sizes = boxes.sizes()
         overflow = np.zeros(len(boxes), bool)
@@ -150,7 +149,7 @@ class LinearBounds:
             error = self._error(layer, sizes)
             low, high, weights = self._layer_bounds(boxes, known, layer, sizes, error)
             if known:
-                # Plain interval arithmetic is sometimes the narrower of the two.
+                # Plain interval arithmetic is sometimes tighter.
                 before = known[-1]
                 plain_low, plain_high = before.through(layer, error)
                 low, high = np.maximum(low, plain_low), np.minimum(high, plain_high)
@@ -158,22 +157,22 @@ class LinearBounds:
             if len(known) == len(self._layers) - 1:
                 low[overflow], high[overflow] = -np.inf, np.inf
                 return low, high, weights
-            # Where numbers may overflow nothing is claimed in the end; finite ends keep the arithmetic free of NaN.
+            # If numbers may overflow, no bound is claimed at the end; finite ends keep the arithmetic free of NaN.
             low, high = np.clip(low, -LARGEST_SUM, LARGEST_SUM), np.clip(high, -LARGEST_SUM, LARGEST_SUM)
             known.append(RelaxedLayer.of(layer, low, high, sizes, error))
             sizes = np.maximum(high, 0.0)
 
     def _error(self, layer: AffineLayer, sizes: Floats) -> Floats:
-        """Return (rows, outputs): how far the runtime's sums may be from exact ones, for inputs of these sizes."""
+        """Return (rows, outputs): the largest error of the runtime's sums, for inputs of these sizes."""
         if not self._rounding:
             return np.zeros((len(sizes), len(layer.bias)))
-        # The last factor is for the rounding of this very line.
+        # The last factor accounts for the rounding of this line.
         return (layer.rounding * (sizes @ layer.weight_size.T + layer.bias_size) + layer.tiny) * (1 + 2.0**-20)
 
     def _layer_bounds(
         self, boxes: InputBoxes, known: Sequence[RelaxedLayer], layer: AffineLayer, sizes: Floats, error: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """Return bounds of a layer's sums: lower ones of the sums and of their negatives, in one pass."""
+        """Return bounds of a layer's sums: lower bounds of the sums and of their negatives, in one pass."""
         both = np.concatenate([layer.weights, -layer.weights])
         twice = np.concatenate([layer.bias, -layer.bias])
         weights = np.broadcast_to(both, (len(boxes), *both.shape))
@@ -197,9 +196,9 @@ class LinearBounds:
 
 @dataclass(frozen=True, eq=False)
 class RelaxedLayer:
-    """A layer with a ReLU behind it over many boxes: `below * z <= relu(z) <= above * z + lift`.
+    """A layer followed by a ReLU over many boxes: `below * z <= relu(z) <= above * z + lift`.
 
-    `error` is the runtime's rounding of z, `own` what this module's rounding adds for each unit of weight.
+    `error` is the runtime's rounding of z, `own` the rounding of this module for each unit of weight.
     """
 
     layer: AffineLayer
@@ -216,10 +215,10 @@ class RelaxedLayer:
         """Return the relaxation for sums between `low` and `high`, of inputs of these `sizes`."""
         span = np.maximum(high - low, 1e-300)
         above = np.clip(np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, high / span)), 0.0, 1.0)
-        # The line must not be below the ReLU at either end although the slope is rounded.
+        # The line must not be below the ReLU at either end, although the slope is rounded.
         lift = np.maximum(np.maximum(-above * low, (1 - above) * high), 0.0) * (1 + 8 * ROUNDOFF)
         lift[low >= 0] = 0.0
-        # Below: the line of slope 1 or 0 that leaves the smaller area.
+        # Below: the line of slope 1 or 0 with the smaller area.
         below = np.where((low >= 0) | ((high > -low) & (high > 0)), 1.0, 0.0)
         terms = sum(layer.weights.shape) + 16
         steepest = np.abs(layer.weights).max(axis=1, initial=0.0)
@@ -228,7 +227,7 @@ class RelaxedLayer:
         return cls(layer, low, high, below, above, lift, error, own)
 
     def substitute(self, weights: Floats, constant: Floats) -> tuple[Floats, Floats]:
-        """Return a lower bound in terms of the layer's inputs, of functions of its outputs after the ReLU."""
+        """Return a lower bound, in terms of the layer's inputs, of functions of its outputs after the ReLU."""
         negative = np.minimum(weights, 0.0)
         constant = constant + np.matmul(negative, self.lift[:, :, None])[..., 0]
         lines = (weights - negative) * self.below[:, None] + negative * self.above[:, None]
@@ -236,7 +235,7 @@ class RelaxedLayer:
         constant -= np.matmul(np.abs(lines), self.error[:, :, None])[..., 0]
         constant -= np.matmul(np.abs(weights), self.own[:, :, None])[..., 0]
         constant -= 4 * ROUNDOFF * np.abs(constant)
-        # One small product for each box: BLAS would start threads of its own for a large one.
+        # One small product for each box: BLAS would start its own threads for a large one.
         return np.matmul(lines, self.layer.weights), constant
 
     def through(self, layer: AffineLayer, error: Floats) -> tuple[Floats, Floats]:

@@ -1,9 +1,9 @@
-"""Looking inside a recurrent network: its states after every step, read in the same call as the decision.
+"""Inspection of a recurrent network: its states after every step, read in the same call as the decision.
 
 The recurrent operators are numbered in the order of the graph: `lstm1`, `gru2`, `rnn3`, and `lstm1.cell` for the cell
-states. Hidden states come from the operator itself; its cell states, which it shows only at the end, are computed
-again: since the hidden states are known, the sums in all gates of all steps are products of matrices, which the network
-computes in the same call, and only c(t) = f * c(t-1) + i * g is left to be done step by step.
+states. Hidden states come from the operator itself. Its cell states, of which it returns only the last, are computed
+again: because the hidden states are known, the sums in all gates of all steps are matrix products, which the network
+computes in the same call, and only c(t) = f * c(t-1) + i * g is computed step by step.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CELL_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "tanh": np.tanh,
     "relu": lambda z: np.maximum(z, 0),
 }
-# The place of the lengths among the inputs of a recurrent operator.
+# The index of the lengths among the inputs of a recurrent operator.
 LENGTHS = 4
 STATES_IN_ANOTHER_ORDER = (
     "{name}: the states of {name2} are in another order than the rows; export the network without sorting its "
@@ -54,19 +54,19 @@ class RecurrentLayer:
     Parameters
     ----------
     name
-        `lstm1`: its kind and its number among the recurrent ones.
+        `lstm1`: its type and its number among the recurrent operators.
     tensor
         Its hidden states in the file, (steps, directions, batch, units); "" if the file does not name them.
     operator
         LSTM, GRU or RNN.
     units
-        Of one step, both directions side by side.
+        The number of units of one step, both directions together.
     directions
         2 if it also reads backwards.
     direction
         forward, reverse or bidirectional.
     varied
-        Whether it is told how many steps to take, so that rows may differ.
+        Whether it gets the number of steps, so that rows may differ.
     """
 
     name: str
@@ -85,19 +85,20 @@ class RecurrentLayer:
 
 @dataclass(frozen=True, eq=False)
 class RecurrentSteps:
-    """What a `StepProbe` shows.
+    """The result of a `StepProbe`.
 
     Parameters
     ----------
     labels
         The class of each row.
     states
-        For each recurrent name (rows, steps, units): the states after each step, zeros behind a row's last one. A
-        backward direction stands where it has read to, in the second half of the units.
+        For each recurrent name (rows, steps, units): the states after each step, zeros after a row's last one. The
+        second half of the units is the backward direction, at the step that it has read.
     lengths
-        How many steps the network takes for each row: the words if it is told their number, else all, padding too.
+        The number of steps of the network for each row: the words if it gets their number, otherwise all, including
+        padding.
     layers
-        For each other name (rows, units).
+        For each other name the units, (rows, units).
     """
 
     labels: Labels
@@ -107,19 +108,19 @@ class RecurrentSteps:
 
 
 def steps_of(model: OnnxModel) -> tuple[RecurrentLayer, ...]:
-    """Return the recurrent operators of a network in the order of its graph; none if it is feed-forward."""
+    """Return the recurrent operators of a network in the order of its graph; empty if it is feed-forward."""
     return tuple(_layer(*numbered) for numbered in _operators(model.network.model).items())
 
 
 class StepProbe:
-    """A network that shows its states after every step with each decision.
+    """A network that returns its states after every step with each decision.
 
     Parameters
     ----------
     model
         The network; it must be one that onnxruntime runs.
     spec
-        That it was loaded with.
+        The spec with which it was loaded.
     names
         Recurrent layers (`lstm1`), their cells (`lstm1.cell`), and others as for `Probe` (`layer1`).
     """
@@ -147,7 +148,7 @@ class StepProbe:
         parts = [self._part(values[part]) for part in rows]
 
         def join(arrays: Sequence[Array]) -> Array:
-            """Put parts together in the order of the rows, zeros behind those with fewer steps."""
+            """Concatenate parts in the order of the rows, with zeros after those with fewer steps."""
             most = max(each.shape[1] for each in arrays)
             fill = [[(0, 0), (0, most - each.shape[1])] + [(0, 0)] * (each.ndim - 2) for each in arrays]
             return rejoined(rows, [np.pad(each, more) for each, more in zip(arrays, fill, strict=True)])
@@ -160,7 +161,7 @@ class StepProbe:
         )
 
     def _shown_tensors(self, network: ModelProto) -> dict[tuple[str, str], str]:
-        """Let the network show what is needed: for (layer, what) the tensor's name."""
+        """Add the needed tensors to the network's outputs: the tensor's name for (layer, kind)."""
         tensors = {}
         for name in dict.fromkeys(name.removesuffix(CELL) for name in self._recurrent):
             node = self._operators[name]
@@ -173,7 +174,7 @@ class StepProbe:
                 wanted |= add_gates(network, node, name)
             wanted |= {f"order{place}": tensor for place, tensor in enumerate(_orders(self.model.network, node))}
             for what, tensor in wanted.items():
-                # A copy, since an input of the network cannot be an output of it too.
+                # A copy, because an input of the network cannot also be an output.
                 copy = network.graph.node.add(op_type="Identity", input=[tensor], output=[f"{name} shown {what}"])
                 network.graph.output.add().name = copy.output[0]
                 tensors[name, what] = copy.output[0]
@@ -207,7 +208,7 @@ class StepProbe:
         return RecurrentSteps(labels, states, lengths, layers)
 
     def _check_rows(self, inputs: NDArray[Any], together: RecurrentSteps) -> None:
-        """Refuse a graph in which the states of a row cannot be told from another's."""
+        """Refuse a graph in which the states of different rows cannot be distinguished."""
         for row in range(len(inputs)):
             for name, states in self(inputs[row : row + 1]).states.items():
                 shown = together.states[name][row, : states.shape[1]]
@@ -234,7 +235,7 @@ def _operators(network: ModelProto) -> dict[str, NodeProto]:
 
 
 def _orders(network: Network, node: NodeProto) -> list[str]:
-    """Return tensors that say which row comes first, second, ... where rows were reordered before this operator.
+    """Return tensors with the order of the rows, if rows were reordered before this operator.
 
     torch sorts sequences by their lengths. The last reordering is the first of the list.
     """
@@ -273,10 +274,10 @@ def check_cells(where: str, node: NodeProto) -> None:
 
 
 def add_gates(network: ModelProto, node: NodeProto, name: str) -> dict[str, str]:
-    """Let a network compute the sums in the gates of this LSTM too; returns what they, and all else needed, are called.
+    """Add the sums in the gates of this LSTM to the network; return the names of these and all other needed tensors.
 
-    For each direction there are `x0`, what the inputs add at every step, `y0`, what the hidden states of every step
-    add to the gates of the next one, and `h0`, what the state before the first step adds, if there is one.
+    For each direction there are `x0`, the contribution of the inputs at every step, `y0`, the contribution of the
+    hidden states of every step to the gates of the next one, and `h0`, the contribution of the initial state, if any.
     """
     inputs = dict(zip(("x", "w", "r", "b", "lengths", "h", "c", "peepholes"), node.input, strict=False))
     wanted = {what: inputs[what] for what in ("b", "c", "peepholes") if inputs.get(what)}
@@ -304,7 +305,7 @@ def add_gates(network: ModelProto, node: NodeProto, name: str) -> dict[str, str]
 def read_cells(node: NodeProto, parts: Mapping[str, Array]) -> Array:
     """Return the cell states after each step, (steps, directions, batch, units); zeros after a row's last one.
 
-    `parts` are the tensors that `add_gates` names, the hidden states `y` and, if there are some, the `lengths`.
+    `parts` are the tensors that `add_gates` names, the hidden states `y` and, if any, the `lengths`.
     """
     functions = [CELL_FUNCTIONS[name] for name in _functions(node)]
     cells = np.zeros_like(parts["y"])
@@ -326,7 +327,7 @@ def _fill(
     *,
     backward: bool,
 ) -> None:
-    """Fill in the cell states of one direction, step after step as it reads."""
+    """Compute the cell states of one direction, step by step in its reading order."""
     steps, rows, units = cells.shape
     x, y = parts["x"], parts["y"]
     first = parts.get("h", np.zeros((rows, 4 * units), y.dtype))
@@ -338,7 +339,7 @@ def _fill(
         z = x[t] + bias
         z += y[before] if 0 <= before < steps else first
         if backward and lengths is not None and "h" in parts and before < steps:
-            # A row whose text ends here begins here: behind its end y is 0, and what comes before is `first`.
+            # A row whose text ends here starts here: after its end y is 0, and the state before it is `first`.
             z += np.where(np.equal(lengths, before)[:, None], first, 0)
         # ONNX has the gates in the order input, output, forget, candidate.
         enters, keeps = z[:, :units], z[:, 2 * units : 3 * units]

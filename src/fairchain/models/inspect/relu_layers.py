@@ -1,9 +1,9 @@
 """A feed-forward ReLU network as a list of affine layers, read from its ONNX graph.
 
-Affine operators in a row (Gemm, MatMul, Add, Sub, Mul, Div with constants, scaling in front) become one layer. A layer
-also has what bounds its rounding: the runtime's sums differ from exact ones by at most
-`rounding * (weight_size @ |inputs| + bias_size) + tiny`, in whatever order they are computed (docs/mathematics.md,
-"Bounds by branch and bound"). Any other operator is refused with a message that names it.
+Consecutive affine operators (Gemm, MatMul, Add, Sub, Mul, Div with constants, scaling of inputs) become one layer. A
+layer also has a bound of its rounding: the runtime's sums differ from exact ones by at most `rounding * (weight_size @
+|inputs| + bias_size) + tiny`, in any order of summation (docs/mathematics.md, "Bounds by branch and bound"). Any other
+operator is refused with a message that names it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 FEATURE_NETWORKS_ONLY = "{name}: bounds are computed for ONNX networks of features only"
-# ONNX's numbers for single and double precision, with the unit roundoff of each.
+# ONNX codes of single and double precision, with the unit roundoff of each.
 UNITS = {1: 2.0**-24, 11: 2.0**-53}
-# What underflow may add to a sum for each of its terms: the smallest normal number of single precision.
+# The largest contribution of underflow to a sum, for each term: the smallest normal number of single precision.
 UNDERFLOW = 2.0**-126
-# Operators that may come last: both keep the order of the scores.
+# Operators that may come last: both preserve the order of the scores.
 LAST_OPERATORS = {"Sigmoid": "sigmoid", "Softmax": "softmax"}
 NOT_FEED_FORWARD = (
     "{name}: operator {op_type} is not supported by bounds, which need a feed-forward ReLU network (Gemm, MatMul, "
@@ -47,11 +47,11 @@ class AffineLayer:
     weights, bias
         (outputs, inputs) and (outputs,).
     weight_size, bias_size
-        The same with absolute values in every step: what rounding errors are proportional to.
+        The same with absolute values in every step, to which rounding errors are proportional.
     tiny
-        (outputs,): what underflow adds to the error.
+        (outputs,): the contribution of underflow to the error.
     terms
-        Roundings that a number goes through from the inputs to an output, at most.
+        Largest number of roundings of a number from the inputs to an output.
     unit
         The unit roundoff of the arithmetic; 0 for a layer that only selects inputs.
     """
@@ -75,7 +75,7 @@ class AffineLayer:
         return self.terms * self.unit / (1 - self.terms * self.unit)
 
     def then(self, after: AffineLayer) -> AffineLayer:
-        """Return both layers as one. Multiplying weights here rounds too, in double precision, which is counted."""
+        """Return both layers as one. The rounding of the product of weights in double precision is included."""
         return AffineLayer(
             after.weights @ self.weights,
             after.weights @ self.bias + after.bias,
@@ -89,7 +89,7 @@ class AffineLayer:
 
 @dataclass(frozen=True, eq=False)
 class ReluNetwork:
-    """Affine layers with a ReLU after each but the last; `end` is "sigmoid", "softmax" or nothing."""
+    """Affine layers with a ReLU after each but the last; `end` is "sigmoid", "softmax" or ""."""
 
     layers: tuple[AffineLayer, ...]
     end: str
@@ -102,7 +102,7 @@ class ReluNetwork:
 
 @dataclass(frozen=True)
 class _Flow:
-    """What a tensor is: finished layers, each with a ReLU, then an affine map of the last one."""
+    """The description of a tensor: finished layers, each with a ReLU, then an affine map of the last one."""
 
     done: tuple[AffineLayer, ...]
     last: AffineLayer
@@ -169,7 +169,7 @@ class _Reader:
                 if end == "softmax" and attribute(node, "axis", -1) not in (-1, 1):
                     self._refuse(node)
                 return ReluNetwork((*flow.done, flow.last), end)
-            # Operators behind the output that decides, or beside it, do not matter.
+            # Operators after or beside the output that decides are irrelevant.
             if any(name in self._flows for name in node.input):
                 flow_or_none = self._next(node)
                 if flow_or_none is not None:
@@ -181,7 +181,9 @@ class _Reader:
         self._refuse(maker if maker is not None else self._graph.node[-1])
 
     def _next(self, node: NodeProto) -> _Flow | None:
-        """Return what an operator makes, None if it is of a kind that only matters where the decision uses it."""
+        """Return the description of an operator's output, or None for an operator that is refused only if the decision
+        uses it.
+        """
         kind, given = node.op_type, [name for name in node.input if name]
         if node.domain not in ("", "ai.onnx"):
             return None
@@ -208,7 +210,7 @@ class _Reader:
         return None
 
     def _keeps_rows(self, node: NodeProto) -> bool:
-        """Return whether an operator hands (rows, values) on as they are."""
+        """Return whether an operator passes (rows, values) on unchanged."""
         if node.op_type == "Dropout":
             return len([name for name in node.input if name]) <= 2
         if node.op_type == "Flatten":
@@ -281,7 +283,7 @@ class _Reader:
         return _Flow(flow.done, flow.last.then(step), flow.kind)
 
     def _row(self, name: str, width: int) -> Floats | None:
-        """Return a constant as one number for each value of a row; None if it is not one, or has a batch axis."""
+        """Return a constant as one number for each value of a row; None if it is not constant, or has a batch axis."""
         array = self._constants.get(name)
         if array is None or array.size not in (1, width) or any(size != 1 for size in array.shape[:-1]):
             return None
@@ -295,7 +297,7 @@ class _Reader:
         return flow
 
     def _refuse(self, node: NodeProto) -> NoReturn:
-        """Raise the error for the first operator on the way to the decision that is not followed."""
+        """Raise the error for the first unsupported operator on the path to the decision."""
         while True:
             unknown = [name for name in node.input if name and name not in self._flows and name not in self._constants]
             maker = self._model.network.makers.get(unknown[0]) if unknown else None
@@ -310,7 +312,7 @@ def _identity(width: int) -> AffineLayer:
 
 
 def _constants(model: OnnxModel) -> dict[str, Floats]:
-    """Return every tensor of the file that holds numbers, in double precision."""
+    """Return every numeric tensor of the file, in double precision."""
     from onnx import numpy_helper
 
     graph = model.network.model.graph

@@ -1,4 +1,4 @@
-"""From the network's output to a class: which output is read, and by which rule.
+"""From the network's output to a class: the output that is read, and the decision rule.
 
 The rule is inferred if the graph shows it (labels, argmax of several columns, a sigmoid's probability). If the graph
 does not show it, for example whether a single column is a logit or a probability, the spec must state it; nothing is
@@ -61,7 +61,7 @@ NOT_PROBABILITIES = (
     "softmax, or use another decision in [model]"
 )
 RANDOM_DECISIONS = (
-    'model.decision: "random" decisions do not follow from the input alone, which is needed here; use verify or '
+    'model.decision: "random" decisions are not a function of the input, which is required here; use verify or '
     'check instead, or decision = "probability" or "argmax"'
 )
 

@@ -1,6 +1,6 @@
 """Encoding of one feature for the network: a number's steps, bins or scale, a category's code, name or one-hot span.
 
-Arithmetic is done in double precision; the cast to the type of the network's input comes last, in `feed`.
+Arithmetic is done in double precision; the cast to the type of the network's input comes last, in `inputs`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fairchain.errors import ModelError
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
 
 NumberFeature = IntegerFeature | RealFeature
-# Single precision holds every whole number up to here.
+# Single precision represents every integer up to this one.
 EXACT_IN_SINGLE = 2**24
 # Up to this number of edges, comparing with each edge is faster than a binary search.
 FEW_BIN_EDGES = 20
@@ -42,7 +42,7 @@ def is_plain(feature: Feature) -> bool:
 
 
 def is_whole(feature: Feature) -> bool:
-    """Return whether the network gets only whole numbers for the feature."""
+    """Return whether the network gets only integers for the feature."""
     if isinstance(feature, CategoryFeature):
         return all(code == int(code) for code in feature.codes or ())
     counted = isinstance(feature, IntegerFeature) or feature.step is not None or feature.bins is not None
@@ -67,13 +67,13 @@ def extremes(feature: Feature) -> tuple[float, ...]:
         return feature.codes or (0, len(feature.values) - 1)
     if is_plain(feature):
         return feature.low, feature.high
-    # Counting steps, counting edges and scaling all keep the order.
+    # Counting steps, counting edges and scaling all preserve the order.
     low, high = _from_number(feature, np.array([feature.low, feature.high], np.float64)).tolist()
     return low, high
 
 
 def words(feature: CategoryFeature) -> tuple[str | int, ...]:
-    """Return the table's name of each value, by which a model that was fitted on the table knows it."""
+    """Return the table's name of each value, which a model that was fitted on the table uses."""
     return feature.aliases or feature.values
 
 

@@ -124,7 +124,7 @@ class Network(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def makers(self) -> dict[str, NodeProto]:
-        """The operator that makes each tensor."""
+        """The operator that computes each tensor."""
         return {name: node for node in self.model.graph.node for name in node.output if name}
 
     @cached_property
@@ -418,7 +418,7 @@ def _with_external_data(
         except ValueError:
             start = length = -1
         if start < 0 or length < 0 or start + length > available:
-            raise ModelError(f"{path}: external data is shorter than the model says, or damaged; export it again")
+            raise ModelError(f"{path}: external data is shorter than the model states, or damaged; export it again")
         tensor.raw_data = contents[location][start : start + length]
         del tensor.external_data[:]
         tensor.data_location = tensor.DEFAULT
@@ -426,7 +426,7 @@ def _with_external_data(
 
 
 def _plain(text: str | bytes) -> str:
-    """Return a name from the file as text; protobuf hands out bytes where they are not UTF-8."""
+    """Return a name from the file as text; protobuf returns bytes if it is not UTF-8."""
     return text if isinstance(text, str) else ascii(text)
 
 

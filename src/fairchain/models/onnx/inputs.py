@@ -1,7 +1,7 @@
-"""From feature values to the network's inputs: which feature goes where, number types, one tensor or several.
+"""From feature values to the network's inputs: the assignment of features, number types, one tensor or several.
 
-Feature values come as one matrix in the user's own units, a column for each feature, category values as their index.
-What the network gets in place of a value is in `feature_encoding`.
+Feature values are a matrix in the user's units, with a column for each feature, and category values as their index. The
+encoding of values is in `feature_encoding`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TYPES: dict[str, Any] = {
 }
 
 
-# Most rows in one call: the proof that rows are independent holds for fewer than 2^SIZE_BITS.
+# Largest number of rows in one call: the proof that rows are independent holds for fewer than 2^SIZE_BITS.
 MOST_CALL_ROWS = 2**SIZE_BITS - 1
 NO_FEATURE = "no feature for {missing}; "
 FEATURES_DO_NOT_FILL_INPUT = (
@@ -72,7 +72,7 @@ class InputSlot(Struct, frozen=True):
 
 
 class Feed(Struct, frozen=True):
-    """How a matrix of feature values becomes the network's inputs; `batch` is the fixed size, if any."""
+    """Conversion of a matrix of feature values to the network's inputs; `batch` is the fixed size, if any."""
 
     features: tuple[Feature, ...]
     slots: tuple[InputSlot, ...]
@@ -86,7 +86,7 @@ class Feed(Struct, frozen=True):
         return {slot.name: self._fill(slot, values) for slot in self.slots}
 
     def parts(self, values: NDArray[Any]) -> list[NDArray[np.intp]]:
-        """Return which rows go to the network together."""
+        """Return the rows that are evaluated together."""
         return chunks(len(values), self.batch or MOST_CALL_ROWS)
 
     def shapes(self, _inputs: Sequence[Any]) -> dict[str, tuple[int | str | None, ...]]:
@@ -98,7 +98,7 @@ class Feed(Struct, frozen=True):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Number type in which values are drawn: single precision if that is all that the network can take."""
+        """Number type in which values are drawn: single precision if the network takes nothing else."""
         taken = all(slot.dtype in (np.float32, np.float16) for slot in self.slots)
         single = taken and all(fits_single(feature) for feature in self.features if feature.model_input)
         return np.dtype(np.float32 if single else np.float64)
@@ -125,12 +125,12 @@ class Feed(Struct, frozen=True):
 
 
 def chunks(rows: int, size: int) -> list[NDArray[np.intp]]:
-    """Return the numbers of rows in runs of at most this size."""
+    """Return the indices of rows in runs of at most this size."""
     return [np.arange(start, min(start + size, rows)) for start in range(0, max(rows, 1), size)]
 
 
 def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) -> Feed:
-    """Match features with the network's inputs, or raise a ModelError that says what does not fit."""
+    """Match features with the network's inputs, or raise a ModelError that states the mismatch."""
     features = tuple(features)
     for node in inputs:
         if node.type not in TYPES:
@@ -155,7 +155,9 @@ def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) ->
 
 
 def _must_hold(path: Path, slot: InputSlot, feature: Feature) -> None:
-    """Refuse what a conversion would change silently: fractions in whole numbers, numbers outside the type's range."""
+    """Refuse values that a conversion would change silently: fractions as integers, numbers outside the type's
+    range.
+    """
     kind = "text" if slot.dtype is np.object_ else np.dtype(slot.dtype).name
     if kind == "text":
         fits = isinstance(feature, CategoryFeature)
@@ -177,12 +179,12 @@ def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlo
     spans = widths(features)
     width = sum(spans)
     fixed = [isinstance(size, int) for size in node.shape]
-    # A free axis that is the second of three is a batch of series: (steps, batch, values of a step).
+    # If the second of three axes is free, it is a batch of series: (steps, batch, values of a step).
     steps_first = fixed == [True, False, True] and bool(node.shape[0] * node.shape[2] == width)
     declared = node.shape[:1] + node.shape[2:] if steps_first else node.shape[1:]
     known = prod(size for size in declared if isinstance(size, int))
     free = sum(not isinstance(size, int) for size in declared)
-    # A single free axis has what the others leave of the features.
+    # A single free axis has the size that the other axes leave for the features.
     rest = width // known if free == 1 and known and width % known == 0 else width
     shape = tuple(size if isinstance(size, int) else rest for size in declared)
     if not shape:
@@ -195,7 +197,7 @@ def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlo
 
 
 def _slot_per_input(path: Path, features: tuple[Feature, ...], inputs: Sequence[Any]) -> list[InputSlot]:
-    """Return a slot for each input, filled by the features that name it, or else by the feature of its name."""
+    """Return a slot for each input, filled by the features that name it, or otherwise by the feature with its name."""
     filled: dict[str, list[int]] = {}
     for place, feature in enumerate(features):
         if feature.model_input:
@@ -233,7 +235,9 @@ def _slot_per_input(path: Path, features: tuple[Feature, ...], inputs: Sequence[
 
 
 def distinct_rows(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
-    """Return the first place of each distinct text, and for each text which of these it is; None if all differ."""
+    """Return the first index of each distinct text, and for each text the index of its equal among these; None if all
+    differ.
+    """
     if values.dtype != object or len(values) < 2:
         return None
     first: dict[str, int] = {}

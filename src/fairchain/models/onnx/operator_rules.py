@@ -1,7 +1,7 @@
-"""Rules of operators that compute: what is known of their outputs, from what is known of their inputs.
+"""Rules of operators that compute: the known facts about their outputs, from those about their inputs.
 
-A rule raises a `TaintedError` where the operator works across the batch axis, or where the number of rows or a row's
-position becomes a value. An operator without a rule is not known to treat every row by itself.
+A rule raises a `TaintedError` if the operator works across the batch axis, or if the number of rows or a row's position
+becomes a value. An operator without a rule is not known to treat each row independently.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _elementwise(op: Operator) -> Followed:
         return given[0]
     if op.kind == "Cast" and op.number("to", 0) in BITS:
         to = op.number("to", 0)
-        # A permutation has fewer numbers than 32 bits can count, but not than a fraction can.
+        # The entries of a permutation fit into 32 bits, but not into the mantissa of every floating-point type.
         return replace(given[0], permutation=given[0].permutation if to in (INT32, INT64) else "", bits=BITS[to])
     if op.kind in ("CastLike", "Clip", "Dropout"):
         # Limits and rates are single numbers, and may be computed; CastLike reads only the type of the second tensor.
@@ -73,7 +73,7 @@ def _along(op: Operator) -> Followed:
     data = op.data
     axes = [op.number("axis", -1)]
     if op.kind in ("Hardmax", "LogSoftmax", "Softmax") and op.graph.opset < 13:
-        # Before version 13 all axes from the given one on were one.
+        # Before version 13 all axes from the given one on were merged.
         axes = list(range(op.axis(1), data.rank))
     elif op.kind == "MeanVarianceNormalization":
         given = op.numbers("axes")
@@ -110,21 +110,21 @@ def _normalised(op: Operator) -> list[Followed]:
 
 @rule("TopK")
 def _sorted(op: Operator) -> list[Followed]:
-    """Sort along an axis; of all rows by a number for each, it gives the order in which they come."""
+    """Sort along an axis; sorting all rows by one number each gives a permutation of them."""
     data, place, chosen = op.data, op.axis(-1), op.optional(1)
     known = single_entry(chosen)
     if data.batch == place:
         whole = known is not None and known == op.size((BATCH,))
         ascending = op.number("sorted", 1) and not op.number("largest", 1)
         if data.axes == ((BATCH,),) and data.permutation and whole and ascending:
-            # The places of 0, 1, 2 ... in a permutation are its inverse.
+            # The positions of 0, 1, 2 ... in a permutation are its inverse.
             return [replace(data, permutation=""), replace(data, permutation=inverse_of(data.permutation))]
         if data.axes != ((BATCH,),) or data.order != "" or data.taint or not whole:
             raise TaintedError("sorts the rows of a batch")
         name = str(op.new()[0])
         taint = "operator TopK sorts the rows of a batch, and their order is used as a number"
         return [replace(data, order=name, entries=None), Followed(data.axes, taint=taint, permutation=name)]
-    # The runtime keeps 32 bits of the number.
+    # The runtime uses 32 bits of the number.
     known = known if known is not None and most_bits(known) < BITS[INT32] else None
     if known is not None and BATCH in known[1]:
         raise TaintedError("chooses as many elements as there are rows")
@@ -146,7 +146,7 @@ def _multiplied(op: Operator) -> Followed:
         raise TaintedError("multiplies a single number")
     if BATCH in (*one[-1], *other[-2:][0]):
         raise TaintedError("combines the rows of a batch")
-    # The axes before the matrices are broadcast; a last one of size 1 takes the place of the matrix.
+    # The axes before the matrices are broadcast; a last one of size 1 replaces the matrix axis.
     outer = op.joined([replace(each, axes=(*each.shape[:-2], ()), taint="", alike=False) for each in (first, second)])
     axes = [*outer.shape[:-1], *one[-2:-1], *(other[-1:] if len(other) > 1 else ())]
     return rows_once(tuple(axes), common_order([first, second]), first_taint(op.inputs))
@@ -197,7 +197,7 @@ def _by_channel(op: Operator) -> Followed:
     AveragePool Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalMaxPool LpPool MaxPool QLinearConv SpaceToDepth
 """)
 def _convolved(op: Operator) -> list[Followed]:
-    """Return the rows with the channels and places that a convolution or a pool leaves."""
+    """Return the rows with the channels and positions after a convolution or a pool."""
     axes = _by_channel(op).shape
     pool, count = "Pool" in op.kind, len(axes) - 2
     weights = () if pool or op.kind[-4:] != "Conv" else getattr(op.inputs[3 if op.kind[0] == "Q" else 1], "shape", ())
@@ -216,7 +216,7 @@ def _convolved(op: Operator) -> list[Followed]:
         else:
             places.append(op.new())
     made = op.made((*axes[:1], axes[1] if pool else weights[0] if weights else op.new(), *places))
-    # The second output of MaxPool counts places through the whole batch.
+    # The second output of MaxPool counts positions through the whole batch.
     return [made, replace(made, taint=made.taint or f"operator {op.kind} returns positions in the batch")]
 
 
@@ -225,7 +225,7 @@ def _convolved(op: Operator) -> list[Followed]:
     TreeEnsembleRegressor
 """)
 def _by_row(op: Operator) -> list[Followed]:
-    """Return labels or scores for each row, as many scores as the attributes say."""
+    """Return labels or scores for each row; the attributes state the number of scores."""
     # A list of numbers is read as one row.
     if op.data.rank != 2 or op.data.batch not in (None, 0):
         raise TaintedError("takes the rows of a batch for columns")

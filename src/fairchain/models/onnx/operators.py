@@ -1,4 +1,4 @@
-"""Operators as their rules see them, and the table of such rules (`operator_rules`, `shape_rules`)."""
+"""Operators in the form that their rules use, and the table of these rules (`operator_rules`, `shape_rules`)."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from fairchain.models.onnx.tensor_facts import (
 
 
 class GraphContext(Struct):
-    """The graph of an operator: its fixed batch size, if there is one, and the version of its operators."""
+    """The graph of an operator: its fixed batch size, if any, and the version of its operators."""
 
     batch: int | None
     opset: int
     _new: int = 0
 
     def new_axis(self) -> Axis:
-        """Return an axis of a size that is not known and has nothing to do with the batch."""
+        """Return an axis of unknown size that is unrelated to the batch."""
         self._new += 1
         return (f"?{self._new}",)
 
 
 class Operator(Struct, frozen=True):
-    """An operator as its rule sees it: graph and type, what is known of its inputs, number of outputs, attributes."""
+    """An operator for its rule: graph and type, known facts about its inputs, number of outputs, attributes."""
 
     graph: GraphContext
     kind: str
@@ -58,22 +58,22 @@ class Operator(Struct, frozen=True):
         return self.inputs[place] if place < len(self.inputs) else None
 
     def number(self, name: str, default: int) -> int:
-        """Return an attribute that is a whole number."""
+        """Return an integer attribute."""
         found = self.attributes.get(name)
         return int(found.i) if found is not None else default
 
     def text(self, name: str, default: bytes = b"") -> bytes:
-        """Return an attribute that is a text."""
+        """Return a text attribute."""
         found = self.attributes.get(name)
         return bytes(found.s) if found is not None else default
 
     def numbers(self, name: str) -> list[int] | None:
-        """Return an attribute that is a list of whole numbers."""
+        """Return an attribute that is a list of integers."""
         found = self.attributes.get(name)
         return [int(each) for each in found.ints] if found is not None else None
 
     def listed(self, name: str, place: int) -> list[int] | None:
-        """Return numbers from an attribute or, in newer versions, from an input, -1 for one that is not known."""
+        """Return numbers from an attribute or, in newer versions, from an input, with -1 for an unknown one."""
         given, entries = self.numbers(name), getattr(self.optional(place), "entries", None)
         if given is None and entries is not None:
             given = [entry[0] if entry and not entry[1] else -1 for entry in entries]
@@ -87,7 +87,7 @@ class Operator(Struct, frozen=True):
         return given
 
     def axis(self, default: int) -> int:
-        """Return the place of the axis in the attribute among those of the first input."""
+        """Return the index of the axis in the attribute among those of the first input."""
         return place_of(self.number("axis", default), self.data.rank)
 
     def size(self, axis: Axis) -> Size:
@@ -100,7 +100,7 @@ class Operator(Struct, frozen=True):
         return tuple(None if self.data.taint and size and any(map(is_computed, size[1])) else size for size in sizes)
 
     def new(self, size: Size = None) -> Axis:
-        """Return the axis of this size, a new one if it is not known."""
+        """Return the axis of this size, a new one if it is unknown."""
         return factors_of(size) if size is not None else self.graph.new_axis()
 
     def made(self, axes: Iterable[Axis], *, alike: bool = False) -> Followed:
@@ -108,13 +108,13 @@ class Operator(Struct, frozen=True):
         return rows_once(tuple(axes), common_order(self.inputs), first_taint(self.inputs), alike=alike)
 
     def one_axis(self, axes: Iterable[Axis]) -> Axis:
-        """Return the axis that these become where tensors are broadcast against each other."""
+        """Return the result of these axes when tensors are broadcast against each other."""
         wide = list(dict.fromkeys(axis for axis in axes if axis))
         if len(wide) < 2:
             return wide[0] if wide else ()
         if any(BATCH in axis for axis in wide):
             raise TaintedError("joins rows and values that are not rows along one axis")
-        # A number above 1 is what an unknown size beside it must be, or be spread to.
+        # An unknown size next to a number above 1 must be equal to it, or is broadcast to it.
         return next((axis for axis in wide if not any(isinstance(factor, str) for factor in axis)), self.new())
 
     def joined(self, given: Sequence[Followed]) -> Followed:
@@ -127,7 +127,7 @@ class Operator(Struct, frozen=True):
         for place in range(-max((each.rank for each in given), default=0), 0):
             here = [each for each in given if -place <= each.rank]
             if any(BATCH in each.shape[place] for each in here):
-                # A tensor of one number suits every row, even if it is written out for a fixed number of them.
+                # A tensor of one number applies to every row, even if it is written for a fixed number of rows.
                 here = [each for each in here if not each.alike or BATCH in each.shape[place]]
             axes.append(self.one_axis(each.shape[place] for each in here))
         return rows_once(tuple(axes), common_order(given), first_taint(given), alike=all(each.alike for each in given))
@@ -135,7 +135,7 @@ class Operator(Struct, frozen=True):
 
 OperatorRule = Callable[[Operator], Followed | list[Followed]]
 AnyRule = TypeVar("AnyRule", bound=OperatorRule)
-# Operators whose inputs from this one on are the same for all rows: weights, limits, lists of sizes or places.
+# Operators whose inputs from this index on are the same for all rows: weights, limits, lists of sizes or positions.
 PARAMETERS = {"ConstantOfShape": 0, "Range": 0} | dict.fromkeys(
     """
     AveragePool BatchNormalization Clip Conv ConvTranspose DepthToSpace Dropout Expand GlobalAveragePool GlobalMaxPool
@@ -147,7 +147,7 @@ PARAMETERS = {"ConstantOfShape": 0, "Range": 0} | dict.fromkeys(
 
 
 class RuleTable(Struct, frozen=True):
-    """The rules of operators by name; calling it with names registers the function below them."""
+    """The rules of operators by name; calling it with names registers the decorated function."""
 
     rules: dict[str, OperatorRule] = field(default_factory=dict)
 
@@ -164,5 +164,5 @@ class RuleTable(Struct, frozen=True):
 def unknown_operator(op: Operator) -> Followed:
     """Return an output without rows if no input has rows, whatever the operator computes."""
     if any(map(has_rows, op.inputs)) and not first_taint(op.inputs):
-        raise TaintedError("is not known to treat every row by itself")
+        raise TaintedError("is not known to treat each row independently")
     return Followed(None, taint=first_taint(op.inputs))

@@ -1,8 +1,8 @@
 """Padding of texts: whether a network's answer depends on the number of padding steps.
 
-If every path from the words to the answer leads through recurrent operators that are told each text's length, and
-only their final states leave them, then steps behind the longest text of a batch can be left out, which changes only
-the time. The analysis is conservative: an operator that is not known to treat every step by itself keeps the padding.
+If every path from the words to the answer leads through recurrent operators that get each text's length, and only their
+final states are used, then steps after the longest text of a batch can be left out, which changes only the time. The
+analysis is conservative: padding is kept for an operator that is not known to treat every step separately.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
 RECURRENT = ("LSTM", "GRU", "RNN")
-# Operators that treat every step by itself, whichever axis the steps are on.
+# Operators that treat every step separately, whichever axis the steps are on.
 BY_STEP = frozenset(
     """
     Add Cast Celu Clip Concat Div Dropout Elu Erf Exp Gelu Gemm HardSigmoid Identity LeakyRelu
@@ -22,17 +22,18 @@ BY_STEP = frozenset(
     Unsqueeze
     """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
 )
-# What may be done with a size that was read off a tensor, and where it may end.
+# Operators that may process a size read from a tensor, and those that may receive it.
 ON_SIZES = frozenset({"Cast", "Concat", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze"})
 SHAPED = frozenset({"Expand", "Reshape"})
-# What may be done with a tensor whose elements are all alike, so that only its shape can depend on the steps.
+# Operators that may process a tensor with equal elements, so that only its shape can depend on the steps.
 ON_BLANKS = frozenset({"Cast", "Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 
 
 def padding_is_idle(model: ModelProto, inputs: Collection[str], zeros: Collection[str], output: str) -> bool:
-    """Return whether `output` stays the same if steps at the end that are padding for every row are left out.
+    """Return whether `output` is the same if final steps that are padding for every row are left out.
 
-    `inputs` are those with a step for each word, and `zeros` those of them in which padding is 0 and no word is below.
+    `inputs` are those with a step for each word, and `zeros` those of them in which padding is 0 and no word is
+    negative.
     """
     constants = {tensor.name for tensor in model.graph.initializer}
     walk = _Walk(set(inputs), set(zeros), constants)
@@ -40,10 +41,10 @@ def padding_is_idle(model: ModelProto, inputs: Collection[str], zeros: Collectio
 
 
 class _Walk:
-    """What is known of the tensors so far.
+    """The known facts about the tensors so far.
 
-    There are those with a step for each word, those of them in which padding is 0, constants, sizes, and blanks:
-    tensors whose elements are all alike.
+    These are the tensors with a step for each word, those of them in which padding is 0, constants, sizes, and blanks:
+    tensors with equal elements.
     """
 
     def __init__(self, timed: set[str], masked: set[str], constants: set[str]) -> None:
@@ -52,7 +53,7 @@ class _Walk:
         self.blanks: set[str] = set()
 
     def passes(self, node: NodeProto) -> bool:
-        """Take one operator into account; False if padding may matter to what it makes."""
+        """Process one operator; return False if padding may affect its output."""
         inputs, outputs = [name for name in node.input if name], [name for name in node.output if name]
         if node.op_type in RECURRENT:
             return self._recurrence_passes(node)
@@ -71,13 +72,13 @@ class _Walk:
             self.sizes.update(outputs)
             return True
         if node.op_type == "ReduceSum" and inputs[0] in self.masked:
-            return True  # as how many words there are: padding adds zeros
+            return True  # for example the number of words: padding adds zeros
         if node.op_type in ("Cast", "Sign") and inputs[0] in self.masked:
             self.masked.update(outputs)
             self.timed.update(outputs)
             return True
         mixes = node.op_type in ("MatMul", "Gemm") and inputs[0] in self.timed and inputs[1] in self.timed
-        # Vectors from a table by words' ids, or another order of the rows; a constant place may count from the end.
+        # Vectors from a table by words' ids, or another order of the rows; a constant index may count from the end.
         picks = node.op_type == "Gather" and (
             inputs[0] in self.constants if inputs[1] in self.timed else inputs[1] not in self.constants
         )
@@ -95,7 +96,7 @@ class _Walk:
         return node.op_type in SHAPED and inputs[0] not in self.sizes
 
     def _recurrence_passes(self, node: NodeProto) -> bool:
-        """Return whether padding is idle behind a recurrent operator: with lengths it stops at a text's end."""
+        """Return whether padding has no effect after a recurrent operator: with lengths it stops at a text's end."""
         if node.input[0] not in self.timed:
             return False
         lengths = node.input[4] if len(node.input) > 4 else ""

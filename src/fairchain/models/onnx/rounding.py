@@ -1,8 +1,8 @@
-"""Rounding that depends on the batch: which networks may have it, and inputs of a run that are evaluated alone.
+"""Rounding that depends on the batch: the networks that may have it, and inputs of a run that are evaluated singly.
 
 Some operators of onnxruntime round the last bit of a number differently at the end of a batch than inside it. A network
-can magnify this bit, so that its decision about an input depends on the batch (docs/trust.md, "Rounding that depends on
-the batch"). The graph cannot show whether it does so: inputs have to be tried.
+can amplify this bit, so that its decision about an input depends on the batch (docs/trust.md, "Rounding that depends on
+the batch"). The graph does not show whether this happens: inputs must be tested.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from fairchain.models.onnx.file_checks import Network
 if TYPE_CHECKING:
     from onnx import NodeProto
 
-# Operators that give a number the same bits wherever it is in a batch: they move numbers, or round to the nearest.
-# Max and Min are not among them: of 0 and -0 they choose one by its place, and a division makes this an infinity.
+# Operators that give a number the same bits at every position of a batch: they move numbers, or round to the nearest.
+# Max and Min are not among them: they choose between 0 and -0 by position, and a division turns this into an infinity.
 SAME_BITS = frozenset(
     """
     Abs Add And ArgMax ArgMin Cast Ceil Clip Concat Constant Div Dropout Equal Expand Flatten Floor Gather Greater
@@ -31,14 +31,15 @@ SAME_BITS = frozenset(
 )
 # Operators whose kernels do so in single precision; tests/models/test_rounding.py measures it.
 SAME_BITS_IN_SINGLE = frozenset({"Erf", "Exp", "Gemm", "MatMul", "Sigmoid", "Softmax", "Tanh"})
-# Layers that consist of these products and functions, if their weights are written in the file.
+# Layers that consist of these products and functions, if their weights are constants of the file.
 SAME_BITS_RECURRENT = frozenset({"GRU", "LSTM"})
-# Numbers of ONNX for the types to which Cast is exact even for numbers that do not fit: float, int32, int64 and bool.
-# A number beyond uint32 becomes another one inside a batch than at its end.
+# ONNX codes of the types to which Cast is exact even for numbers that do not fit: float, int32, int64 and bool. A
+# number beyond uint32 is converted differently inside a batch than at its end.
 EXACT_CASTS = frozenset({1, 6, 7, 9})
-# Numbers of ONNX for half, double and bfloat16.
+# ONNX codes of half, double and bfloat16.
 NOT_SINGLE = frozenset({10, 11, 16})
-# How many inputs of a batch are evaluated alone, and in how many batches at the beginning of a run; later one is.
+# Number of inputs of a batch that are evaluated singly, and number of batches at the start of a run in which they are;
+# later it is one.
 ALONE, CHECKED_BATCHES = 16, 64
 DIFFERS_ALONE = (
     "{name}: decides an input differently alone than in a batch of {values_count:,}, because it amplifies rounding; "
@@ -47,9 +48,10 @@ DIFFERS_ALONE = (
 
 
 def rounding_may_vary(network: Network) -> bool:
-    """Return whether the last bit of an answer may depend on the place of its row in the batch."""
+    """Return whether the last bit of an answer may depend on the position of its row in the batch."""
     graph = network.model.graph
-    # Weights that are inputs too could be replaced in a call: the runtime does not pack them when it opens the file.
+    # Weights that are also inputs could be replaced in a call, so the runtime does not pack them when it opens the
+    # file.
     replaceable = {each.name for each in graph.input}
     written = {tensor.name: len(tensor.dims) for tensor in graph.initializer if tensor.name not in replaceable}
     if not all(_is_exact(node, written) for node in graph.node):
@@ -63,10 +65,10 @@ def rounding_may_vary(network: Network) -> bool:
 
 
 def _is_exact(node: NodeProto, written: Mapping[str, int]) -> bool:
-    """Return whether an operator gives every row the same bits wherever it is in a batch of single precision.
+    """Return whether an operator gives every row the same bits at each position of a single-precision batch.
 
-    `written` has the number of axes of each tensor that is written in the file and in no call. Other weights are
-    multiplied in another order for a single row.
+    `written` has the number of axes of each constant tensor of the file. Other weights are multiplied in another order
+    for a single row.
     """
     if node.domain not in ("", "ai.onnx"):
         return False
@@ -81,7 +83,7 @@ def _is_exact(node: NodeProto, written: Mapping[str, int]) -> bool:
         return all(each.i in EXACT_CASTS for each in node.attribute if each.name == "to")
     if node.op_type in ("Gemm", "MatMul"):
         # Rows times one matrix of weights. For weights times columns, and for several matrices at once, the runtime
-        # chooses among its kernels, which add in different orders, by the number of rows.
+        # chooses a kernel by the number of rows, and kernels add in different orders.
         turned = any(each.i for each in node.attribute if each.name == "transA")
         return len(node.input) > 1 and written.get(node.input[1]) in (1, 2) and not turned
     return True
@@ -95,11 +97,11 @@ def check_alone(
     count: int = ALONE,
     words: NDArray[np.uint32] | None = None,
 ) -> None:
-    """Raise a ModelError if one of some inputs gets another decision alone than in its batch.
+    """Raise a ModelError if one of some inputs gets another decision singly than in its batch.
 
-    They are chosen by the hash of the network and the number of the batch, so that the network is fixed before they
-    are. A network whose operators all round alike everywhere is not tried. `found` are labels or, (rows, classes), the
-    ends of drawn ones.
+    They are chosen by the hash of the network and the number of the batch, so the network is fixed before they are. A
+    network whose operators all round independently of the batch is not tested. `found` are labels or, (rows, classes),
+    the ends of drawn ones.
     """
     if not getattr(model, "rounding_may_vary", False):
         return

@@ -1,10 +1,10 @@
-"""Proof from the graph that a network answers every row by itself.
+"""Proof from the graph that a network treats every row independently.
 
-Each tensor is followed from the inputs to the output that decides: where its batch axis is, and which whole numbers it
-holds if they describe a shape (`tensor_facts`). A tensor is *tainted* as soon as it may depend on more than its own
-row: an operator works across the batch axis, the number of rows or a row's position becomes a value, or the operator
-has no rule (`operator_rules`). The network is refused if the output that decides is tainted. Sizes that only build the
-shape for Reshape or Expand, and sequences that are sorted by length and put back, are understood.
+Each tensor is traced from the inputs to the output that decides: the position of its batch axis, and its integers if
+they describe a shape (`tensor_facts`). A tensor is *tainted* as soon as it may depend on more than its own row: an
+operator works across the batch axis, the number of rows or a row's position becomes a value, or the operator has no
+rule (`operator_rules`). The network is refused if the output that decides is tainted. Sizes that only build the shape
+for Reshape or Expand, and sequences that are sorted by length and restored, are supported.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 def check_row_independence(
     network: Network, inputs: Mapping[str, Sequence[int | str | None]], output: str, batch: int | None = None
 ) -> None:
-    """Refuse a network that may treat a row differently with other rows beside it.
+    """Refuse a network whose answer for a row may depend on the other rows of the batch.
 
     Parameters
     ----------
     network
         The network.
     inputs
-        The shape of each input that is fed; None marks the batch axis, a text another free axis.
+        The shape of each input; None marks the batch axis, a text another free axis.
     output
         The tensor that decides.
     batch
-        The fixed batch size, if there is one.
+        The fixed batch size, if any.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def check_row_independence(
 def follow(
     network: Network, inputs: Mapping[str, Sequence[int | str | None]], batch: int | None = None
 ) -> dict[str, Followed]:
-    """Return what is known of every tensor of a network; parameters as in `check_row_independence`."""
+    """Return the known facts about every tensor of a network; parameters as in `check_row_independence`."""
     graph = network.model.graph
     known = {tensor.name: written_constant(tensor) for tensor in graph.initializer}
     known |= {each.values.name: Followed(tuple(map(axis_of, each.dims))) for each in graph.sparse_initializer}
@@ -78,7 +78,7 @@ def follow(
 
 
 class _Walk:
-    """A pass over the operators of a network, functions included."""
+    """A pass over the operators of a network, including functions."""
 
     def __init__(self, network: Network, batch: int | None) -> None:
         versions = network.model.opset_import
@@ -87,7 +87,7 @@ class _Walk:
         self._functions = {(f.domain, f.name, f.overload): f for f in network.model.functions}
 
     def run(self, nodes: Iterable[NodeProto], known: dict[str, Followed], given: Mapping[str, Any]) -> None:
-        """Follow these operators; `given` are the attributes of the function that they are in."""
+        """Process these operators; `given` are the attributes of the enclosing function."""
         for node in nodes:
             inputs = [known.get(name) if name else None for name in node.input]
             attributes = {
@@ -102,7 +102,7 @@ class _Walk:
             known.update((name, each) for name, each in zip(node.output, made, strict=False) if name)
 
     def _called(self, function: Any, inputs: list[Followed | None], attributes: dict[str, Any]) -> list[Followed]:
-        """Follow the operators of a function, with these attributes or its own defaults."""
+        """Process the operators of a function, with these attributes or its own defaults."""
         given = {each.name: each for each in function.attribute_proto} | attributes
         inner = {name: each for name, each in zip(function.input, inputs, strict=False) if each is not None}
         self.run(function.node, inner, given)
@@ -110,7 +110,7 @@ class _Walk:
         return [inner.get(name, lost) for name in function.output]
 
     def _made(self, node: NodeProto, inputs: list[Followed | None], attributes: dict[str, Any]) -> list[Followed]:
-        """Return what is known of the outputs of an operator."""
+        """Return the known facts about the outputs of an operator."""
         label = f'operator {node.op_type} "{node.name}"' if node.name else f"operator {node.op_type}"
         outputs = max(1, len(node.output))
         try:

@@ -1,7 +1,7 @@
 """Runtime of a checked network: onnxruntime within limits of memory and time.
 
-One thread for each call: workers bring the parallelism, and results stay the same whatever their number. Memory is one
-pool of bounded size, and one thread looks at all running calls now and then and ends those that take too long.
+Each call uses one thread: workers provide the parallelism, and results do not depend on their number. Memory is one
+pool of bounded size, and one thread checks all running calls at intervals and ends those that take too long.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from onnxruntime import RunOptions
 
 _memory_cap = threading.Lock()
-# The networks that were copied into this process and opened here last: the stages of a run share a network.
+# The networks that were last copied into this process and opened here: the stages of a run share a network.
 MOST_KEPT_NETWORKS = 16
 _opened: OrderedDict[tuple[str, Limits], Runtime] = OrderedDict()
 _opening = threading.Lock()
@@ -52,7 +52,7 @@ class Runtime:
         options = ort.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        # A file of 150 bytes can ask for gigabytes. A process has one such pool, so the first limit stays.
+        # A file of 150 bytes can request gigabytes. A process has one such pool, so the first limit stays.
         with _memory_cap, suppress(RuntimeError):
             info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
             pool = ort.OrtArenaCfg({"max_mem": limits.memory_bytes, "arena_extend_strategy": 1})
@@ -98,7 +98,7 @@ class Runtime:
 
 
 def open_once(network: Network, limits: Limits) -> Runtime:
-    """Return the runtime of a network, the one that is open already where the bytes are the same."""
+    """Return the runtime of a network, the open one if the bytes are the same."""
     key = (hashlib.sha256(network.content).hexdigest(), limits)
     with _opening:
         if key not in _opened:
@@ -110,7 +110,7 @@ def open_once(network: Network, limits: Limits) -> Runtime:
 
 
 class Watchdog:
-    """Breaks off a call after so many seconds, as soon as the operator that is running then has ended.
+    """Time limit of calls: a call is aborted after this many seconds, when its current operator ends.
 
     A call costs two entries in a dictionary and no lock.
     """
@@ -123,7 +123,7 @@ class Watchdog:
         self._lock = threading.Lock()
 
     def begin(self, options: RunOptions) -> int:
-        """Watch a call from now on; the number returned is for `end`."""
+        """Start watching a call; the returned number is for `end`."""
         call = id(options)
         self._calls[call] = (time.monotonic() + self._seconds, options)
         if not self._awake:
@@ -141,18 +141,18 @@ class Watchdog:
                 threading.Thread(target=self._watch, daemon=True, name="fairchain-watchdog").start()
 
     def _watch(self) -> None:
-        """Look at all calls until nothing has run for a while, so that an idle network holds no thread."""
+        """Check all calls until none has run for a while, so that an idle network needs no thread."""
         idle = 0
         while idle <= 4:
             time.sleep(self._pause)
             now = time.monotonic()
-            # A copy: calls come and go meanwhile.
+            # A copy, because calls start and end meanwhile.
             running = list(self._calls.values())
             idle = 0 if running else idle + 1
             for deadline, options in running:
                 if now > deadline:
                     options.terminate = True
         self._awake = False
-        # A call that began between the last look and this line would go unwatched.
+        # A call that started between the last check and this line would not be watched.
         if self._calls:
             self._wake()

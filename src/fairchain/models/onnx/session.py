@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     AnyFeed = Feed | TextFeed | TokenFeed
 
 Hidden = NDArray[np.floating]
-# Inputs about which a network must decide alike in every process.
+# Number of inputs for which a network must give the same decisions in every process.
 COMPARED_INPUTS = 512
 BATCH_OUT_OF_RANGE = (
     "{path}: the batch dimension is {batch}, outside of 1 to {limits_batch:,}; export the network with a free one"
@@ -59,7 +59,7 @@ NETWORK_IS_DETERMINISTIC = (
 )
 
 
-# Networks that passed the checks of rows in this process, with the model and the features of their specs.
+# Networks that passed the row checks in this process, with the model and the features of their specs.
 PASSED: set[tuple[str, bytes]] = set()
 MOST_PASSED = 256
 
@@ -87,7 +87,7 @@ class OnnxModel:
     """
 
     certifiable = True
-    # The tokenizer in a network that reads texts by itself.
+    # The tokenizer in a network that reads raw texts.
     tokens: Any = None
 
     def __init__(self, path: str | Path, spec: Spec, limits: Limits | None = None) -> None:
@@ -98,13 +98,13 @@ class OnnxModel:
     def from_bytes(cls, content: bytes, name: str, spec: Spec, limits: Limits | None = None, *, note: str = "") -> Self:
         """Return a network from its bytes; `name` is used in messages.
 
-        External weights are refused: bytes have no folder beside them.
+        External weights are refused, because bytes have no folder.
         """
         return cls.from_network(check_bytes(Path(name), content, limits or Limits()), spec, limits, note=note)
 
     @classmethod
     def from_network(cls, network: Network, spec: Spec, limits: Limits | None = None, *, note: str = "") -> Self:
-        """Return a network that was read and checked before, with the hash of the files that it came from."""
+        """Return a network that was already read and checked, with the hash of its original files."""
         model = cls.__new__(cls)
         model._open(network, spec, limits or Limits(), note)
         return model
@@ -134,7 +134,7 @@ class OnnxModel:
             self.inputs = replace_field(cast("TextFeed", self.inputs), cut=True)
         batch = self.inputs.batch
         self._shapes = self.inputs.shapes(self._runtime.inputs)
-        # Both checks are functions of the network's bytes and the spec: what passed them in this process passes again.
+        # Both checks are functions of the network's bytes and the spec, so a second check would give the same result.
         passed = self.sha256, msgspec.json.encode((spec.model, spec.described))
         if passed in PASSED:
             return
@@ -145,7 +145,7 @@ class OnnxModel:
         PASSED.add(passed)
 
     def _feeds(self, spec: Spec) -> Sequence[AnyFeed]:
-        """Return the ways to fill the inputs: with features, by the tokenizer inside the network, or with words."""
+        """Return the possible input encodings: features, tokens of the tokenizer inside the network, or words."""
         if spec.text is None:
             return [plan_feed(self.path, spec.features, self._runtime.inputs)]
         from fairchain.models.onnx.text_inputs import plan_text
@@ -169,9 +169,9 @@ class OnnxModel:
         check_digest(self, random_inputs(self._spec.described, COMPARED_INPUTS, seed=3).astype(self.dtype), digest)
 
     def _chosen(self, feeds: Sequence[AnyFeed]) -> AnyFeed:
-        """Return the way to fill the inputs to which the network answers with one row for each row."""
+        """Return the input encoding for which the network answers with one row for each row."""
         for feed in feeds:
-            # 0 rows are none, and a batch is filled by us, outside of the runtime's memory limit.
+            # A batch of 0 rows is not valid, and padding a batch uses memory outside of the runtime's limit.
             if feed.batch is not None and not 0 < feed.batch <= self.limits.batch:
                 raise ModelError(
                     BATCH_OUT_OF_RANGE.format(path=self.path, batch=feed.batch, limits_batch=self.limits.batch)
@@ -180,7 +180,7 @@ class OnnxModel:
             return feeds[0]
         problems = []
         for feed in feeds:
-            # Another number of rows than of steps, so that one axis cannot be taken for the other.
+            # The numbers of rows and steps differ, so that one axis cannot be mistaken for the other.
             rows = feed.batch or (3 if self._spec.text is None or self._spec.text.length != 3 else 4)
             try:
                 self._run(feed, random_inputs(self._spec.described, rows))
@@ -191,9 +191,9 @@ class OnnxModel:
         raise problems[0]
 
     def _padding_is_idle(self, feed: Any) -> bool:
-        """Return whether leaving out steps behind the longest text changes nothing, by the graph and by trying.
+        """Return whether leaving out steps after the longest text changes nothing, by the graph and by a test.
 
-        A network that knows no lengths reads the padding, and one that fills up in front begins with it.
+        A network without lengths reads the padding, and one with leading padding starts with it.
         """
         from fairchain.models.onnx.padding import padding_is_idle
 
@@ -208,7 +208,7 @@ class OnnxModel:
         try:
             whole = self._run(feed, texts)
             alone = [self._run(cut, texts[[row, row]])[:1] for row in range(len(texts))]
-        except ModelError:  # its number of steps is not free, whatever the file says
+        except ModelError:  # its number of steps is not free, whatever the file states
             return False
         return np.array_equal(whole, np.concatenate(alone), equal_nan=True)
 
@@ -273,7 +273,7 @@ class OnnxModel:
         return labels
 
     def predict_fed(self, values: NDArray[Any], inputs: Mapping[str, NDArray[Any]]) -> Labels:
-        """Return the class number of each row, from the network's inputs for these rows, as `inputs` makes them."""
+        """Return the class number of each row, from the network's encoded inputs for these rows."""
         if len(values) == 1:
             return self.predict(values)
         answer = self._runtime.run(inputs, [self.decision.output])[0]
@@ -281,12 +281,12 @@ class OnnxModel:
         return self._decided(values, answer)
 
     def _decided(self, values: NDArray[Any], answer: Answer | None = None) -> Labels:
-        """Return the class numbers of one part, which for a fixed batch is filled up with its own last row."""
+        """Return the class numbers of one part, padded with its own last row for a fixed batch."""
         labels: Labels = self._read(self.decision, values, answer)
         return labels
 
     def _read(self, rule: Callable[[Answer, int], Any], values: NDArray[Any], answer: Answer | None = None) -> Any:
-        """Return what a rule reads from the output for one part, filled up like a fixed batch."""
+        """Return the result of a rule for the output of one part, padded like a fixed batch."""
         if answer is None:
             answer = self._filled(values)
         try:
@@ -304,12 +304,13 @@ class OnnxModel:
         return rejoined(parts, [self._filled(values[part])[: len(part)] for part in parts])
 
     def _filled(self, values: NDArray[Any]) -> Answer:
-        """Return the output for one part; one with a fixed batch is filled up with its own last row."""
+        """Return the output for one part; for a fixed batch, it is padded with its own last row."""
         missing = (self.inputs.batch or len(values)) - len(values)
         return self._answer(np.concatenate([values, np.repeat(values[-1:], missing, axis=0)]) if missing else values)
 
     def _answer(self, values: NDArray[Any]) -> Answer:
-        # onnxruntime's RNN rounds otherwise for a single row, which must not depend on how rows are batched.
+        # onnxruntime's RNN rounds differently for a single row, and results must not depend on the division into
+        # batches.
         if len(values) == 1 and self._has_rnn and self.inputs.batch is None:
             return self._run(self.inputs, np.repeat(values, 2, axis=0))[:1]
         return self._run(self.inputs, values)
@@ -361,7 +362,7 @@ class OnnxModel:
         return self._decided(values, answer), shown
 
     def by_row(self, tensor: str, hidden: NDArray[Any], rows: int) -> Hidden:
-        """Return an inner tensor as (rows, units), or raise a ModelError if it is not numbers with the batch first."""
+        """Return an inner tensor as (rows, units), or raise a ModelError if it is not numeric with the batch first."""
         if hidden.ndim < 1 or len(hidden) != rows or not np.issubdtype(hidden.dtype, np.floating):
             raise ModelError(
                 NOT_A_LAYER_OF_NUMBERS.format(
@@ -372,7 +373,7 @@ class OnnxModel:
 
 
 def rejoined(parts: Sequence[NDArray[np.intp]], made: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return what was made of the parts of a batch as one array, in the order of the batch."""
+    """Return the results of the parts of a batch as one array, in the order of the batch."""
     if len(parts) == 1:
         return made[0]
     return np.concatenate(made)[np.argsort(np.concatenate(parts))]

@@ -1,6 +1,6 @@
-"""Rules of operators that measure, make, rearrange and choose: shapes, constants, reshaping, slices, gathering.
+"""Rules of operators on shapes and positions: shapes, constants, reshaping, slices, gathering.
 
-They raise a `TaintedError` as the rules of `operator_rules` do.
+They raise a `TaintedError` like the rules of `operator_rules`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _written(op: Operator) -> Followed:
 
 @shape_rule("ConstantOfShape")
 def _filled(op: Operator) -> Followed:
-    """Make a tensor of one number; only its shape can depend on the batch."""
+    """Return a constant tensor; only its shape can depend on the batch."""
     shape, value = op.inputs[0], op.attributes.get("value")
     fill = written_constant(value.t).entries if value is not None else (ZERO,)
     if shape is None or shape.entries is None:
@@ -120,7 +120,7 @@ def _flattened(op: Operator) -> Followed:
 def _squeezed(op: Operator) -> Followed:
     data, axes = op.data, op.axes()
     if axes is None and any(isinstance(factor, str) for axis in data.shape for factor in axis):
-        # An axis of a free size is removed too whenever it happens to be 1.
+        # An axis of free size is also removed whenever its size is 1.
         raise TaintedError("removes the batch dimension, or another free one, if its size is 1; give it axes")
     ones = [place for place, axis in enumerate(data.shape) if not axis]
     places = [place_of(axis, data.rank) for axis in axes] if axes is not None else ones
@@ -159,7 +159,7 @@ def _reshaped(op: Operator) -> Followed:
 
 
 def _regrouped(op: Operator, factors: list[Factor], sizes: list[Size]) -> tuple[Axis, ...]:
-    """Split factors into axes of these sizes, or as far as the axis with the rows."""
+    """Split factors into axes of these sizes, or up to the axis with the rows."""
     if (-1, ()) in sizes:
         at = sizes.index((-1, ()))
         sizes[at] = quotient_of(op.size(tuple(factors)), product_of(sizes[:at] + sizes[at + 1 :]))
@@ -200,7 +200,7 @@ def _concatenated(op: Operator) -> Followed:
     for at, here in enumerate(zip(*(part.shape for part in parts), strict=True)):
         axes.append(op.one_axis(here) if at != place else sum_of(here) or op.new())
     made = op.made(axes)
-    # The last axis holds positions, of which the first is the row's own number.
+    # The last axis contains positions; the first of them is the row's own number.
     first = parts[0]
     own = first.permutation == "rows" and first.rank > 1 and place == first.rank - 1
     own = own and first.shape[0] == (BATCH,) and first.shape[place] == ()
@@ -280,7 +280,7 @@ def _gathered(op: Operator) -> Followed:
         places = known_numbers(index, "with places that are computed")
         if all(-len(data.entries) <= at < len(data.entries) for at in places):
             return whole_numbers(tuple(data.entries[at] for at in places), index.axes, tainted=bool(data.taint))
-    # Rows that are all alike may be chosen from, unless something else comes before them in their axis.
+    # Identical rows may be selected, unless something else precedes them in their axis.
     if data.batch == place and (data.order is not None or data.shape[place][0] != BATCH):
         if not index.permutation or index.axes != ((BATCH,),) or data.shape[place] != (BATCH,):
             raise TaintedError("chooses some rows of a batch")
@@ -291,7 +291,7 @@ def _gathered(op: Operator) -> Followed:
 
 @shape_rule("GatherElements ScatterElements")
 def _by_element(op: Operator) -> Followed:
-    """Pick or replace elements along an axis; rows stay where they are on any other axis."""
+    """Select or replace elements along an axis; rows are unchanged on any other axis."""
     data, index, place = op.data, axed(op.inputs[1]), op.axis(0)
     updates = op.inputs[2] if op.kind == "ScatterElements" else None
     if place in (data.batch, index.batch):
@@ -308,7 +308,7 @@ def _by_element(op: Operator) -> Followed:
 
 @shape_rule("GatherND ScatterND")
 def _by_position(op: Operator) -> Followed:
-    """Gather by tuples of positions; if the first counts the rows, each row picks from itself."""
+    """Gather by tuples of positions; if the first counts the rows, each row selects from itself."""
     data, index = op.data, axed(op.inputs[1])
     if op.kind == "ScatterND":
         if any(map(has_rows, op.inputs)):
@@ -341,12 +341,12 @@ def _expanded(op: Operator) -> Followed:
         axes = tuple(times + axis for axis, times in zip(data.shape, target, strict=True))
         return rows_once(axes, data.order, data.taint, alike=data.alike)
     if op.graph.batch is not None and data.batch is not None:
-        # Where the batch is fixed its size may be written out.
+        # If the batch is fixed, its size may be a number.
         at = data.batch - data.rank
         if -at <= len(target) and target[at] == axis_of(op.graph.batch):
             target = with_axis(Followed(target), at + len(target), data.shape[data.batch])
     joined = op.joined([replace(data, alike=False), Followed(target)])
-    # The number of each row, written out for every element of the row.
+    # The number of each row, repeated for every element of the row.
     numbered = "rows" if data.permutation == "rows" and has_rows(data) else ""
     return replace(joined, taint=data.taint, alike=data.alike, permutation=numbered)
 

@@ -1,8 +1,8 @@
-"""What is known of a tensor before a network runs: its shape, the whole numbers in it, and whether its rows are apart.
+"""Known facts about a tensor before a network runs: its shape, its integers, and whether its rows are independent.
 
-A shape is kept as factors, so that a reshape that merges the batch with other axes and splits it again is understood.
+A shape is stored as factors, so that a reshape that merges the batch with other axes and splits it again is supported.
 Sizes are products of numbers and names. A tensor is *tainted* as soon as it may depend on more than its own row.
-`operator_rules` says what each operator makes of such tensors, `row_independence` follows them through a network.
+`operator_rules` derives the facts for each operator's output, and `row_independence` applies them to a network.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ if TYPE_CHECKING:
     from onnx import TensorProto
 
 BATCH = "the batch"
-# A factor of a size: a number, the batch, or another size that is not known and does not depend on the batch.
+# A factor of a size: a number, the batch, or another unknown size that does not depend on the batch.
 Factor = int | str
 # The factors of an axis, the slowest first; none for an axis of size 1.
 Axis = tuple[Factor, ...]
-# An entry of a tensor of whole numbers: a number times unknown sizes; None if nothing is known.
+# An entry of an integer tensor: a number times unknown sizes; None if unknown.
 Size = tuple[int, tuple[str, ...]] | None
 ZERO, ONE = (0, ()), (1, ())
-# Most entries of a tensor of whole numbers that are followed one by one; a shape has fewer.
+# Largest number of entries of an integer tensor that are traced one by one; a shape has fewer.
 MOST_ENTRIES = 64
 TOO_LARGE_SIZE = 2**31 - 1
-# Numbers of ONNX for types: whole numbers, and fractions that hold them.
+# ONNX codes of types: integers, and floating-point types that can represent them.
 INT32, INT64 = 6, 7
-# How many bits of a whole number each type keeps: int32, int64, float and double.
+# Number of bits of an integer that each type represents: int32, int64, float and double.
 BITS = {INT32: 31, INT64: 63, 1: 24, 11: 53}
-# Bits of the largest size: of the batch and of the axes of inputs, and of an axis that is computed.
+# Bits of the largest size: of the batch and of the axes of inputs, and of a computed axis.
 SIZE_BITS, COMPUTED_BITS = 20, 31
 
 
 class Followed(Struct, frozen=True):
-    """What is known of a tensor.
+    """The known facts about a tensor.
 
     Parameters
     ----------
     axes
         Its shape in factors; None if its rank is unknown, in which case it has no batch axis.
     entries
-        What it holds if it is a short list of whole numbers.
+        Its entries if it is a short list of integers.
     taint
         Why it may depend on more than its own row; "" if it cannot.
     order
-        The order of its rows: "" as in the inputs, or the name of a permutation; None if all rows are alike.
+        The order of its rows: "" as in the inputs, or the name of a permutation; None if all rows are equal.
     permutation
-        The name of the permutation that it holds, if it holds one.
+        The name of the permutation that it contains, if any.
     alike
         Whether all of its elements are the same number.
     bits
-        How large its whole numbers can be, and those that they were computed from.
+        Bits of its largest integers, and of those from which they were computed.
     """
 
     axes: tuple[Axis, ...] | None
@@ -69,12 +69,12 @@ class Followed(Struct, frozen=True):
 
     @property
     def shape(self) -> tuple[Axis, ...]:
-        """The axes of a tensor whose rank is known."""
+        """The axes of a tensor of known rank."""
         return self.axes or ()
 
     @property
     def batch(self) -> int | None:
-        """The axis with the rows, if there is one."""
+        """The axis with the rows, if any."""
         return next((place for place, axis in enumerate(self.shape) if BATCH in axis), None)
 
     @property
@@ -84,11 +84,11 @@ class Followed(Struct, frozen=True):
 
 
 class TaintedError(Exception):
-    """Raised by the rule of an operator with the reason why what it makes is tainted."""
+    """Raised by the rule of an operator with the reason why its output is tainted."""
 
 
 class PassedOnError(TaintedError):
-    """Raised with the reason why a tensor that an operator needs to know more of is tainted already."""
+    """Raised with the reason why a tensor whose facts an operator needs is already tainted."""
 
 
 def axis_of(size: int | str) -> Axis:
@@ -114,7 +114,7 @@ def factors_of(size: tuple[int, tuple[str, ...]]) -> Axis:
 
 
 def product_of(sizes: Iterable[Size]) -> Size:
-    """Return the product of sizes, None if one is not known."""
+    """Return the product of sizes, None if one is unknown."""
     number, symbols = 1, list[str]()
     for size in sizes:
         if size is None:
@@ -125,7 +125,7 @@ def product_of(sizes: Iterable[Size]) -> Size:
 
 
 def quotient_of(whole: Size, part: Size) -> Size:
-    """Return the size that times `part` is `whole`, None if it is not known to be one."""
+    """Return the size that times `part` is `whole`; None if it is not known to exist."""
     if whole is None or part is None or not part[0] or whole[0] % part[0]:
         return None
     left = Counter(whole[1])
@@ -136,13 +136,13 @@ def quotient_of(whole: Size, part: Size) -> Size:
 
 
 def sum_of(axes: Iterable[Axis]) -> Axis:
-    """Return the axis of the sum of these sizes; () if it is not known."""
+    """Return the axis of the sum of these sizes; () if unknown."""
     sizes = [fixed_size(axis) for axis in axes]
     return axis_of(sum(size or 0 for size in sizes)) if None not in sizes else ()
 
 
 def split_factors(factors: Sequence[Factor], sizes: Sequence[Size], batch: int | None) -> list[Axis]:
-    """Return the factors of each of these sizes, in order, as far as they can be told."""
+    """Return the factors of each of these sizes, in order, as far as they can be determined."""
     rest, axes = list(factors), list[Axis]()
     for size in sizes:
         if size is None or size[0] < 1:
@@ -167,16 +167,16 @@ def split_factors(factors: Sequence[Factor], sizes: Sequence[Size], batch: int |
 
 
 def rows_once(axes: tuple[Axis, ...], order: str | None, taint: str, *, alike: bool = False) -> Followed:
-    """Return what is known of a tensor with rows along one axis at most."""
+    """Return the facts about a tensor with rows along at most one axis."""
     if sum(axis.count(BATCH) for axis in axes) > 1:
         raise TaintedError("compares the rows of a batch with each other")
     return Followed(axes, taint=taint, order=order, alike=alike)
 
 
 def whole_numbers(entries: tuple[Size, ...], axes: tuple[Axis, ...] | None = None, *, tainted: bool) -> Followed:
-    """Return what is known of a tensor of whole numbers, which is tainted if one of them depends on the batch.
+    """Return the facts about an integer tensor, which is tainted if one of its entries depends on the batch.
 
-    `tainted` says whether something that it was made from is; then a number that is not known may depend on the batch.
+    `tainted` is whether one of its inputs is; then an unknown number may depend on the batch.
     """
     depends = any(BATCH in entry[1] if entry is not None else tainted for entry in entries)
     taint = "the number of rows is used as a value" if depends else ""
@@ -185,10 +185,10 @@ def whole_numbers(entries: tuple[Size, ...], axes: tuple[Axis, ...] | None = Non
 
 
 def written_constant(tensor: TensorProto) -> Followed:
-    """Return what is known of a constant: its shape, and its entries if it is a short list of whole numbers."""
+    """Return the facts about a constant: its shape, and its entries if it is a short list of integers."""
     axes = tuple(axis_of(int(size)) for size in tensor.dims)
     raw = tensor.raw_data
-    alike = bool(raw) and not raw.strip(b"\0")  # zeros: where recurrent layers begin
+    alike = bool(raw) and not raw.strip(b"\0")  # zeros: the initial states of recurrent layers
     if tensor.data_type not in (INT32, INT64) or prod(tensor.dims) > MOST_ENTRIES or len(axes) > 1:
         return Followed(axes, alike=alike)
     numbers = list(tensor.int64_data if tensor.data_type == INT64 else tensor.int32_data)
@@ -199,18 +199,18 @@ def written_constant(tensor: TensorProto) -> Followed:
 
 
 def is_computed(symbol: str) -> bool:
-    """Whether a symbol is the size of an axis that an operator made, as those of `GraphContext.new_axis` are."""
+    """Return whether a symbol is the size of a computed axis, like those of `GraphContext.new_axis`."""
     return symbol.startswith("?")
 
 
 def most_bits(size: tuple[int, tuple[str, ...]]) -> int:
-    """Return how many bits a number may need."""
+    """Return the largest number of bits of a number."""
     symbols = sum(COMPUTED_BITS if is_computed(symbol) else SIZE_BITS for symbol in size[1])
     return abs(size[0]).bit_length() + symbols
 
 
 def within_bits(given: Followed, bits: int) -> Followed:
-    """Return what is known of a tensor without the numbers that may have been rounded or have overflowed."""
+    """Return the facts about a tensor without the numbers that may have been rounded or have overflowed."""
     if given.entries is None:
         return given if given.bits == bits else replace(given, bits=bits)
     kept = tuple(entry if entry is None or most_bits(entry) < bits else None for entry in given.entries)
@@ -218,7 +218,7 @@ def within_bits(given: Followed, bits: int) -> Followed:
 
 
 def regarded(data: Followed, axes: Iterable[Axis]) -> Followed:
-    """Return the same elements in the same order, with other axes around them."""
+    """Return the same elements in the same order, with other axes."""
     return replace(data, axes=tuple(axes), permutation="" if data.permutation == "rows first" else data.permutation)
 
 
@@ -238,12 +238,12 @@ def combined(data: Followed, places: Collection[int], *, keep: bool) -> Followed
 
 
 def with_axis(data: Followed, place: int, axis: Axis) -> tuple[Axis, ...]:
-    """Return the axes of a tensor with another one at this place."""
+    """Return the axes of a tensor with another one at this index."""
     return (*data.shape[:place], axis, *data.shape[place + 1 :])
 
 
 def axed(given: Followed | None) -> Followed:
-    """Return a tensor whose rank is known, or say that it is not."""
+    """Return a tensor whose rank is known, or raise an error."""
     if given is not None and given.axes is None and given.taint:
         raise PassedOnError(given.taint)
     if given is None or given.axes is None:
@@ -252,7 +252,7 @@ def axed(given: Followed | None) -> Followed:
 
 
 def place_of(axis: int, rank: int) -> int:
-    """Return the place of an axis, which may be counted from the end."""
+    """Return the index of an axis, which may be counted from the end."""
     place = axis + rank if axis < 0 else axis
     if not 0 <= place < max(rank, 1):
         raise TaintedError("names an axis that is not there")
@@ -260,12 +260,12 @@ def place_of(axis: int, rank: int) -> int:
 
 
 def single_entry(given: Followed | None) -> Size:
-    """Return the number of a tensor that holds one, None if it is not known."""
+    """Return the number of a tensor with one element, None if unknown."""
     return given.entries[0] if given is not None and given.entries is not None and len(given.entries) == 1 else None
 
 
 def known_numbers(given: Followed | None, problem: str) -> list[int]:
-    """Return the numbers of a tensor, or say that they are computed."""
+    """Return the numbers of a tensor, or raise an error if they are computed."""
     if given is None or given.entries is None or any(entry is None or entry[1] for entry in given.entries):
         raise TaintedError(f"works {problem}")
     return [entry[0] for entry in given.entries if entry is not None]
@@ -282,7 +282,7 @@ def first_taint(inputs: Iterable[Followed | None]) -> str:
 
 
 def common_order(inputs: Iterable[Followed | None]) -> str | None:
-    """Return the common order of rows, or say that there are several."""
+    """Return the common order of rows, or raise an error if there are several."""
     orders = {each.order for each in inputs if each is not None and each.order is not None and has_rows(each)}
     if len(orders) > 1:
         raise TaintedError("joins rows in different orders")
@@ -296,7 +296,7 @@ def inverse_of(permutation: str) -> str:
 
 
 def reordered(order: str, permutation: str) -> str:
-    """Return the order of rows after a permutation; only one at a time is followed."""
+    """Return the order of rows after a permutation; only one at a time is traced."""
     if permutation == "rows":
         return order
     if order == "":
@@ -307,7 +307,7 @@ def reordered(order: str, permutation: str) -> str:
 
 
 def computed_entries(operator: str, given: Sequence[Followed]) -> tuple[Size, ...] | None:
-    """Return the entries of what arithmetic makes of short lists of whole numbers."""
+    """Return the entries of the result of arithmetic on short lists of integers."""
     lists = [each.entries for each in given if each.entries is not None and each.rank <= 1]
     count = max(map(len, lists), default=0)
     if (
@@ -318,7 +318,7 @@ def computed_entries(operator: str, given: Sequence[Followed]) -> tuple[Size, ..
     ):
         return None
     wide = [each * (count if len(each) == 1 else 1) for each in lists]
-    # The result of Where may be known although one of the alternatives is not.
+    # The result of Where may be known although one of the alternatives is unknown.
     needed = 1 if operator == "Where" else None
     return tuple(
         None if None in entries[:needed] else SIZE_ARITHMETIC[operator](*entries) for entries in zip(*wide, strict=True)
@@ -344,7 +344,7 @@ SIZE_ARITHMETIC: dict[str, Callable[..., Size]] = {
     "Add": _plus,
     "Sub": lambda one, other: _plus(one, (-other[0], other[1])),
     "Mul": lambda one, other: product_of([one, other]),
-    # A size that is computed may be 0.
+    # A computed size may be 0.
     "Div": lambda one, other: None if any(map(is_computed, other[1])) else quotient_of(one, other),
     "Equal": _equal,
     "Mod": lambda one, other: None if one[1] or other[1] or one[0] < 0 or other[0] <= 0 else (one[0] % other[0], ()),

@@ -1,7 +1,7 @@
 """From texts to the network's inputs: word vectors or numbers of words, their lengths or a mask, steps or rows first.
 
-A text comes as a row of word ids of the lexicon: its words at the front, zeros behind them. The spec says what the
-network gets for a zero, and at which end; its inputs are told apart by rank and name, or by the spec.
+A text is a row of word ids of the lexicon: its words at the front, zeros after them. The spec states the network's
+value for a zero, and at which end the padding is; its inputs are distinguished by rank and name, or by the spec.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from fairchain.text import Lexicon
 
 WordNumbers = NDArray[np.integer]
-# Bytes of vectors that are made at once, and the rows beyond which more of them win nothing.
+# Bytes of vectors that are computed at once, and the number of rows above which larger batches are not faster.
 BUFFER_BYTES = 16 * 2**20
 MOST_CALL_TEXTS = 4096
-# Where steps behind the longest text are left out, few texts at a time leave out more of them.
+# If steps after the longest text are left out, small batches leave out more of them.
 CUT_ROWS = 256
-# Words of a vocabulary that are taken for padding where the spec names none.
+# Words of a vocabulary that are padding if the spec names none.
 PADDING = ("<pad>", "[PAD]", "<PAD>", "[pad]", "")
 NOT_TEXT_ROWS = 'feature "{name}": rows of shape {shape}, where a text is {length} word ids'
 NOT_A_WORD_ID = 'feature "{name}": a word id that is not between 0 and {most}'
@@ -47,7 +47,7 @@ PADDING_NOT_IN_VOCABULARY = '{path}: feature "{name}".padding: "{padding}" is no
 
 @dataclass(frozen=True)
 class Side:
-    """An input beside the words: how many there are, or which steps are words."""
+    """An additional input: the number of words, or a mask of the steps that are words."""
 
     name: str
     dtype: Any
@@ -56,7 +56,7 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class TextFeed:
-    """How rows of word ids become what `InferenceSession.run` takes.
+    """Conversion of rows of word ids to the inputs of `InferenceSession.run`.
 
     Parameters
     ----------
@@ -65,17 +65,17 @@ class TextFeed:
     name
         The network's input for the words.
     table
-        What the network gets for each id, padding first: vectors (ids, width), or its own numbers of words (ids,).
+        The network's input for each id, padding first: vectors (ids, width), or its own numbers of words (ids,).
     batch
-        How many rows the network always takes, if it is made for a fixed number.
+        The number of rows of each call, if the network requires a fixed number.
     time_first
-        Whether the network wants (steps, rows) in place of (rows, steps).
+        Whether the network takes (steps, rows) instead of (rows, steps).
     flat
         Whether the vectors of a text are in one row.
     lengths, mask
-        Inputs that say where a text ends.
+        Inputs that state where a text ends.
     cut
-        Whether steps behind the longest text of a batch are left out.
+        Whether steps after the longest text of a batch are left out.
     """
 
     feature: TextFeature
@@ -96,7 +96,7 @@ class TextFeed:
 
     @property
     def rows(self) -> int:
-        """How many texts are given to the network at once."""
+        """The number of texts in one call."""
         width = self.feature.steps * prod(self.table.shape[1:]) * self.table.itemsize
         return self.batch or max(1, min(CUT_ROWS if self.cut else MOST_CALL_TEXTS, BUFFER_BYTES // width))
 
@@ -113,7 +113,7 @@ class TextFeed:
         if self.flat:
             fed[self.name] = fed[self.name].reshape(len(ids), -1)
         if self.lengths is not None:
-            # No framework takes a sequence of no steps: a text without a known word is one step of padding.
+            # No framework accepts a sequence of 0 steps: a text without a known word is one step of padding.
             counted = np.maximum(words, 1).astype(self.lengths.dtype)
             fed[self.lengths.name] = counted.reshape(-1, *([1] * (len(self.lengths.shape) - 1)))
         if self.mask is not None:
@@ -130,7 +130,7 @@ class TextFeed:
         return shapes
 
     def parts(self, values: NDArray[Any]) -> list[NDArray[np.intp]]:
-        """Return which texts go to the network together: few enough, and of like length where that saves steps.
+        """Return the texts that are evaluated together: few enough, and of similar length if that saves steps.
 
         All of them, in their order, if they are few enough.
         """
@@ -156,13 +156,13 @@ class TextFeed:
         if buffer is None or len(buffer) < size:
             buffer = self._own.buffer = np.empty(size, self.table.dtype)
         found: NDArray[Any] = buffer[:size].reshape(shape)
-        # The ids were checked: "clip" spares numpy a copy of what it finds.
+        # The ids were checked: "clip" avoids a copy in numpy.
         np.take(self.table, steps, axis=0, out=found, mode="clip")
         return found
 
 
 def shifted(ids: WordNumbers, words: NDArray[np.intp]) -> WordNumbers:
-    """Return the same texts with their padding in front."""
+    """Return the same texts with leading padding."""
     place = np.arange(ids.shape[1]) - (ids.shape[1] - words)[:, None]
     moved: WordNumbers = np.take_along_axis(ids, np.maximum(place, 0), axis=1)
     moved[place < 0] = 0
@@ -170,9 +170,9 @@ def shifted(ids: WordNumbers, words: NDArray[np.intp]) -> WordNumbers:
 
 
 def plan_text(path: Path, feature: TextFeature, lexicon: Lexicon, inputs: Sequence[Any]) -> list[TextFeed]:
-    """Return the ways in which the network's inputs can be filled with texts: rows first, or steps first.
+    """Return the possible encodings of texts as the network's inputs: rows first, or steps first.
 
-    Which one is right shows when the network is run. Raises a ModelError if there is none.
+    Running the network shows which one is right. Raises a ModelError if there is none.
     """
     for node in inputs:
         if node.type not in TYPES or node.type == "tensor(string)":
@@ -187,12 +187,12 @@ def plan_text(path: Path, feature: TextFeature, lexicon: Lexicon, inputs: Sequen
         "batch": (None, feature.steps * prod(step)) if flat else (None, feature.steps, *step),
         "time": (feature.steps, None, *step),
     }
-    # A fixed second axis is steps, unless the spec says otherwise.
+    # A fixed second axis is steps, unless the spec states otherwise.
     rows_first = flat or (isinstance(main.shape[1], int) and not isinstance(main.shape[0], int))
     wanted = [feature.layout] if feature.layout is not None else ["batch"] if rows_first else ["batch", "time"]
 
     def fit(layout: str) -> bool:
-        """Return whether the declared shape can hold what it would get; a free axis holds anything."""
+        """Return whether the declared shape admits this one; a free axis admits any size."""
         sizes = layouts[layout]
         return len(main.shape) == len(sizes) and all(
             size == want or want is None or not isinstance(size, int)
@@ -212,7 +212,7 @@ def plan_text(path: Path, feature: TextFeature, lexicon: Lexicon, inputs: Sequen
 
 
 def _words_input(path: Path, feature: TextFeature, inputs: Sequence[Any]) -> Any:
-    """Return the input that takes the words: the one that the spec names, or the only one it can be."""
+    """Return the input for the words: the one that the spec names, or the only possible one."""
     names = [node.name for node in inputs]
     for key in ("input", "lengths", "mask"):
         name = getattr(feature, key)
@@ -239,7 +239,7 @@ def _counts(node: Any) -> bool:
 
 
 def _side_inputs(path: Path, feature: TextFeature, rest: Sequence[Any]) -> tuple[Side | None, Side | None]:
-    """Return the inputs for lengths and mask: named by the spec, or told apart by their rank."""
+    """Return the inputs for lengths and mask: named by the spec, or distinguished by their rank."""
     found: dict[str, Side] = {}
     for node in rest:
         stated = {feature.lengths: "lengths", feature.mask: "mask"}.get(node.name)
@@ -255,13 +255,13 @@ def _side_inputs(path: Path, feature: TextFeature, rest: Sequence[Any]) -> tuple
 
 
 def _table_of(path: Path, feature: TextFeature, lexicon: Lexicon, main: Any, told: bool) -> NDArray[Any]:
-    """Return what the network gets for each id of the lexicon, the padding first."""
+    """Return the network's input for each id of the lexicon, the padding first."""
     dtype = TYPES[main.type]
     if lexicon.table is not None:
         if not np.issubdtype(dtype, np.floating):
             raise ModelError(
                 f'{path}: input "{main.name}" takes {main.type}, not vectors; give the network\'s list of words: '
-                f'vocabulary = "..." in place of vectors in feature "{feature.name}"'
+                f'vocabulary = "..." instead of vectors in feature "{feature.name}"'
             )
         return lexicon.table.astype(dtype, copy=False)
     count = len(lexicon.words)
@@ -271,7 +271,7 @@ def _table_of(path: Path, feature: TextFeature, lexicon: Lexicon, main: Any, tol
     if feature.padding is not None and feature.padding not in lexicon.numbers:
         raise ModelError(PADDING_NOT_IN_VOCABULARY.format(path=path, name=feature.name, padding=feature.padding))
     number = padding_word(feature, lexicon)
-    if not number and not told:  # a network that is told where a text ends does not read what follows
+    if not number and not told:  # a network that gets the end of a text does not read the padding after it
         raise ModelError(PADDING_UNKNOWN.format(path=path, name=feature.name))
     return np.concatenate([[max(number - 1, 0)], np.arange(count)]).astype(dtype)
 

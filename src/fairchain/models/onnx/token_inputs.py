@@ -1,7 +1,7 @@
-"""From texts to the inputs of a transformer: its own tokenizer, and texts of the same number of tokens together.
+"""From texts to the inputs of a transformer: its own tokenizer, with texts of the same number of tokens together.
 
-A network in ONNX carries the files of its tokenizer among its metadata, so that one file, with one hash, decides about
-a text. Texts in one call have the same number of tokens: none is padded, so that no answer depends on its neighbours.
+An ONNX network contains the files of its tokenizer in its metadata, so that one file, with one hash, decides about a
+text. Texts in one call have the same number of tokens: none is padded, so that no answer depends on the other texts.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from fairchain.system.user_code import user_code
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-# The files that a tokenizer is read from, and what their names begin with among the metadata of a network.
+# The files from which a tokenizer is read, and the prefix of their names in the metadata of a network.
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 TOKENIZER_FILES = (CONFIG, TOKENIZER, "tokenizer_config.json", "special_tokens_map.json")
 TOKENIZER_PREFIX = "fairchain/"
 MOST_TOKENIZER_BYTES, MOST_TOKENS = 200_000_000, 10_000_000
-# Bytes of activations of a batch, and the texts beyond which more of them win nothing, on a processor and elsewhere.
+# Bytes of activations of a batch, and the number of texts above which larger batches are not faster, on a processor and
+# elsewhere.
 BATCH_BYTES, BATCH_TEXTS, MOST_ELSEWHERE = 32 * 2**20, 64, 256
-# Tokens of texts that are kept from the planning of calls to the calls.
+# Number of tokens of texts that are kept between the planning of calls and the calls.
 MOST_KEPT_TOKENS = 4_000_000
-# Models whose first positions are not for tokens.
+# Models whose first positions are reserved.
 OFFSET = ("roberta", "xlm-roberta", "camembert", "longformer", "mpnet")
 TOKENIZER_MISSING = "{name}: transformers is not installed: pip install 'fairchain[transformers]'"
 NO_TOKENIZER = (
@@ -44,25 +45,25 @@ NO_TOKENIZER = (
 )
 FIXED_TOKENS = '{path}: input "{name}" has shape {shape}; export the network with a free batch and a free text length'
 OTHER_LABELS = "{path}: model.labels: the network's columns are {labels}; name the labels in this order in [model]"
-# What names of labels that say nothing begin with.
+# Prefixes of uninformative names of labels.
 UNNAMED = "LABEL_"
 
 Encoded = Mapping[str, Sequence[Sequence[int]]]
 
 
 class Tokens:
-    """A tokenizer as its model uses it: special tokens, token types and truncation are its own.
+    """A tokenizer with its model's special tokens, token types and truncation.
 
     Parameters
     ----------
     tokenizer
-        Of the package transformers.
+        A tokenizer of the package transformers.
     config
-        The settings of the model, which say how many tokens it reads.
+        The settings of the model, which determine the number of tokens that it reads.
     options
-        What its pipeline gives the tokenizer.
+        The options that the pipeline passes to the tokenizer.
     files
-        Those that it was read from; empty for an object.
+        The files from which it was read; empty for an object.
     """
 
     def __init__(
@@ -77,28 +78,28 @@ class Tokens:
         self.longest = int(self.options.get("max_length") or _longest(tokenizer, config))
         hidden = _first_number(config, "hidden_size", "dim", "n_embd") or 768
         inner = _first_number(config, "intermediate_size", "hidden_dim") or 4 * hidden
-        # Of a layer: what attention and the inner layer hold for a token, and the scores between two tokens.
+        # Per layer: the activations of attention and the inner layer for a token, and the scores between two tokens.
         self._token_bytes = 4 * (inner + 6 * hidden)
         self._pair_bytes = 8 * (_first_number(config, "num_attention_heads", "n_heads", "n_head") or 12)
         self._lock = threading.Lock()
-        # Hashes of the texts that are longer than the model reads.
+        # Hashes of the texts that are longer than the model's limit.
         self.cut: set[int] = set()
 
     def __reduce__(self) -> Any:
-        """Make it again in another process."""
+        """Construct it again in another process."""
         if not self.files:
             return Tokens, (self.tokenizer, self.config, self.options)
         return tokenizer_of, (tuple(self.files.items()),)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the model calls the columns of its output."""
+        """The model's names of the columns of its output."""
         names = self.config.get("id2label")
         return tuple(str(name) for _, name in sorted((int(at), name) for at, name in (names or {}).items()))
 
     @property
     def note(self) -> str:
-        """How many texts are cut; "" if none was."""
+        """The number of truncated texts; "" if none was."""
         if not self.cut:
             return ""
         return (
@@ -111,7 +112,7 @@ class Tokens:
         options = {**self.options, "padding": False, "return_attention_mask": True}
         if self.longest:
             options |= {"truncation": True, "max_length": self.longest}
-        # A tokenizer keeps how it truncates, and must not be used by two threads at once.
+        # A tokenizer stores its truncation, so two threads must not use it at once.
         with self._lock, user_code("tokenizer"):
             encoded = self.tokenizer(list(texts), **options)
         for place, encoding in enumerate(getattr(encoded, "encodings", None) or ()):
@@ -121,7 +122,7 @@ class Tokens:
         return found
 
     def padded(self, rows: Sequence[Sequence[int]], name: str) -> NDArray[np.int64]:
-        """Return the numbers of some texts, all as long as the longest, as the tokenizer fills them up."""
+        """Return the numbers of some texts, padded by the tokenizer to the longest."""
         fill = {"input_ids": self.tokenizer.pad_token_id, "token_type_ids": self.tokenizer.pad_token_type_id}
         longest, left = max(map(len, rows)), self.tokenizer.padding_side == "left"
         padded = np.full((len(rows), longest), fill.get(name) or 0, np.int64)
@@ -130,7 +131,7 @@ class Tokens:
         return padded
 
     def at_once(self, length: int, most: int = BATCH_TEXTS) -> int:
-        """Return how many texts of so many tokens go through the model at once."""
+        """Return the number of texts with this many tokens in one call."""
         each = length * self._token_bytes + length * length * self._pair_bytes
         return max(1, min(most, BATCH_BYTES // max(each, 1)))
 
@@ -140,7 +141,7 @@ def _first_number(config: Mapping[str, Any], *names: str) -> int:
 
 
 def _longest(tokenizer: Any, config: Mapping[str, Any]) -> int:
-    """Return how many tokens a model reads, at most; 0 if that is not limited."""
+    """Return the largest number of tokens that a model reads; 0 if it is not limited."""
     limits = [int(getattr(tokenizer, "model_max_length", 0) or 0)]
     places = _first_number(config, "max_position_embeddings", "n_positions")
     if places:
@@ -151,7 +152,9 @@ def _longest(tokenizer: Any, config: Mapping[str, Any]) -> int:
 
 @lru_cache(maxsize=4)
 def tokenizer_of(files: tuple[tuple[str, bytes], ...]) -> Tokens:
-    """Return the tokenizer in these files, which are untrusted: no code of theirs is run, and nothing is fetched."""
+    """Return the tokenizer in these files, which are untrusted: none of their code is run, and nothing is
+    downloaded.
+    """
     held = dict(files)
     if find_spec("transformers") is None:
         raise ModelError(TOKENIZER_MISSING.format(name="a tokenizer"))
@@ -164,7 +167,7 @@ def tokenizer_of(files: tuple[tuple[str, bytes], ...]) -> Tokens:
     library = import_module("transformers")
     from tempfile import TemporaryDirectory
 
-    # Only these files: others beside them in a folder would change the tokenizer and not its hash.
+    # Only these files: others in a folder would change the tokenizer but not its hash.
     with TemporaryDirectory() as folder, user_code("tokenizer", "cannot be loaded by transformers:"):
         for name, content in files:
             Path(folder, name).write_bytes(content)
@@ -175,7 +178,7 @@ def tokenizer_of(files: tuple[tuple[str, bytes], ...]) -> Tokens:
 
 
 def tokens_within(path: Path, network: ModelProto) -> Tokens | None:
-    """Return the tokenizer that a network carries, if it carries one."""
+    """Return the tokenizer that a network contains, if any."""
     held = {
         each.key.removeprefix(TOKENIZER_PREFIX): each.value for each in network.metadata_props if _is_file(each.key)
     }
@@ -194,7 +197,7 @@ def _is_file(key: str) -> bool:
 
 
 def add_tokenizer(network: ModelProto, files: Mapping[str, bytes]) -> None:
-    """Write the files of a tokenizer into a network, in place of others."""
+    """Write the files of a tokenizer into a network, replacing others."""
     kept = [(each.key, each.value) for each in network.metadata_props if not _is_file(each.key)]
     del network.metadata_props[:]
     for key, value in [
@@ -207,7 +210,7 @@ def add_tokenizer(network: ModelProto, files: Mapping[str, bytes]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class TokenFeed:
-    """How texts become the inputs of a network that reads tokens: `slots` are (input, number type)."""
+    """Conversion of texts to the inputs of a network that reads tokens: `slots` are (input, number type)."""
 
     tokens: Tokens
     slots: tuple[tuple[str, Any], ...]
@@ -215,7 +218,7 @@ class TokenFeed:
     _kept: dict[str, dict[str, Sequence[int]]] = field(default_factory=dict, repr=False)
 
     def __call__(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Return the network's inputs for these texts, filled up to the longest."""
+        """Return the network's inputs for these texts, padded to the longest."""
         encoded = self._encoded(values[:, 0].tolist())
         return {
             name: self.tokens.padded([each[name] for each in encoded], name).astype(dtype, copy=False)
@@ -223,7 +226,7 @@ class TokenFeed:
         }
 
     def parts(self, values: NDArray[Any]) -> list[NDArray[np.intp]]:
-        """Return which texts go to the network together: those with the same number of tokens, in batches."""
+        """Return the texts that are evaluated together: those with the same number of tokens, in batches."""
         name = self.slots[0][0]
         lengths = np.array([len(each[name]) for each in self._encoded(values[:, 0].tolist())])
         found = []
@@ -257,7 +260,7 @@ class TokenFeed:
 
 
 def plan_tokens(path: Path, tokens: Tokens, inputs: Iterable[Any]) -> TokenFeed:
-    """Match what the tokenizer makes with the network's inputs, or raise a ModelError."""
+    """Match the tokenizer's outputs with the network's inputs, or raise a ModelError."""
     made = tokens.encode(["a"])
     slots = []
     for node in inputs:

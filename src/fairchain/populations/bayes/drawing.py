@@ -1,8 +1,8 @@
-"""Drawing the nodes of a network for many rounds at once, each from a random number of its own.
+"""Drawing of the nodes of a network for many rounds at once, each node from its own random number.
 
 A value is the first whose cumulative probability exceeds the random number; a number is the normal deviate at the
-random number's quantile, scaled and shifted. The plan gives the order: nodes that no group changes, nodes drawn
-together given the group, and the rest.
+random number's quantile, scaled and shifted. The plan determines the order: nodes that no group changes, nodes drawn
+jointly given the group, and the others.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from fairchain.populations.bayes.nodes import (
     values_of,
 )
 
-# Up to so many values, comparing with every edge is faster than bisection.
+# Up to this many values, comparing with every edge is faster than bisection.
 FEW_NODE_VALUES = 6
 
-# What the nodes are in each round: numbers of values, or reals.
+# The values of the nodes in each round: indices of values, or reals.
 NodeValues = Mapping[str, NDArray[Any]]
 
 
 class Buffers:
-    """Memory for what is between a random number and a value, one entry for each round."""
+    """Memory for intermediate results between random numbers and values, one entry for each round."""
 
     def __init__(self, scratch: Scratch, rows: int) -> None:
         self.start: Indices = scratch.rows("start", rows, lambda count: np.empty(count, np.intp))
@@ -46,7 +46,7 @@ class Buffers:
         self.count: NDArray[np.uint8] = scratch.rows("count", rows, lambda count: np.empty(count, np.uint8))
 
 
-# Discrete parents of a node, each with how far one step of its value leads in the node's table.
+# Discrete parents of a node, each with its stride in the node's table.
 Steps = tuple[tuple[str, int], ...]
 
 
@@ -56,7 +56,7 @@ def _steps(parents: Sequence[str], nodes: Mapping[str, BayesNode], width: int) -
 
 
 def _starts(steps: Steps, states: NodeValues, buffers: Buffers) -> Indices:
-    """Return where the entry or row for the combination of parents begins in each round, in `buffers.start`."""
+    """Compute where the entry or row of the parents' combination begins in each round, in `buffers.start`."""
     if not steps:
         buffers.start.fill(0)
         return buffers.start
@@ -70,9 +70,10 @@ def _starts(steps: Steps, states: NodeValues, buffers: Buffers) -> Indices:
 
 @dataclass(frozen=True, eq=False)
 class DrawChoice:
-    """Draws one of few values: its number is how many cumulative probabilities the random number has reached.
+    """Draw of one of few values: its index is the number of cumulative probabilities that the random number has
+    reached.
 
-    `edges` are these probabilities, without the last, which is 1: (edges, combinations of parents).
+    `edges` are these probabilities without the last, which is 1: (edges, combinations of parents).
     """
 
     steps: Steps
@@ -92,7 +93,7 @@ class DrawChoice:
 
 @dataclass(frozen=True, eq=False)
 class DrawLongChoice:
-    """Draws one of many values by bisection; `edges` is (combinations, values), filled up to a power of two."""
+    """Draw of one of many values by bisection; `edges` is (combinations, values), padded to a power of two."""
 
     steps: Steps
     edges: Reals
@@ -106,9 +107,9 @@ class DrawLongChoice:
 
 
 def _bisect(edges: Reals, start: Indices, uniform: Reals, out: Indices, buffers: Buffers) -> None:
-    """Find where each random number falls among the edges of its row, which begins at `start`.
+    """Find the position of each random number among the edges of its row, which begins at `start`.
 
-    Several times as fast as `searchsorted`, whose branches cannot be predicted for random numbers.
+    This is several times as fast as `searchsorted`, whose branches cannot be predicted for random numbers.
     """
     flat, step = edges.reshape(-1), edges.shape[1] // 2
     while step:
@@ -119,7 +120,7 @@ def _bisect(edges: Reals, start: Indices, uniform: Reals, out: Indices, buffers:
 
 
 def _padded(sums: Reals) -> Reals:
-    """Return rows filled up to a power of two with edges that no random number reaches, as they are below 1."""
+    """Return rows padded to a power of two with the edge 2, which no random number reaches."""
     edges = np.full((len(sums), 1 << (sums.shape[1] - 1).bit_length()), 2.0)
     edges[:, : sums.shape[1]] = sums
     return edges
@@ -127,14 +128,16 @@ def _padded(sums: Reals) -> Reals:
 
 @dataclass(frozen=True, eq=False)
 class DrawNormal:
-    """Draws a number from a standard normal deviate; `slopes` has what a unit adds and, of values, their numbers."""
+    """Draw of a number from a standard normal deviate; `slopes` has the change per unit and, for values, their
+    numbers.
+    """
 
     node: Normal
     steps: Steps
     slopes: tuple[tuple[str, float, Reals | None], ...]
 
     def __call__(self, deviate: Reals, states: NodeValues, out: NDArray[Any], buffers: Buffers) -> None:
-        """Draw one number for each deviate, held in its range and rounded if it is to be whole."""
+        """Draw one number for each deviate, clipped to its range, and rounded for an integer."""
         node = self.node
         if not self.steps:
             np.multiply(deviate, node.std[0], out=out)
@@ -151,19 +154,19 @@ class DrawNormal:
             np.add(out, np.multiply(parent, slope, out=buffers.edge), out=out)
         if node.whole:
             np.rint(out, out=out)
-        # Adding 0 makes a rounded -0.0 an ordinary 0.
+        # Adding 0 turns a rounded -0.0 into an ordinary 0.
         np.add(np.clip(out, node.low, node.high, out=out), 0.0, out=out)
 
 
 @dataclass(frozen=True, eq=False)
 class DrawComputed:
-    """Computes a node from its parents; of those with values, what each value counts as."""
+    """Computation of a node from its parents; for parents with named values, the number of each value."""
 
     node: Computed
     numbers: tuple[tuple[str, Reals | None], ...]
 
     def __call__(self, _: Reals, states: NodeValues, out: NDArray[Any], buffers: Buffers) -> None:  # noqa: ARG002
-        """Fill in the numbers, or the numbers of the values."""
+        """Compute the numbers, or the indices of the values."""
         inputs = np.empty((len(out), len(self.numbers)))
         for column, (name, numbers) in enumerate(self.numbers):
             inputs[:, column] = states[name] if numbers is None else np.take(numbers, states[name], mode="clip")
@@ -174,7 +177,7 @@ Drawing = DrawChoice | DrawLongChoice | DrawNormal | DrawComputed
 
 
 def drawing(node: BayesNode, nodes: Mapping[str, BayesNode]) -> Drawing:
-    """Return how to draw this node once its parents are."""
+    """Return the drawing of this node, given its parents."""
     if isinstance(node, Computed):
         return DrawComputed(node, tuple((name, number_of(nodes[name])) for name in node.parents))
     if isinstance(node, Normal):
@@ -190,13 +193,13 @@ def drawing(node: BayesNode, nodes: Mapping[str, BayesNode]) -> Drawing:
 
 @dataclass(frozen=True, eq=False)
 class DrawJoint:
-    """Draws several nodes together from the combinations that a group leaves, with one random number for all."""
+    """Joint draw of several nodes from the combinations of a group, with one random number for all."""
 
     numbers: Mapping[str, Indices]
     edges: Reals
 
     def __call__(self, uniform: Reals, states: NodeValues, buffers: Buffers) -> None:
-        """Fill in the numbers of the values."""
+        """Write the indices of the values."""
         cell = _starts((), states, buffers)
         _bisect(self.edges, cell, uniform, cell, buffers)
         for name, numbers in self.numbers.items():
@@ -204,7 +207,7 @@ class DrawJoint:
 
 
 def drawing_joint(joint: Joint, kept: Sequence[str]) -> DrawJoint:
-    """Return how to draw these nodes from combinations that are as likely as they are among themselves."""
+    """Return the joint drawing of these nodes, with the combinations' relative probabilities."""
     edges = _padded(cumulative(joint.probabilities / joint.share)[None, :])
     return DrawJoint({name: joint.numbers[name] for name in kept}, edges)
 
@@ -220,13 +223,13 @@ def deviates(uniforms: Reals) -> Reals:
 
 @dataclass(frozen=True, eq=False)
 class DrawPlan:
-    """How the nodes of a network become feature values.
+    """The order of drawing the nodes of a network, and their columns of feature values.
 
-    `common` are nodes that depend on none of those drawn together: they are the same for every subgroup. `dependent`
-    are all others, drawn once for each subgroup. Each has a row of random numbers of its own in `rows`; those in
-    `normal_rows` are used as normal deviates. `columns` says which column a node fills and, for values that are not
-    their own number, with what. `kept` are nodes drawn together that are seen again, as a feature or as a parent.
-    `kinds` are the number types of all nodes that are kept or drawn.
+    `common` are nodes that depend on none of the jointly drawn ones: they are the same for every subgroup. `dependent`
+    are all others, drawn once for each subgroup. Each has its own row of random numbers in `rows`; those in
+    `normal_rows` are used as normal deviates. `columns` has the column of a node and, for values that are not their own
+    number, the numbers. `kept` are jointly drawn nodes that are used again, as a feature or as a parent. `kinds` are
+    the number types of all kept or drawn nodes.
     """
 
     common: tuple[str, ...]
@@ -240,18 +243,18 @@ class DrawPlan:
 
     @property
     def randoms(self) -> int:
-        """How many random numbers a round takes: row 0 is for the nodes drawn together."""
+        """Number of random numbers per round: row 0 is for the jointly drawn nodes."""
         return 1 + len(self.rows)
 
 
 def make_plan(graph: BayesGraph, features: Sequence[str], together: Collection[str]) -> DrawPlan:
-    """Plan the drawing of a network in which these nodes, with all that they depend on, are drawn together."""
+    """Plan the drawing of a network in which these nodes and all their ancestors are drawn jointly."""
     nodes = graph.nodes
     dependent = tuple(graph.descendants(together))
     later = {*together, *dependent}
     common = tuple(name for name in nodes if name not in later)
     drawn = (*common, *dependent)
-    # What follows from its parents needs no random number.
+    # A node that is computed from its parents needs no random number.
     rows = {name: 1 + i for i, name in enumerate(n for n in drawn if not isinstance(nodes[n], Computed))}
     seen = {*features, *(parent for name in drawn for parent in nodes[name].parents)}
     kept = tuple(name for name in together if name in seen)
@@ -268,7 +271,7 @@ def make_plan(graph: BayesGraph, features: Sequence[str], together: Collection[s
 
 
 def _other_values(node: BayesNode) -> Reals | None:
-    """Return what a column holds for each number of a value, unless it is that number."""
+    """Return the column's number for each index of a value; None if it is the index itself."""
     if not isinstance(node, Choice) or np.array_equal(node.shown, np.arange(len(node.shown))):
         return None
     return node.shown

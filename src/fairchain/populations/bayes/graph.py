@@ -1,7 +1,7 @@
 """A Bayesian network as a graph, and the enumeration of its nodes with tables.
 
-Every feature is a node, parents come before children, and only what features depend on is kept. The enumeration gives
-every combination of values with its probability: exact conditioning on a group is made from it.
+Every feature is a node, parents come before children, and only ancestors of features are kept. The enumeration gives
+every combination of values with its probability; exact conditioning on a group uses it.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ DEPENDS_ON_ITSELF = "it depends on itself ({listed}); remove one of these parent
 
 @dataclass(frozen=True, eq=False)
 class BayesGraph:
-    """Nodes by name, parents before children. `stated` is how many there were before those not needed were left out."""
+    """Nodes by name, parents before children. `stated` is the number of nodes before unneeded ones were left out."""
 
     nodes: Mapping[str, BayesNode]
     stated: int
 
     def ancestors(self, names: Iterable[str]) -> list[str]:
-        """Return these nodes and all that they depend on, parents first."""
+        """Return these nodes and all their ancestors, parents first."""
         wanted, todo = set[str](), list(names)
         while todo:
             name = todo.pop()
@@ -59,7 +59,7 @@ class BayesGraph:
         return [name for name in self.nodes if name in wanted]
 
     def descendants(self, names: Iterable[str]) -> list[str]:
-        """Return the nodes that depend on one of these, without them, parents first."""
+        """Return the descendants of these nodes, without them, parents first."""
         start = set(names)
         found: dict[str, None] = {}
         for name, node in self.nodes.items():
@@ -69,21 +69,21 @@ class BayesGraph:
 
 
 def build_graph(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> BayesGraph:
-    """Check nodes against each other and against the features, and arrange them for drawing.
+    """Check nodes against each other and against the features, and order them for drawing.
 
     Parameters
     ----------
     features
         Each must be a node of the same name; other nodes are latent.
     nodes
-        As stated.
+        The stated nodes.
     source
-        What messages call the network: its file, or `population.nodes`.
+        The name of the network in messages: its file, or `population.nodes`.
 
     Raises
     ------
     SpecError
-        One message with the node, what is wrong and what to write.
+        One message with the node, the problem and the remedy.
     """
     by_name = _named(features, nodes, source)
     by_feature = {feature.name: feature for feature in features}
@@ -102,12 +102,12 @@ def build_graph(features: Sequence[Feature], nodes: Sequence[Node], source: str)
 
 
 def _cells(node: BayesNode) -> int:
-    """Return how many numbers a node has."""
+    """Return the number of numbers in a node."""
     return node.table.size if isinstance(node, Choice) else node.mean.size if isinstance(node, Normal) else 1
 
 
 def _switched(site: Site, node: Node, made: dict[str, BayesNode]) -> Node:
-    """Return the node with the parents at whose thresholds it switches replaced by nodes that say where they lie.
+    """Return the node with each parent that has thresholds replaced by a node for the parent's interval.
 
     These nodes are added to `made`; nodes with the same thresholds share them.
     """
@@ -123,7 +123,7 @@ def _switched(site: Site, node: Node, made: dict[str, BayesNode]) -> Node:
             raise site.error(f"switches.{parent}", f"found {stated}; write one finite number or more, as in [30, 50]")
         if any(one >= other for one, other in pairwise(thresholds)):
             raise site.error(f"switches.{parent}", f"found {stated}; write every number once, the smallest first")
-        # No stated node has a name with a line end, so that none is taken twice.
+        # No stated node has a name with a line end, so these names are unique.
         name = "\n".join([parent, *map(repr, thresholds)])
         if name not in made:
             made[name] = make_switch(name, made[parent], parent, thresholds)
@@ -157,7 +157,7 @@ def _named(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> d
 
 
 def _in_order(nodes: Mapping[str, Node], source: str) -> list[str]:
-    """Return the names, parents before children and otherwise as stated."""
+    """Return the names, parents before children and otherwise in the stated order."""
     sorter = TopologicalSorter({name: node.parents for name, node in nodes.items()})
     try:
         sorter.prepare()
@@ -178,7 +178,7 @@ def _in_order(nodes: Mapping[str, Node], source: str) -> list[str]:
     return order
 
 
-# Combinations that are enumerated at most, and probabilities that are read as fractions.
+# Largest number of enumerated combinations, and of probabilities that are read as fractions.
 MOST_COMBINATIONS = 200_000
 MOST_FRACTIONS = 200_000
 
@@ -187,9 +187,9 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """Combinations that have a probability: for each node the number of its value, and how likely they are.
+    """Combinations with positive probability: for each node the index of its value, and their probabilities.
 
-    In lexicographic order, the first of the nodes (which come parents first) changing slowest.
+    They are in lexicographic order: the first node (parents come first) changes slowest.
     """
 
     numbers: Mapping[str, Indices]
@@ -197,11 +197,11 @@ class Joint:
 
     @property
     def share(self) -> float:
-        """The probability of all of them."""
+        """The sum of their probabilities."""
         return math.fsum(self.probabilities)
 
     def given(self, members: Mapping[str, NDArray[np.bool_]]) -> Joint:
-        """Return those in which these nodes have one of these values, with the probabilities that they had."""
+        """Return those in which these nodes have one of these values, with their original probabilities."""
         kept = np.ones(len(self.probabilities), bool)
         for name, values in members.items():
             kept &= values[self.numbers[name]]
@@ -209,7 +209,7 @@ class Joint:
 
 
 def joint_of(graph: BayesGraph, names: Iterable[str]) -> Joint | None:
-    """Return the joint distribution of these nodes and all that they depend on.
+    """Return the joint distribution of these nodes and all their ancestors.
 
     None if one of them is a number, or if there are more than `MOST_COMBINATIONS` combinations.
     """
@@ -241,8 +241,8 @@ def space_of(graph: BayesGraph, features: Sequence[str], cuts: Mapping[int, Sequ
     """Return every input of a network of tables with its exact weight; None if there is another kind of node.
 
     Stated probabilities are read as decimals, and a row of a table is divided by its sum, so every probability is a
-    fraction. Other nodes than features are summed out. A real feature that nothing depends on is left out if it may be:
-    it is one interval in `cuts`.
+    fraction. Nodes that are not features are summed out. A real feature without descendants is left out if possible: it
+    is one interval in `cuts`.
     """
     left_out = {
         name
@@ -274,7 +274,7 @@ def space_of(graph: BayesGraph, features: Sequence[str], cuts: Mapping[int, Sequ
 
 
 def _factor(node: Choice, nodes: Mapping[str, Choice], place: Mapping[str, int]) -> Factor:
-    """Return a node's table as whole numbers, (values of each parent, values of the node)."""
+    """Return a node's table as integers, (values of each parent, values of the node)."""
     rows = [[Fraction(repr(share)) for share in row] for row in node.stated.tolist()]
     weights = whole_weights(share / sum(row) for row in rows for share in row)
     shape = [len(nodes[parent].values) for parent in node.choices] + [len(node.values)]

@@ -1,11 +1,12 @@
-"""The nodes of a Bayesian network: their tables, their values, and the arrays that they are drawn from.
+"""The nodes of a Bayesian network: their tables, their values, and the arrays from which they are drawn.
 
-A `Choice` has a table with a row for each combination of its parents' values, found by its key: the values joined by
-", " in the order of the parents. Keys are made from the values and compared, never taken apart, so a value may contain
-", " itself. A `Normal` is a number: a mean, what its numeric parents add, and a normal deviation. If it is a feature it
-is clipped to the feature's low and high, and rounded if the feature is an integer; its children see that value.
-A `Computed` node follows from its parents by an expression, or says between which thresholds a parent lies. Where all
-its parents have tables, it becomes a table of zeros and ones, so that all that holds for tables holds for it.
+A `Choice` has a table with a row for each combination of its parents' values, found by its key: the values joined by ",
+" in the order of the parents. Keys are constructed from the values and compared, never split, so a value may contain ",
+" itself. A `Normal` is a number: a mean, the contributions of its numeric parents, and a normal deviation. If it is a
+feature, it is clipped to the feature's low and high, and rounded if the feature is an integer; its children use that
+value. A `Computed` node is computed from its parents by an expression, or gives the interval of a parent between
+thresholds. If all its parents have tables, it becomes a table of zeros and ones, so that everything that applies to
+tables applies to it.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from fairchain.messages import doubled, near
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, Node, RealFeature
 from fairchain.spec.conditions import parse_expression
 
-# What a network may have at most; more is refused before memory is allocated.
+# Limits of a network; larger ones are refused before memory is allocated.
 MOST_NODES = 10_000
 MOST_TABLE_CELLS = 2_000_000
-# How far the sum of a row may be from 1, for rounding in the file; the row is then divided by its sum.
+# Largest difference between 1 and the sum of a row, for rounding in the file; the row is then divided by its sum.
 ROW_SUM_ERROR = 1e-6
 
 NodeValue = str | int
@@ -44,20 +45,22 @@ SLOPES_NEEDED = (
 )
 FEATURE_IS_A_CATEGORY = "the feature is a category; give the probabilities of its values instead"
 REAL_FEATURE_IN_TABLE = (
-    'feature "{name}" is real and a table has single values; give the node mean and std in place of probabilities, or '
-    'make the feature kind = "integer"'
+    'feature "{name}" is real and a table has single values; give the node mean and std instead of probabilities, '
+    'or make the feature kind = "integer"'
 )
 TOO_MANY_COMBINATIONS = "{count} combinations of its parents' values are too many; use fewer"
 TOO_MANY_NODE_VALUES = "{high} values are more than {most_cells}; list those that occur"
 
 
 def keys_of(parents: Sequence[Sequence[NodeValue]]) -> Iterator[str]:
-    """Return the keys of all combinations, the last parent's value changing fastest; one empty key without parents."""
+    """Return the keys of all combinations, with the last parent's value changing fastest; one empty key without
+    parents.
+    """
     return (", ".join(map(str, combination)) for combination in product(*parents))
 
 
 def row_problem(row: Sequence[float], values: Sequence[NodeValue]) -> str | None:
-    """Return what is wrong with the probabilities of these values, and what to write; None if nothing is."""
+    """Return the problem with the probabilities of these values, and what to write; None if they are valid."""
     if len(row) != len(values):
         return f"found {len(row)} probabilities for {len(values)} values ({some_names(values)}); write one for each"
     for probability, value in zip(row, values, strict=True):
@@ -72,8 +75,8 @@ def row_problem(row: Sequence[float], values: Sequence[NodeValue]) -> str | None
 def cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return running sums along the last axis, which end in exactly 1.
 
-    Summed as whole multiples of 2**-62, so that neither length nor order of the summation costs digits: each step is
-    as high as its probability within the 2**-53 that the random numbers resolve.
+    They are summed as integer multiples of 2**-62, so that neither length nor order of the summation loses digits: each
+    step equals its probability within the 2**-53 that the random numbers resolve.
     """
     steps = np.rint(probabilities * 2.0**62).astype(np.uint64)
     sums = np.cumsum(steps, axis=-1, dtype=np.uint64).astype(np.float64)
@@ -87,14 +90,14 @@ def some_names(names: Sequence[object], most: int = 8) -> str:
     return f"{shown}, ..." if len(names) > most else shown
 
 
-# Sums of numbers up to this cannot overflow, and the deviations made from 53-bit random numbers stay below 9.
+# Sums of numbers up to this cannot overflow, and deviations from 53-bit random numbers are below 9.
 MOST_NUMBER = 1e300
 MOST_DEVIATIONS = 9.0
-# The largest whole number up to which doubles hold every one.
+# Doubles represent every integer up to this one.
 MOST_EXACT = 2**53
-# Cells of the table that a node becomes which follows from others; a larger one is computed when it is drawn.
+# Largest number of cells of the table of a computed node; a larger one is computed when it is drawn.
 MOST_TABULATED = 200_000
-# Keys among which a near one is looked for.
+# Largest number of keys in which a similar one is searched.
 MOST_LOOKED_AT = 1000
 
 Reals = NDArray[np.float64]
@@ -103,10 +106,10 @@ Entry = TypeVar("Entry")
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """One of several values, drawn as its number: `table` is (combinations of `choices`, values).
+    """One of several values, drawn as its index: `table` is (combinations of `choices`, values).
 
-    `shown` is what a feature's column holds for each value; `numbers` is what each counts as in a sum, if they all are
-    whole numbers. `stated` is the table before its rows were divided by their sums.
+    `shown` is the value in a feature's column for each value; `numbers` is the number of each value in a sum, if all
+    are integers. `stated` is the table before its rows were divided by their sums.
     """
 
     name: str
@@ -119,12 +122,12 @@ class Choice:
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """The nodes that it depends on."""
+        """The nodes on which it depends."""
         return self.choices
 
     @property
     def reach(self) -> float:
-        """How far from 0 it can be in a sum."""
+        """Bound of its absolute value in a sum."""
         return 0.0 if self.numbers is None else float(np.abs(self.numbers).max())
 
 
@@ -144,15 +147,15 @@ class Normal:
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """The nodes that it depends on."""
+        """The nodes on which it depends."""
         return self.choices + tuple(name for name, _ in self.slopes)
 
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """What follows from other nodes: a number between low and high, or one of `values`, as its number.
+    """A value computed from other nodes: a number between low and high, or one of `values`, as its index.
 
-    `compute` takes (rows, inputs): of each parent its number, or the number of its value if the values are names.
+    `compute` takes (rows, inputs): for each parent its number, or the index of its value if the values are names.
     """
 
     name: str
@@ -165,11 +168,11 @@ class Computed:
     reach: float
 
     def of(self, inputs: Reals) -> Reals:
-        """Return the value of each row, held in its range and rounded if it is to be whole."""
+        """Return the value of each row, clipped to its range, and rounded for an integer."""
         found = np.array(self.compute(inputs), np.float64)
         if self.whole:
             np.rint(found, out=found)
-        # Adding 0 makes a rounded -0.0 an ordinary 0.
+        # Adding 0 turns a rounded -0.0 into an ordinary 0.
         return np.clip(found, self.low, self.high) + 0.0
 
 
@@ -178,24 +181,24 @@ Made = Mapping[str, BayesNode]
 
 
 def values_of(node: BayesNode) -> tuple[NodeValue, ...] | None:
-    """Return the values of a node that has few; None for a number."""
+    """Return the values of a node with a list of values; None for a number."""
     return None if isinstance(node, Normal) else node.values
 
 
 def number_of(node: BayesNode) -> Reals | None:
-    """Return what each value of a node counts as in a sum; None if it is a number itself, or its values are names."""
+    """Return the number of each value of a node in a sum; None if it is itself a number, or its values are names."""
     return node.numbers if isinstance(node, Choice) else None
 
 
 @dataclass(frozen=True)
 class Site:
-    """A node as messages call it: a file or `population.nodes`, and the node's name."""
+    """The name of a node in messages: a file or `population.nodes`, and the node's name."""
 
     source: str
     node: str
 
     def error(self, key: str, problem: str) -> SpecError:
-        """Return the error to raise about one key of the node, or about the whole of it."""
+        """Return the error about one key of the node, or about the whole node."""
         return SpecError(f'{self.source}: node "{self.node}"{f".{key}" if key else ""}: {problem}')
 
 
@@ -205,7 +208,7 @@ def make_node(site: Site, node: Node, feature: Feature | None, made: Made) -> Ba
         return _computed(site, node, feature, {name: made[name] for name in node.parents})
     if (node.probabilities is None) == (node.mean is None):
         found = "neither probabilities nor mean" if node.mean is None else "both probabilities and mean"
-        remedy = "give the probabilities of its values, mean and std of a number, or the value that follows"
+        remedy = "give the probabilities of its values, mean and std of a number, or an expression in value"
         raise site.error("", f"has {found}; {remedy}")
     parents = {name: made[name] for name in node.parents}
     if node.mean is None:
@@ -222,7 +225,7 @@ def make_node(site: Site, node: Node, feature: Feature | None, made: Made) -> Ba
 
 
 def _values(site: Site, stated: tuple[NodeValue, ...] | None, feature: Feature | None) -> tuple[NodeValue, ...]:
-    """Return the values in the order in which they are drawn: that of a category, else as stated."""
+    """Return the values in the order in which they are drawn: that of a category, otherwise as stated."""
     if stated is not None and not stated:
         raise site.error("values", "found no value; list at least one")
     twice = doubled([str(value) for value in stated or ()])
@@ -263,7 +266,7 @@ def _whole_numbers(site: Site, stated: tuple[NodeValue, ...] | None, feature: In
         if not re.fullmatch(r"0|-?[1-9][0-9]{0,17}", str(value)) or not low <= int(value) <= high:
             raise site.error(
                 "values",
-                f'"{value}" is not a whole number from {low} to {high}, as feature "{feature.name}" has them; '
+                f'"{value}" is not a whole number from {low} to {high}, the range of feature "{feature.name}"; '
                 f"found {some_names(stated)}",
             )
     return tuple(map(int, stated))
@@ -333,7 +336,7 @@ def _normal(site: Site, node: Node, feature: Feature | None, parents: Made) -> N
     mean = _entries(site, "mean", node.mean, choices)
     std = _entries(site, "std", node.std, choices)
     if len(mean) == len(std) == 1:
-        # The same for all combinations: they need not be told apart.
+        # The same for all combinations, which need not be distinguished.
         choices = {}
     mean, std = np.broadcast_arrays(mean, std)
     reach = float(np.abs(mean).max()) + MOST_DEVIATIONS * float(std.max())
@@ -357,14 +360,14 @@ def _normal(site: Site, node: Node, feature: Feature | None, parents: Made) -> N
 
 
 def _with_values(parents: Made) -> dict[str, tuple[NodeValue, ...]]:
-    """Return the parents that have few values, with these values."""
+    """Return the parents that have a list of values, with these values."""
     return {name: values for name, node in parents.items() if (values := values_of(node)) is not None}
 
 
 def _entries(
     site: Site, key: str, given: float | Mapping[str, float] | None, choices: Mapping[str, tuple[NodeValue, ...]]
 ) -> Reals:
-    """Return the mean or std of each combination, or a single one that holds for all."""
+    """Return the mean or std of each combination, or a single one for all."""
     if isinstance(given, Mapping):
         if not choices:
             raise site.error(key, f"no parent without a slope has named values; write one number: {key} = 1.0")
@@ -379,7 +382,7 @@ def _entries(
 
 
 def _computed(site: Site, node: Node, feature: Feature | None, parents: Made) -> Choice | Computed:
-    """Return a node that follows from its parents by an expression."""
+    """Return a node that is computed from its parents by an expression."""
     for key in ("probabilities", "mean", "std", "slopes", "switches"):
         if getattr(node, key):
             raise site.error(key, "the node has a value that follows from its parents; remove one of the two")
@@ -415,7 +418,7 @@ def _computed(site: Site, node: Node, feature: Feature | None, parents: Made) ->
 
 
 def _as_feature(name: str, node: BayesNode) -> Feature:
-    """Return a parent as expressions see it: a number, or a category if its values are names."""
+    """Return a parent in the form of expressions: a number, or a category if its values are names."""
     values = values_of(node)
     if values is None or number_of(node) is not None:
         return RealFeature(name=name, low=-MOST_NUMBER, high=MOST_NUMBER)
@@ -423,7 +426,7 @@ def _as_feature(name: str, node: BayesNode) -> Feature:
 
 
 def make_switch(name: str, parent: BayesNode, source: str, thresholds: Sequence[float]) -> Choice | Computed:
-    """Return the node that says between which thresholds a numeric parent, called `source`, lies."""
+    """Return the node for the interval of a numeric parent, called `source`, between thresholds."""
     edges = np.array(thresholds, np.float64)
     shown = [str(int(edge)) if edge == int(edge) else repr(float(edge)) for edge in thresholds]
     between = tuple(f"{low} <= {source} < {high}" for low, high in pairwise(shown))

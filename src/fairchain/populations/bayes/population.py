@@ -1,9 +1,9 @@
 """Inputs drawn from a Bayesian network over the features, each group from its own conditional distribution.
 
-Exact where the protected nodes and all that they depend on have tables that can be enumerated: then these are drawn
-together, given the group, from one random number that all subgroups share, and every other node after its parents
-from one random number, shared too. Each subgroup has exactly its own distribution.
-Otherwise the overall population is shown, and `accepts` selects the members of a subgroup.
+This is exact if the protected nodes and all their ancestors have tables that can be enumerated: then these are drawn
+jointly, given the group, from one random number that all subgroups share, and every other node after its parents from
+one random number, which is also shared. Each subgroup has exactly its own distribution. Otherwise the overall
+population is shown, and `accepts` selects the members of a subgroup.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ GROUP_HAS_PROBABILITY_ZERO = (
 
 
 class BayesPopulation(FeaturePopulation):
-    """The joint distribution of a Bayesian network over the features, exact where groups can be conditioned on.
+    """The joint distribution of a Bayesian network over the features, exact if groups can be conditioned on.
 
     Parameters
     ----------
     spec
-        Gives the features in the order of the columns, the protected ones, and the network.
+        A spec with the features in the order of the columns, the protected ones, and the network.
     subgroups
         Groups, or the overall population.
     dtype
-        Of the values that are shown.
+        Data type of the values that are shown.
 
     Raises
     ------
@@ -62,7 +62,7 @@ class BayesPopulation(FeaturePopulation):
         self._source = source_of(network)
         self._called = network.name or ("stated in the spec" if network.path is None else Path(network.path).name)
         self._graph = build_graph(spec.features, read_nodes(network), self._source)
-        # Of the protected nodes and all that they depend on; None if they cannot be enumerated.
+        # Of the protected nodes and all their ancestors; None if they cannot be enumerated.
         self.joint = joint = joint_of(self._graph, self._protected)
         self.plan: DrawPlan = make_plan(self._graph, self._names, () if joint is None else tuple(joint.numbers))
         self.heads: tuple[DrawJoint | None, ...] = (None,) * len(self.subgroups)
@@ -79,11 +79,12 @@ class BayesPopulation(FeaturePopulation):
     def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address; if the population is not exact, all subgroups are shown the same inputs.
 
-        Values of tables are the same on every machine; numbers up to the last digits of scipy's normal quantiles.
+        Values of tables are the same on every machine; numbers are the same up to the last digits of scipy's normal
+        quantiles.
         """
         plan = self.plan
         words = address.halfwords(2 * count * plan.randoms)
-        # One row after another: small arrays are reused by the allocator, large ones are not.
+        # One row at a time: the allocator reuses small arrays, but not large ones.
         randoms = [unit_reals(*pair) for pair in words.reshape(plan.randoms, 2, count)]
         for row in plan.normal_rows:
             deviates(randoms[row])
@@ -93,7 +94,7 @@ class BayesPopulation(FeaturePopulation):
         current: DrawJoint | None = None
 
         def fill(names: Iterable[str], *, draw: bool) -> None:
-            """Draw nodes unless they were, and write those that are features into their columns."""
+            """Draw nodes that are not yet drawn, and write features into their columns."""
             for name in names:
                 if draw:
                     plan.drawings[name](randoms[plan.rows.get(name, 0)], states, states[name], buffers)
@@ -124,15 +125,15 @@ class BayesPopulation(FeaturePopulation):
         return self.joint is not None
 
     def shares(self) -> Sequence[float] | None:
-        """Return the probability of each subgroup, where it can be computed."""
+        """Return the probability of each subgroup, if it can be computed."""
         return self._shares
 
     def accepts(self, subgroup: int, values: Inputs, /) -> NDArray[np.bool_] | None:
-        """Return which of these rows, (rows, features), belong to a subgroup; None if all that it is shown do."""
+        """Return which of these rows, (rows, features), belong to a subgroup; None if all shown rows do."""
         return None if self.exact or self.subgroups[subgroup].group is None else self.belong(subgroup, values)
 
     def _condition(self, joint: Joint) -> None:
-        """Set how each subgroup is drawn; subgroups of the same group share it."""
+        """Set how each subgroup is drawn; subgroups with the same group share it."""
         made: dict[Group | None, tuple[DrawJoint, float]] = {}
         for group in (subgroup.group for subgroup in self.subgroups):
             if group not in made:
@@ -144,7 +145,7 @@ class BayesPopulation(FeaturePopulation):
         self._shares = tuple(made[subgroup.group][1] for subgroup in self.subgroups)
 
     def _check_possible(self) -> None:
-        """Refuse groups that no value of a table belongs to, which rejection would look for in vain."""
+        """Refuse groups to which no value of a table belongs, for which rejection sampling would find no member."""
         for group in (subgroup.group for subgroup in self.subgroups if subgroup.group is not None):
             for name, members in self.members(group).items():
                 node = self._graph.nodes[name]
@@ -167,7 +168,7 @@ class BayesPopulation(FeaturePopulation):
 
 
 def network_shares(spec: Spec, groups: Sequence[Group]) -> list[float] | None:
-    """Return the probability of each group, 0 where it cannot be drawn; None where it cannot be computed."""
+    """Return the probability of each group, 0 if it cannot be drawn; None if it cannot be computed."""
     population = BayesPopulation(spec, [Subgroup(OVERALL)])
     joint = population.joint
     return None if joint is None else [joint.given(population.members(group)).share for group in groups]

@@ -1,8 +1,9 @@
 """Reading a Bayesian network: stated in the spec, or from a file in BIF, JSON or TOML.
 
-Reading executes nothing, and a file is limited before it is parsed. Of BIF (network, variable and probability blocks)
-discrete variables are read. Comments, quoted names, `default` rows and tables with or without commas are understood;
-`property` lines are skipped. A file is untrusted: what it declares is counted before memory is allocated for it.
+Reading executes nothing, and the size of a file is limited before it is parsed. From BIF (network, variable and
+probability blocks) discrete variables are read. Comments, quoted names, `default` rows and tables with or without
+commas are supported; `property` lines are skipped. A file is untrusted: its declarations are counted before memory is
+allocated for them.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _convert(data: Any) -> tuple[Node, ...]:
 
 
 def _explain(problem: str, data: Any) -> str:
-    """Turn `what - at `$.nodes[3].mean`` into a message that calls the node by its name."""
+    """Turn `what - at `$.nodes[3].mean`` into a message that names the node."""
     what, _, at = problem.partition(" - at `$")
     path = at.rstrip("`").lstrip(".")
     what = what[:1].lower() + what[1:].replace("`", "")
@@ -84,7 +85,7 @@ def _explain(problem: str, data: Any) -> str:
     return f"node {called}{number[2]}: {what}; a node has {keys}"
 
 
-# The length of a name is bounded, as a pattern that repeats a group without end takes memory without end.
+# The length of a name is bounded, because an unbounded repetition in a pattern needs unbounded memory.
 _TOKEN = re.compile(
     r'(?P<blank>\s+|//[^\n]*|/\*.*?\*/)|"(?P<quoted>[^"\n]{0,300})"|(?P<mark>[{}()\[\];,|])'
     r'|(?P<word>(?:(?!//|/\*)[^\s{}()\[\];,|"]){1,300})',
@@ -119,7 +120,7 @@ def parse_bif(text: str) -> tuple[Node, ...]:
 
 
 class _BifParser:
-    """Walks through the tokens of a text, keeps what is declared, and knows the line for messages."""
+    """Parser of the tokens of a text; it stores the declarations, and knows the line for messages."""
 
     def __init__(self, text: str) -> None:
         self._text, self._next, self._cells = text, 0, 0
@@ -300,8 +301,8 @@ class _BifParser:
             raise self._error(f'{what} of "{child}": {problem}', start)
 
     def _numbers(self, most: int) -> Probabilities:
-        """Pass at most so many numbers, separated by commas or blanks, and the semicolon that ends them."""
-        # All in one go, several times as fast, if nothing else than numbers follows.
+        """Read at most this many numbers, separated by commas or blanks, and the semicolon that ends them."""
+        # All at once, several times as fast, if only numbers follow.
         run = _PLAIN_NUMBERS.match(self._text, self._token.start)
         if run is not None and run.end() - run.start() <= 100 * (most + 1):
             words = run[0][:-1].replace(",", " ").split()
@@ -321,7 +322,7 @@ class _BifParser:
         return tuple(numbers)
 
     def _names(self, end: str, what: str) -> list[str]:
-        """Pass names, separated by commas, bars or blanks, and the mark that ends them."""
+        """Read names, separated by commas, bars or blanks, and the mark that ends them."""
         names: list[str] = []
         while not self._take(end):
             if len(names) > MOST_NODES:
@@ -332,7 +333,7 @@ class _BifParser:
         return names
 
     def _name(self, what: str) -> str:
-        """Pass a name, quoted or not."""
+        """Read a name, quoted or not."""
         if self._token.kind not in ("word", "quoted") or not self._token.text:
             raise self._error(f"found {self._token}; write {what} here")
         if not self._token.text.isprintable():
@@ -340,7 +341,7 @@ class _BifParser:
         return self._advance().text
 
     def _skip_property(self, where: str) -> None:
-        """Pass a property up to its semicolon; nothing else is expected in this place."""
+        """Skip a property up to its semicolon; anything else is an error here."""
         start = self._token
         if (start.kind, start.text) != ("word", "property"):
             raise self._error(f"found {start} in {where}, which is not supported there; remove it")
@@ -350,12 +351,12 @@ class _BifParser:
             self._advance()
 
     def _expect(self, mark: str, where: str) -> None:
-        """Pass a mark that must come next."""
+        """Read a mark that must come next."""
         if not self._take(mark):
             raise self._error(f'found {self._token} in {where}; write "{mark}" here')
 
     def _take(self, mark: str) -> bool:
-        """Pass a mark if it comes next, and return whether it did."""
+        """Read a mark if it comes next, and return whether it did."""
         if taken := self._at(mark):
             self._advance()
         return taken
@@ -364,7 +365,7 @@ class _BifParser:
         return self._token.kind == "mark" and self._token.text == mark
 
     def _advance(self) -> _Token:
-        """Go on, and return what was passed."""
+        """Advance to the next token, and return the current one."""
         passed, self._token = self._token, self._read()
         return passed
 
@@ -381,6 +382,6 @@ class _BifParser:
         return _Token("end", "", len(self._text))
 
     def _error(self, problem: str, token: _Token | None = None) -> SpecError:
-        """Return the error to raise, with the line of a token or of the place reached."""
+        """Return an error with the line of a token or of the current position."""
         start = (token or self._token).start
         return SpecError(f"line {self._text.count(chr(10), 0, start) + 1}: {problem}")

@@ -1,1 +1,1 @@
-"""Pictures of a report, as inline SVG: each takes plain numbers and gives markup with a text alternative."""
+"""Pictures of a report, as inline SVG: each takes plain numbers and returns markup with a text alternative."""

@@ -1,4 +1,4 @@
-"""What a verdict takes at each gap: a curve with logarithmic height, in a file of its own."""
+"""The cost of a verdict as a function of the gap: a curve on a logarithmic scale, in a separate file."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from fairchain.report.markup import Markup, el
 from fairchain.report.plots.frame import AxisScale, axis, picture
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 620, 340, 84, 16, 48
-# The file is shown by itself, without the page's style sheet; it carries its own.
+# The file is shown without the page's style sheet, so it contains its own.
 STYLE = """svg{background:#fff;font:13px sans-serif}.grid{stroke:#ddd}.tick{fill:#444}.edge{stroke:#b00;stroke-width:2}
 .mean{fill:none;stroke:#0050a0;stroke-width:2}.most{fill:none;stroke:#0050a0;stroke-dasharray:5 4}.dot{fill:#0050a0}"""
 
 
 def cost_curve(found: QuestionPlan) -> Markup:
-    """Draw evaluations, or rows of each group, upwards, and the gap to the right; the threshold is a line.
+    """Draw evaluations, or rows of each group, against the gap; the threshold is a vertical line.
 
-    A gap at which no end is in sight has no point.
+    A gap without a forecast of the end has no point.
     """
     rows = any(point.rows is not None for point in found.curve)
     means, mosts = [], []

@@ -1,7 +1,7 @@
 """The chain as a flow diagram: groups on the left, states in columns, decisions on the right.
 
-Two groups are drawn in colours, all others as one grey strand. Each node is a stack of as many parts as there are
-strands, so that a difference between the groups is a difference in height.
+Two groups are drawn in colours, all others as one grey flow. Each node is a stack with one part for each flow, so that
+a difference between the groups is a difference in height.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from fairchain.report.plots.frame import label, picture
 
 WIDTH, NODE, GAP, TOP, BOTTOM = 860, 14, 26, 48, 14
 LEFT, RIGHT = 150, 190
-# Height of one complete strand in pixels, and the height below which a ribbon is not drawn.
+# Height of one complete flow in pixels, and the height below which a ribbon is not drawn.
 WHOLE, THINNEST = 110.0, 0.15
 
 
 def flow_picture(title: str, about: str, flow: ChainFlow, headings: Sequence[str], names: Sequence[str]) -> Markup:
-    """Draw strands through columns, with `headings` above the columns and `names` before the strands."""
+    """Draw flows through columns, with `headings` above the columns and `names` before the flows."""
     places = _Places(flow)
     states = [(column, state) for column, each in enumerate(flow.columns) for state in each]
     return picture(
@@ -40,7 +40,7 @@ def flow_picture(title: str, about: str, flow: ChainFlow, headings: Sequence[str
 
 
 class _Places:
-    """Positions of the parts of nodes and of the starts of strands, from the shares alone."""
+    """Positions of the parts of nodes and of the starts of flows, computed from the shares."""
 
     def __init__(self, flow: ChainFlow) -> None:
         self.flow = flow
@@ -85,7 +85,7 @@ def _start(places: _Places, number: int, strand: Strand, short: str) -> Markup:
 
 
 def _ribbons(places: _Places) -> Iterator[Markup]:
-    """Yield a ribbon from each part of a node to those it flows into, from top to bottom."""
+    """Yield a ribbon from each part of a node to its successors, from top to bottom."""
     for number, strand in enumerate(places.flow.strands):
         leaving: dict[tuple[int, str], float] = {}
         arriving: dict[tuple[int, str], float] = {}
@@ -129,7 +129,7 @@ def _ribbon(
 
 
 def _told(strand: Strand, step: tuple[int, str, str]) -> str:
-    """Return the share of the strand that takes a transition and, if it is known, the transition's probability."""
+    """Return the share of the flow that takes a transition and, if known, the transition's probability."""
     column, one, other = step
     amount, known = share(strand.steps[step]), strand.bounds.get(step)
     if column == 0:

@@ -11,7 +11,7 @@ from fairchain.messages import plain
 from fairchain.number_format import Bounded
 from fairchain.report.markup import Child, Markup, el, join
 
-# Widths of letters in pixels at the size of labels: rough, and on the safe side.
+# Widths of letters in pixels at the size of labels: rough upper estimates.
 LETTER, WIDE_LETTER = 7.2, 13.0
 
 
@@ -45,7 +45,7 @@ def round_numbers(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def around(values: list[float], *, floor: float = -math.inf) -> tuple[float, float]:
-    """Return a range that has all values, a margin of 5%, and a width of at least 0.02."""
+    """Return a range that contains all values, with a margin of 5% and a width of at least 0.02."""
     low, high = min(values), max(values)
     missing = max(0.02 - (high - low), 0.0) / 2
     margin = missing + 0.05 * (high - low + 2 * missing)
@@ -53,7 +53,7 @@ def around(values: list[float], *, floor: float = -math.inf) -> tuple[float, flo
 
 
 def picture(title: str, about: str, width: float, height: float, *children: Child, **attributes: str) -> Markup:
-    """Return an SVG that grows with the page, with a title and a description for screen readers."""
+    """Return an SVG that scales with the page, with a title and a description for screen readers."""
     return el(
         "svg",
         el("title", title),
@@ -69,19 +69,19 @@ def picture(title: str, about: str, width: float, height: float, *children: Chil
 
 
 def label(x: float, y: float, text: str, *, space: float, **attributes: str | float | None) -> Markup:
-    """Return a text in a picture, cut to the space; the whole text is its tooltip."""
+    """Return a text in a picture, shortened to the available width; the tooltip has the whole text."""
     shown = fit(text, space)
     return el("text", el("title", text) if shown != text else None, shown, x=x, y=y, **attributes)
 
 
 def bounds_data(name: str, value: Bounded) -> dict[str, str]:
-    """Return the attributes with which a script or a test reads a number off a picture."""
+    """Return the attributes from which a script or a test reads the numbers of a picture."""
     numbers = {"estimate": value.estimate, "low": value.low, "high": value.high}
     return {"data_name": name, **{f"data_{key}": repr(number) for key, number in numbers.items()}}
 
 
 def fit(text: str, space: float) -> str:
-    """Return as much of a text as fits, without its middle: both ends tell names apart.
+    """Return a text shortened in its middle to fit, because both ends distinguish names.
 
     >>> fit("education=Preschool or less", 120)
     'educatio…or less'
@@ -114,7 +114,7 @@ def axis(scale: AxisScale, top: float, bottom: float, title: str, about: int = 5
 
 
 def without_prefix(names: Sequence[str]) -> list[str]:
-    """Return names of groups without their features, where all groups are of the same features.
+    """Return names of groups without their features, if all groups have the same features.
 
     >>> without_prefix(["sex=Female", "sex=Male"])
     ['Female', 'Male']

@@ -22,7 +22,7 @@ from fairchain.report.plots.frame import (
 )
 
 LINE, TOP, BOTTOM, WIDTH, NUMBERS = 26, 12, 44, 760, 190
-# On a narrow page name and number are above the whisker.
+# On a narrow page, name and number are above the whisker.
 NARROW, NARROW_LINE = 340, 44
 
 
@@ -80,7 +80,7 @@ def intervals(
     floor
         Lowest end of the axis; the highest is 1.
     zero
-        Whether the axis has 0, with a line of its own.
+        Whether the axis contains 0, marked by a line.
     """
     values = [value for line in lines for value in (line.low, line.high)]
     values += [0.0] if zero else []
@@ -135,7 +135,7 @@ def _wide(line: Line, short: str, scale: AxisScale, y: float, names: float) -> M
 
 
 def _lane(y: float) -> Markup:
-    """Return the ground of name and number on a narrow page: no line or band of the axis crosses them."""
+    """Return the background of name and number on a narrow page, which hides lines and bands of the axis."""
     return el("rect", x=0, y=y - NARROW_LINE / 2, width=NARROW, height=NARROW_LINE / 2 + 3, class_="lane")
 
 

@@ -9,7 +9,7 @@ from fairchain.number_format import close_to, with_interval
 from fairchain.report.markup import Markup, el, name, scrolled
 from fairchain.report.plots.frame import without_prefix
 
-# Above so many groups a cell shows the longer side of its interval only.
+# With more groups, a cell shows only the longer side of its interval.
 MOST_WRITTEN = 6
 Gap = tuple[float, float, float]
 # The pair of the verdict, and its number as the verdict writes it.
@@ -26,23 +26,23 @@ class _Look:
     above: Container[frozenset[str]]
 
     def side(self, row: str, column: str, gap: Gap) -> str:
-        """Return the side of the threshold, as far as it is known."""
+        """Return the known side of the threshold."""
         known = frozenset((row, column)) in self.above
         return "fails" if known else side_of(*gap[1:], self.threshold, ratio=self.ratio)
 
     def shade(self, estimate: float) -> int:
-        """Return a step from 0 to 10, 5 at the threshold, which is a class of the style sheet."""
+        """Return a step from 0 to 10, with 5 at the threshold; it is a class of the style sheet."""
         far = (1 - estimate) / (1 - self.threshold or 1) if self.ratio else abs(estimate) / (self.threshold or 1)
         return min(int(far * 5 + 0.5), 10)
 
     def number(self, estimate: float) -> str:
-        """Return a number with so many digits that it does not look like the threshold, unless it is."""
+        """Return a number with enough digits to differ from the threshold, unless they are equal."""
         places = close_to(abs(estimate), self.threshold, least=3)
         shown = f"{estimate:.{places}f}" if self.ratio else f"{estimate:+.{places}f}"
         return shown if float(shown) else shown.lstrip("+-")
 
     def bounds(self, estimate: float, low: float, high: float) -> Markup | None:
-        """Return the bounds under the number, None where it is exact; a line may break between two bounds."""
+        """Return the bounds under the number, None if it is exact; a line may break between two bounds."""
         if low == high:
             return None
         if self.small:
@@ -62,9 +62,9 @@ def matrix(
 ) -> Markup:
     """Return a triangular table. A cell is shaded by its size, and underlined by its side of the threshold.
 
-    `gaps` has (estimate, low, high) for each ordered pair that is known, row first; each pair has one cell. `headline`
-    is the pair whose number and interval are the verdict's: its cell has this number, and no interval of its own.
-    Pairs of `above` are known to fail whatever their interval is.
+    `gaps` has (estimate, low, high) for each known ordered pair, row first; each pair has one cell. `headline` is the
+    pair with the verdict's number and interval: its cell has this number, and no other interval. Pairs of `above` are
+    known to fail whatever their interval is.
     """
     look = _Look(threshold, ratio, small=len(names) > MOST_WRITTEN, above=above)
     if look.small and any(low < high for _, low, high in gaps.values()):
@@ -98,14 +98,14 @@ def _letters(names: Sequence[str], gaps: Mapping[tuple[str, str], Gap], look: _L
     """Return the length of the longest number in a cell: those near the threshold have more digits."""
     shown = [gap for (row, column), gap in gaps.items() if row in names and column in names]
     numbers = [look.number(gap[0]) for gap in shown]
-    # A bound has a bracket or a comma beside it.
+    # A bound has a bracket or a comma next to it.
     bounds = [] if look.small else [f"[{look.number(end)}" for gap in shown for end in gap[1:]]
     told = [] if headline is None else [f"+{headline[1]}"]
     return max(map(len, [*numbers, *bounds, *told]), default=6)
 
 
 def side_of(low: float, high: float, threshold: float, *, ratio: bool) -> str:
-    """Return `fails`, `meets` or `open`: on which side of the threshold the whole interval is."""
+    """Return `fails`, `meets` or `open`, according to the side of the threshold that contains the whole interval."""
     if ratio:
         return "fails" if high < threshold else "meets" if low >= threshold else "open"
     return "fails" if max(low, -high) > threshold else "meets" if max(-low, high) <= threshold else "open"
@@ -124,7 +124,7 @@ def _cell(row: str, column: str, gap: Gap | None, look: _Look, headline: tuple[f
     told = with_interval(*gap, threshold=look.threshold)
     if headline is not None and {row, column} == headline[0]:
         sign = "" if look.ratio else number[0]
-        number, told = f"{sign}{headline[1].lstrip('-')}", "as the verdict says"
+        number, told = f"{sign}{headline[1].lstrip('-')}", "as in the verdict"
         bounds = None if bounds is None else el("small", "smallest" if look.ratio else "largest")
     return el(
         "td",

@@ -1,4 +1,4 @@
-"""The front between fairness and accuracy: each point a network, the chosen one marked.
+"""The Pareto front of fairness and accuracy: each point is a network, the chosen one is marked.
 
 Drawn twice, for wide and for narrow pages; the style sheet shows one of them.
 """
