@@ -86,8 +86,9 @@ def _not_compared(verdict: VerdictRecord) -> Markup | None:
 def features_drawn_apart(verdict: VerdictRecord) -> str:
     """Return the protected features if all other features are drawn alike for every group; else an empty text."""
     found = _ALL_PAIRS.fullmatch(verdict.question)
-    plain = found is not None and found["given"] is None and found["truth"] is None
-    return found["features"] if plain and verdict.population.startswith("independent ") else ""
+    if found is None or found["given"] is not None or found["truth"] is not None:
+        return ""
+    return found["features"] if verdict.population.startswith("independent ") else ""
 
 
 def question_text(verdict: VerdictRecord) -> str:
