@@ -162,7 +162,7 @@ def test_a_factor_of_one_is_not_called_a_factor() -> None:
 def test_both_factors_of_a_shift_are_on_the_first_screen() -> None:
     made = changed(verdict(3), tipping=Tipping(1.4, 1.8))
     top, _, _ = page(replace(findings(3), verdict=made)).partition('id="groups"')
-    assert "more than 1.4 times as frequent" in top
+    assert "up to 1.4 times as frequent" in top
     assert "or up to 1.8 times, if all groups change in the same way" in top
 
 
@@ -182,7 +182,7 @@ def test_an_estimate_that_was_moved_into_its_interval_is_said_to_be() -> None:
 def test_a_factor_that_is_the_same_for_all_groups_alike_is_told_once() -> None:
     made = changed(verdict(3), tipping=Tipping(1.4, 1.4))
     top, _, rest = page(replace(findings(3), verdict=made)).partition('id="groups"')
-    told = "more than 1.4 times as frequent, or as rare, as in the assumed population."
+    told = "up to 1.4 times as frequent, or as rare, as in the assumed population."
     assert told in top
     assert "times as frequent" not in rest
 
