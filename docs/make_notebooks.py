@@ -121,17 +121,17 @@ from which they were drawn. The answer lists all assumptions.
     """
 import fairchain
 
-verdict = fairchain.check(model, test, protected=["sex"], label=label, outcome=">50K", rows="sample")
+verdict = fairchain.check(model, test, protected=["sex"], label=label, outcome=">50K", reading="sample")
 verdict
 """,
     """
 ## The same numbers by hand
 
-With `rows="population"` the rows themselves are the population, and the answer is exact: it equals a count of the
+With `reading="population"` the rows themselves are the population, and the answer is exact: it equals a count of the
 model's own predictions.
 """,
     """
-exact = fairchain.check(model, test, protected=["sex"], label=label, outcome=">50K", rows="population")
+exact = fairchain.check(model, test, protected=["sex"], label=label, outcome=">50K", reading="population")
 predicted = pd.Series(model.predict(test[inputs]) == ">50K", index=test.index)
 rates = predicted.groupby(test["sex"], observed=True).mean()
 print(exact.gap, float(rates.max() - rates.min()))
@@ -143,7 +143,7 @@ The ratio of selection rates has its own verdict. The table shows metrics by gro
 """,
     """
 ratio = fairchain.check(
-    model, test, protected=["sex"], label=label, outcome=">50K", kind="ratio", threshold=0.8, rows="sample"
+    model, test, protected=["sex"], label=label, outcome=">50K", kind="ratio", threshold=0.8, reading="sample"
 )
 print(ratio.decision.name, ratio.headline)
 """,
@@ -234,12 +234,12 @@ verdict
     """
 ## Is the word the cause, or the rest of the text?
 
-Texts about different groups may differ in other respects. `rows="swapped"` shows each text with the term of every group
-in turn: nothing else changes.
+Texts about different groups may differ in other respects. `reading="swapped"` shows each text with the term of every
+group in turn: nothing else changes.
 """,
     """
 swapped = fairchain.check(
-    pipeline, test, text="comment", terms="religion", label="rated", outcome="toxic", rows="swapped"
+    pipeline, test, text="comment", terms="religion", label="rated", outcome="toxic", reading="swapped"
 )
 print(swapped.decision.name, swapped.headline)
 print(swapped.witnesses[0].text("texts"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fairchain
-from fairchain.checking import COLUMN_NAME, MODEL_MISSING, RANGES_CUT_FROM_ROWS
+from fairchain.checking import COLUMN_NAME, MODEL_MISSING, RANGES_CUT_FROM_ROWS, SAMPLE_BY_DEFAULT
 from fairchain.drafting.draft import PROTECTED_LABEL
 from fairchain.drafting.trials import CUT_OFF_NEEDED, DIRECTION_NEEDED
 from fairchain.errors import DataError, ModelError, SpecError
@@ -53,7 +53,7 @@ def gap(frame: Any, decided: Any, column: str = "sex") -> float:
 
 def test_recorded_decisions_need_no_spec() -> None:
     frame = people()
-    verdict = fairchain.check(None, frame, protected="sex", prediction="loan", rows="population")
+    verdict = fairchain.check(None, frame, protected="sex", prediction="loan", reading="population")
     assert verdict.gap.estimate == pytest.approx(gap(frame, frame["loan"] == "approved"), abs=1e-12)
     assert (verdict.engine, verdict.evaluations, verdict.exact) == ("counting", 0, True)
     assert any('"approved", by its name' in text for text in verdict.assumptions)
@@ -97,12 +97,12 @@ def test_a_printed_verdict_says_how_many_rows_would_decide() -> None:
 def test_missing_values_of_other_columns_do_not_matter_to_recorded_decisions() -> None:
     frame = people()
     frame["hours"] = frame["hours"].where(frame.index % 2 == 0)
-    verdict = fairchain.check(None, frame, protected="sex", prediction="loan", rows="population", label="loan")
+    verdict = fairchain.check(None, frame, protected="sex", prediction="loan", reading="population", label="loan")
     assert verdict.record.rows == 600
     assert verdict.gap.estimate == pytest.approx(gap(frame, frame["loan"] == "approved"), abs=1e-12)
     assert [feature.name for feature in verdict.spec.features] == ["sex"]
     some = fairchain.check(
-        None, frame, protected="sex", prediction="loan", rows="population", given="age >= 40", min_size=5
+        None, frame, protected="sex", prediction="loan", reading="population", given="age >= 40", min_size=5
     )
     older = frame[frame["age"] >= 40]
     assert some.gap.estimate == pytest.approx(gap(older, older["loan"] == "approved"), abs=1e-12)
@@ -111,9 +111,9 @@ def test_missing_values_of_other_columns_do_not_matter_to_recorded_decisions() -
 def test_rows_are_a_sample_unless_it_is_stated_otherwise_and_that_is_said() -> None:
     verdict = fairchain.check(None, people(), protected="sex", prediction="loan")
     assert (verdict.rule, verdict.delta) == ("fixed sample", 1e-6)
-    assert "random sample on which the model was not fitted" in verdict.assumptions[0]
-    stated = fairchain.check(None, people(), protected="sex", prediction="loan", rows="sample")
-    assert not any("random sample on which the model was not fitted" in text for text in stated.assumptions)
+    assert verdict.assumptions[0] == SAMPLE_BY_DEFAULT
+    stated = fairchain.check(None, people(), protected="sex", prediction="loan", reading="sample")
+    assert SAMPLE_BY_DEFAULT not in stated.assumptions
 
 
 # The cut-off of scores
@@ -143,7 +143,7 @@ def test_the_label_above_a_cut_off_is_the_one_that_agrees_with_the_rows(kind: st
         protected="sex",
         label="loan",
         decision_threshold=600,
-        rows="population",
+        reading="population",
         kind=kind,  # type: ignore[arg-type]
     )
     assert verdict.spec.model.labels == ("refused", "approved")
@@ -156,7 +156,7 @@ def test_the_label_above_a_cut_off_is_the_one_that_agrees_with_the_rows(kind: st
 def test_true_labels_follow_the_order_that_was_found() -> None:
     """True labels are kept as numbers of the labels, so that another order must renumber them."""
     frame = people()
-    options = {"protected": "sex", "label": "loan", "decision_threshold": 600, "rows": "population"}
+    options = {"protected": "sex", "label": "loan", "decision_threshold": 600, "reading": "population"}
     verdict = fairchain.check(as_frames(Scorer()), frame, criterion="equal_opportunity", **options)
     assert verdict.spec.model.labels == ("refused", "approved")
     creditworthy = frame[frame["loan"] == "approved"]
@@ -166,7 +166,7 @@ def test_true_labels_follow_the_order_that_was_found() -> None:
 def test_a_cut_off_without_labels_names_the_decisions_itself() -> None:
     frame = people().drop(columns="loan")
     verdict = fairchain.check(
-        as_frames(Scorer()), frame, protected="sex", decision_threshold=600, rows="population", outcome="above 600"
+        as_frames(Scorer()), frame, protected="sex", decision_threshold=600, reading="population", outcome="above 600"
     )
     assert verdict.gap.estimate == pytest.approx(gap(frame, frame["score"] > 600), abs=1e-12)
     assert verdict.widest.outcome == "above 600"
@@ -182,7 +182,7 @@ def test_labels_that_are_stated_are_not_fitted() -> None:
         labels=["approved", "refused"],
         label="loan",
         outcome="refused",
-        rows="population",
+        reading="population",
     )
     assert verdict.widest.more == "sex=M"
     assert verdict.gap.estimate == pytest.approx(gap(frame, frame["score"] > 600), abs=1e-12)
@@ -208,7 +208,7 @@ def test_a_cut_off_on_two_columns_of_probabilities() -> None:
         label="loan",
         labels=["refused", "approved"],
         decision_threshold=0.7,
-        rows="population",
+        reading="population",
     )
     assert verdict.spec.model.decision == "probability"
     expected = gap(frame, (frame["score"] - 437) / 400 > 0.7)
@@ -218,7 +218,7 @@ def test_a_cut_off_on_two_columns_of_probabilities() -> None:
 def test_scores_between_0_and_1_are_probabilities_and_the_cut_off_is_said() -> None:
     frame = people()
     model = as_frames(lambda rows: ((rows["score"] - 437) / 400).to_numpy())
-    verdict = fairchain.check(model, frame, protected="sex", label="loan", rows="population")
+    verdict = fairchain.check(model, frame, protected="sex", label="loan", reading="population")
     assert any("probabilities, cut at 0.5" in text for text in verdict.assumptions)
     assert verdict.gap.estimate == pytest.approx(gap(frame, (frame["score"] - 437) / 400 > 0.5), abs=1e-12)
 
@@ -239,7 +239,7 @@ def test_codes_follow_the_category_type_although_a_value_does_not_occur() -> Non
     weights[2] = (0, 1)
     network = bytes(linear(weights, [0, -1.5]).SerializeToString())
     table = frame[["age", "sex", "job"]].assign(sex=(frame["sex"] == "M").astype(int))
-    verdict = fairchain.check(network, table, protected="sex", rows="population", labels=["no", "yes"])
+    verdict = fairchain.check(network, table, protected="sex", reading="population", labels=["no", "yes"])
     (job,) = (feature for feature in verdict.spec.features if feature.name == "job")
     assert job.values == JOBS
     assert verdict.gap.estimate == pytest.approx(gap(frame, coded(frame)), abs=1e-12)
@@ -252,7 +252,7 @@ def test_guessed_codes_are_an_assumption_and_a_warning_in_every_output() -> None
     weights[2] = (0, 1)
     network = bytes(linear(weights, [0, -1.5]).SerializeToString())
     table = frame[["age", "sex", "job"]].assign(sex=(frame["sex"] == "M").astype(int), job=frame["job"].astype(str))
-    verdict = fairchain.check(network, table, protected="sex", rows="population", labels=["no", "yes"])
+    verdict = fairchain.check(network, table, protected="sex", reading="population", labels=["no", "yes"])
     assert any("sorted order of the 3 values in this table" in text for text in verdict.assumptions)
     warning = 'Warning: The order of the values of "job" is a guess'
     assert any(note.startswith(warning) for note in verdict.notes)
@@ -264,7 +264,7 @@ def test_values_that_only_the_encoder_knows_are_values_of_the_spec() -> None:
     pytest.importorskip("sklearn")
     model, frame = pipeline()
     rows = frame[frame["job"] != "smith"]
-    verdict = fairchain.check(model, rows, protected="sex", rows="population")
+    verdict = fairchain.check(model, rows, protected="sex", reading="population")
     (job,) = (feature for feature in verdict.spec.features if feature.name == "job")
     assert set(job.values) == set(JOBS)
     assert fairchain.verify(model, verdict.spec, data=frame).gap.estimate == pytest.approx(
@@ -298,7 +298,7 @@ def test_missing_values_go_to_a_model_that_takes_them(blank: Any) -> None:
     frame.loc[1::4, "job"] = np.nan if blank == "NA" else blank
     frame["job"] = frame["job"].astype(object).where(frame["job"].notna(), np.nan)
     expected = gap(frame, model.predict(frame[["age", "score", "job"]]) == "approved")
-    verdict = fairchain.check(model, frame, protected="sex", rows="population")
+    verdict = fairchain.check(model, frame, protected="sex", reading="population")
     assert verdict.gap.estimate == pytest.approx(expected, abs=1e-12)
     assert verdict.spec.population.keep_missing  # type: ignore[union-attr]
     assert verdict.evaluations == len(frame)
@@ -311,7 +311,7 @@ def test_an_audit_explains_a_model_that_takes_missing_values(tmp_path: Path) -> 
     frame["age"] = frame["age"].astype(float)
     frame.loc[::3, "age"] = np.nan
     frame.loc[1::4, "job"] = None
-    verdict = fairchain.check(model, frame, protected="sex", rows="population", threshold=0.01)
+    verdict = fairchain.check(model, frame, protected="sex", reading="population", threshold=0.01)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         explanation = fairchain.explain(model, verdict.spec, data=frame)
@@ -329,7 +329,7 @@ def test_the_columns_whose_missing_values_leave_rows_out_are_named() -> None:
     model, frame = pipeline()
     frame.loc[1::4, "job"] = None
     frame.loc[:2, "sex"] = None
-    verdict = fairchain.check(model, frame, protected="sex", rows="population")
+    verdict = fairchain.check(model, frame, protected="sex", reading="population")
     assert any('left out, as a value is missing ("sex")' in note for note in verdict.notes)
     assert any('Missing values ("job") are given to the model' in text for text in verdict.assumptions)
 
@@ -344,7 +344,7 @@ def test_rows_are_dropped_only_for_a_model_that_cannot_take_them_and_that_is_a_w
             raise ValueError("age is missing")
         return np.where(rows["score"] > 600, "approved", "refused")
 
-    verdict = fairchain.check(as_frames(picky), frame, protected="sex", rows="population", label="loan")
+    verdict = fairchain.check(as_frames(picky), frame, protected="sex", reading="population", label="loan")
     warning = "Warning: 200 of 600 rows (33.3%) were left out, as a value is missing"
     assert any(note.startswith(warning) for note in verdict.notes)
     assert "200 were left out: a value is missing" in verdict.statement
@@ -362,7 +362,7 @@ def test_rows_without_a_protected_value_are_in_no_group() -> None:
     frame = people()
     frame.loc[:19, "sex"] = None
     model = as_frames(lambda rows: np.where(rows["score"] > 600, "approved", "refused"))
-    verdict = fairchain.check(model, frame, protected="sex", rows="population", label="loan", ignore=["sex"])
+    verdict = fairchain.check(model, frame, protected="sex", reading="population", label="loan", ignore=["sex"])
     rest = frame[20:]
     assert verdict.gap.estimate == pytest.approx(gap(rest, rest["score"] > 600), abs=1e-12)
     assert any(note.startswith("20 of 600 rows") for note in verdict.notes)
@@ -380,7 +380,7 @@ def test_the_model_gets_the_cells_and_types_of_the_frame() -> None:
         seen.append(rows.dtypes.to_dict())
         return np.where(rows["score"] > 600, "approved", "refused")
 
-    fairchain.check(as_frames(decide), frame, protected="sex", label="loan", rows="population")
+    fairchain.check(as_frames(decide), frame, protected="sex", label="loan", reading="population")
     inputs = frame.drop(columns="loan")
     assert all(types == inputs.dtypes.to_dict() for types in seen)
 
@@ -393,14 +393,14 @@ def test_rows_on_which_a_model_is_tried_are_shown_as_they_were_given() -> None:
         tried.append(rows)
         return (rows["x"] > 100).astype(int)
 
-    fairchain.check(as_frames(decide), frame, protected="sex", rows="population")
+    fairchain.check(as_frames(decide), frame, protected="sex", reading="population")
     pd.testing.assert_frame_equal(tried[0], frame.loc[tried[0].index])
 
 
 def test_labels_may_be_texts_of_another_width_in_each_call() -> None:
     frame = pd.DataFrame({"sex": ["F", "M"] * 100, "x": np.arange(200)})
     model = as_frames(lambda rows: np.array(["approved" if x == 199 else "no" for x in rows["x"]]))
-    found = fairchain.check(model, frame, protected="sex", labels=["no", "approved"], rows="population")
+    found = fairchain.check(model, frame, protected="sex", labels=["no", "approved"], reading="population")
     assert found.gap.estimate == pytest.approx(0.01, abs=1e-12)
 
 
@@ -416,7 +416,7 @@ def test_cells_that_a_model_can_tell_apart_are_never_shown_to_it_as_one(even: An
     """The gap is 1; with one cell for both the model would seem constant."""
     model = as_frames(lambda rows: np.array([repr(cell) == repr(odd) for cell in rows["x"]]).astype(int))
     try:
-        found = fairchain.check(model, even_and_odd(even, odd), protected="sex", rows="population").gap.estimate
+        found = fairchain.check(model, even_and_odd(even, odd), protected="sex", reading="population").gap.estimate
     except DataError as error:
         found = float(any(re.search(says(message), str(error)) for message in (CELLS_ALIKE, TYPES_MERGED)))
     assert found == 1
@@ -443,7 +443,7 @@ def test_zeros_keep_their_sign(kind: str, tmp_path: Path) -> None:
     write_csv(tmp_path / "rows.csv", frame.to_dict("list"))
     data = {"frame": frame, "columns": frame.to_dict("list"), "file": tmp_path / "rows.csv"}[kind]
     model = as_frames(lambda rows: np.signbit(rows["x"].to_numpy(float)).astype(int))
-    verdict = fairchain.check(model, data, protected="sex", rows="population")
+    verdict = fairchain.check(model, data, protected="sex", reading="population")
     assert (verdict.constant, verdict.gap.estimate) == (None, 1)
 
 
@@ -462,7 +462,7 @@ def test_no_more_inputs_are_asked_for_than_a_budget_of_evaluations_allows() -> N
 def test_individuals_are_shown_as_the_other_group_with_their_own_cells() -> None:
     frame = people()
     model = as_frames(lambda rows: np.where(rows["score"] + 30 * (rows["sex"] == "M") > 600, "approved", "refused"))
-    verdict = fairchain.check(model, frame, protected="sex", label="loan", kind="individual", rows="population")
+    verdict = fairchain.check(model, frame, protected="sex", label="loan", kind="individual", reading="population")
     changed = (frame["score"] <= 600) & (frame["score"] + 30 > 600)
     assert verdict.gap.estimate == pytest.approx(float(changed.mean()), abs=1e-12)
     assert verdict.witnesses
@@ -483,7 +483,7 @@ def test_ranges_that_were_cut_from_the_rows_make_the_rows_the_population() -> No
     sample = fairchain.check(None, people(), protected="age", prediction="loan", groups=groups)
     assert sample.rule == "fixed sample"
     with pytest.raises(SpecError, match=says(RANGES_CUT_FROM_ROWS)):
-        fairchain.check(None, people(), protected="age", prediction="loan", rows="sample")
+        fairchain.check(None, people(), protected="age", prediction="loan", reading="sample")
     assert {group.name for group in sample.groups} == {"age=young", "age=old"}
 
 
@@ -509,7 +509,7 @@ def test_a_file_and_a_frame_give_the_same_gap(tmp_path: Path) -> None:
     frame = people()
     path = write_csv(tmp_path / "people.csv", {name: frame[name].tolist() for name in frame})
     model = as_frames(lambda rows: np.where(rows["score"] > 600, "approved", "refused"))
-    options = {"protected": "sex", "label": "loan", "rows": "population"}
+    options = {"protected": "sex", "label": "loan", "reading": "population"}
     one, other = (fairchain.check(model, table, **options) for table in (path, frame))
     assert one.gap == other.gap
     assert one.table_sha256 == other.table_sha256
@@ -536,7 +536,7 @@ def test_missing_values_are_given_to_a_network_as_numbers_only() -> None:
     frame = people().drop(columns=["hours", "score", "loan"]).assign(sex=lambda rows: (rows["sex"] == "M").astype(int))
     weights = np.zeros((3, 2))
     network = bytes(linear(weights, [0, -1.5]).SerializeToString())
-    spec = fairchain.check(network, frame, protected="sex", rows="population", allow_constant=True).spec
+    spec = fairchain.check(network, frame, protected="sex", reading="population", allow_constant=True).spec
     frame["job"] = frame["job"].astype(object)
     frame.loc[3, "job"] = None
     kept = fairchain.spec.revise(spec, population__keep_missing=True)
@@ -555,7 +555,7 @@ def test_a_regressor_of_scikit_learn_is_cut_where_it_is_stated() -> None:
     with pytest.raises(ModelError, match=says(CUT_OFF_NEEDED)):
         fairchain.check(model, table, protected="sex", label="loan")
     verdict = fairchain.check(
-        model, table, protected="sex", label="loan", decision_threshold=600, kind="ratio", rows="population"
+        model, table, protected="sex", label="loan", decision_threshold=600, kind="ratio", reading="population"
     )
     approved = model.predict(inputs) > 600
     low, high = sorted(float(np.mean(approved[frame["sex"] == sex])) for sex in "FM")
@@ -566,7 +566,9 @@ def test_a_regressor_of_scikit_learn_is_cut_where_it_is_stated() -> None:
 def test_a_cut_off_of_a_classifier_is_on_the_probability_of_the_outcome(outcome: str | None) -> None:
     pytest.importorskip("sklearn")
     model, frame = pipeline()
-    verdict = fairchain.check(model, frame, protected="sex", decision_threshold=0.7, outcome=outcome, rows="population")
+    verdict = fairchain.check(
+        model, frame, protected="sex", decision_threshold=0.7, outcome=outcome, reading="population"
+    )
     wanted = outcome or "approved"
     probability = model.predict_proba(frame[["age", "score", "job"]])[:, list(model.classes_).index(wanted)]
     assert verdict.gap.estimate == pytest.approx(gap(frame, probability > 0.7), abs=1e-12)
@@ -603,7 +605,7 @@ def test_a_fitted_model_gets_the_frame_itself_and_few_calls() -> None:
     model, shown = fitted_pipeline(frame), []
     own = model.predict
     model.predict = lambda rows: shown.append(rows) or own(rows)
-    verdict = fairchain.check(model, frame, protected="sex", outcome="yes", rows="population")
+    verdict = fairchain.check(model, frame, protected="sex", outcome="yes", reading="population")
     decided = own(frame) == "yes"
     rates = [decided[frame["sex"] == each].mean() for each in (0, 1)]
     assert verdict.gap.estimate == pytest.approx(abs(rates[1] - rates[0]), abs=1e-12)
@@ -620,13 +622,13 @@ def test_a_fitted_model_that_computes_across_rows_is_refused() -> None:
         frame, FunctionTransformer(lambda rows: rows - rows.mean(axis=0).round(-1) * (len(rows) > 600))
     )
     with pytest.raises(fairchain.ModelError, match=says(ANSWERS_CHANGE)):
-        fairchain.check(model, frame, protected="sex", outcome="yes", rows="population")
+        fairchain.check(model, frame, protected="sex", outcome="yes", reading="population")
 
 
 def test_equal_rows_get_one_answer_and_all_are_counted() -> None:
     frame = workers_frame(40).loc[lambda each: each.index.repeat(50)]
     model = fitted_pipeline(frame)
-    verdict = fairchain.check(model, frame, protected="sex", outcome="yes", rows="population")
+    verdict = fairchain.check(model, frame, protected="sex", outcome="yes", reading="population")
     decided = model.predict(frame) == "yes"
     rates = [decided[frame["sex"] == each].mean() for each in (0, 1)]
     assert verdict.gap.estimate == pytest.approx(abs(rates[1] - rates[0]), abs=1e-12)
@@ -635,7 +637,7 @@ def test_equal_rows_get_one_answer_and_all_are_counted() -> None:
 def test_numbers_and_texts_of_numpy_are_taken_for_pythons_own() -> None:
     """Thresholds are computed, and labels come from `classes_`."""
     frame = people()
-    plain = fairchain.check(None, frame, protected="sex", prediction="loan", rows="population", threshold=0.25)
+    plain = fairchain.check(None, frame, protected="sex", prediction="loan", reading="population", threshold=0.25)
     found = fairchain.check(
         None,
         frame,
@@ -643,7 +645,7 @@ def test_numbers_and_texts_of_numpy_are_taken_for_pythons_own() -> None:
         prediction=np.str_("loan"),
         labels=np.array(["approved", "refused"]),
         outcome=np.str_("approved"),
-        rows="population",
+        reading="population",
         threshold=np.float32(0.25),
         delta=np.float64(1e-6),
         seed=np.int64(7),
@@ -670,7 +672,7 @@ def fitted_on_words(frame: Any, kind: Any = str) -> Any:
 def test_an_outcome_may_be_the_number_that_the_model_answers(outcome: Any) -> None:
     frame = people()
     model = fitted_on_words(frame, int)
-    found = fairchain.check(model, frame.drop(columns="loan"), protected="sex", outcome=outcome, rows="population")
+    found = fairchain.check(model, frame.drop(columns="loan"), protected="sex", outcome=outcome, reading="population")
     assert found.gap.estimate == pytest.approx(gap(frame, model.predict(frame) == 1), abs=1e-12)
 
 
@@ -680,7 +682,7 @@ def test_a_method_of_a_model_that_was_fitted_on_a_frame_gets_frames(method: str)
     model = fitted_on_words(frame, int)
     cut = {"decision_threshold": 0.0, "labels": ["0", "1"]} if method == "decision_function" else {}
     data = frame.drop(columns="loan")
-    found = fairchain.check(getattr(model, method), data, protected="sex", outcome=1, rows="population", **cut)
+    found = fairchain.check(getattr(model, method), data, protected="sex", outcome=1, reading="population", **cut)
     assert found.gap.estimate == pytest.approx(gap(frame, model.predict(frame) == 1), abs=1e-12)
 
 
@@ -689,7 +691,7 @@ def test_stated_ranges_may_go_beyond_the_values_of_the_rows() -> None:
     model = fitted_on_words(frame)
     ranges = {"young": [0, 39], "old": [40, 120]}
     found = fairchain.check(
-        model, frame, protected="age", groups={"age": ranges}, label="loan", outcome="approved", rows="population"
+        model, frame, protected="age", groups={"age": ranges}, label="loan", outcome="approved", reading="population"
     )
     young = frame.assign(young=np.where(frame["age"] < 40, "young", "old"))
     assert found.gap.estimate == pytest.approx(gap(young, model.predict(frame) == "approved", "young"), abs=1e-12)
@@ -701,8 +703,8 @@ def test_a_function_that_fails_on_an_array_is_told_how_it_gets_frames() -> None:
 
     data = people().drop(columns="loan")
     with pytest.raises(ModelError, match=re.escape(GIVE_FRAMES)):
-        fairchain.check(granted, data, protected="sex", rows="population")
-    assert fairchain.check(as_frames(granted), data, protected="sex", rows="population").exact
+        fairchain.check(granted, data, protected="sex", reading="population")
+    assert fairchain.check(as_frames(granted), data, protected="sex", reading="population").exact
 
 
 def test_a_protected_column_that_holds_the_labels_is_told_as_such() -> None:

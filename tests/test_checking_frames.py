@@ -75,7 +75,7 @@ def counted(model: Callable[[Any], Any], frame: Any) -> float:
 
 
 def asked(model: Any, data: Any, **options: Any) -> Any:
-    options = {"rows": "population", "labels": ("no", "yes"), "outcome": "yes", "allow_constant": True, **options}
+    options = {"reading": "population", "labels": ("no", "yes"), "outcome": "yes", "allow_constant": True, **options}
     return fairchain.check(model, data, protected="sex", **options)
 
 
@@ -131,7 +131,7 @@ def test_the_texts_true_and_false_stay_texts(kind: str | None, rows: str) -> Non
         data = frame.to_dict("list")
     elif kind == "polars":
         data = pytest.importorskip("polars").DataFrame(frame.to_dict("list"))
-    assert gap(as_frames(says_true), data, rows=rows) == pytest.approx(0.425, abs=1e-12)
+    assert gap(as_frames(says_true), data, reading=rows) == pytest.approx(0.425, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["frame", "mapping", "polars"])
@@ -166,18 +166,18 @@ def test_an_empty_text_and_a_missing_value_are_not_one(kind: str, rows: str) -> 
     data = pd.DataFrame(columns) if kind == "frame" else columns
     if kind == "polars":
         data = pytest.importorskip("polars").DataFrame(columns)
-    with pytest.raises(DataError, match=r'column "c": the cells .* are one value of the spec'):
-        gap(as_frames(lambda shown: np.where(shown["c"] == "", "yes", "no")), data, rows=rows)
+    with pytest.raises(DataError, match=says(CELLS_ALIKE, column="c")):
+        gap(as_frames(lambda shown: np.where(shown["c"] == "", "yes", "no")), data, reading=rows)
 
 
 def test_a_text_that_the_spec_calls_missing_and_a_missing_value_are_not_one() -> None:
     frame = pd.DataFrame({"sex": SEX, "c": ["a", "?", None, "b"] * 100})
     model = as_frames(lambda rows: np.where(rows["c"] == "?", "yes", "no"))
     spec = fairchain.check(
-        model, frame.replace("?", "a"), protected="sex", labels=("no", "yes"), outcome="yes", rows="population"
+        model, frame.replace("?", "a"), protected="sex", labels=("no", "yes"), outcome="yes", reading="population"
     ).spec
     assert spec.population.keep_missing
-    with pytest.raises(DataError, match=r'column "c": the cells .* are one value of the spec'):
+    with pytest.raises(DataError, match=says(CELLS_ALIKE, column="c")):
         fairchain.verify(model, spec, data=frame)
 
 
@@ -312,7 +312,7 @@ def test_true_and_false_in_a_file_are_booleans_and_said_to_be(spelling: tuple[st
     cells = np.where(ROW % 4 == 0, *spelling)
     pd.DataFrame({"sex": SEX, "b": cells, "x": ROW % 7}).to_csv(path, index=False)
     model = as_frames(lambda rows: np.where((rows["b"].astype(str) == "True") | (rows["x"] == 3), "yes", "no"))
-    verdict = fairchain.check(model, path, protected="sex", labels=("no", "yes"), outcome="yes", rows="population")
+    verdict = fairchain.check(model, path, protected="sex", labels=("no", "yes"), outcome="yes", reading="population")
     assert verdict.gap.estimate == pytest.approx(0.425, abs=1e-12)
     assert any("pandas.read_csv" in each and "bool: b" in each for each in verdict.assumptions)
     # The spec alone says the same, and a file or drawn rows show the model the same cells.
@@ -416,7 +416,10 @@ def test_a_column_that_may_have_the_true_labels_does_not_name_the_answers_of_a_m
     frame = pd.DataFrame({"x": hired.astype(float)})
     status = np.where(ROW // 20 % 2, "approved", "rejected")
     table = frame.assign(sex=SEX, status=status)
-    model, asked = LogisticRegression().fit(frame, hired), {"protected": "sex", "kind": "ratio", "rows": "population"}
+    model, asked = (
+        LogisticRegression().fit(frame, hired),
+        {"protected": "sex", "kind": "ratio", "reading": "population"},
+    )
     with pytest.raises(SpecError, match=says(LABELS_NEEDED, name='"status"')):
         fairchain.check(model, table, **asked)
     for stated in ({"ignore": ["status"]}, {"labels": ("no", "yes"), "outcome": "yes"}):

@@ -10,7 +10,7 @@ import pytest
 
 from fairchain import audit, check, recheck, repair
 from fairchain.certificates import write_certificate
-from fairchain.checking import TERMS_WITHOUT_TEXT
+from fairchain.checking import OR_TERMS, PROTECTED_MISSING, TERMS_WITHOUT_TEXT
 from fairchain.drafting.draft import TEXT_READING
 from fairchain.drafting.texts import NAME_LABELS, TABLE_READING
 from fairchain.drafting.trials import CUT_OFF_NEEDED
@@ -69,7 +69,7 @@ def test_one_call_counts_the_pipelines_own_decisions(frame: Any) -> None:
 def test_terms_of_ones_own_are_exchanged_without_neutral_words(frame: Any) -> None:
     """Nobody stated a group `none`, so that nothing has to be written in place of its terms."""
     terms = {"a": ["Muslims"], "b": ["Jewish people"]}
-    verdict = check(pipeline(frame), frame, text="comment", terms=terms, rows="swapped")
+    verdict = check(pipeline(frame), frame, text="comment", terms=terms, reading="swapped")
     assert list(rates(verdict)) == ["mentioned=a", "mentioned=b"]
 
 
@@ -96,7 +96,7 @@ def test_the_advice_for_a_certificate_of_a_pipeline_of_texts_works(frame: Any, t
     with pytest.raises(CertificateError, match=says(TEXTS_NOT_CONVERTED)):
         check(model, path, text="comment", terms="religion", certify=True)
     frame.assign(decision=model.predict(frame["comment"])).to_csv(path, index=False)
-    verdict = check(None, path, protected="who", prediction="decision", rows="population", certify=True)
+    verdict = check(None, path, protected="who", prediction="decision", reading="population", certify=True)
     write_certificate(verdict, tmp_path / "c.json")
     assert recheck(tmp_path / "c.json", data=path).conclusion == "CONFIRMED"
 
@@ -110,7 +110,7 @@ def test_a_certificate_about_texts_in_memory_is_refused_with_advice(frame: Any, 
 def test_exchanged_terms_and_terms_of_ones_own(frame: Any) -> None:
     model = pipeline(frame)
     terms = {"a": ["Muslims"], "b": ["Jewish people"], "neutral": ["people"]}
-    verdict = check(model, frame, text="comment", terms=terms, rows="swapped")
+    verdict = check(model, frame, text="comment", terms=terms, reading="swapped")
     texts = [text for text in frame["comment"] if text.startswith(("Muslims", "Jewish"))]
     for group, term in (("a", "Muslims"), ("b", "Jewish people"), ("none", "People")):
         shown = [text.replace("Muslims", "@").replace("Jewish people", "@").replace("@", term) for text in texts]
@@ -224,14 +224,14 @@ def test_mistakes_are_named(frame: Any) -> None:
     model = pipeline(frame)
     with pytest.raises(SpecError, match=says(TERMS_WITHOUT_TEXT)):
         check(model, frame, terms="religion")
-    with pytest.raises(SpecError, match='terms="religion"'):
+    with pytest.raises(SpecError, match=says(PROTECTED_MISSING, remedy=OR_TERMS)):
         check(model, frame, text="comment")
     with pytest.raises(DataError, match=says(unknown("column", "coment", ["comment"]))):
         check(model, frame, text="coment", terms="religion")
     with pytest.raises(SpecError, match=says(TEXT_READING)):
-        check(model, frame, protected="who", rows="swapped")
+        check(model, frame, protected="who", reading="swapped")
     with pytest.raises(SpecError, match=says(TABLE_READING)):
-        check(model, frame, text="comment", terms="religion", rows="sample")
+        check(model, frame, text="comment", terms="religion", reading="sample")
 
 
 def test_the_threshold_of_a_pipeline_of_texts_can_be_moved(frame: Any) -> None:

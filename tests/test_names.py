@@ -12,6 +12,8 @@ import pytest
 import fairchain
 from fairchain import example
 from fairchain.errors import SpecError
+from fairchain.examples import RENAMED_EXAMPLE
+from tests.messages import says
 
 SOURCE = Path(fairchain.__file__).parent
 # Public functions that several modules define, since they mean the same in each.
@@ -130,5 +132,5 @@ def foreign_attributes(path: Path, tree: ast.Module) -> Iterator[str]:
 
 
 def test_an_example_with_an_older_name_is_refused_with_its_new_name() -> None:
-    with pytest.raises(SpecError, match='"census-people" is now called "census-rows"'):
+    with pytest.raises(SpecError, match=says(RENAMED_EXAMPLE, name="census-people", new="census-rows")):
         example("census-people")

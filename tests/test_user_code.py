@@ -13,9 +13,10 @@ import pytest
 
 from fairchain import as_frames, example, load_spec, verify
 from fairchain.errors import DataError, FairchainError, ModelError
+from fairchain.models.adapters.from_function import FAILED_ON
 from fairchain.populations.functions import FUNCTION_FAILED
 from fairchain.spec import Spec, revise
-from fairchain.system.user_code import described, user_code
+from fairchain.system.user_code import FAILED_WITH, described, user_code
 from tests.messages import says
 
 
@@ -52,7 +53,7 @@ def late(error: type[BaseException]) -> Callable[[Any], Any]:
 def test_a_model_function_cannot_end_the_program(
     error: type[BaseException], spec: Spec, workers: int, wrapped: Callable[[Any], Any]
 ) -> None:
-    with pytest.raises(ModelError, match=f"late.*decide: failed on .* with {error.__name__}"):
+    with pytest.raises(ModelError, match="late.*decide: " + says(f"{FAILED_ON} {error.__name__}").removeprefix("(?s)")):
         verify(wrapped(late(error)), spec, workers=workers)
 
 
@@ -118,7 +119,10 @@ def test_an_exception_that_cannot_be_printed_is_named_by_its_type() -> None:
         def __str__(self) -> NoReturn:
             raise SystemExit(0)
 
-    with pytest.raises(ModelError, match=r"^function f: failed with MuteError$"), user_code("function f"):
+    with (
+        pytest.raises(ModelError, match=f"^function f: {FAILED_WITH} MuteError$"),
+        user_code("function f"),
+    ):
         raise MuteError
 
 
@@ -157,7 +161,10 @@ def test_in_another_thread_an_interruption_is_the_codes_own() -> None:
 def test_errors_that_a_block_handles_itself_pass_unless_they_are_exits() -> None:
     with pytest.raises(ZeroDivisionError), user_code("f", exits_only=True):
         raise ZeroDivisionError
-    with pytest.raises(FairchainError, match="f: failed with SystemExit"), user_code("f", exits_only=True):
+    with (
+        pytest.raises(FairchainError, match=f"^f: {FAILED_WITH} SystemExit$"),
+        user_code("f", exits_only=True),
+    ):
         raise SystemExit
 
 

@@ -81,7 +81,7 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # mod
         model.fit(frame[:TRAINED], labels[:TRAINED])
 
         def check(model: Any = model) -> Any:
-            return fairchain.check(model, frame, protected="sex", outcome=">50K", rows="population")
+            return fairchain.check(model, frame, protected="sex", outcome=">50K", reading="population")
 
         decided, found = model.predict(frame) == ">50K", check()
         rates = [float(np.mean(decided[frame["sex"] == value])) for value in sorted(set(frame["sex"]))]

@@ -20,7 +20,8 @@ from benchmarks.results import PartResult, Ratio, ratio_checks, ratio_tables
 from benchmarks.sizes import Sizes
 from fairchain import OnnxModel, Spec, example, load_spec, verify
 from fairchain.populations import Scratch
-from fairchain.populations.texts import TextPopulation, read_texts
+from fairchain.populations.text_rows import read_texts
+from fairchain.populations.texts import TextPopulation
 from fairchain.spec import comparison_of, revise
 
 READINGS = ("observed", "swapped")

@@ -6,7 +6,7 @@ assumption.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -32,19 +32,30 @@ from fairchain.verification.verifier import why_uncertifiable
 
 TERMS_WITHOUT_TEXT = "terms: need texts; name the column of the texts: text=... (--text)"
 MODEL_MISSING = "model: missing; give a model, or the column with recorded decisions: prediction=... (--prediction)"
+PROTECTED_MISSING = "protected: missing; name the columns whose groups are compared{remedy}"
+OR_TERMS = ', or the terms by which texts mention them: terms="religion" (--terms)'
 COLUMN_NAME = "{key}: found an object of type {type}; give the name of a column of the table"
 BAD_DEPTH = "depth: found {depth}; give a number from 1 to {most}, the protected columns"
+# Parameters of `check` that do not define the question.
+OF_THE_RUN = ("depth", "workers", "executor", "progress")
+# Those that a draft takes as they are, and further keys of tables of its spec.
+OF_THE_DRAFT = (
+    *("label", "protected", "prediction", "reading", "groups", "ignore", "limits"),
+    *("decision", "decision_threshold", "labels", "model_output", "deterministic"),
+)
+OF_THE_PROPERTY = ("given", "criterion", "compare", "min_size", "shift", "shift_of")
+OF_THE_GUARANTEE = ("delta", "seed", "allow_constant")
 Kind = Literal["difference", "ratio", "individual"]
 RowsMean = Literal["sample", "population", "observed", "swapped"]
 SAMPLE_BY_DEFAULT = (
     "population.as: The rows are assumed to be a random sample on which the model was not fitted, and the verdict is "
-    'about the population from which they were drawn. For a verdict about these rows only: rows="population" (--as '
+    'about the population from which they were drawn. For a verdict about these rows only: reading="population" (--as '
     "population)."
 )
 RANGES_CUT_FROM_ROWS = (
-    "rows: the ranges of a protected number were derived from these rows, so the rows cannot be read as a sample; "
+    "reading: the ranges of a protected number were derived from these rows, so the rows cannot be read as a sample; "
     'state ranges in Python, groups={"age": {"young": [18, 39], ...}}, in a spec (fairchain init), or read the rows '
-    'as the population: rows="population" (--as population)'
+    'as the population: reading="population" (--as population)'
 )
 
 
@@ -60,7 +71,7 @@ def check(
     outcome: str | int | None = None,
     kind: Kind = "difference",
     threshold: float | None = None,
-    rows: RowsMean | None = None,
+    reading: RowsMean | None = None,
     groups: Mapping[str, Mapping[str, GroupExpr]] | None = None,
     given: str | None = None,
     criterion: str | None = None,
@@ -115,7 +126,7 @@ def check(
         protected columns alone.
     threshold
         The largest fair difference or share, by default 0.1; or the smallest fair ratio, by default 0.8.
-    rows
+    reading
         `"sample"`: the rows are a random sample, and the verdict is about the population from which they were drawn;
         the model must not have been fitted on them. `"population"`: the rows are the whole population, and the answer
         is exact. The default is a sample, or the population if ranges of a protected number had to be derived from
@@ -167,42 +178,11 @@ def check(
     Examples
     --------
     >>> applicants = {"sex": ["F", "M"] * 50, "hired": ["no", "yes", "yes", "no", "no"] * 20}
-    >>> print(check(None, applicants, protected="sex", prediction="hired", rows="population").headline)
+    >>> print(check(None, applicants, protected="sex", prediction="hired", reading="population").headline)
     the largest gap is 0.0000, below the threshold 0.1
     """
-    prepared = prepare_check(
-        model,
-        data,
-        protected=protected,
-        text=text,
-        terms=terms,
-        label=label,
-        prediction=prediction,
-        outcome=outcome,
-        kind=kind,
-        threshold=threshold,
-        rows=rows,
-        groups=groups,
-        given=given,
-        criterion=criterion,
-        compare=compare,
-        min_size=min_size,
-        shift=shift,
-        shift_of=shift_of,
-        decision=decision,
-        decision_threshold=decision_threshold,
-        labels=labels,
-        model_output=model_output,
-        deterministic=deterministic,
-        ignore=ignore,
-        show_texts=show_texts,
-        delta=delta,
-        max_evaluations=max_evaluations,
-        seed=seed,
-        allow_constant=allow_constant,
-        limits=limits,
-        certify=certify,
-    )
+    parameters = dict(locals())  # there are no other names yet
+    prepared = prepare_check(**{name: each for name, each in parameters.items() if name not in OF_THE_RUN})
     with reporting(progress) as report, open_workers(workers, executor) as opened:
         return answer_check(prepared, depth, workers=opened, progress=report)
 
@@ -241,71 +221,42 @@ class PreparedCheck:
         return write_spec(replace(self.draft, spec=self.case.spec))
 
 
-def _several(given: Any) -> tuple[str, ...]:
-    """Return one name or several as texts; labels and columns of a frame may be numbers, or texts of numpy."""
-    if given is None:
-        return ()
-    one = isinstance(given, str) or not isinstance(given, Iterable)
-    return tuple(map(str, [given] if one else given))
-
-
-def _refuse_incomplete(model: Any, options: dict[str, Any], *, grouped: bool, terms: bool) -> None:
-    """Raise a SpecError if the model or the groups are missing, or a column is not given by its name."""
-    for key in ("text", "label", "prediction"):
-        if not isinstance(options.get(key), str | int | float | None):
-            raise SpecError(COLUMN_NAME.format(key=key, type=type(options[key]).__name__))
-    if model is None and options.get("prediction") is None:
+def _refuse_incomplete(model: Any, requested: DraftOptions, text: Any, terms: Any) -> None:
+    """Raise a SpecError where the model or the groups are missing, or a column is not given by its name."""
+    for key, name in {"text": text, "label": requested.label, "prediction": requested.prediction}.items():
+        if not isinstance(name, str | int | float | None):
+            raise SpecError(COLUMN_NAME.format(key=key, type=type(name).__name__))
+    if model is None and requested.prediction is None:
         raise SpecError(MODEL_MISSING)
-    texts = options["text"] is not None
-    if terms and not texts:
+    if terms is not None and text is None:
         raise SpecError(TERMS_WITHOUT_TEXT)
-    if not grouped and not terms:
-        remedy = ', or the terms by which texts mention them: terms="religion" (--terms)' if texts else ""
-        raise SpecError(f"protected: missing; name the columns whose groups are compared{remedy}")
+    if not requested.protected and terms is None:
+        raise SpecError(PROTECTED_MISSING.format(remedy=OR_TERMS if text is not None else ""))
 
 
 def prepare_check(
     model: Any,
     data: Any,
     *,
-    protected: str | Sequence[str] | None = None,
     text: str | None = None,
     terms: str | Mapping[str, Sequence[str]] | None = None,
     **options: Any,
 ) -> PreparedCheck:
     """Return the case of `check`, with the options of `check`, and the draft of its spec."""
-    names = _several(protected)
-    options = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
-    _refuse_incomplete(model, {"text": text, **options}, grouped=bool(names), terms=terms is not None)
-    kind = options.get("kind") or "difference"
-    threshold = options.get("threshold")
-    if threshold is None:
-        threshold = 0.8 if kind == "ratio" else 0.1
-    stated = {key: options.get(key) for key in ("given", "criterion", "compare", "min_size", "shift", "shift_of")}
-    guarantee = {key: options.get(key) for key in ("delta", "seed", "allow_constant")}
-    budget, certify = options.get("max_evaluations"), options.get("certify", False)
+    # A value may be a scalar of NumPy; None means that it is not stated.
+    stated = {key: each.item() if isinstance(each, np.generic) else each for key, each in options.items()}
+    stated = {key: each for key, each in stated.items() if each is not None}
+    kind, certify = stated.get("kind") or "difference", stated.get("certify", False)
+    budget = {"budget": {"evaluations": stated["max_evaluations"]}} if "max_evaluations" in stated else {}
     requested = DraftOptions(
-        label=options.get("label"),
-        protected=names,
-        outcome=None if options.get("outcome") is None else str(options["outcome"]),
-        threshold=threshold,
-        reading=options.get("rows"),
-        ignore=_several(options.get("ignore")),
-        decision=options.get("decision"),
-        decision_threshold=options.get("decision_threshold"),
-        labels=_several(options.get("labels")),
-        model_output=options.get("model_output"),
-        deterministic=options.get("deterministic") is not False,
-        prediction=options.get("prediction"),
-        groups=options.get("groups") or {},
-        property={"kind": kind, **{key: value for key, value in stated.items() if value is not None}},
-        guarantee={
-            **{key: value for key, value in guarantee.items() if value is not None},
-            **({} if budget is None else {"budget": {"evaluations": budget}}),
-        },
+        **{key: stated[key] for key in OF_THE_DRAFT if key in stated},
+        outcome=str(stated["outcome"]) if "outcome" in stated else None,
+        threshold=stated.get("threshold", 0.8 if kind == "ratio" else 0.1),
+        property={"kind": kind, **{key: stated[key] for key in OF_THE_PROPERTY if key in stated}},
+        guarantee={**{key: stated[key] for key in OF_THE_GUARANTEE if key in stated}, **budget},
         every_group=False,
-        limits=options.get("limits"),
     )
+    _refuse_incomplete(model, requested, text, terms)
     if text is None:
         draft = draft_spec(data, model, requested)
     else:
@@ -313,13 +264,15 @@ def prepare_check(
 
         draft = draft_text_spec(data, model, requested, text=text, terms=terms)
     spec, loaded = draft.spec, draft.model
-    if options.get("rows") == "sample" and any(guess.loud and guess.key == "population.as" for guess in draft.guesses):
+    if stated.get("reading") == "sample" and any(
+        guess.loud and guess.key == "population.as" for guess in draft.guesses
+    ):
         raise SpecError(RANGES_CUT_FROM_ROWS)
     # Every verdict has the note about rows that are left out, and no file is written for the model here.
     about = [guess for guess in draft.guesses if guess.key not in ("population.drop_missing", "model.path")]
     told = tuple(f"{guess.key}: {guess.text}" for guess in about if guess.key)
     remarks = tuple((WARNING if guess.loud else "") + guess.text for guess in about if guess.loud or not guess.key)
-    if options.get("rows") is None and getattr(spec.population, "reading", "") == "sample":
+    if stated.get("reading") is None and getattr(spec.population, "reading", "") == "sample":
         told = (SAMPLE_BY_DEFAULT, *told)
     asked_again = not spec.model.deterministic or getattr(loaded, "service", None) is not None
     if certify and loaded is not None and not loaded.sha256 and not asked_again:
@@ -329,7 +282,7 @@ def prepare_check(
             raise CertificateError(str(error)) from None
     spec, about_trials = within_budget(spec, loaded)
     told += about_trials
-    if options.get("show_texts"):
+    if stated.get("show_texts"):
         spec = revise(spec, population__show_texts=True)
     case = case_of(spec, loaded, draft.rows, assumptions=told, remarks=remarks)
     if certify and not case.certifiable:

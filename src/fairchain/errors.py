@@ -56,6 +56,8 @@ class ModelError(InputError):
 class UnansweredError(ModelError):
     """The network gives an output for an input that is not a class; `shown` is the input with the names of the spec."""
 
+    MESSAGE = "{name}: {problem}; the input was {shown}"
+
     def __init__(self, message: str, shown: str = "") -> None:
         super().__init__(message)
         self.shown = shown

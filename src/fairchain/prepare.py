@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.messages import shown
@@ -48,7 +48,7 @@ from fairchain.spec.subgroups import subgroups_of_groups
 from fairchain.statements import dropped_note, rows_phrase, table_name
 
 if TYPE_CHECKING:
-    from fairchain.populations.texts import TextRows
+    from fairchain.populations.text_rows import TextRows
     from fairchain.spec.conditions import Predicate
     from fairchain.tables import TableRows
 
@@ -297,19 +297,10 @@ def case_of(
     rows: TableRows | None,
     *,
     function: Callable[..., Any] | None = None,
-    dtype: DTypeLike = np.float32,
     assumptions: tuple[str, ...] = (),
     remarks: tuple[str, ...] = (),
 ) -> Case:
-    """Return the case of a validated spec, a loaded model and its rows.
-
-    Parameters
-    ----------
-    spec, model, rows, function, assumptions, remarks
-        As in `Case`.
-    dtype
-        Data type of the feature values, if no model determines it.
-    """
+    """Return the case of a validated spec, a loaded model and its rows; the parameters are those of `Case`."""
     if (function is not None) != isinstance(spec.population, UserFunction):
         raise SpecError(
             'population.kind: "callable" needs a Python function, given as population=... or --population; give '
@@ -329,7 +320,7 @@ def case_of(
         comparison = comparison_of(spec, groups)
         data_sha256: str | None = rows.sha256
     else:
-        dtype = np.dtype(model.dtype if model is not None else dtype)
+        dtype = np.dtype(model.dtype if model is not None else np.float32)
         content = content_of(spec) if isinstance(spec.population, Uniform) else None
         if content is not None:
             groups, left_out, comparison, drawn = _uniform(content, dtype)
@@ -471,7 +462,7 @@ def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
     """Return the rows of the population, from the given table or the spec's; None if it has none."""
     population = spec.population
     if isinstance(population, Texts):
-        from fairchain.populations.texts import read_texts
+        from fairchain.populations.text_rows import read_texts
 
         return read_texts(spec, data if not isinstance(data, str | Path) else None)
     if not isinstance(population, Table | Marginals):

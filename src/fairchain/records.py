@@ -12,13 +12,9 @@ class Record(msgspec.Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values: dicts, lists, strings, numbers and None."""
-        found: dict[str, Any] = _with_lists(msgspec.to_builtins(self, enc_hook=_python_number))
+        # A scalar of NumPy becomes a number of Python.
+        found: dict[str, Any] = _with_lists(msgspec.to_builtins(self, enc_hook=lambda scalar: scalar.item()))
         return found
-
-
-def _python_number(value: Any) -> Any:
-    """Return the Python number of a NumPy scalar."""
-    return value.item()
 
 
 def _with_lists(value: Any) -> Any:

@@ -16,6 +16,7 @@ import pytest
 
 from fairchain.cli.app import run
 from fairchain.examples import example
+from fairchain.spec.load import ADVICE
 from tests.networks import graph, linear, node, save, value
 from tests.questions import category, changed, integer, question
 
@@ -82,9 +83,9 @@ def says(ended: Ended, *words: str) -> None:
 SPECS: dict[str, tuple[str, Any, list[str]]] = {
     "unknown key": ("guarantee.detla", 0.1, ["guarantee.detla", 'did you mean "delta"']),
     "low above high": ("feature.0.low", 10, ['feature "age"', "low 10", "high 9", "exchange"]),
-    "threshold 0": ("property.threshold", 0, ["property.threshold", "found 0", "for example threshold = 0.1"]),
-    "threshold 1": ("property.threshold", 1, ["property.threshold", "found 1", "for example threshold = 0.1"]),
-    "threshold below 0": ("property.threshold", -0.1, ["property.threshold", "-0.1", "for example threshold = 0.1"]),
+    "threshold 0": ("property.threshold", 0, ["property.threshold", "found 0", ADVICE["property.threshold"]]),
+    "threshold 1": ("property.threshold", 1, ["property.threshold", "found 1", ADVICE["property.threshold"]]),
+    "threshold below 0": ("property.threshold", -0.1, ["property.threshold", "-0.1", ADVICE["property.threshold"]]),
     "delta 0": ("guarantee.delta", 0, ["guarantee.delta", "found 0", "for example delta = 1e-6"]),
     "no such feature": ("property.protected", ["sx"], ["property.protected", '"sx"', 'did you mean "sex"']),
     "group with no values": (

@@ -27,7 +27,7 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 def test_recorded_decisions_are_checked_without_a_spec(cli: Cli) -> None:
     code, out, err = cli("check", "people.csv", "--protected", "sex", "--prediction", "hired", "--as", "population")
-    verdict = fairchain.check(None, "people.csv", protected="sex", prediction="hired", rows="population")
+    verdict = fairchain.check(None, "people.csv", protected="sex", prediction="hired", reading="population")
     assert code == {"FAIR": 0, "UNFAIR": 1}[verdict.decision.name]
     assert out.splitlines()[0] == verdict.record.sentence
     assert "Assumed: " in out
@@ -61,7 +61,7 @@ def test_a_score_needs_a_cut_off(cli: Cli) -> None:
     assert (code, "--decision-threshold" in err) == (2, True)
     code, out, _ = cli(*question, "--decision-threshold", "5", "--label", "hired", "--as", "population", "--json")
     truth = fairchain.check(
-        (Path("score.onnx")).read_bytes(), "people.csv", protected="sex", decision_threshold=5, rows="population"
+        (Path("score.onnx")).read_bytes(), "people.csv", protected="sex", decision_threshold=5, reading="population"
     )
     assert json.loads(out)["gap"]["estimate"] == truth.gap.estimate
     code, _, err = cli("init", "score.onnx", "people.csv", "--decision-threshold", "5", "--label", "hired")

@@ -166,6 +166,12 @@ def test_ignored_columns_are_no_inputs() -> None:
     assert list(features(made)) == ["age", "hours"]
 
 
+def test_one_name_need_not_be_a_list() -> None:
+    spec = infer_spec(numbers(), by_hours(2), ignore="sex", protected="age", reading="population")
+    assert [feature.name for feature in spec.features] == ["age", "hours"]
+    assert spec.property.protected == ("age",)
+
+
 # Several inputs that share the columns
 
 

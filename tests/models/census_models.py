@@ -309,7 +309,7 @@ def check_kind(kind: str, frame: Any, folder: Path) -> tuple[Any, Any, float]:
             protected=PROTECTED,
             label=LABEL,
             outcome=FAVOURABLE,
-            rows="population",
+            reading="population",
             **trained.options,
         )
     return verdict, trained.chosen, time.process_time() - start

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain.errors import ModelError
+from fairchain.errors import ModelError, UnansweredError
 from fairchain.models import Model, load_model, to_onnx
 from fairchain.models.adapters.answer_memo import AnswerMemo
 from fairchain.models.adapters.from_function import CODE_NOT_CONVERTED
@@ -250,7 +250,7 @@ def test_an_answer_that_is_no_decision_shows_its_input() -> None:
     function = Later(older, lambda x: np.where(x[:, 0] == 7, 5, 0))
     loaded = load_model(function, spec())
     function.loaded = True
-    with pytest.raises(ModelError, match=r"the input was age=7, sex=Female"):
+    with pytest.raises(ModelError, match=says(UnansweredError.MESSAGE, shown="age=7, sex=Female")):
         loaded.predict(ROWS)
 
 

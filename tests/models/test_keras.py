@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from fairchain.errors import ModelError
 from fairchain.models import Limits, OnnxModel, load_model, to_onnx
+from fairchain.models.adapters.from_function import FAILED_ON
 from fairchain.models.adapters.from_keras import (
     KERAS_TOO_OLD,
     LAYER_NOT_ALLOWED,
@@ -145,8 +146,9 @@ def test_models_that_do_not_fit_are_refused(keras: Any, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=says(COLUMNS_AND_LABELS_DIFFER, columns="3", count="2")):
         load_model(made(keras, "dense"), spec(*FEATURES))
     wide = keras.Sequential([keras.Input((7,)), keras.layers.Dense(3)])
-    with pytest.raises(ModelError, match=r"^keras model sequential.*: failed on an array of shape \(3, 4\)"):
+    with pytest.raises(ModelError, match=says(FAILED_ON, call="an array of shape (3, 4)")) as caught:
         load_model(wide, QUESTION)
+    assert str(caught.value).startswith("keras model sequential")
     path = tmp_path / "model.keras"
     made(keras, "dense").save(path)
     with zipfile.ZipFile(path) as archive:

@@ -20,6 +20,8 @@ from fairchain.models import load_model
 from fairchain.models.adapters import from_transformers
 from fairchain.models.adapters.from_transformers import (
     FOLDER_NEEDS_NO_EXPORT,
+    LABELS_APART,
+    NAME_OWN_LABELS,
     NO_SAFETENSORS,
     NOT_EXPORTED,
     TOKENIZER_NEEDED,
@@ -32,6 +34,7 @@ from fairchain.repairing.files import write_repair
 from fairchain.repairing.folder import EXISTS, FOLDER_DECIDES_OTHERWISE, NO_WEIGHTS_CHANGED
 from fairchain.spec import parse_spec
 from fairchain.statements import NO_TEXTS_CERTIFICATE
+from fairchain.system.user_code import FAILED_WITH
 from tests.messages import says
 from tests.questions import changed
 from tests.text.builders import raw_question
@@ -127,7 +130,7 @@ def test_labels_may_come_in_another_order(folder: Path, tmp_path: Path) -> None:
         for labels in (["fine", "toxic"], ["toxic", "fine"])
     )
     assert (first + second == 1).all()
-    with pytest.raises(ModelError, match='has the labels "fine", "toxic"'):
+    with pytest.raises(ModelError, match=says(NAME_OWN_LABELS, labels='"fine", "toxic"')):
         load_model(folder, parse_spec(changed(changed(data, "model.labels", ["a", "toxic"]), "property.outcome", "a")))
 
 
@@ -135,7 +138,7 @@ def test_one_of_several_independent_labels(folder: Path, tmp_path: Path) -> None
     own = pipeline(folder)
     data = changed(asked(tmp_path), "model.output", "toxic")
     own.model.config.problem_type = "multi_label_classification"
-    with pytest.raises(ModelError, match='output = "fine"'):
+    with pytest.raises(ModelError, match=says(LABELS_APART, first="fine")):
         load_model(own, parse_spec(asked(tmp_path)))
     model = load_model(own, parse_spec(data))
     scores = [
@@ -439,5 +442,5 @@ def test_a_tokenizer_that_fails_on_a_text_is_one_message(network: Path, tmp_path
     words = json.loads(held.value)
     held.value = json.dumps({**words, "model": {**words["model"], "unk_token": "none such"}})
     onnx.save(bad, tmp_path / "bad.onnx")
-    with pytest.raises(ModelError, match="tokenizer: failed with"):
+    with pytest.raises(ModelError, match=f"tokenizer: {FAILED_WITH}"):
         load_model(tmp_path / "bad.onnx", parse_spec(asked(tmp_path))).predict(values_of(["\u03a9"]))

@@ -16,6 +16,7 @@ from fairchain.examples import example
 from fairchain.models import Limits, OnnxModel
 from fairchain.models.onnx.file_checks import NO_MODEL_FILE
 from fairchain.models.onnx.runtime import CALL_TOO_SLOW
+from fairchain.system.untrusted_files import TOO_LARGE
 from tests.child import run_child
 from tests.messages import says
 from tests.networks import constant, graph, linear, node, save, value
@@ -227,7 +228,7 @@ def test_weights_that_reach_beyond_their_file_are_refused(tmp_path: Path, fields
 def test_weights_in_another_file_count_for_the_size_limit(tmp_path: Path) -> None:
     path = external(tmp_path / "network.onnx", "weights.bin", length="16")
     (tmp_path / "weights.bin").write_bytes(WEIGHTS.tobytes() + b"\0" * 5000)
-    with pytest.raises(ModelError, match="limit"):
+    with pytest.raises(ModelError, match=says(TOO_LARGE)):
         OnnxModel(path, spec(), Limits(file_bytes=5000))
 
 

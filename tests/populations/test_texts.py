@@ -20,15 +20,14 @@ from fairchain.errors import DataError, SpecError
 from fairchain.populations import Scratch, build_population
 from fairchain.populations.build import SHARES_UNKNOWN, large_enough
 from fairchain.populations.streams import Address
-from fairchain.populations.texts import (
-    AGAIN,
+from fairchain.populations.text_rows import (
     GROUP_OF_SEVERAL_TERMS,
     MOST_KEPT,
     NO_TEXT_MENTIONS,
     TERM_TWICE,
-    TextPopulation,
     read_texts,
 )
+from fairchain.populations.texts import AGAIN, TextPopulation
 from fairchain.spec import comparison_of, parse_spec
 from fairchain.text.substitution import SYNONYMS_NEED_VECTORS
 from fairchain.text.terms import kept_words

@@ -36,7 +36,7 @@ def test_a_name_cannot_act_in_a_notebook() -> None:
 
 def test_the_groups_are_a_frame() -> None:
     pytest.importorskip("pandas")
-    verdict = fairchain.check(None, PEOPLE, protected="sex", prediction="hired", rows="population")
+    verdict = fairchain.check(None, PEOPLE, protected="sex", prediction="hired", reading="population")
     frame = verdict.to_frame()
     assert list(frame.columns) == ["group", "outcome", "rate", "low", "high", "evaluations"]
     assert len(frame) == len(verdict.groups)

@@ -15,9 +15,11 @@ import fairchain
 from fairchain.report.page import page
 from fairchain.report.selection_table import GroupFacts, RowFacts, SelectionTable, selection_csv, selection_table
 from fairchain.spec import parse_spec
+from fairchain.spec.load import UNKNOWN_KEY
 from fairchain.spec.schema import About
 from fairchain.spec.seeds import meaning_of
 from fairchain.verification.record import EvaluatedGroup, SmallGroup
+from tests.messages import says
 from tests.questions import question
 from tests.report import builders
 from tests.report.builders import OUTCOME, findings, verdict
@@ -38,7 +40,7 @@ def test_rates_of_recorded_decisions_are_those_counted_by_hand() -> None:
     counts = {"a": (10, 5), "b": (20, 8), "c": (40, 4)}
     rows = [(g, "yes" if i < hired else "no") for g, (n, hired) in counts.items() for i in range(n)]
     frame = {"sex": [g for g, _ in rows], "hired": [h for _, h in rows]}
-    found = fairchain.check(None, frame, protected=["sex"], prediction="hired", outcome="yes", rows="population")
+    found = fairchain.check(None, frame, protected=["sex"], prediction="hired", outcome="yes", reading="population")
     record = found.record
     made = selection_table([g for g in record.groups if g.outcome == "yes"], record)
     assert made is not None
@@ -119,5 +121,5 @@ def test_what_is_stated_about_an_audit_changes_no_question() -> None:
     told = parse_spec(question() | {"about": {"auditor": "Ada", "audit_date": "2026-11-17"}})
     assert told.about == About(auditor="Ada", audit_date="2026-11-17")
     assert meaning_of(told) == meaning_of(parse_spec(question()))
-    with pytest.raises(fairchain.SpecError, match=r"about\.auditer: unknown key"):
+    with pytest.raises(fairchain.SpecError, match=says(UNKNOWN_KEY, key="about.auditer")):
         parse_spec(question() | {"about": {"auditer": "Ada"}})

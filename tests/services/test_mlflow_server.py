@@ -80,7 +80,7 @@ def test_the_gap_is_that_of_the_model_itself(server: tuple[str, Path]) -> None:
     address, folder = server
     chosen, sex = np.array(json.loads((folder / "own.json").read_text())), np.array(rows()["sex"])
     service = Service(address)
-    found = check(service, rows(), protected="sex", labels=["no", "yes"], rows="population")
+    found = check(service, rows(), protected="sex", labels=["no", "yes"], reading="population")
     assert found.gap.estimate == pytest.approx(abs(chosen[sex == "F"].mean() - chosen[sex == "M"].mean()), abs=1e-12)
     assert service.retries == 0
 

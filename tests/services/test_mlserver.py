@@ -129,7 +129,7 @@ def gap_of(chosen: Any) -> float:
 
 def test_a_pipeline_of_columns_has_the_gap_of_its_own_predictions(server: Server) -> None:
     service = Service(server.model("income"))
-    found = check(service, rows(), protected="sex", label="income", rows="population", labels=["<=50K", ">50K"])
+    found = check(service, rows(), protected="sex", label="income", reading="population", labels=["<=50K", ">50K"])
     assert found.gap.estimate == pytest.approx(gap_of(server.own("income")), abs=1e-12)
     assert "version v7" in " ".join(found.notes)
     assert service.retries == 0
@@ -171,7 +171,7 @@ import json, sys
 from fairchain import Service, check
 from tests.services.test_mlserver import rows
 model = Service(sys.argv[1], journal=sys.argv[2], connections=2, rows_per_request=8, retries=0)
-found = check(model, rows(), protected="sex", rows="population", labels=["<=50K", ">50K"])
+found = check(model, rows(), protected="sex", reading="population", labels=["<=50K", ">50K"])
 print(json.dumps({"requests": model.requests, **found.to_dict(), "seconds": 0}))
 """
 

@@ -136,7 +136,7 @@ def test_a_random_model_is_never_copied_into_several_processes_which_would_draw_
 
 def test_rows_as_the_whole_population_are_refused_for_a_random_model(service: FakeService) -> None:
     with pytest.raises(SpecError, match=says(RANDOM_IS_NOT_EXACT)):
-        check(service.v2, table(), protected="sex", labels=["no", "yes"], rows="population", deterministic=False)
+        check(service.v2, table(), protected="sex", labels=["no", "yes"], reading="population", deterministic=False)
 
 
 @pytest.mark.parametrize("rows", [False, True])
@@ -320,7 +320,7 @@ def test_answers_are_reported_while_they_come(service: FakeService) -> None:
     found: list[Any] = []
     rows = {"sex": ["F", "M"] * 200, "age": list(range(18, 418))}
     model = Service(service.v2, connections=2, rows_per_request=6)
-    check(model, rows, protected="sex", labels=["no", "yes"], rows="population", progress=found.append)
+    check(model, rows, protected="sex", labels=["no", "yes"], reading="population", progress=found.append)
     answered = [each.evaluations for each in found if each.total is None]
     assert answered == sorted(answered)
     assert 0 < answered[0] < 400

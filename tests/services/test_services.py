@@ -109,7 +109,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def checked(model: Any, rows: dict[str, Any] | None = None, **options: Any) -> Any:
-    options = {"protected": "sex", "rows": "population", "labels": ["no", "yes"]} | options
+    options = {"protected": "sex", "reading": "population", "labels": ["no", "yes"]} | options
     return check(model, table() if rows is None else rows, **options)
 
 
@@ -191,12 +191,12 @@ def test_a_scoring_server_of_mlflow(layout: Any) -> None:
 def test_the_blanks_around_texts_are_sent_and_cells_that_they_tell_apart_are_not_one() -> None:
     table = {"sex": ["F", "M"] * 50, "c": ["a ", "b", "b", " c"] * 25}
     with serving(FakeService(lambda rows: ["yes" if row["c"] in ("a ", " c") else "no" for row in rows])) as service:
-        found = check(service.invocations, table, protected="sex", labels=("no", "yes"), rows="population")
+        found = check(service.invocations, table, protected="sex", labels=("no", "yes"), reading="population")
         assert {row["c"] for row in map(json.loads, service.asked)} == {"a ", "b", " c"}
         assert found.gap.estimate == 0
         table["c"][1] = "a"
         with pytest.raises(DataError, match=says(CELLS_ALIKE, column="c", one="'a '", two="'a'")):
-            check(service.invocations, table, protected="sex", labels=("no", "yes"), rows="population")
+            check(service.invocations, table, protected="sex", labels=("no", "yes"), reading="population")
 
 
 def test_answers_of_different_kinds_are_one_message() -> None:
@@ -680,7 +680,7 @@ import json, sys
 from fairchain import Service, check
 from tests.services.test_services import table
 model = Service(sys.argv[1], journal=sys.argv[2], connections=4, rows_per_request=2)
-verdict = check(model, table(), protected="sex", rows="population", labels=["no", "yes"])
+verdict = check(model, table(), protected="sex", reading="population", labels=["no", "yes"])
 print(json.dumps({**verdict.to_dict(), "seconds": 0}))
 """
 

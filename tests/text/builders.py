@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fairchain.populations.texts import TextPopulation, read_texts
+from fairchain.populations.text_rows import read_texts
+from fairchain.populations.texts import TextPopulation
 from fairchain.spec import Spec, groups_of, parse_spec
 from fairchain.spec.subgroups import subgroups_of_groups
 

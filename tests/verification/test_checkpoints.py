@@ -264,6 +264,8 @@ def sampled(file: Path | None, **options: Any) -> Verdict:
 class Failing:
     """A sampler that loses its workers after some batches."""
 
+    MESSAGE = "all workers are lost"
+
     def __init__(self, batches: int) -> None:
         self.left, self.run = batches, Sampler.run
 
@@ -271,7 +273,7 @@ class Failing:
         def run(sampler: Sampler, *given: Any) -> Any:
             self.left -= 1
             if self.left < 0:
-                raise ExecutorError("all workers are lost")
+                raise ExecutorError(Failing.MESSAGE)
             return self.run(sampler, *given)
 
         return run
@@ -285,7 +287,7 @@ def test_sampling_continues_where_it_lost_its_workers(
     with monkeypatch.context() as patch:
         failing = Failing(batches)
         patch.setattr(Sampler, "run", failing.patched())
-        with pytest.raises(ExecutorError, match="all workers are lost"):
+        with pytest.raises(ExecutorError, match=Failing.MESSAGE):
             sampled(tmp_path / "batches")
     assert (tmp_path / "batches").read_bytes().count(b"\n") == 1 + batches
     counting = Failing(10**6)

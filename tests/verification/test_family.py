@@ -118,10 +118,10 @@ def test_rows_of_a_table_are_asked_once_however_many_questions_there_are() -> No
 
 
 def test_check_expands_protected_columns_up_to_a_depth() -> None:
-    found = check(None, PEOPLE, protected=["sex", "race"], depth=2, prediction="hired", rows="population")
+    found = check(None, PEOPLE, protected=["sex", "race"], depth=2, prediction="hired", reading="population")
     assert isinstance(found, FamilyVerdict)
     assert [verdict.spec.protected for verdict in found.verdicts] == [("sex",), ("race",), ("sex", "race")]
-    one = check(None, PEOPLE, protected=["sex", "race"], prediction="hired", rows="population")
+    one = check(None, PEOPLE, protected=["sex", "race"], prediction="hired", reading="population")
     assert one.record.gap == found.verdicts[2].record.gap
     with pytest.raises(SpecError, match=says(BAD_DEPTH, most="2")):
         check(None, PEOPLE, protected=["sex", "race"], depth=3, prediction="hired")

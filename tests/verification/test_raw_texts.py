@@ -13,7 +13,7 @@ from fairchain.errors import DataError, SpecError
 from fairchain.explaining.context import context_of
 from fairchain.models.adapters.answer_memo import ANSWERS_CHANGE
 from fairchain.models.base import NON_DETERMINISTIC
-from fairchain.populations.texts import GIVEN_OF_NO_TEXT
+from fairchain.populations.text_rows import GIVEN_OF_NO_TEXT
 from fairchain.prepare import case_of, prepare
 from fairchain.spec import parse_spec
 from fairchain.spec.validate import COLUMN_NOT_SWAPPED, DECLARED_RANDOM

@@ -23,7 +23,7 @@ from fairchain.planning import plan
 from fairchain.report.first_screen import verdict_panel
 from fairchain.report.markdown import summary
 from fairchain.spec import parse_spec
-from fairchain.spec.load import ADVICE
+from fairchain.spec.load import ADVICE, UNKNOWN_KEY
 from fairchain.spec.seeds import meaning_of
 from fairchain.spec.validate import ONLY_ASSUMED, SHIFT_OF_WITHOUT_SHIFT, SHIFT_REFUSED
 from fairchain.statistics import Tally, count_together
@@ -102,10 +102,10 @@ def test_rows_as_the_population_and_as_a_sample(kind: str, threshold: float) -> 
     gaps = most[:, None] - least if kind == "difference" else least / most[:, None]
     largest = gaps[~np.eye(3, dtype=bool)].max() if kind == "difference" else gaps[~np.eye(3, dtype=bool)].min()
     asked = {"protected": "g", "prediction": "said", "outcome": "yes", "kind": kind, "threshold": threshold}
-    whole = check(None, table, **asked, rows="population", shift=factor)
+    whole = check(None, table, **asked, reading="population", shift=factor)
     assert whole.exact
     assert whole.gap.estimate == pytest.approx(largest)
-    sample = check(None, table, **asked, rows="sample", shift=factor)
+    sample = check(None, table, **asked, reading="sample", shift=factor)
     assert sample.gap.low < largest < sample.gap.high
     assert sample.decision in (whole.decision, Decision.UNDECIDED)
 
@@ -250,7 +250,7 @@ def test_what_shifts_needs_a_factor_and_other_kinds_have_none() -> None:
     with pytest.raises(SpecError) as error:
         parse_spec(spec_of({"shift_of": "all_groups_alike"}))
     assert SHIFT_OF_WITHOUT_SHIFT in str(error.value)
-    with pytest.raises(SpecError, match=r"property\.shift: unknown key"):
+    with pytest.raises(SpecError, match=says(UNKNOWN_KEY, key="property.shift")):
         parse_spec(spec_of({"kind": "individual", "shift": 2.0}))
 
 
@@ -357,7 +357,7 @@ def test_rows_of_groups_that_share_no_inputs_shift_alike_as_each_by_itself() -> 
     """The same weight of an input in all groups is no restriction if no two groups have an input in common."""
     decided = network(np.random.default_rng(3), INPUTS)
     table = {**rows(decided, 20), "x": [*range(3 * INPUTS)] * 20}
-    verdict = check(None, table, protected="g", prediction="said", rows="population")
+    verdict = check(None, table, protected="g", prediction="said", reading="population")
     assert verdict.tipping is not None
     assert verdict.tipping.all_groups_alike == verdict.tipping.each_group > 1
     # One table of weights by input, with inputs 0..11 for a, 12..23 for b, 24..35 for c, reaches the threshold.

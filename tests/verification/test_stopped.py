@@ -73,7 +73,7 @@ def test_each_distinct_row_is_asked_for_once_but_for_some_repeats() -> None:
 def test_drafting_and_verifying_share_the_answers() -> None:
     service = Service()
     rows = table() | {"granted": ["yes", "no"] * 1000}
-    fairchain.check(service, rows, protected="sex", label="granted", rows="population")
+    fairchain.check(service, rows, protected="sex", label="granted", reading="population")
     assert len(service.asked) == 2000
     assert sum(service.asked.values()) <= 2000 + 2000 // 8
 

@@ -7,9 +7,8 @@ other state inflow equals outflow, so visits divided by the number of traces sol
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -17,12 +16,8 @@ from fairchain.chain.chain import Chain
 from fairchain.errors import ChainError
 
 
-def chain_of_traces(
-    traces: Iterable[Sequence[str]],
-    labels: Mapping[str, Iterable[str]] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-) -> Chain:
-    """Return the chain of these traces by frequency; every state is also a label, besides the given `labels`.
+def chain_of_traces(traces: Iterable[Sequence[str]]) -> Chain:
+    """Return the chain of these traces by frequency; every state is a label of its own.
 
     All traces must start in the same state, and a state in which a trace ends must not occur inside one.
 
@@ -60,9 +55,8 @@ def chain_of_traces(
         sources=sources,
         targets=targets,
         probabilities=np.where(absorbing, 1.0, counts / np.maximum(visits[sources], 1)),
-        labels={name: frozenset({place}) for name, place in number.items()}
-        | {label: frozenset(number[name] for name in members) for label, members in (labels or {}).items()},
+        labels={name: frozenset({place}) for name, place in number.items()},
         initial=number[starts.pop()],
         counts=counts,
-        metadata={"kind": "traces", "estimator": "frequency", **(metadata or {})},
+        metadata={"kind": "traces", "estimator": "frequency"},
     )

@@ -34,7 +34,7 @@ from fairchain.cli.verify import must_all_be_writable, show_result
     ["population", "sample", "observed", "swapped"],
     "Meaning of the rows.  [default: sample; population if groups are ranges derived from the rows; observed for "
     "texts]",
-    to="rows",
+    to="reading",
 )
 @shared.kind
 @shared.outcome

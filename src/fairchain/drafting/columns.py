@@ -6,7 +6,6 @@ its width; the true labels of the rows choose among them (`trials`).
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from fairchain.drafting.guesses import Guess
 from fairchain.drafting.signature import Input, Signature
 from fairchain.errors import DataError, ModelError
 from fairchain.messages import listed, shown
+from fairchain.models.file_frames import are_texts
 from fairchain.models.frames import CELLS_ALIKE
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
@@ -119,8 +119,8 @@ class Profile:
     def numbers(self) -> NDArray[np.float64] | None:
         """The cells as numbers, NaN where one is missing; None if another cell is not a finite number."""
         found = self.table.numeric(self.name)
-        # Of missing values alone both ends are NaN.
-        return None if found is None or not all(map(math.isfinite, _ends(found))) else found
+        known = () if found is None else found[~np.isnan(found)]
+        return found if len(known) and np.isfinite(known).all() else None
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -182,11 +182,6 @@ class Profile:
         return self.whole and bool((np.diff(self.numbers) == 1).all())
 
 
-def _ends(numbers: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the smallest and the largest number, without missing ones."""
-    return float(np.fmin.reduce(numbers)), float(np.fmax.reduce(numbers))
-
-
 Columns = Mapping[str, Profile]
 
 
@@ -194,7 +189,7 @@ def number_feature(profile: Profile, *, keep_markers: bool = True) -> Feature:
     """Return the feature that a column is for a network that takes numbers; texts become codes."""
     if profile.numbers is None:
         return category(profile, keep_markers=keep_markers)
-    low, high = _ends(profile.numbers)
+    low, high = float(np.nanmin(profile.numbers)), float(np.nanmax(profile.numbers))
     if profile.whole and high - low < MOST_FEATURE_VALUES and max(abs(low), abs(high)) <= MOST_EXACT:
         return IntegerFeature(name=profile.name, low=int(low), high=int(high))
     if low == high == 0 and not profile.whole:
@@ -223,9 +218,7 @@ def frame_feature(profile: Profile) -> Feature:
     cells = profile.table.cells(profile.name)
     if isinstance(cells, NumberCells):
         return number_feature(profile)
-    texts = is_typed(profile.table) or (
-        bool(profile.known) and all(isinstance(each, str) for each in profile.known or ())
-    )
+    texts = is_typed(profile.table) or are_texts(profile.known)
     # A file of texts does not tell True from "True".
     if profile.counts and set(profile.counts) <= {"True", "False"} and (cells.booleans or not texts):
         made = category(profile)
@@ -281,11 +274,8 @@ def match_inputs(columns: Columns, taken: Signature) -> dict[str, Input]:
     """
     found: dict[str, Input] = {}
     for each in taken.inputs:
-        similar = (
-            [each.name]
-            if each.name in columns
-            else [name for name in columns if underscored(name) == underscored(each.name)]
-        )
+        similar = [name for name in columns if name == each.name]
+        similar = similar or [name for name in columns if underscored(name) == underscored(each.name)]
         if len(similar) == 1 and similar[0] not in found and (len(taken.inputs) > 1 or each.width == 1):
             found[similar[0]] = each
     return found
@@ -302,17 +292,14 @@ def _shares(columns: Columns, names: Sequence[str], free: Sequence[Input]) -> li
     words = [name for name in names if columns[name].numbers is None]
     numbers = [name for name in names if name not in words]
 
-    def likeness(share: Sequence[Sequence[str]]) -> int:
-        """Return how many inputs are said, by their type or name, to take the kind of columns that they get here."""
-        count = 0
-        for each, part in zip(free, share, strict=True):
-            categories = set(part) <= set(words)
-            starts = WORD_INPUTS if categories else NUMBER_INPUTS
-            count += (categories and each.whole) or any(word.startswith(starts) for word in words_of(each.name))
-        return count
+    def fits(each: Input, part: Sequence[str]) -> bool:
+        """Return whether an input's type or name says that it takes this kind of columns."""
+        categories = set(part) <= set(words)
+        starts = WORD_INPUTS if categories else NUMBER_INPUTS
+        return (categories and each.whole) or any(word.startswith(starts) for word in words_of(each.name))
 
     one, two = [(names,), (numbers,), (words,)], [(words, numbers), (numbers, words)]
-    return sorted(one if len(free) == 1 else two, key=likeness, reverse=True)
+    return sorted(one if len(free) == 1 else two, key=lambda share: sum(map(fits, free, share)), reverse=True)
 
 
 def _kept_columns(columns: Columns, protected: Sequence[str]) -> Iterable[tuple[str, ...]]:
@@ -338,14 +325,10 @@ def _encodings(
         made: dict[str, Feature] = {}
         for name, each in filled.items():
             profile = columns[name]
-            if each.text:
-                made[name] = _as_spelled(category(profile), profile)
-            else:
-                made[name] = number_feature(profile, keep_markers=keep_markers)
-            if name in one_hot:
-                made[name] = replace(made[name], one_hot=True)
-            if not flat and name != each.name:
-                made[name] = replace(made[name], input=each.name)
+            text = _as_spelled(category(profile), profile) if each.text else None
+            feature = text or number_feature(profile, keep_markers=keep_markers)
+            feature = replace(feature, one_hot=True) if name in one_hot else feature
+            made[name] = feature if flat or name == each.name else replace(feature, input=each.name)
         sizes = [sum(widths([made[name] for name in filled if filled[name] == each])) for each in free]
         if all(each.width in (None, size) for each, size in zip(free, sizes, strict=True)):
             for order in (filled, others + texts, texts + others) if one_hot else (filled,):

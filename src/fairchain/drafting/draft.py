@@ -27,21 +27,21 @@ from fairchain.drafting.columns import (
 )
 from fairchain.drafting.groups import find_protected, with_groups
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess, RowsAre, in_order
-from fairchain.drafting.labels import find_label, find_outcome, output_readings
+from fairchain.drafting.labels import find_label, find_outcome
 from fairchain.drafting.signature import Signature, model_path_of, read_signature
-from fairchain.drafting.trials import MOST_EVALUATED, EncodingTrial, Trials, about_agreement, most_tried, reloaded
+from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import listed, many, shown, unknown
 from fairchain.models import Limits
 from fairchain.models.file_frames import framed
 from fairchain.models.frames import cell_kind
-from fairchain.spec import Budget, Difference, Feature, Guarantee, ModelSpec, Spec, Table, Uniform, parse_spec
+from fairchain.spec import Difference, Feature, Guarantee, Spec, Table, Uniform, parse_spec
 from fairchain.spec.population_keys import PopulationSpec
 from fairchain.spec.schema import DecisionKind
 from fairchain.statements import MANY_DROPPED
 from fairchain.tables import RawTable, TableRows, encode_rows, read_table
 
-TEXT_READING = 'rows: "{reading}" is about texts; name their column: text=... (--text)'
+TEXT_READING = 'reading: "{reading}" is about texts; name their column: text=... (--text)'
 OWN_RANGES = "State ranges of your own, chosen without these rows, or give other rows of the same source"
 SAME_ROWS = f": the guarantee of a sample does not hold for the same rows. {OWN_RANGES}."
 ROWS_ALONE = (
@@ -99,7 +99,7 @@ def infer_spec(
     threshold
         The largest difference that still counts as fair.
     reading
-        As `rows` of `check`; also `"uniform"`: the table gives ranges and names only, and inputs are drawn uniformly.
+        As for `check`; also `"uniform"`: the table gives ranges and names only, and inputs are drawn uniformly.
     label, outcome, ignore, decision, decision_threshold, labels, model_output, prediction
         As for `check`; values that are not given are guessed.
     limits
@@ -117,21 +117,9 @@ def infer_spec(
     >>> [feature.name for feature in spec.features], spec.property.protected, spec.property.outcome
     (['hours', 'sex'], ('sex',), 'yes')
     """
-    options = DraftOptions(
-        label=label,
-        protected=(protected,) if isinstance(protected, str) else tuple(protected or ()),
-        outcome=outcome,
-        threshold=threshold,
-        reading=reading,
-        ignore=tuple(ignore),
-        decision=decision,
-        decision_threshold=decision_threshold,
-        labels=tuple(labels),
-        model_output=model_output,
-        prediction=prediction,
-        limits=limits,
-    )
-    draft = draft_spec(table, model, options)
+    stated = dict(locals())  # there are no other names yet
+    del stated["table"], stated["model"]
+    draft = draft_spec(table, model, DraftOptions(**stated))
     for text in draft.warnings:
         warnings.warn(text, UserWarning, stacklevel=2)
     return draft.spec
@@ -146,48 +134,44 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
         raise SpecError(TEXT_READING.format(reading=options.reading))
     told: list[Guess] = []
     taken = read_signature(model, options.model_output, options.limits)
-    raw = _read(table, taken, told)
+    raw, path = read_table(table), str(table) if isinstance(table, str | Path) else None
+    if taken.takes_pandas and path is not None:
+        raw, note = framed(raw, Path(path), {name: taken.values_of(name) for name in raw.names})
+        told.append(Guess("population.path", note))
     columns = {name: Profile(raw, name, taken.values_of(name)) for name in raw.names}
     ignored = [("ignore", name) for name in options.ignore]
     must_have(raw, [*ignored, ("label", options.label), ("prediction", options.prediction)])
     label, used, possible = _label_and_layouts(columns, taken, options, told)
-    trial = _best(raw, taken, label, possible, options)
+    assumed = Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True)
+    trials = Trials(taken, options, assumed, partial(encode_rows, raw), certain=taken.frame and bool(taken.classes))
+    trial = trials.best(possible, columns.get(label or options.prediction or ""))
     features = trial.spec.features
     about_inputs = about_layout(used, taken, features) if used else []
     told += [*trial.reading.guesses, *about_inputs, *about_agreement(trial, label, about_inputs)]
     if not options.every_group and options.label is None and trial.order_unclear:
         raise SpecError(LABELS_NEEDED.format(source=raw.source, name=shown(str(label))))
     _about_file(raw, taken, features, told)
-
-    # A protected column that the model does not take becomes a feature that it does not see.
     inputs = [feature.name for feature in features]
     others = [name for name in raw.names if name and name not in (*inputs, label, options.prediction)]
     protected = find_protected({name: columns[name] for name in (*inputs, *others)}, inputs, options, told)
-    besides = [name for name in protected if name not in inputs]
-    for name in besides:
-        features += (replace(frame_feature(columns[name]), model_input=False),)
-        unseen = Guess(f"feature.{name}", "The model does not take this column; it only defines the groups.")
-        no_gap = Guess("population", NO_GAP.format(name=shown(name)), loud=True)
-        told.append(no_gap if options.reading == "uniform" else unseen)
+    besides = [columns[name] for name in protected if name not in inputs]
+    features += tuple(_unseen(profile, options, told) for profile in besides)
     rows = trial.rows
     if besides or (trial.keeps_missing and not options.protected):
         # Rows without a value of a protected feature are in no group.
         question = Difference(protected=protected, threshold=0.1)
         rows = encode_rows(raw, replace(trial.spec, described=features, property=question))
     features, min_size = with_groups(features, rows.values, protected, raw.source, options, told)
-
     reading = _rows_are(features, protected, options, told)
     population: PopulationSpec = Uniform()
     if reading == "uniform":
         min_size = None
     else:
         _about_missing(raw, features, trial, rows, told)
-        path = str(table) if isinstance(table, str | Path) else None
         missing = {"drop_missing": rows.dropped > 0, "keep_missing": trial.keeps_missing}
         population = replace(trial.spec.population, path=path, reading=reading, **missing)
-    path = model_path_of(model, options, told)
-    spec = replace(trial.spec, model=replace(trial.spec.model, path=path), described=features, population=population)
-    spec = with_question(spec, {"protected": protected, "min_size": min_size}, options, told)
+    spec = replace(trial.spec, described=features, population=population)
+    spec = with_question(spec, model, {"protected": protected, "min_size": min_size}, options, told)
     if reading == "uniform":
         # The table gives ranges and names only.
         told = [guess for guess in told if not guess.key.startswith(("population.", "property.min_size"))]
@@ -195,15 +179,16 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     # True labels are numbers in the order of the labels, which the trial may have changed.
     if trial.reading.free or (trial.keeps_missing and spec.property.given):
         rows = encode_rows(raw, spec)
-    loaded = None if trial.model is None else reloaded(taken, trial.model, spec, rows)
+    loaded = None if trial.model is None else trials.reloaded(trial.model, spec, rows)
     return Draft(spec, in_order(told), tuple(like_protected(raw.names)), loaded, rows)
 
 
-def with_question(spec: Spec, stated: Mapping[str, Any], options: DraftOptions, told: list[Guess]) -> Spec:
-    """Return the spec with its question, of these keys and those of the options, checked as any spec is."""
+def with_question(spec: Spec, model: Any, stated: Mapping[str, Any], options: DraftOptions, told: list[Guess]) -> Spec:
+    """Return the spec with the path of its model and its question, of these keys and the options, checked as any is."""
+    path = model_path_of(model, options, told)
     outcome = find_outcome(spec.model.labels, options.outcome, told)
     question = {"kind": "difference", "outcome": outcome, "threshold": options.threshold, **stated, **options.property}
-    content = msgspec.to_builtins(replace(spec, guarantee=Guarantee()))
+    content = msgspec.to_builtins(replace(spec, model=replace(spec.model, path=path), guarantee=Guarantee()))
     content["property"] = {key: value for key, value in question.items() if value is not None}
     content["guarantee"] |= options.guarantee
     return parse_spec(content)
@@ -214,15 +199,6 @@ def must_have(table: RawTable, named: Sequence[tuple[str, str | None]]) -> None:
     for option, name in named:
         if name is not None and name not in table.names:
             raise DataError(f"{table.source}: {option}: {unknown('column', name, table.names)}")
-
-
-def _read(table: Any, taken: Signature, told: list[Guess]) -> RawTable:
-    """Return a table; cells of a file that a model gets as those of a frame are noted."""
-    raw = read_table(table)
-    if taken.takes_pandas and isinstance(table, str | Path):
-        raw, note = framed(raw, Path(table), {name: taken.values_of(name) for name in raw.names})
-        told.append(Guess("population.path", note))
-    return raw
 
 
 def _label_and_layouts(
@@ -255,21 +231,12 @@ def _label_and_layouts(
     raise misfit({name: profile for name, profile in columns.items() if name != label}, taken, label)
 
 
-def _best(
-    raw: RawTable, taken: Signature, label: str | None, possible: Sequence[Sequence[Feature]], options: DraftOptions
-) -> EncodingTrial:
-    """Return the encoding that the rows of the table favour."""
-    known = label or options.prediction
-    start = Spec(
-        model=ModelSpec(labels=("0", "1")),
-        described=(),
-        property=Difference(protected=options.protected, threshold=0.1),
-        population=Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True),
-        guarantee=Guarantee(budget=Budget(evaluations=most_tried(options))),
-    )
-    most, certain = min(most_tried(options) or MOST_EVALUATED, MOST_EVALUATED), taken.frame and bool(taken.classes)
-    trials = Trials(taken, start, partial(encode_rows, raw), most, certain)
-    return trials.best(possible, output_readings(taken, Profile(raw, known) if known else None, options))
+def _unseen(profile: Profile, options: DraftOptions, told: list[Guess]) -> Feature:
+    """Return a protected column that the model does not take as a feature that it does not see."""
+    unseen = Guess(f"feature.{profile.name}", "The model does not take this column; it only defines the groups.")
+    no_gap = Guess("population", NO_GAP.format(name=shown(profile.name)), loud=True)
+    told.append(no_gap if options.reading == "uniform" else unseen)
+    return replace(frame_feature(profile), model_input=False)
 
 
 def _refuse_labels_as_groups(label: str | None, options: DraftOptions) -> None:
@@ -313,13 +280,8 @@ def _rows_are(
     single values, and a smallest size, may be chosen from a sample. Ranges whose ends follow the rows may not
     (docs/mathematics.md, "Independent groups").
     """
-    ranges = [
-        feature.name
-        for feature in features
-        if feature.name in protected
-        and feature.name not in options.groups
-        and any(isinstance(members, tuple) for members in feature.groups.values())
-    ]
+    cut = [feature for feature in features if feature.name in protected and feature.name not in options.groups]
+    ranges = [feature.name for feature in cut if any(isinstance(each, tuple) for each in feature.groups.values())]
     if not ranges or options.reading not in (None, "sample"):
         return options.reading or "sample"
     stated = options.reading == "sample"

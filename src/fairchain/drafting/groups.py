@@ -115,23 +115,15 @@ def with_stated_groups(feature: Feature, stated: Mapping[str, Mapping[str, Group
     return replace(feature, low=min(feature.low, *numbers), high=max(feature.high, *numbers))
 
 
-def is_quantity(name: str) -> bool:
-    """Return whether neighbouring numbers of a feature are alike: true of ages and hours, not of numbered countries.
-
-    >>> [is_quantity(name) for name in ("age", "hours", "race", "native-country", "age at marriage")]
-    [True, True, False, False, True]
-    """
-    words = words_of(name)
-    return "age" in words or not any(word in PROTECTED_WORDS for word in words)
-
-
 def group(feature: Feature, column: NDArray[np.float64]) -> tuple[Feature, NDArray[np.int64]]:
     """Return the feature with groups, and the index of each row's group."""
     if isinstance(feature, CategoryFeature):
         return feature, column.astype(np.int64)
     levels = np.unique(column)
-    whole = isinstance(feature, IntegerFeature)
-    if whole and len(levels) <= (FEW_VALUES if is_quantity(feature.name) else MANY_VALUES):
+    whole, words = isinstance(feature, IntegerFeature), words_of(feature.name)
+    # Neighbouring numbers are alike in ages and hours, and not in numbered countries.
+    quantity = "age" in words or not any(word in PROTECTED_WORDS for word in words)
+    if whole and len(levels) <= (FEW_VALUES if quantity else MANY_VALUES):
         groups: dict[str, GroupExpr] = {number_text(level): int(level) for level in levels}
         return replace(feature, groups=groups), np.searchsorted(levels, column)
     starts = np.array(_starts(column, levels, whole))

@@ -43,19 +43,20 @@ class DraftOptions:
     every_group: bool = True
     limits: Limits | None = None
 
+    def __post_init__(self) -> None:
+        for key in ("protected", "ignore", "labels"):
+            # One name or several; labels and columns of a frame may be numbers, or texts of NumPy.
+            given: Any = getattr(self, key)
+            one = isinstance(given, str) or not isinstance(given, Iterable)
+            object.__setattr__(self, key, () if given is None else tuple(map(str, [given] if one else given)))
+
 
 @dataclass(frozen=True)
 class Guess:
-    """Note about one key of the spec.
+    """Note about one key of the spec, as `model.labels` or `feature.age`; "" is the spec as a whole.
 
-    Parameters
-    ----------
-    key
-        `model.labels`, `feature.age`, `population.label` and so on; "" for the spec as a whole.
-    text
-        The value taken, the reason, and what to check.
-    loud
-        Whether the note is a warning: the spec is probably wrong until it is edited.
+    `text` states the value taken, the reason, and what to check. A `loud` note is a warning: the spec is probably
+    wrong until it is edited.
     """
 
     key: str

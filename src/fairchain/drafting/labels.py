@@ -40,18 +40,19 @@ LABELS_DO_NOT_FIT_SCORES = "{names_count} labels ({names}) and the network gives
 class OutputReading:
     """Meaning of the model's output.
 
-    `free`: the order of the labels is a guess that rows may change; `given`: the decision was not guessed.
+    `free`: the order of the labels is a guess that rows may change. `scores`: one column, whose scores must show that
+    they are probabilities.
     """
 
     model: ModelSpec
     guesses: tuple[Guess, ...] = ()
     free: bool = False
-    given: bool = False
+    scores: bool = False
 
     def decided(self, decision: DecisionKind, why: str = "") -> OutputReading:
         """Return the same labels with a decision and its reason."""
         guesses = (*self.guesses, Guess("model.decision", why)) if why else self.guesses
-        return OutputReading(replace(self.model, decision=decision), guesses, self.free, given=True)
+        return OutputReading(replace(self.model, decision=decision), guesses, self.free)
 
 
 def find_label(columns: Columns, taken: Signature, labels: Sequence[str] = ()) -> tuple[str | None, str]:
@@ -68,18 +69,14 @@ def find_label(columns: Columns, taken: Signature, labels: Sequence[str] = ()) -
     able = {name: texts for name, texts in able.items() if 2 <= len(texts) <= FEW_LABELS}
     if labels or any(isinstance(each, str) for each in taken.classes):
         # Labels that are stated, and those of a model that states texts, are these texts; numbers may stand for others.
-        able = {name: texts for name, texts in able.items() if texts <= {*labels, *map(str, taken.classes)}}
-    # The name that is most like that of a label, the last of equals.
-    ranked = [
-        (LABEL_NAMES.index(underscored(name)), -place)
-        for place, name in enumerate(able)
-        if underscored(name) in LABEL_NAMES
-    ]
-    same = [name for name, texts in able.items() if texts == {str(each) for each in taken.classes}]
+        able = {name: texts for name, texts in able.items() if texts <= {*labels, *taken.class_names}}
+    # The last of names that are equally like that of a label.
+    named = [name for name in reversed(able) if underscored(name) in LABEL_NAMES]
+    same = [name for name, texts in able.items() if texts == set(taken.class_names)]
     width = taken.inputs[0].width if len(taken.inputs) == 1 else None
     over = rest if inputs else list(columns)[-1:] if width == len(columns) - 1 else []
-    if ranked:
-        return list(able)[-min(ranked)[1]], "by its name"
+    if named:
+        return min(named, key=lambda name: LABEL_NAMES.index(underscored(name))), "by its name"
     if len(same) == 1:
         return same[0], "since it holds the model's labels"
     if len(over) == 1 and over[0] in able:
@@ -89,7 +86,11 @@ def find_label(columns: Columns, taken: Signature, labels: Sequence[str] = ()) -
 
 def output_readings(taken: Signature, truth: Profile | None, options: DraftOptions) -> list[OutputReading]:
     """Return the possible meanings of the model's output, the likeliest first; the first that works is taken."""
-    names = () if truth is None else _names(truth)
+    names: tuple[str, ...] = ()
+    if truth is not None:
+        names = tuple(dict.fromkeys(plain_text(text) for text in truth.texts if text not in NA_VALUES))
+        if not 2 <= len(names) <= MOST_LABELS:
+            raise _not_labels(truth, f"{len(names):,} different labels, and there must be 2 to {MOST_LABELS}")
     labels, why, free = _labels(names, taken, truth, options)
     codes, cut = _codes(labels, taken), options.decision_threshold
     told = [Guess("model.labels", why)] if why else []
@@ -155,14 +156,6 @@ def _labels(
     return names, why, free
 
 
-def _names(truth: Profile) -> tuple[str, ...]:
-    """Return the labels in a column, in order."""
-    names = tuple(dict.fromkeys(plain_text(text) for text in truth.texts if text not in NA_VALUES))
-    if not 2 <= len(names) <= MOST_LABELS:
-        raise _not_labels(truth, f"{len(names):,} different labels, and there must be 2 to {MOST_LABELS}")
-    return names
-
-
 def _not_labels(truth: Profile | None, what: str) -> DataError:
     assert truth is not None
     where = f"{truth.table.source}: column {shown(truth.name)}"
@@ -188,7 +181,7 @@ def _with_decision(reading: OutputReading, taken: Signature) -> list[OutputReadi
     refuse_nul(reading.model)
     sigmoid, one, cut = taken.maker == "Sigmoid", taken.answers == 1, reading.model.decision_threshold
     if reading.model.decision is not None:
-        return [reading.decided(reading.model.decision)]
+        return [reading]
     if cut is not None:
         if len(reading.model.labels) != 2:
             raise SpecError("decision_threshold: a cut-off decides between two labels, and there are more; drop it")
@@ -202,8 +195,7 @@ def _with_decision(reading: OutputReading, taken: Signature) -> list[OutputReadi
         return [reading.decided("probability", "The network ends in a Sigmoid.")]
     if sigmoid and taken.answers is not None:
         return [reading.decided("argmax", f"Guess: the largest of the {taken.answers} outputs is the class.")]
-    # The scores show whether they are probabilities.
-    column = dataclasses.replace(reading, model=replace(reading.model, decision="logit"))
+    column = dataclasses.replace(reading.decided("logit"), scores=True)
     return [column] if one else [reading, column] if len(reading.model.labels) == 2 else [reading]
 
 
@@ -213,17 +205,16 @@ def find_outcome(labels: Sequence[str], outcome: str | None, told: list[Guess]) 
         if outcome not in labels:
             raise DataError(f"outcome: {unknown('label', outcome, labels)}")
         return outcome
-    chosen = named = favourable(labels)
-    if len(labels) == 2:
-        chosen = named or labels[1]
-        why = "by its name" if named else "the second label"
-        text = f"Guess: {shown(chosen)}, {why}. The choice matters for a ratio, not for a difference."
-    elif named is not None:
+    named = favourable(labels)
+    text = "Every label is compared; no name shows a favourable outcome."
+    if named is not None:
         text = f"Guess: {shown(named)} is the favourable outcome, by its name."
-    else:
-        text = "Every label is compared; no name shows a favourable outcome."
+    if len(labels) == 2:
+        why = "by its name" if named else "the second label"
+        named = named or labels[1]
+        text = f"Guess: {shown(named)}, {why}. The choice matters for a ratio, not for a difference."
     told.append(Guess("property.outcome", text))
-    return chosen
+    return named
 
 
 def favourable(labels: Sequence[str]) -> str | None:

@@ -33,10 +33,16 @@ from fairchain.spec import Spec
 from fairchain.tables import TableRows
 
 Class = int | str
-# TensorProto.DataType of ONNX.
-_REALS, _STRING, _WHOLE = (1, 10, 11), 8, (2, 3, 4, 5, 6, 7, 12, 13)
+# TensorProto.DataType of ONNX: real numbers of 16, 32 and 64 bits, and texts.
+_REALS, _STRING = (1, 10, 11, 16), 8
 # Path in the spec of a model that was given in Python and has no file yet.
 UNSAVED = "model.onnx"
+NO_MODEL = "No model was given; name its file here."
+SAVE_MODEL = (
+    "The model was given in Python: give it again with --model (model=... in Python), or save the result of "
+    "fairchain.to_onnx as this file."
+)
+SERVICE_ADDRESS = "The model is a service, whose address is given on the command line or in Python, never in a file."
 SEVERAL_OUTPUTS = "{name}: the network has outputs {by_name}; choose one with --model-output (model_output=...)"
 NETWORK_WITHOUT_INPUTS = "{name}: the network has no inputs; export it again"
 READS_SEQUENCES = (
@@ -124,45 +130,33 @@ def model_path_of(model: Any, options: DraftOptions, told: list[Guess]) -> str |
         return None
     if is_path(model):
         return str(os.fspath(model))
-    path: str | None = UNSAVED
-    about = (
-        "The model was given in Python: give it again with --model (model=... in Python), or save the result of "
-        "fairchain.to_onnx as this file."
-    )
-    if model is None:
-        about = "No model was given; name its file here."
-    elif is_url(model) or isinstance(model, Service):
-        path = None
-        about = "The model is a service, whose address is given on the command line or in Python, never in a file."
-    told.append(Guess("model.path", about))
-    return path
+    service = is_url(model) or isinstance(model, Service)
+    told.append(Guess("model.path", NO_MODEL if model is None else SERVICE_ADDRESS if service else SAVE_MODEL))
+    return None if service else UNSAVED
 
 
 def _seen(source: Any, output: str | None, limits: Limits) -> Signature:
-    tokens = tokens_within(source.path, source.model) if isinstance(source, Network) else None
-    if tokens is not None or is_transformer(source):
-        # A classifier of texts has a score for each label.
-        name, labels = (
-            (str(source.path), tokens.labels)
-            if tokens
-            else (model_and_tokenizer(source).name, model_and_tokenizer(source).labels)
-        )
-        return Signature(name, classes=labels, labels=False, answers=len(labels))
     if isinstance(source, Network):
-        return _of_network(source, output)
+        tokens = tokens_within(source.path, source.model)
+        return _of_network(source, output) if tokens is None else _of_texts(str(source.path), tokens.labels)
+    if is_transformer(source):
+        transformer = model_and_tokenizer(source)
+        return _of_texts(transformer.name, transformer.labels)
     if isinstance(source, Path):
         dense = source.suffix.lower() == ".nnet"
         return Signature(str(source), inputs=_flat(len(read_nnet(source, limits).low) if dense else None))
     if isinstance(source, Service):
         return _of_service(source)
     if is_keras(source):
-        inputs = tuple(map(_keras_input, getattr(source, "inputs", None) or ()))
-        return Signature("Keras model", inputs=inputs if len(inputs) != 1 else _flat(inputs[0].width))
+        inputs = []
+        for tensor in getattr(source, "inputs", None) or ():
+            sizes, whole = tuple(tensor.shape[1:]), str(tensor.dtype).startswith("int")
+            inputs.append(Input(tensor.name, False, None if None in sizes else prod(sizes), whole))
+        return Signature("Keras model", inputs=tuple(inputs) if len(inputs) != 1 else _flat(inputs[0].width))
     if is_module(source):
-        parameters = forward_parameters(inner_module(source))
+        several = tuple(Input(each, False, None) for each in forward_parameters(inner_module(source)))
         first = next((part for part in source.modules() if hasattr(part, "weight")), None)
         flat = _flat(getattr(first, "in_features", getattr(first, "num_features", None)))
-        several = tuple(Input(each, False, None) for each in parameters)
         return Signature("torch module", inputs=several if len(several) > 1 else flat)
     fitted = fitted_of(source)
     if fitted.package is None:
@@ -179,6 +173,15 @@ def _seen(source: Any, output: str | None, limits: Limits) -> Signature:
     )
 
 
+def _of_texts(name: str, labels: tuple[str, ...]) -> Signature:
+    """Return the signature of a classifier of texts, which has a score for each label."""
+    return Signature(name, classes=labels, labels=False, answers=len(labels))
+
+
+def _flat(width: Any) -> tuple[Input, ...]:
+    return (Input("input", False, width),) if isinstance(width, int) else ()
+
+
 def _of_service(service: Service) -> Signature:
     """Return what the metadata of a service say; a server of MLflow says nothing."""
     inputs, outputs = service.metadata.inputs, {tensor.name: tensor for tensor in service.metadata.outputs}
@@ -191,18 +194,9 @@ def _of_service(service: Service) -> Signature:
     frame = texts or (not inputs and service.inputs is None) or layout_of(service) == "columns"
     names = tuple(tensor.name for tensor in inputs) if frame and not texts else ()
     width = inputs[0].shape[1] if inputs and not frame else -1
-    flat = _flat(width if width > 0 else None)
     said = replace(NOTHING_SAID, columns=names)
+    flat = _flat(width if width > 0 else None)
     return Signature(service.name, flat, names, frame, labels=labels, answers=answers, fitted=said)
-
-
-def _keras_input(tensor: Any) -> Input:
-    sizes = tuple(tensor.shape[1:])
-    return Input(tensor.name, False, None if None in sizes else prod(sizes), str(tensor.dtype).startswith("int"))
-
-
-def _flat(width: Any) -> tuple[Input, ...]:
-    return (Input("input", False, width),) if isinstance(width, int) else ()
 
 
 def _of_network(network: Network, output: str | None) -> Signature:
@@ -215,43 +209,34 @@ def _of_network(network: Network, output: str | None) -> Signature:
     sequence = any(sum(not axis.HasField("dim_value") for axis in each) > 1 for each in axes)
     if sequence and any(node.op_type in RECURRENT for node in graph.node):
         raise ModelError(READS_SEQUENCES.format(name=name))
-    chosen = _chosen(graph, name, output)
-    maker = network.makers.get(chosen.name)
+    outputs = {value.name: _tensor(value) for value in graph.output}
+    if output is None:
+        # By the rule of `model.decision`: labels are preferred to scores, which ZipMap makes no tensor.
+        labels = [value.name for value in graph.output if value.type.tensor_type.elem_type not in (0, *_REALS)]
+        likely = [*outputs] if len(outputs) == 1 else labels if len(outputs) == 2 else []
+        if len(likely) != 1:
+            raise ModelError(SEVERAL_OUTPUTS.format(name=name, by_name=", ".join(outputs)))
+        output = likely[0]
+    elif output not in outputs:
+        raise ModelError(f"{name}: {unknown('output', output, list(outputs))}")
+    chosen, maker = outputs[output], network.makers.get(output)
     return Signature(
         name,
-        inputs=tuple(
-            Input(value.name, _kind(value) == _STRING, _width(value), _kind(value) in _WHOLE) for value in inputs
-        ),
-        classes=_classes(network, chosen.name),
-        labels=_kind(chosen) not in _REALS,
-        answers=_width(chosen),
+        inputs=tuple(map(_tensor, inputs)),
+        classes=_classes(network, output),
+        labels=chosen.text or chosen.whole,
+        answers=chosen.width,
         maker=maker.op_type if maker is not None else "",
     )
 
 
-def _kind(value: Any) -> int:
-    return int(value.type.tensor_type.elem_type)
-
-
-def _width(value: Any) -> int | None:
-    """Return the number of values per row; None if the file does not state it."""
-    if not value.type.tensor_type.HasField("shape"):
-        return None
-    sizes = [size.dim_value for size in value.type.tensor_type.shape.dim][1:]
-    return prod(sizes) if all(size > 0 for size in sizes) else None
-
-
-def _chosen(graph: Any, name: str, output: str | None) -> Any:
-    """Return the output that decides, by the rule of `model.decision`: labels are preferred to scores."""
-    by_name = {value.name: value for value in graph.output}
-    if output is not None and output not in by_name:
-        raise ModelError(f"{name}: {unknown('output', output, list(by_name))}")
-    if output is not None or len(by_name) == 1:
-        return by_name[output or graph.output[0].name]
-    labels = [each for each in graph.output if each.type.HasField("tensor_type") and _kind(each) not in _REALS]
-    if len(by_name) == 2 and len(labels) == 1:
-        return labels[0]
-    raise ModelError(SEVERAL_OUTPUTS.format(name=name, by_name=", ".join(by_name)))
+def _tensor(value: Any) -> Input:
+    """Return an input or output of a network; its width is None if the file does not state it."""
+    tensor = value.type.tensor_type
+    sizes = [size.dim_value for size in tensor.shape.dim][1:]
+    width = prod(sizes) if tensor.HasField("shape") and all(size > 0 for size in sizes) else None
+    text = tensor.elem_type == _STRING
+    return Input(value.name, text, width, whole=not text and tensor.elem_type not in _REALS)
 
 
 def _classes(network: Network, output: str) -> tuple[Class, ...]:

@@ -15,12 +15,11 @@ from fairchain.drafting.columns import Profile, frame_feature
 from fairchain.drafting.draft import must_have, with_question
 from fairchain.drafting.groups import with_stated_groups
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess, in_order
-from fairchain.drafting.labels import output_readings
-from fairchain.drafting.signature import model_path_of, read_signature
-from fairchain.drafting.trials import Trials, about_agreement, most_tried, reloaded
+from fairchain.drafting.signature import read_signature
+from fairchain.drafting.trials import Trials, about_agreement
 from fairchain.errors import ModelError, SpecError, UnansweredError
-from fairchain.populations.texts import TextRows, read_texts
-from fairchain.spec import CategoryFeature, Difference, ModelSpec, Spec, TextFeature, Texts
+from fairchain.populations.text_rows import TextRows, read_texts
+from fairchain.spec import CategoryFeature, TextFeature, Texts
 from fairchain.tables import RawTable, read_table
 from fairchain.text.corpus import texts_in
 from fairchain.text.terms import NEUTRAL, SHIPPED, lists_of
@@ -30,10 +29,10 @@ TermLists = str | Mapping[str, Sequence[str]]
 NONE = "none"
 # Texts on which the two orders of labels are compared with the true labels.
 COMPARED = 512
-TABLE_READING = 'rows: "{reading}" is for tables; texts are "observed" or "swapped" (--as)'
+TABLE_READING = 'reading: "{reading}" is for tables; texts are "observed" or "swapped" (--as)'
 OBSERVED = (
     "The rate of a group is that of the texts that mention it, and the texts may differ in other respects. For the "
-    'same texts with the terms of each group: rows="swapped" (--as swapped).'
+    'same texts with the terms of each group: reading="swapped" (--as swapped).'
 )
 
 NAME_LABELS = "{problem}; or name what it answers with: --labels fine --labels toxic (labels=[...] in Python)"
@@ -44,14 +43,8 @@ def draft_text_spec(
 ) -> Draft:
     """Return a spec about texts with a note for each guess, the loaded model and the texts.
 
-    Parameters
-    ----------
-    data, model, options
-        As for `draft_spec`; `data` may also be a .txt or .jsonl file.
-    text
-        The column with the texts; of a .txt file what the texts are called.
-    terms
-        A list that ships with fairchain, a file, or the terms of each value; None if the groups are columns.
+    `data` may also be a .txt or .jsonl file. `text` is the column with the texts; of a .txt file what they are called.
+    `terms` is a list that ships with fairchain, a file, or the terms of each value; None if the groups are columns.
     """
     if options.prediction is not None:
         raise SpecError("prediction: decisions about texts are not read from a column; give the model")
@@ -75,35 +68,29 @@ def draft_text_spec(
     taken = read_signature(model, options.model_output, options.limits)
     truth = Profile(table, options.label) if options.label is not None else None
     features = (TextFeature(name=text), *(with_stated_groups(each, options.groups) for each in (*mentioned, *columns)))
-    start = Spec(
-        model=ModelSpec(labels=("0", "1")),
-        described=features,
-        property=Difference(protected=protected, threshold=0.1),
-        population=Texts(
-            path=str(data) if file else None,
-            column=column,
-            label=options.label,
-            reading=reading,
-            drop_missing=truth is not None and bool(truth.missing),
-        ),
+    population = Texts(
+        path=str(data) if file else None,
+        column=column,
+        label=options.label,
+        reading=reading,
+        drop_missing=truth is not None and bool(truth.missing),
     )
     read = partial(read_texts, frame=None if file else data)
-    trials = Trials(taken, start, read, min(most_tried(options) or COMPARED, COMPARED), certain=True)
+    trials = Trials(taken, dataclasses.replace(options, protected=protected), population, read, COMPARED, certain=True)
     try:
-        trial = trials.best([features], output_readings(taken, truth, options))
+        trial = trials.best([features], truth)
     except UnansweredError as error:
         raise error if options.labels else ModelError(NAME_LABELS.format(problem=error)) from None
     told += [*trial.reading.guesses, *about_agreement(trial, options.label)]
-    path = model_path_of(model, options, told)
     stated = {"protected": protected, "min_size": 1.0 if reading == "observed" else None}
-    spec = with_question(replace(trial.spec, model=replace(trial.spec.model, path=path)), stated, options, told)
+    spec = with_question(trial.spec, model, stated, options, told)
     loaded, rows = trial.model, trial.rows
     assert loaded is not None
     assert isinstance(rows, TextRows)
     if trial.reading.free:
         # True labels are numbers in the order of the labels, which the trial may have changed.
         rows = read(spec)
-        loaded = reloaded(taken, loaded, spec, rows)
+        loaded = trials.reloaded(loaded, spec, rows)
     return Draft(spec, in_order(told), protected, loaded, rows.for_spec(spec))
 
 

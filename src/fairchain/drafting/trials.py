@@ -15,14 +15,15 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from fairchain.drafting.columns import Profile
 from fairchain.drafting.guesses import DraftOptions, Guess
-from fairchain.drafting.labels import OutputReading
+from fairchain.drafting.labels import OutputReading, output_readings
 from fairchain.drafting.signature import Signature
 from fairchain.errors import CutOffNeededError, DataError, InputError, ModelError
 from fairchain.messages import shown
 from fairchain.models import Model, OnnxModel
 from fairchain.models.base import Described, spread
-from fairchain.spec import Spec, Table
+from fairchain.spec import Budget, Difference, Guarantee, Spec, Table, Texts
 from fairchain.tables import TableRows
 
 # Rows on which a network is tried; of Python code, which may be slow or cost money, fewer, and fewer still if there
@@ -36,6 +37,7 @@ ORDER_NOT_SHOWN = (
     " That does not show which label each answer of the model means: state them in its order, --labels (labels=...), "
     "or name the column of the true labels, --label (label=...)."
 )
+PROBABILITIES = "Guess: all scores are between 0 and 1: probabilities, cut at 0.5."
 CUT_OFF_NEEDED = (
     "{name}: its scores go from {low:g} to {high:g}, so they are not probabilities, and nothing says which of them "
     "mean which label; state the score above which the second label is decided: --decision-threshold "
@@ -91,23 +93,25 @@ def balanced(confusion: NDArray[np.int64]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """What is tried: a model, if there is one, on the rows that `read` returns for a spec.
+    """What is tried: a model, if there is one, on the rows that `read` returns for a spec with this population.
 
-    `start` is the spec without inputs and labels. Python code gets `most` rows at most. `certain`: the model or the
-    caller states inputs and labels, so that the rows are compared with true labels only to find their order.
+    Python code gets `most` rows at most, and a tenth of a stated budget. `certain`: the model or the caller states
+    inputs and labels, so that the rows are compared with true labels only to find their order.
     """
 
     taken: Signature
-    start: Spec
+    options: DraftOptions
+    population: Table | Texts
     read: Callable[[Spec], TableRows]
     most: int = MOST_EVALUATED
     certain: bool = False
 
-    def best(self, layouts: Sequence[Described], readings: Sequence[OutputReading]) -> EncodingTrial:
+    def best(self, layouts: Sequence[Described], truth: Profile | None) -> EncodingTrial:
         """Return the first encoding under which the model runs, unless the true labels clearly favour another."""
         best: EncodingTrial | None = None
         problem: InputError | None = None
-        most = self.most if len(layouts) == 1 else min(self.most, FEW_EVALUATED)
+        readings = output_readings(self.taken, truth, self.options)
+        most = min(self.budget or self.most, self.most if len(layouts) == 1 else FEW_EVALUATED)
         for layout in layouts:
             for reading in readings:
                 try:
@@ -129,9 +133,21 @@ class Trials:
             raise problem
         return _with_ordered_labels(best)
 
+    @property
+    def budget(self) -> int | None:
+        """How many inputs a draft may evaluate: a tenth of a stated budget."""
+        budget = self.options.guarantee.get("budget", {}).get("evaluations")
+        return None if budget is None else max(1, int(budget) // 10)
+
     def _tried(self, layout: Described, reading: OutputReading, most: int) -> EncodingTrial:
         """Run the model in one encoding; Python code with the missing values first, if it may take them."""
-        spec = replace(self.start, model=reading.model, described=tuple(layout))
+        spec = Spec(
+            model=reading.model,
+            described=tuple(layout),
+            population=self.population,
+            property=Difference(protected=self.options.protected, threshold=0.1),
+            guarantee=Guarantee(budget=Budget(evaluations=self.budget)),
+        )
         if self.taken.runs_code and isinstance(spec.population, Table):
             keeping = replace(spec, population=replace(spec.population, keep_missing=True))
             rows = self.read(keeping)
@@ -154,35 +170,23 @@ class Trials:
         if missing is not None:
             _predicted(model, rows.values[missing])
         chosen = spread(len(rows.values), MOST_ROWS if isinstance(model, OnnxModel) else most)
-        if reading.model.decision == "logit" and not reading.given:
-            reading = _read_scores(model, rows.values[chosen], reading)
+        if reading.scores:
+            scores = model.scores(rows.values[chosen].astype(model.dtype))
+            low, high = float(np.min(scores)), float(np.max(scores))
+            if not (low >= 0 and high <= 1):
+                raise CutOffNeededError(CUT_OFF_NEEDED.format(name=model.name, low=low, high=high))
+            reading = reading.decided("probability", PROBABILITIES)
             spec = replace(spec, model=reading.model)
-            model = reloaded(self.taken, model, spec, rows)
+            model = self.reloaded(model, spec, rows)
         trial = dataclasses.replace(trial, spec=spec, reading=reading, model=model)
         if rows.truth is None or (self.certain and not reading.free):
             return trial
         return _compared(trial, chosen, _predicted(model, rows.values[chosen]))
 
-
-def most_tried(options: DraftOptions) -> int | None:
-    """Return how many inputs a draft may evaluate: a tenth of a stated budget."""
-    budget = options.guarantee.get("budget", {}).get("evaluations")
-    return None if budget is None else max(1, int(budget) // 10)
-
-
-def reloaded(taken: Signature, model: Model, spec: Spec, rows: TableRows) -> Model:
-    """Return the model for another spec with the same inputs; Python code keeps the answers that it gave."""
-    again = getattr(model, "for_spec", None)
-    return taken.load(spec, rows) if again is None else again(spec)
-
-
-def _read_scores(model: Model, values: NDArray[np.float64], reading: OutputReading) -> OutputReading:
-    """Return a column of scores as probabilities; refuse one that cannot be that, since nothing says where to cut."""
-    scores = model.scores(values.astype(model.dtype))
-    low, high = float(np.min(scores)), float(np.max(scores))
-    if low >= 0 and high <= 1:
-        return reading.decided("probability", "Guess: all scores are between 0 and 1: probabilities, cut at 0.5.")
-    raise CutOffNeededError(CUT_OFF_NEEDED.format(name=model.name, low=low, high=high))
+    def reloaded(self, model: Model, spec: Spec, rows: TableRows) -> Model:
+        """Return the model for another spec with the same inputs; Python code keeps the answers that it gave."""
+        again = getattr(model, "for_spec", None)
+        return self.taken.load(spec, rows) if again is None else again(spec)
 
 
 def _predicted(model: Model, values: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -22,7 +22,9 @@ from fairchain.system.atomic_write import place
 LINE_WIDTH = 110
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-_READING = {
+# Keys that come first or last in a table; the others have the order of the schema.
+_PLACES = {"name": 0, "delta": 0, "kind": 1, "groups": 3}
+_ABOUT_READING = {
     "sample": (
         'The verdict is about the source of the rows. If they are the whole population: as = "population".',
         "The guarantee needs rows that the model was not fitted on.",
@@ -33,63 +35,50 @@ NOT_IN_TOML = "TOML has no {type}"
 
 
 def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
-    """Return the text of a commented spec file.
-
-    Parameters
-    ----------
-    draft
-        As `draft_spec` returns it.
-    folder
-        Folder of the file: its paths are relative to it. By default paths remain as they are.
-    """
+    """Return the text of a commented spec file; its paths are relative to its folder if that is given."""
     spec = draft.spec
-    lines = [*comment("A first spec, drafted by fairchain init. Check the lines that begin with Guess.")]
+    lines = comment("A first spec, drafted by fairchain init. Check the lines that begin with Guess.")
     lines += comment(*draft.about(""), *(f"WARNING: {text}" for text in draft.warnings))
-    lines += ["", "[model]", *_table(draft, "model", _fields(spec.model, folder))]
+    lines += _table(draft, "model", spec.model, folder)
     order = "In the order of the inputs; low and high are the smallest and the largest number in the table."
     if spec.text is not None:
         order = "The text, which the model gets as it is, and what defines the groups."
     lines += ["", *comment(order, *draft.about("feature"))]
     for feature in spec.described:
-        # Name and kind first, groups last.
-        first = {"name": 0, "kind": 1, "groups": 3}
-        fields = dict(sorted(_fields(feature).items(), key=lambda item: first.get(item[0], 2)))
-        name = f"feature.{feature.name}"
-        lines += ["", "[[feature]]", *comment(*draft.about(name)), *_table(draft, name, fields)]
-    lines += ["", "[population]", *_table(draft, "population", _fields(spec.population, folder))]
-    lines += ["", "[property]", *_table(draft, "property", _fields(spec.property))]
-    lines += ["", "[guarantee]", *comment("Probability of a wrong verdict, at most.")]
-    stated = {"delta": spec.guarantee.delta, **_fields(spec.guarantee)}
-    lines += [f"{key(name)} = {value(entry)}" for name, entry in stated.items()]
+        lines += _table(draft, f"feature.{feature.name}", feature)
+    for name in ("population", "property", "guarantee"):
+        lines += _table(draft, name, getattr(spec, name), folder)
     return "\n".join(lines) + "\n"
 
 
-def _fields(part: Any, folder: str | Path | None = None) -> dict[str, Any]:
-    """Return the keys of one table that differ from their defaults, with paths as seen from the folder."""
+def _table(draft: Draft, table: str, part: Any, folder: str | Path | None = None) -> Iterator[str]:
+    """Yield the lines of one table: its keys that differ from their defaults, and delta, each below its notes."""
     usual: dict[str, Any] = {}
-    for field in msgspec.structs.fields(part):
-        made = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-        usual[field.encode_name] = None if field.required else msgspec.to_builtins(made)
-    entries: dict[str, Any] = msgspec.to_builtins(part)
-    kept = {name: entry for name, entry in entries.items() if entry is not None and entry != usual.get(name)}
-    if "path" in kept and folder is not None:
-        try:
-            path = Path(os.path.relpath(os.path.realpath(kept["path"]), os.path.realpath(folder)))
-        except ValueError:  # on another drive
-            path = Path(kept["path"]).absolute()
-        kept["path"] = path.as_posix()
-    return kept
-
-
-def _table(draft: Draft, name: str, fields: dict[str, Any]) -> Iterator[str]:
-    for field, entry in fields.items():
-        yield from comment(*draft.about(f"{name}.{field}"), *(_READING.get(entry, ()) if field == "as" else ()))
-        yield f"{key(field)} = {value(entry)}"
-    if name == "population" and getattr(draft.spec.population, "path", "") is None:
+    for key_of in msgspec.structs.fields(part):
+        made = key_of.default if key_of.default_factory is msgspec.NODEFAULT else key_of.default_factory()
+        usual[key_of.encode_name] = None if key_of.required or key_of.name == "delta" else msgspec.to_builtins(made)
+    entries = {name: entry for name, entry in msgspec.to_builtins(part).items() if entry not in (None, usual.get(name))}
+    yield from ("", "[[feature]]" if table.startswith("feature.") else f"[{table}]", *comment(*draft.about(table)))
+    for name in sorted(entries, key=lambda name: _PLACES.get(name, 2)):
+        entry = entries[name]
+        yield from comment(*draft.about(f"{table}.{name}"))
+        if name == "as":
+            yield from comment(*_ABOUT_READING.get(entry, ()))
+        if name == "delta":
+            yield from comment("Probability of a wrong verdict, at most.")
+        yield f"{key(name)} = {value(entry if name != 'path' or folder is None else _seen_from(folder, entry))}"
+    if table == "population" and getattr(part, "path", "") is None:
         yield from comment('path = "data.csv"   (the rows were given in Python)')
-    for field in ("decision", "outcome"):
-        if field not in fields:
-            yield from comment(*draft.about(f"{name}.{field}"))
+    for name in ("decision", "outcome"):
+        if name not in entries:
+            yield from comment(*draft.about(f"{table}.{name}"))
+
+
+def _seen_from(folder: str | Path, path: str) -> str:
+    try:
+        return Path(os.path.relpath(os.path.realpath(path), os.path.realpath(folder))).as_posix()
+    except ValueError:  # on another drive
+        return Path(path).absolute().as_posix()
 
 
 def save_spec(draft: Draft, path: str | Path, *, force: bool = False) -> None:

@@ -13,6 +13,7 @@ from fairchain.messages import unknown
 
 EXAMPLES = ("census", "credit", "bank", "census-rows", "comments-religion", "comments-race", "transformer")
 RENAMED_EXAMPLES = {"census-people": "census-rows"}
+RENAMED_EXAMPLE = 'example "{name}" is now called "{new}"; use the new name'
 
 
 def example(name: str) -> Path:
@@ -22,7 +23,7 @@ def example(name: str) -> Path:
     'census.toml'
     """
     if name in RENAMED_EXAMPLES:
-        raise SpecError(f'example "{name}" is now called "{RENAMED_EXAMPLES[name]}"; use the new name')
+        raise SpecError(RENAMED_EXAMPLE.format(name=name, new=RENAMED_EXAMPLES[name]))
     if name not in EXAMPLES:
         raise SpecError(unknown("example", name, EXAMPLES))
     return Path(__file__).parent / f"{name}.toml"

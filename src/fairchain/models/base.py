@@ -150,20 +150,18 @@ def check_rows_apart(
     dtype: np.dtype[Any],
     *,
     sizes: Sequence[int] = BATCHES,
-    slow: float = SLOW,
-    clock: Callable[[], float] = perf_counter,
 ) -> None:
     """Refuse a model whose answer for one row depends on the others: it has no P(Y | group).
 
     The same rows are evaluated in batches of these sizes, larger ones also shuffled, and single rows in batches of
-    copies. Sizes after one that takes longer than `slow` seconds are left out.
+    copies. Sizes after one that takes longer than `SLOW` seconds are left out.
     """
     rows = _varied(features, max(sizes)).astype(dtype)
     dependent = ModelError(DEPENDS_ON_BATCH.format(name=name))
     shuffle = np.random.Generator(np.random.Philox(2)).permutation(len(rows))
     known = evaluate(rows[: sizes[0]])
     for size in sizes:
-        start = clock()
+        start = perf_counter()
         order = shuffle[shuffle < size]
         try:
             answers = known if size == sizes[0] else evaluate(rows[:size])
@@ -177,7 +175,7 @@ def check_rows_apart(
         if not all(same_answers(*pair) for pair in pairs):
             raise dependent
         known = answers
-        if clock() - start > slow:
+        if perf_counter() - start > SLOW:
             break
     for row in range(int(sizes[0] == 1), min(len(known), 3)):
         copies = evaluate(np.repeat(rows[row : row + 1], sizes[0], axis=0))

@@ -68,7 +68,7 @@ def framed(table: RawTable, path: Path, fitted: Mapping[str, tuple[Any, ...] | N
     for column, dtype in zip(table.names, frame.dtypes, strict=True):
         types.setdefault(str(dtype), []).append(column)
     told = "; ".join(f"{dtype}: {', '.join(names)}" for dtype, names in types.items())
-    known = [column for column in table.names if not parquet and _are_texts(fitted.get(column))]
+    known = [column for column in table.names if not parquet and are_texts(fitted.get(column))]
     as_known = AS_KNOWN.format(names=listed(known)) if known else ""
     note = READ_BY.format(function=function, types=told, known=as_known, remedy=GIVE_FRAME)
     return replace(read_table(frame), source=table.source), note
@@ -106,12 +106,9 @@ def _words(feature: Feature) -> tuple[str, ...]:
     return () if len(numbers) == len(stated) and max(map(abs, numbers), default=0) > MOST_EXACT else stated
 
 
-def _are_texts(known: tuple[Any, ...] | None) -> bool:
+def are_texts(known: tuple[Any, ...] | None) -> bool:
+    """Return whether the values that a model was fitted on are known, and are texts."""
     return bool(known) and all(isinstance(each, str) for each in known or ())
-
-
-def _names(frame: Any) -> tuple[str, ...]:
-    return tuple(str(name).strip() for name in frame.columns)
 
 
 def _read_csv(pandas: Any, path: Path, table: RawTable, fitted: Mapping[str, tuple[Any, ...] | None]) -> Any:
@@ -122,7 +119,8 @@ def _read_csv(pandas: Any, path: Path, table: RawTable, fitted: Mapping[str, tup
     """
     from fairchain.tables.delimited import CSV_SEPARATORS
 
-    fits = (each for each in CSV_SEPARATORS if _names(pandas.read_csv(path, sep=each, nrows=0)) == table.names)
+    heads = ((each, pandas.read_csv(path, sep=each, nrows=0).columns) for each in CSV_SEPARATORS)
+    fits = (each for each, head in heads if tuple(str(name).strip() for name in head) == table.names)
     # The type of a column depends on all rows, not on those that were read together.
     options = {"sep": next(fits, CSV_SEPARATORS[0]), "low_memory": False, "index_col": False}
     # Since version 3 this is how all numbers are read.
@@ -137,7 +135,7 @@ def _read_csv(pandas: Any, path: Path, table: RawTable, fitted: Mapping[str, tup
         if [cell.strip() for cell in cells[column].tolist()] != here:
             raise ValueError(OTHER_CELLS.format(name=shown(name)))
         known = fitted.get(name) or ()
-        if _are_texts(known):
+        if are_texts(known):
             bare = cells[column].str.strip()
             texts = cells[column].where(cells[column].isin(known) | ~bare.isin(known), bare)
             frame[column] = texts.where(frame[column].notna() | texts.isin(known))

@@ -255,15 +255,15 @@ def next_decisions(
     return np.where(low > question.limit, UNFAIR, np.where(high <= question.limit, FAIR, np.where(kept, now, 0)))
 
 
-def look_grid(every_row: int = 256, most: int = MOST_GROUPS * MOST_GROUP_ROWS) -> Counts:
-    """Return the row counts at which the bounds are computed: each up to `every_row`, then in steps of 1%."""
-    grid = list(range(1, every_row + 1))
-    while grid[-1] < most:
+def _look_grid() -> Counts:
+    """Return the row counts at which the bounds are computed: each up to 256, then in steps of 1%."""
+    grid = list(range(1, 257))
+    while grid[-1] < MOST_GROUPS * MOST_GROUP_ROWS:
         grid.append(grid[-1] + max(1, grid[-1] // 100))
     return np.array(grid, np.int64)
 
 
-GRID = look_grid()
+GRID = _look_grid()
 
 
 def _looks(counts: GroupCounts, codes: NDArray[np.intp], hits: Mask, question: MonitoredProperty) -> NDArray[np.intp]:

@@ -62,10 +62,10 @@ def fail_query(column: int, message: str) -> NoReturn:
     raise QueryError(f"column {column}: {message}")
 
 
-def beginning(text: str, most: int = 60) -> str:
+def beginning(text: str) -> str:
     """Return the beginning of a long text, on one line."""
-    line = "".join(letter if letter.isprintable() else "?" for letter in text[: most + 1])
-    return line if len(line) <= most else line[: most - 3] + "..."
+    line = "".join(letter if letter.isprintable() else "?" for letter in text[:61])
+    return line if len(line) <= 60 else line[:57] + "..."
 
 
 def quoted_label(label: str) -> str:

@@ -108,9 +108,9 @@ class _Parser:
     def _is_word(self, *words: str) -> bool:
         return self._next.kind == "word" and self._next.text in words
 
-    def _need(self, kind: str, why: str = "") -> FormulaToken:
+    def _need(self, kind: str) -> FormulaToken:
         if not self._is(kind):
-            self._unexpected(f'"{kind}"{why}')
+            self._unexpected(f'"{kind}"')
         return self._take()
 
     def _deeper(self) -> None:

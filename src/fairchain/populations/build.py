@@ -120,7 +120,7 @@ def _by_kind(
 
             return BayesPopulation(spec, subgroups, dtype)
         case Texts():
-            from fairchain.populations.texts import TextRows, read_texts
+            from fairchain.populations.text_rows import TextRows, read_texts
 
             texts = rows if isinstance(rows, TextRows) else read_texts(spec)
             return texts.population_of(subgroups)
@@ -178,7 +178,7 @@ def large_enough(spec: Spec, rows: TableRows | None = None) -> tuple[tuple[Group
             # A group with probability 0 also has a share, although it could not be drawn.
             shares = marginal_shares(spec, subgroups_of_groups(groups), rows)
         case Texts():
-            from fairchain.populations.texts import TextRows, text_sizes
+            from fairchain.populations.text_rows import TextRows, text_sizes
 
             assert isinstance(rows, TextRows)
             shares = text_sizes(spec, rows, groups)

@@ -22,7 +22,7 @@ from fairchain.models import Model
 from fairchain.models.base import decide
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations.streams import decision_words
-from fairchain.populations.texts import TextRows
+from fairchain.populations.text_rows import TextRows
 from fairchain.rechecking.arithmetic import Floats, bounds_at, crossing, exact_bounds, least_gap, ratio_of, shifted_gap
 from fairchain.rechecking.expected import (
     common_claims,

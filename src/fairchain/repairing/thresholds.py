@@ -322,7 +322,8 @@ class ThresholdModel:
         labels = self._decisions.decide(prepared, {THRESHOLDS: self._thresholds})
         if labels is None:
             shown = describe_input(self._spec.described, values[int(np.isfinite(prepared.scores).argmin())])
-            raise UnansweredError(f"{self.name}: the score is not a number; the input was {shown}", shown)
+            problem = "the score is not a number"
+            raise UnansweredError(UnansweredError.MESSAGE.format(name=self.name, problem=problem, shown=shown), shown)
         return labels
 
 

@@ -120,7 +120,7 @@ def groups_section(findings: Findings) -> Markup | None:
     )
 
 
-def selection_part(selection: SelectionTable | None, title: str = "Selection rates") -> Markup:
+def selection_part(selection: SelectionTable | None) -> Markup:
     """Return the table of selection rates and impact ratios, with rows that are not compared, and the four-fifths
     rule.
     """
@@ -139,7 +139,7 @@ def selection_part(selection: SelectionTable | None, title: str = "Selection rat
             "counted on these rows."
         )
     content = join(
-        html_table(f"{title}: how often each group gets {selection.outcome}", heads, rows, tools=True),
+        html_table(f"Selection rates: how often each group gets {selection.outcome}", heads, rows, tools=True),
         el("p", " ".join(filter(None, told)), class_="note"),
         _support_note(selection),
         _left_out(selection),

@@ -34,6 +34,7 @@ SEVERAL_QUESTIONS = (
     "{path}: property: found {count} questions where one is expected; leave one [[property]] without depth, or use "
     "what answers all of them: fairchain verify, verify_family in Python"
 )
+UNKNOWN_KEY = "{key}: unknown key; {remedy}"
 SPEC_NOT_UNICODE = 'a spec contains "{}", which is not valid Unicode text; write it without lone surrogates'
 TABLE_SUFFIXES = (".csv", ".tsv", ".gz", ".parquet")
 ASK_WITHOUT_SPEC = "a table needs none: fairchain check {path} --protected COLUMN"
@@ -326,7 +327,7 @@ def _explain(problem: str, data: Mapping[str, Any]) -> str:
 
         mistyped = get_close_matches(missing[1], list(found) if isinstance(found, Mapping) else [], n=1)
         if mistyped:
-            return f'{_join(key, mistyped[0])}: unknown key; did you mean "{missing[1]}"?'
+            return UNKNOWN_KEY.format(key=_join(key, mistyped[0]), remedy=f'did you mean "{missing[1]}"?')
         table = re.sub(r"\[.*?\]", "", path)
         advice = ADVICE.get(f"{table}.{missing[1]}".lstrip("."), f"add {missing[1]} = ...")
         return f"{_join(key, missing[1])}: missing; {advice}"
@@ -342,8 +343,8 @@ def _explain_unknown(path: str, key: str, name: str, table: object) -> str:
     if (plain, name) in RENAMED_KEYS:
         return f"{_join(key, name)}: renamed; write {RENAMED_KEYS[plain, name]}"
     if (plain, name) in ELSEWHERE:
-        return f"{_join(key, name)}: unknown key; {ELSEWHERE[plain, name]}"
-    return f"{_join(key, name)}: unknown key; {near(name, _known_keys(plain, table))}"
+        return UNKNOWN_KEY.format(key=_join(key, name), remedy=ELSEWHERE[plain, name])
+    return UNKNOWN_KEY.format(key=_join(key, name), remedy=near(name, _known_keys(plain, table)))
 
 
 def _known_keys(table: str, found: object) -> list[str]:

@@ -14,6 +14,8 @@ from typing import Self
 
 from fairchain.errors import InputError, ModelError
 
+FAILED_WITH = "failed with"
+
 
 class user_code:  # noqa: N801  # a context manager that reads as a verb phrase: with user_code("function f")
     """Context in which code of the caller runs.
@@ -43,7 +45,7 @@ class user_code:  # noqa: N801  # a context manager that reads as a verb phrase:
     """
 
     def __init__(
-        self, name: str, failed: str = "failed with", error: type[InputError] = ModelError, *, exits_only: bool = False
+        self, name: str, failed: str = FAILED_WITH, error: type[InputError] = ModelError, *, exits_only: bool = False
     ) -> None:
         self._name, self._failed, self._error, self._exits_only = name, failed, error, exits_only
         self._interrupted = False

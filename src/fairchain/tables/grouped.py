@@ -27,6 +27,7 @@ LARGE_BYTES = 20_000_000
 MOST_FILES = 10_000
 # The column with the number of equal rows; no table has a column of this name.
 REPEATS = "\0repeats"
+TYPES_DIFFER = "{file}: column {name} has another type than in {first}"
 NO_PARQUET = "{path}: this folder contains no .parquet file; give a folder of Parquet files, or one file"
 
 
@@ -41,9 +42,9 @@ def is_grouped(source: Any, spec: Spec) -> bool:
     return large and spec.population.prediction is not None
 
 
-def read_grouped(source: str | Path, spec: Spec, limits: TableLimits | None = None) -> RawTable:
+def read_grouped(source: str | Path, spec: Spec) -> RawTable:
     """Return the distinct rows of Parquet files in the columns that a spec uses, each with its number of copies."""
-    limits, path = limits or TableLimits(), Path(source)
+    limits, path = TableLimits(), Path(source)
     files = sorted(each for each in path.iterdir() if each.suffix.lower() == ".parquet") if path.is_dir() else [path]
     if not files:
         raise DataError(NO_PARQUET.format(path=path))
@@ -91,7 +92,7 @@ def answer(path: Path, limits: TableLimits, arguments: Sequence[str]) -> Iterato
             raise DataError(f"{path}: {unknown('column', name, list(stripped))}")
         for file, schema in zip(files, schemas, strict=True):
             if schema.get(stripped[name]) != schemas[0][stripped[name]]:
-                raise DataError(f"{file}: column {shown(name)} has another type than in {files[0]}")
+                raise DataError(TYPES_DIFFER.format(file=file, name=shown(name), first=files[0]))
         if schemas[0][stripped[name]].is_nested():
             raise DataError(f"{path}: column {shown(name)}: a cell is a list or a structure; give plain cells")
     chosen = [polars.col(stripped[name]).alias(name) for name in columns]

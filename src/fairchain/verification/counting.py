@@ -41,7 +41,7 @@ from fairchain.verification.sampling import shift_question
 from fairchain.verification.witnesses import changed_rows, changed_texts
 
 if TYPE_CHECKING:
-    from fairchain.populations.texts import TextRows
+    from fairchain.populations.text_rows import TextRows
 
 Mask = NDArray[np.bool_]
 NO_LABELS: NDArray[np.integer] = np.empty((1, 0), np.int64)

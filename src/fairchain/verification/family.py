@@ -9,13 +9,14 @@ seed and delta/m.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -268,8 +269,7 @@ def family_cases(
         began = time.perf_counter()
         kept = getattr(question.population, "keep_missing", False)
         rows = read_rows(question, data) if kept else first.rows
-        population_of_first = first.spec.population if not kept else question.population
-        again = _with_population(question, population_of_first)
+        again = question if kept else msgspec.structs.replace(question, population=first.spec.population)
         case = case_of(again, first.model, rows, function=population)
         cases.append(replace(case, prepared=time.perf_counter() - began))
     return with_one_seed(cases)
@@ -282,25 +282,13 @@ def divided(questions: Sequence[Spec]) -> list[Spec]:
     """
     first, count = questions[0], len(questions)
     for each in questions[1:]:
-        if _with_property(each, first) != first:
+        if msgspec.structs.replace(each, property=first.property) != first:
             raise SpecError(QUESTIONS_DIFFER)
     budget = first.guarantee.budget.evaluations
     changes: dict[str, Any] = {"guarantee__delta": first.guarantee.delta / count}
     if budget is not None:
         changes["guarantee__budget__evaluations"] = max(1.0, budget // count)
     return [read_question(each, **changes) for each in questions] if count > 1 else list(questions)
-
-
-def _with_property(spec: Spec, other: Spec) -> Spec:
-    from msgspec.structs import replace as changed
-
-    return changed(spec, property=other.property)
-
-
-def _with_population(spec: Spec, population: Any) -> Spec:
-    from msgspec.structs import replace as changed
-
-    return changed(spec, population=population)
 
 
 def verify_cases(
@@ -317,17 +305,12 @@ def verify_cases(
             break
     return FamilyVerdict(
         verdicts=tuple(verdicts),
-        delta=_sum(case.spec.guarantee.delta for case in cases),
+        # The sum of equal shares as it was stated: 1e-6 and not 9.99e-7.
+        delta=float(f"{cases[0].spec.guarantee.delta * len(cases):.12g}"),
         evaluations=sum(verdict.evaluations for verdict in verdicts) - shared.saved,
         seconds=time.perf_counter() - start,
         unanswered=tuple(str(case.spec.property) for case in ready[len(verdicts) :]),
     )
-
-
-def _sum(deltas: Iterable[float]) -> float:
-    """Return the sum of equal shares in the stated form: 1e-6, not 9.99e-7."""
-    deltas = list(deltas)
-    return float(f"{deltas[0] * len(deltas):.12g}")
 
 
 def with_one_seed(cases: Sequence[Case]) -> list[Case]:

@@ -55,7 +55,7 @@ OVERRIDES = {
     **{name: f"model__{name}" for name in ("decision", "decision_threshold", "labels", "deterministic")},
     "label": "population__label",
     "prediction": "population__prediction",
-    "rows": "population__as",
+    "reading": "population__as",
     "show_texts": "population__show_texts",
 }
 UNEXPECTED_KEYWORD = "verify() got an unexpected keyword argument {unknown!r} ({known})"
@@ -125,7 +125,7 @@ def verify(
         Values that replace keys of the spec: `protected`, `kind`, `outcome`, `given`, `criterion`, `compare`,
         `min_size`, `threshold`, `shift` and `shift_of` of the property; `delta`, `epsilon`, `rule`, `refine`, `rounds`,
         `seconds` and `max_evaluations` of the guarantee; `decision`, `decision_threshold`, `labels` and `deterministic`
-        of the model; `label`, `prediction` and `rows` of a table; `show_texts` of texts, to quote them in full. This
+        of the model; `label`, `prediction` and `reading` of a table; `show_texts` of texts, to quote them in full. This
         function ends at the decision unless `refine` is given, because narrow intervals take two to three times as long
         as a verdict of a network in memory. The commands use `refine=0.01`.
 

@@ -31,6 +31,8 @@ from fairchain.spec import Spec
 from fairchain.system.user_code import first_line
 from fairchain.tables import TableRows
 
+# Random inputs for which a network must decide exactly like its original.
+COMPARED_ROWS = 4096
 # Rows on which a network must score like its original, singly and together; fewer texts singly, because frameworks are
 # slow for each of their steps. A larger batch shows whether the original is independent of the batch.
 COMPARED_TOGETHER, TEXTS_ALONE = 64, 16
@@ -102,6 +104,12 @@ def _other_labels(network: OnnxModel, original: FunctionModel, rows: TableRows) 
     values = rows.values.astype(network.dtype)
     other = np.count_nonzero(network.predict(values) != original.predict(rows.values))
     return CONVERSION_DIFFERS.format(other=other, values_count=len(values)) if other else ""
+
+
+def same_labels(network: OnnxModel, original: FunctionModel, spec: Spec) -> bool:
+    """Return whether a network decides about random inputs as its original does."""
+    inputs = random_inputs(spec.described, COMPARED_ROWS).astype(network.dtype)
+    return np.array_equal(network.predict(inputs), original.predict(inputs))
 
 
 def same_scores(

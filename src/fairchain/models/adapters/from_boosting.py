@@ -11,12 +11,10 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
 from fairchain.errors import ModelError
 from fairchain.executors.tasks import Remade
 from fairchain.models.adapters.boosting_network import to_network
-from fairchain.models.adapters.converting import converted_or_original, quiet
+from fairchain.models.adapters.converting import converted_or_original, quiet, same_labels
 from fairchain.models.adapters.estimator_inputs import (
     check_words,
     class_order,
@@ -27,15 +25,12 @@ from fairchain.models.adapters.estimator_inputs import (
 )
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.shown_inputs import flat_array, row_values
-from fairchain.models.base import random_inputs
 from fairchain.models.fitted import Fitted, fitted_of
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 from fairchain.tables import TableRows
 
-# Rows for which a network must decide exactly like the model.
-COMPARED_ROWS = 4096
 # The answer that each decision of a spec reads: the label, the probabilities of all classes, the raw sum of the trees.
 READS = {"argmax": "probabilities", "probability": "probabilities", "logit": "raw", "score": "raw", "label": "label"}
 NOT_FITTED = "{name}: was not fitted; fit it, or load its file with load_model(...)"
@@ -82,16 +77,12 @@ def from_boosting(
         with quiet():
             return to_network(model, fitted, columns, spec, order, reads)
 
-    def agrees(network: OnnxModel) -> bool:
-        inputs = random_inputs(spec.described, COMPARED_ROWS).astype(network.dtype)
-        return np.array_equal(network.predict(inputs), original.predict(inputs))
-
     return converted_or_original(
         name,
         spec,
         limits,
         convert=convert,
-        agrees=agrees,
+        agrees=lambda network: same_labels(network, original, spec),
         unconverted=lambda: original,
         rows=rows,
         later=partial(from_boosting, model, limits=limits) if direct else None,

@@ -69,6 +69,7 @@ DIVIDED = 1.0
 # Seconds of all requests to a service between two checks whether the run should stop; at least this many requests of
 # each connection, so that connections do not wait for each other.
 SERVICE_SECONDS, LEAST_WAVES = 2.0, 4
+FAILED_ON = "failed on {call} with"
 CODE_NOT_CONVERTED = "{name}: Python code cannot be converted to ONNX; export the network"
 SERVICE_NOT_CONVERTED = "{name}: a service cannot be converted to ONNX; give the model itself"
 GIVE_FRAMES = "if it takes a frame with the columns of the table, give fairchain.as_frames(function)"
@@ -377,7 +378,8 @@ class FunctionModel:
             return rule(self._scores(self._answers(values) if answer is None else answer), len(values))
         except NoDecisionError as problem:
             shown = describe_input(self._spec.described, values[problem.row])
-            raise UnansweredError(f"{self.name}: {problem}; the input was {shown}", shown) from None
+            message = UnansweredError.MESSAGE.format(name=self.name, problem=problem, shown=shown)
+            raise UnansweredError(message, shown) from None
 
     def scores(self, values: RowArray) -> Answer:
         """Return the function's answers before the decision, in batches of tested sizes."""
@@ -436,7 +438,7 @@ class FunctionModel:
         guarded = (
             nullcontext()
             if self.service is not None
-            else user_code(self.name, f"failed on {describe_call(shown)} with")
+            else user_code(self.name, FAILED_ON.format(call=describe_call(shown)))
         )
         with self._lock, self._explained(shown), guarded:
             answer = (

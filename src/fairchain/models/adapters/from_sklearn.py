@@ -17,7 +17,7 @@ import numpy as np
 
 from fairchain.errors import ModelError
 from fairchain.messages import needs
-from fairchain.models.adapters.converting import converted_or_original, quiet
+from fairchain.models.adapters.converting import converted_or_original, quiet, same_labels
 from fairchain.models.adapters.estimator_inputs import (
     check_words,
     class_order,
@@ -28,15 +28,12 @@ from fairchain.models.adapters.estimator_inputs import (
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.shown_inputs import row_values
 from fairchain.models.adapters.sklearn_network import to_network
-from fairchain.models.base import random_inputs
 from fairchain.models.fitted import fitted_of
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import ModelSpec, Spec
 from fairchain.tables import TableRows
 
-# Rows for which a network must decide exactly like the estimator.
-COMPARED_ROWS = 4096
 IS_A_CLUSTERER = (
     "{name}: is a clusterer, and clusters are not decisions; give a classifier, a regressor, or a pipeline that ends"
     " in one of them"
@@ -92,17 +89,13 @@ def from_sklearn(
         with quiet():
             return to_network(import_module("skl2onnx"), estimator, columns, spec, kind, order)
 
-    def agrees(network: OnnxModel) -> bool:
-        inputs = random_inputs(spec.described, COMPARED_ROWS).astype(network.dtype)
-        return np.array_equal(network.predict(inputs), original.predict(inputs))
-
     return converted_or_original(
         name,
         spec,
         limits,
         # Single precision first: trees are exact in it, and it is faster. Linear models may need the digits of double.
         convert=[partial(convert, kind) for kind in ("Float", "Double")],
-        agrees=agrees,
+        agrees=lambda network: same_labels(network, original, spec),
         unconverted=lambda: original,
         rows=rows,
         later=partial(from_sklearn, estimator, limits=limits) if direct else None,

@@ -61,6 +61,11 @@ KNOWN_OPTIONS = {"truncation", "padding", "max_length", "return_tensors", "retur
 TRIED_TEXTS, EXAMPLE = 256, (3, 7)
 TOKENIZER_NEEDED = "{name}: reads tokens, and only its tokenizer makes them; give (model, tokenizer)"
 TRAINING_MODE = "{name}: is in training mode; call model.eval() first"
+NAME_OWN_LABELS = "{name}: model.labels: the model has the labels {labels}; name these in [model]"
+LABELS_APART = (
+    '{name}: decides about each of {labels} separately; name one of them, output = "{first}" in [model], with two '
+    "labels: the text does not have it, or has it"
+)
 WEIGHTS_LACKING = (
     "{path}: its files have no weights for {lacking}, which would be random; save the fine-tuned classifier ({saved} "
     "was saved)"
@@ -375,10 +380,7 @@ def _columns(source: Transformer, spec: Spec) -> Callable[[NDArray[Any]], NDArra
         place = labels.index(stated)
         return lambda logits: 1 / (1 + np.exp(-logits[:, [place]]))
     if getattr(source.model.config, "problem_type", None) == "multi_label_classification":
-        raise ModelError(
-            f"{source.name}: decides about each of {listed(labels)} separately; name one of them, "
-            f'output = "{labels[0]}" in [model], with two labels: the text does not have it, or has it'
-        )
+        raise ModelError(LABELS_APART.format(name=source.name, labels=listed(labels), first=labels[0]))
     if len(labels) == 1:
         return lambda logits: 1 / (1 + np.exp(-logits))
     if set(wanted) == set(labels):
@@ -386,7 +388,7 @@ def _columns(source: Transformer, spec: Spec) -> Callable[[NDArray[Any]], NDArra
         return lambda logits: logits[:, order]
     if len(wanted) == len(labels) and all(label.startswith(UNNAMED) for label in labels):
         return lambda logits: logits
-    raise ModelError(f"{source.name}: model.labels: the model has the labels {listed(labels)}; name these in [model]")
+    raise ModelError(NAME_OWN_LABELS.format(name=source.name, labels=listed(labels)))
 
 
 class Reader:

@@ -293,7 +293,8 @@ class OnnxModel:
             return rule(answer, len(answer))[: len(values)]
         except NoDecisionError as problem:
             shown = describe_input(self._spec.described, values[min(problem.row, len(values) - 1)])
-            raise UnansweredError(f"{self.path}: {problem}; the input was {shown}", shown) from None
+            message = UnansweredError.MESSAGE.format(name=self.path, problem=problem, shown=shown)
+            raise UnansweredError(message, shown) from None
 
     def scores(self, values: NDArray[Any]) -> Answer:
         """Return the output that decides, (rows, ...), before the decision."""

@@ -32,6 +32,8 @@ MOST_CALL_TEXTS = 4096
 CUT_ROWS = 256
 # Words of a vocabulary that are padding if the spec names none.
 PADDING = ("<pad>", "[PAD]", "<PAD>", "[pad]", "")
+NOT_TEXT_ROWS = 'feature "{name}": rows of shape {shape}, where a text is {length} word ids'
+NOT_A_WORD_ID = 'feature "{name}": a word id that is not between 0 and {most}'
 NO_WORD_INPUT = (
     '{path}: no single input for the words of "{name}", {wanted}, among {shapes}; name it: input = "..." in its '
     "[[feature]]"
@@ -141,12 +143,10 @@ class TextFeed:
     def _checked(self, values: NDArray[Any]) -> WordNumbers:
         length, most = self.feature.steps, len(self.table) - 1
         if values.ndim != 2 or values.shape[1] != length:
-            raise ModelError(
-                f'feature "{self.feature.name}": rows of shape {values.shape[1:]}, where a text is {length} word ids'
-            )
+            raise ModelError(NOT_TEXT_ROWS.format(name=self.feature.name, shape=values.shape[1:], length=length))
         ids: WordNumbers = values if values.dtype.kind in "iu" else values.astype(np.int32)
         if ids.size and not (ids.min() >= 0 and ids.max() <= most):
-            raise ModelError(f'feature "{self.feature.name}": a word id that is not between 0 and {most}')
+            raise ModelError(NOT_A_WORD_ID.format(name=self.feature.name, most=most))
         return ids
 
     def _looked_up(self, steps: WordNumbers) -> NDArray[Any]:

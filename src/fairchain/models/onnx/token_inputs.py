@@ -113,7 +113,7 @@ class Tokens:
         if self.longest:
             options |= {"truncation": True, "max_length": self.longest}
         # A tokenizer stores its truncation, so two threads must not use it at once.
-        with self._lock, user_code("tokenizer", "failed with"):
+        with self._lock, user_code("tokenizer"):
             encoded = self.tokenizer(list(texts), **options)
         for place, encoding in enumerate(getattr(encoded, "encodings", None) or ()):
             if encoding.overflowing:
