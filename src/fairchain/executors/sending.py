@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ExecutorError
 from fairchain.executors.tasks import Job, Reply, run_units
+from fairchain.executors.threads import Threads
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -125,9 +126,10 @@ class Sending:
         group.tries += 1
         group.copies += 1
         group.sent = time.perf_counter()
-        assert self._workers.pool is not None
+        pool = self._workers.pool
+        assert not isinstance(pool, Threads | None)
         try:
-            future = self._workers.pool.submit(run_units, self._job.sha256, job, group.units)
+            future = pool.submit(run_units, self._job.sha256, job, group.units)
         except Exception as error:  # a broken pool, a closed connection
             group.copies -= 1
             raise self._given_up(group, error) from None

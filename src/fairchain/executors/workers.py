@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,9 +18,10 @@ from numpy.typing import NDArray
 from fairchain.errors import ExecutorError, SpecError
 from fairchain.executors.sending import Sending
 from fairchain.executors.tasks import Job, Reply, WorkerFacts
+from fairchain.executors.threads import SharedUnits, Threads
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future, ThreadPoolExecutor
+    from concurrent.futures import Executor
 
 Unit = TypeVar("Unit")
 Found = TypeVar("Found")
@@ -29,7 +29,7 @@ Found = TypeVar("Found")
 Halted = Callable[[float], bool]
 
 # Work that takes less in all is done here, whatever the executor: sending it would take as long. Threads begin sooner.
-SMALL_SECONDS, SMALL_FOR_THREADS = 0.1, 0.02
+SMALL_SECONDS, SMALL_FOR_THREADS = 0.1, 0.001
 # Work of Python itself that takes longer is tried in processes, which stay if they are so many times as fast; of work
 # that comes in small batches all together must take so many seconds.
 TRIAL_SECONDS, LEAST_GAIN, WORTH_SECONDS = 3.0, 1.1, 10.0
@@ -41,32 +41,6 @@ def default_workers() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-class Threads:
-    """Threads of this process, started when they are first used: the work of many runs is too short for them."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._pool: ThreadPoolExecutor | None = None
-
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Call a function in one of the threads."""
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = ThreadPoolExecutor(self._count, thread_name_prefix="fairchain")
-        return self._pool.submit(function, *arguments)
-
-    def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
-        """Yield the results of calls, in order."""
-        for future in [self.submit(function, *each) for each in zip(*arguments, strict=False)]:
-            yield future.result()
-
-    def shutdown(self) -> None:
-        """Wait for what runs, and cancel the rest."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _are_threads(pool: Executor | Threads) -> bool:
@@ -225,21 +199,13 @@ class Workers:
         self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: NDArray[np.float64], halted: Halted
     ) -> Generator[Found, None, None]:
         assert self.pool is not None
-        waiting: deque[Future[Found]] = deque()
-        place = 0
-        try:
-            while place < len(units) or waiting:
-                while place < len(units) and len(waiting) < 2 * self.count:
-                    if place and halted((1 + len(waiting) // self.count) * self._last):
-                        break
-                    waiting.append(self.pool.submit(self._timed, function, units[place], sizes[place]))
-                    place += 1
-                if not waiting:
-                    return
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        shared = SharedUnits(
+            lambda place: self._timed(function, units[place], sizes[place]),
+            len(units),
+            ahead=2 * self.count,
+            halted=lambda place: place > 0 and halted(self._last),
+        )
+        return shared.computed_by(self.pool, self.count)
 
     def _tried(
         self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: NDArray[np.float64], halted: Halted
