@@ -7,6 +7,7 @@ the terminal from one that was sent to it alone (Windows, macOS), the command ru
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -20,6 +21,8 @@ from fairchain.system.isolation import NO_MEMORY, describe_end, die_with, out_of
 
 # How siginfo marks a signal that the kernel sent, for a terminal to every process of its group.
 _BY_KERNEL = 0x80
+# Objects that a command makes before those that refer to each other in a circle are looked for.
+COLLECTED = 100_000
 # Sent to the first process, these are meant for the child.
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGUSR1", "SIGUSR2")
 
@@ -27,6 +30,8 @@ _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGUSR1", "S
 def guarded(work: Callable[[], None]) -> None:
     """Run the command line in a child process where that is possible, and end with its exit code."""
     mask, watcher = _fork() if _can_fork() else (None, None)
+    # Imported modules stay: looking for garbage meanwhile takes a twentieth of a short command and finds none.
+    gc.set_threshold(COLLECTED)
     handler = Interrupts()
     try:
         try:

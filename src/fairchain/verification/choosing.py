@@ -8,11 +8,13 @@ enumeration. Small ReLU networks of few real inputs are left to branch and bound
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import floor, inf, log, prod
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from fairchain.errors import ModelError, SpecError
 from fairchain.executors import Workers
@@ -155,8 +157,7 @@ def fewest_rounds(spec: Spec) -> float:
     return float(rounds_to_go(0.0, [0, 1, 0], DIFFERENCE.against_at_least(limit), log(2 / spec.guarantee.delta)))
 
 
-@dataclass
-class CheapestEngine:
+class CheapestEngine(Struct):
     """Enumerate a few inputs at once; else sample, and enumerate if that turns out to cost less.
 
     Parameters
@@ -167,7 +168,7 @@ class CheapestEngine:
 
     fewest: float
     partial: bool = True
-    _inputs: InputSpace | None = field(default=None, repr=False)
+    _inputs: InputSpace | None = None
     _refused: bool = False
     _next_forecast: float = 0.0
 
@@ -223,8 +224,7 @@ class CheapestEngine:
         return self._inputs
 
 
-@dataclass
-class ProofEngine:
+class ProofEngine(Struct):
     """Sample; if no verdict is in sight within the budget, prove one by branch and bound instead, where that is quick.
 
     Only a certain answer takes the place of the sampled one, so that the error probability is spent once.
@@ -268,8 +268,7 @@ class ProofEngine:
             return False
 
 
-@dataclass
-class CorpusEngine:
+class CorpusEngine(Struct):
     """Count a corpus that is not large, or if the spec says so; sample others, and count if sampling costs more."""
 
     partial: bool = True

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from fairchain.errors import CertificateError, ExecutorError, ModelError, StoppedError
 from fairchain.executors import AnyWorkers, Workers, open_workers
