@@ -58,6 +58,7 @@ def ray() -> Iterator[Executor]:
 def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Executor | str:
     """The cluster by its kind; everything is sent there, however small."""
     monkeypatch.setattr(workers, "SMALL_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "WHILE_LOADING", 0.0)
     cluster = request.getfixturevalue(request.param)
     if isinstance(cluster, Executor):
         return cluster

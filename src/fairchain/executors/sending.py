@@ -78,6 +78,15 @@ def group_size(left: float, total: float, count: int, each: float) -> float:
     return min(left / math.ceil(seconds / least), total / min(count, FEW_WORKERS))
 
 
+def load(workers: Workers, job: Job) -> list[Future[Any]]:
+    """Let some workers load a job, without work yet; what goes wrong there is noticed with the first group."""
+    assert not isinstance(workers.pool, Threads | None)
+    try:
+        return [workers.pool.submit(run_units, job.sha256, job, ()) for _ in range(min(workers.count, FEW_WORKERS))]
+    except Exception:  # a broken pool, a closed connection
+        return []
+
+
 class Sending:
     """The groups of one call of `map` that are being computed, and the results so far."""
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ExecutorError, SpecError
-from fairchain.executors.sending import Sending
+from fairchain.executors.sending import Sending, load
 from fairchain.executors.tasks import Job, Reply, WorkerFacts
 from fairchain.executors.threads import SharedUnits, Threads
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
+    from concurrent.futures import Executor, Future
 
 Unit = TypeVar("Unit")
 Found = TypeVar("Found")
@@ -30,6 +30,8 @@ Halted = Callable[[float], bool]
 
 # Work that takes less in all is done here, whatever the executor: sending it would take as long. Threads begin sooner.
 SMALL_SECONDS, SMALL_FOR_THREADS = 0.1, 0.001
+# A unit of fewer seconds is computed here while other processes start and load the model.
+WHILE_LOADING = 0.25
 # Work of Python itself that takes longer is tried in processes, which stay if they are so many times as fast; of work
 # that comes in small batches all together must take so many seconds.
 TRIAL_SECONDS, LEAST_GAIN, WORTH_SECONDS = 3.0, 1.1, 10.0
@@ -77,6 +79,8 @@ class Workers:
         self._function: Callable[..., Any] | None = None
         self._job: Job | None = None
         self._last = self._each = 0.0
+        # Other processes that are loading the function, as long as none of them has done so.
+        self._loading: Sequence[Future[Any]] = ()
         # The seconds that units took, and their size, since the last trial.
         self._spent = (0.0, 0.0)
         # Whether the function at work holds Python's lock, so that threads do not help and processes may.
@@ -162,8 +166,13 @@ class Workers:
             computed in any case, and those that are yielded are always the first ones.
         """
         if self._function != function:
-            self._function, self._job, self._last, self._each = function, None, 0.0, 0.0
+            self._function, self._job, self._last, self._each, self._loading = function, None, 0.0, 0.0, ()
         halted = halted or (lambda _: False)
+        if self.remote and self._job is None and self._spent[0] > SMALL_SECONDS:
+            # Work that has taken so long here goes on: the others load it meanwhile. If it cannot be copied, that is
+            # said once they are needed.
+            with suppress(ExecutorError):
+                self._is_loading(function)
         if len(units) == 1:
             return self._here(function, units, (1.0,) if sizes is None else sizes, halted)
         # A view of one number where all are the same: there can be a hundred million units.
@@ -218,6 +227,8 @@ class Workers:
         self.remote = True
         self._spent = (0.0, 0.0)
         try:
+            # All units are computed by the processes: that is the trial.
+            self._job = Job.of(function)
             for found in self._sent(function, units, sizes, halted):
                 done += 1
                 yield found
@@ -242,29 +253,44 @@ class Workers:
     def _sent(
         self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: NDArray[np.float64], halted: Halted
     ) -> Generator[Found, None, None]:
-        if self._job is None:
-            self._job = Job.of(function)
-        run = Sending(self, self._job, units, sizes)
+        # A process that starts, or a worker that loads the model, takes seconds: units that are short are computed here
+        # until one of them is ready.
+        first = 0
+        while first < len(units) and self._is_loading(function) and self._each * sizes[first] < WHILE_LOADING:
+            if first and halted(self._last):
+                return
+            yield self._timed(function, units[first], sizes[first])
+            first += 1
+        assert self._job is not None
+        run = Sending(self, self._job, units[first:], sizes[first:])
         try:
             done = 0
-            while done < len(units):
-                while run.room and not (run.place and halted(run.ahead)):
+            while done < len(units) - first:
+                while run.room and not (run.place + first and halted(run.ahead)):
                     run.send_next()
                 if (found := run.finished.pop(done, None)) is not None:
                     done += len(found)
                     yield from found
                 elif not run.waiting:
                     return
-                elif done and halted(0.0):
+                elif halted(0.0):
                     # Nobody waits for a worker beyond the budget.
-                    return
-                elif not done and halted(0.0):
-                    yield self._timed(function, units[0], sizes[0])
+                    if not done + first:
+                        yield self._timed(function, units[0], sizes[0])
                     return
                 else:
                     run.receive()
         finally:
             run.cancel()
+
+    def _is_loading(self, function: Callable[..., Any]) -> bool:
+        """Return whether the others are still loading work whose time is known; send it to them first."""
+        if self._job is None:
+            self._job = Job.of(function)
+            self._loading = load(self, self._job) if self._each else ()
+        if any(each.done() for each in self._loading):
+            self._loading = ()
+        return bool(self._loading)
 
     def met(self, reply: Reply) -> None:
         """Note who answered."""
