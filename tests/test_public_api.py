@@ -78,6 +78,13 @@ print(fairchain.verify(None, fairchain.example("census")).decision.name)
     assert python(code) == "FAIR"
 
 
+def test_a_plain_verdict_imports_no_tables_and_no_python_models() -> None:
+    """They would take a tenth of a first verdict's time; two workers are threads without `concurrent.futures`."""
+    unused = "{'fairchain.tables', 'fairchain.models.adapters', 'concurrent.futures', 'logging', 'subprocess'}"
+    code = "import sys, fairchain; fairchain.verify(None, fairchain.example('census'), workers=2, refine=0.01)"
+    assert python(f"{code}; print({unused} & set(sys.modules))") == "set()"
+
+
 def test_one_except_clause_catches_everything_raised_on_purpose() -> None:
     assert issubclass(fairchain.SpecError, fairchain.InputError)
     assert issubclass(fairchain.InputError, fairchain.FairchainError)

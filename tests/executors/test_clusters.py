@@ -19,7 +19,9 @@ from fairchain.executors.sending import LOST_WORK
 from tests.executors.stages import STAGES, Always, Killing, Once, audited
 from tests.messages import says
 
-ROOT = str(Path(__file__).parents[2])
+ROOT = Path(__file__).parents[2]
+# Workers import these tests, and the package of the same checkout.
+PATHS = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
 EVERY_STAGE = STAGES | {"audited": audited}
 SQUARES = [unit * unit for unit in range(300)]
 DASK, RAY = pytest.mark.dask, pytest.mark.ray
@@ -30,7 +32,7 @@ CLUSTERS = [pytest.param("dask", marks=DASK), pytest.param("ray", marks=RAY)]
 def dask() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
     paths = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = ROOT
+    os.environ["PYTHONPATH"] = PATHS
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         yield cluster
     if paths is None:
@@ -48,7 +50,7 @@ def ray() -> Iterator[Executor]:
         log_to_driver=False,
         logging_level="ERROR",
         object_store_memory=80 * 2**20,
-        runtime_env={"env_vars": {"PYTHONPATH": ROOT}},
+        runtime_env={"env_vars": {"PYTHONPATH": PATHS}},
     )
     yield RayExecutor()
     package.shutdown()
@@ -58,6 +60,7 @@ def ray() -> Iterator[Executor]:
 def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Executor | str:
     """The cluster by its kind; everything is sent there, however small."""
     monkeypatch.setattr(workers, "SMALL_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "WHILE_LOADING", 0.0)
     cluster = request.getfixturevalue(request.param)
     if isinstance(cluster, Executor):
         return cluster

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ def processes() -> Iterator[Processes]:
 def sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is sent, however small."""
     monkeypatch.setattr(workers, "SMALL_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "WHILE_LOADING", 0.0)
 
 
 @pytest.mark.usefixtures("sent")
@@ -113,6 +115,59 @@ def test_a_run_that_is_halted_yields_the_first_units(processes: Processes, tmp_p
 
 def test_a_run_that_is_halted_at_once_has_its_first_unit_all_the_same(processes: Processes) -> None:
     assert list(Workers(processes, 2).map(square, range(100), halted=lambda _: True)) == [0]
+
+
+class Starting(Executor):
+    """Runs at once what it is sent, but takes its time to load the work."""
+
+    def __init__(self) -> None:
+        self.loading: list[tuple[Future[Any], Any]] = []
+        self.sent = 0
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        if args[2]:
+            self.sent += len(args[2])
+            future.set_result(fn(*args, **kwargs))
+        else:
+            self.loading.append((future, partial(fn, *args, **kwargs)))
+        return future
+
+    def load(self) -> None:
+        """Let all processes have loaded the work."""
+        for future, call in self.loading:
+            future.set_result(call())
+
+
+def test_nobody_waits_for_processes_that_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short units are computed here until a process has loaded the work, and by the others from then on."""
+    monkeypatch.setattr(workers, "SMALL_SECONDS", 0.0)
+    pool = Starting()
+    crew = Workers(pool, 2)
+    # How long a unit takes is known only after the first.
+    assert list(crew.map(square, range(1))) == SQUARES[:1]
+    found = []
+    for result in crew.map(square, range(300)):
+        found.append(result)
+        if len(found) == 100:
+            assert pool.sent == 0
+            pool.load()
+    assert found == SQUARES
+    assert pool.sent == 200
+    assert len(pool.loading) == 2
+
+
+def test_processes_load_the_work_while_batches_are_still_computed_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "SMALL_SECONDS", 1.0)
+    pool = Starting()
+    crew = Workers(pool, 2)
+    for _ in range(2):
+        assert list(crew.map(square, range(1))) == SQUARES[:1]
+        assert not pool.loading
+    crew.took(1.1, 1, 1.0)
+    assert list(crew.map(square, range(1))) == SQUARES[:1]
+    assert len(pool.loading) == 2
+    assert pool.sent == 0
 
 
 class Recording(Executor):

@@ -7,6 +7,7 @@ the terminal from one that was sent to one process (Windows, macOS), the command
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -20,6 +21,8 @@ from fairchain.system.isolation import NO_MEMORY, describe_end, die_with, out_of
 
 # The siginfo code of a signal from the kernel, which a terminal sends to every process of its group.
 _BY_KERNEL = 0x80
+# Objects that a command makes before the garbage collector looks for cycles.
+COLLECTED = 100_000
 # Signals that the parent forwards to the child.
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGUSR1", "SIGUSR2")
 
@@ -27,6 +30,8 @@ _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGUSR1", "S
 def guarded(work: Callable[[], None]) -> None:
     """Run the command line in a child process, if the system supports it, and end with its exit code."""
     mask, watcher = _fork() if _can_fork() else (None, None)
+    # Imported modules stay: looking for garbage meanwhile takes a twentieth of a short command and finds none.
+    gc.set_threshold(COLLECTED)
     handler = Interrupts()
     try:
         try:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ExecutorError
 from fairchain.executors.tasks import Job, Reply, run_units
+from fairchain.executors.threads import Threads
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -77,6 +78,15 @@ def group_size(left: float, total: float, count: int, each: float) -> float:
     return min(left / math.ceil(seconds / least), total / min(count, FEW_WORKERS))
 
 
+def load(workers: Workers, job: Job) -> list[Future[Any]]:
+    """Let some workers load a job, without work yet; what goes wrong there is noticed with the first group."""
+    assert not isinstance(workers.pool, Threads | None)
+    try:
+        return [workers.pool.submit(run_units, job.sha256, job, ()) for _ in range(min(workers.count, FEW_WORKERS))]
+    except Exception:  # a broken pool, a closed connection
+        return []
+
+
 class Sending:
     """The groups of one call of `map` that are being computed, and the results so far."""
 
@@ -125,9 +135,10 @@ class Sending:
         group.tries += 1
         group.copies += 1
         group.sent = time.perf_counter()
-        assert self._workers.pool is not None
+        pool = self._workers.pool
+        assert not isinstance(pool, Threads | None)
         try:
-            future = self._workers.pool.submit(run_units, self._job.sha256, job, group.units)
+            future = pool.submit(run_units, self._job.sha256, job, group.units)
         except Exception as error:  # a broken pool, a closed connection
             group.copies -= 1
             raise self._given_up(group, error) from None

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ExecutorError, SpecError
-from fairchain.executors.sending import Sending
+from fairchain.executors.sending import Sending, load
 from fairchain.executors.tasks import Job, Reply, WorkerFacts
+from fairchain.executors.threads import SharedUnits, Threads
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future, ThreadPoolExecutor
+    from concurrent.futures import Executor, Future
 
 Unit = TypeVar("Unit")
 Found = TypeVar("Found")
@@ -30,7 +30,9 @@ Halted = Callable[[float], bool]
 
 # Work that takes fewer seconds in total is done in this process, whatever the executor: sending it would take as long.
 # Threads start earlier.
-SMALL_SECONDS, SMALL_FOR_THREADS = 0.1, 0.02
+SMALL_SECONDS, SMALL_FOR_THREADS = 0.1, 0.001
+# A unit of fewer seconds is computed in this process while other processes start and load the model.
+WHILE_LOADING = 0.25
 # Work of Python itself that takes longer is tried in processes, which are kept if they are this many times as fast;
 # work in small batches must take this many seconds in total.
 TRIAL_SECONDS, LEAST_GAIN, WORTH_SECONDS = 3.0, 1.1, 10.0
@@ -42,32 +44,6 @@ def default_workers() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-class Threads:
-    """Threads of this process, started when they are first used: the work of many runs is too short for them."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._pool: ThreadPoolExecutor | None = None
-
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Call a function in one of the threads."""
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = ThreadPoolExecutor(self._count, thread_name_prefix="fairchain")
-        return self._pool.submit(function, *arguments)
-
-    def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
-        """Yield the results of calls, in order."""
-        for future in [self.submit(function, *each) for each in zip(*arguments, strict=False)]:
-            yield future.result()
-
-    def shutdown(self) -> None:
-        """Wait for running calls, and cancel the others."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _are_threads(pool: Executor | Threads) -> bool:
@@ -104,6 +80,8 @@ class Workers:
         self._function: Callable[..., Any] | None = None
         self._job: Job | None = None
         self._last = self._each = 0.0
+        # Other processes that are loading the function, until one of them has loaded it.
+        self._loading: Sequence[Future[Any]] = ()
         # The seconds of units, and their size, since the last trial.
         self._spent = (0.0, 0.0)
         # Whether the current function holds Python's lock, so that threads do not help and processes may.
@@ -189,8 +167,13 @@ class Workers:
             case, and the yielded ones are always the first ones.
         """
         if self._function != function:
-            self._function, self._job, self._last, self._each = function, None, 0.0, 0.0
+            self._function, self._job, self._last, self._each, self._loading = function, None, 0.0, 0.0, ()
         halted = halted or (lambda _: False)
+        if self.remote and self._job is None and self._spent[0] > SMALL_SECONDS:
+            # Work that has taken so long here goes on: the others load it meanwhile. If it cannot be copied, that is
+            # said once they are needed.
+            with suppress(ExecutorError):
+                self._is_loading(function)
         if len(units) == 1:
             return self._here(function, units, (1.0,) if sizes is None else sizes, halted)
         # A view of one number if all are the same: there can be a hundred million units.
@@ -226,21 +209,13 @@ class Workers:
         self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: NDArray[np.float64], halted: Halted
     ) -> Generator[Found, None, None]:
         assert self.pool is not None
-        waiting: deque[Future[Found]] = deque()
-        place = 0
-        try:
-            while place < len(units) or waiting:
-                while place < len(units) and len(waiting) < 2 * self.count:
-                    if place and halted((1 + len(waiting) // self.count) * self._last):
-                        break
-                    waiting.append(self.pool.submit(self._timed, function, units[place], sizes[place]))
-                    place += 1
-                if not waiting:
-                    return
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        shared = SharedUnits(
+            lambda place: self._timed(function, units[place], sizes[place]),
+            len(units),
+            ahead=2 * self.count,
+            halted=lambda place: place > 0 and halted(self._last),
+        )
+        return shared.computed_by(self.pool, self.count)
 
     def _tried(
         self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: NDArray[np.float64], halted: Halted
@@ -253,6 +228,8 @@ class Workers:
         self.remote = True
         self._spent = (0.0, 0.0)
         try:
+            # All units are computed by the processes: that is the trial.
+            self._job = Job.of(function)
             for found in self._sent(function, units, sizes, halted):
                 done += 1
                 yield found
@@ -277,29 +254,44 @@ class Workers:
     def _sent(
         self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: NDArray[np.float64], halted: Halted
     ) -> Generator[Found, None, None]:
-        if self._job is None:
-            self._job = Job.of(function)
-        run = Sending(self, self._job, units, sizes)
+        # A process that starts, or a worker that loads the model, takes seconds: units that are short are computed here
+        # until one of them is ready.
+        first = 0
+        while first < len(units) and self._is_loading(function) and self._each * sizes[first] < WHILE_LOADING:
+            if first and halted(self._last):
+                return
+            yield self._timed(function, units[first], sizes[first])
+            first += 1
+        assert self._job is not None
+        run = Sending(self, self._job, units[first:], sizes[first:])
         try:
             done = 0
-            while done < len(units):
-                while run.room and not (run.place and halted(run.ahead)):
+            while done < len(units) - first:
+                while run.room and not (run.place + first and halted(run.ahead)):
                     run.send_next()
                 if (found := run.finished.pop(done, None)) is not None:
                     done += len(found)
                     yield from found
                 elif not run.waiting:
                     return
-                elif done and halted(0.0):
+                elif halted(0.0):
                     # The run does not wait for a worker beyond the budget.
-                    return
-                elif not done and halted(0.0):
-                    yield self._timed(function, units[0], sizes[0])
+                    if not done + first:
+                        yield self._timed(function, units[0], sizes[0])
                     return
                 else:
                     run.receive()
         finally:
             run.cancel()
+
+    def _is_loading(self, function: Callable[..., Any]) -> bool:
+        """Return whether the others are still loading work whose time is known; send it to them first."""
+        if self._job is None:
+            self._job = Job.of(function)
+            self._loading = load(self, self._job) if self._each else ()
+        if any(each.done() for each in self._loading):
+            self._loading = ()
+        return bool(self._loading)
 
     def met(self, reply: Reply) -> None:
         """Record the process that answered."""

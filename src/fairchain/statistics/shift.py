@@ -8,10 +8,10 @@ the verdict is known to hold for every population within G.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import ArrayLike, NDArray
 
 from fairchain.spec.properties import MOST_SHARED_PAIRS
@@ -92,8 +92,7 @@ def factor_of_rounds(
     return _factor_of_cells(list(zip(*ends, strict=True)), measure, limit, fair=fair)
 
 
-@dataclass(frozen=True, eq=False)
-class SharedRates:
+class SharedRates(Struct, frozen=True, eq=False):
     """Certain bounds for individuals that are shown as every group, (outcomes, subgroups, subgroups) each.
 
     `only` are lower and upper bounds of the probability that only the first of two subgroups gets the outcome, `both`

@@ -9,11 +9,13 @@ forecast to reach a verdict.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import floor, inf, log, prod
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from fairchain.errors import ModelError, SpecError
 from fairchain.executors import Workers
@@ -157,8 +159,7 @@ def fewest_rounds(spec: Spec) -> float:
     return float(rounds_to_go(0.0, [0, 1, 0], DIFFERENCE.against_at_least(limit), log(2 / spec.guarantee.delta)))
 
 
-@dataclass
-class CheapestEngine:
+class CheapestEngine(Struct):
     """Engine that enumerates a small input space immediately; otherwise it samples, and enumerates if that is cheaper.
 
     Parameters
@@ -169,7 +170,7 @@ class CheapestEngine:
 
     fewest: float
     partial: bool = True
-    _inputs: InputSpace | None = field(default=None, repr=False)
+    _inputs: InputSpace | None = None
     _refused: bool = False
     _next_forecast: float = 0.0
 
@@ -225,8 +226,7 @@ class CheapestEngine:
         return self._inputs
 
 
-@dataclass
-class ProofEngine:
+class ProofEngine(Struct):
     """Engine that samples; if no verdict is forecast within the budget, it proves one by branch and bound if that is
     quick.
 
@@ -271,8 +271,7 @@ class ProofEngine:
             return False
 
 
-@dataclass
-class CorpusEngine:
+class CorpusEngine(Struct):
     """Engine that counts a corpus of moderate size, or if the spec says so; it samples others, and counts if that is
     cheaper.
     """

@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from fairchain.errors import SpecError
 from fairchain.statistics import Interval
@@ -16,8 +17,7 @@ FIRST_LINE_AFTER = 1.0
 NOT_PROGRESS = "progress: found {found!r}; give True for a line on standard error, or a function of a Progress"
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """The progress of a run: rounds, evaluations and seconds so far, the gap with its bounds, total evaluations.
 
     For rows of a table the total of evaluations is known and the gap is not; for rounds the gap is known and the total

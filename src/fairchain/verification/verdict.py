@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
+from msgspec import Struct
 
 from fairchain.certificate_format import EnumerationEvidence, Look, RowEvidence
 from fairchain.executors import Workers
@@ -58,8 +59,7 @@ FACTOR_ROUNDING = 1e-9
 VERDICT_HAS_NO_TRUTH = "a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare verdict.conclusion"
 
 
-@dataclass(frozen=True)
-class GroupProbability:
+class GroupProbability(Struct, frozen=True):
     """P(outcome | group) with its interval.
 
     The verdict, the interval of its gap and the intervals of all groups hold together with probability 1 - delta.

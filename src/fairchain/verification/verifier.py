@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from fairchain.errors import CertificateError, ExecutorError, ModelError, StoppedError
 from fairchain.executors import AnyWorkers, Workers, open_workers
 from fairchain.messages import near
 from fairchain.models import Limits
-from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.prepare import Case, gather, read_question
 from fairchain.spec import Spec, Table
 from fairchain.spec.documents import texts_in_memory
@@ -238,6 +238,8 @@ def why_uncertifiable(case: Case) -> str:
         return NO_GROUPED_CERTIFICATE
     if texts_in_memory(case.spec.population):
         return NO_TEXTS_CERTIFICATE
+    from fairchain.models.adapters.from_function import FunctionModel
+
     model = case.model
     if isinstance(model, FunctionModel) and not model.sha256 and (model.later or model.service or model.note):
         try:

@@ -1,0 +1,113 @@
+"""Threads share units of work: the caller computes too, results come in order, and the first ones are complete."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from fairchain.executors import open_workers
+from fairchain.executors.threads import SharedUnits, Threads
+
+
+class Noting:
+    """A function that notes each place for which it is called, and returns it."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+
+    def __call__(self, place: int) -> int:
+        self.begun.append(place)
+        return place
+
+
+class NeverAwake(Threads):
+    """Threads of which only that of the caller ever works."""
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Forget the work."""
+
+
+def test_the_caller_waits_for_no_other_thread() -> None:
+    units = SharedUnits(lambda place: place**2, 20, ahead=4)
+    assert list(units.computed_by(NeverAwake(3), 3)) == [place**2 for place in range(20)]
+
+
+def test_the_caller_and_another_thread_compute_at_the_same_time() -> None:
+    """Each of the two units waits for the other to have begun."""
+    both, seen = threading.Barrier(2, timeout=30), []
+
+    def meet(unit: int) -> int:
+        both.wait()
+        seen.append(threading.get_ident())
+        return unit
+
+    with open_workers(2) as workers:
+        assert list(workers.map(meet, range(2))) == [0, 1]
+    assert threading.get_ident() in seen
+    assert len(set(seen)) == 2
+
+
+def test_a_batch_of_two_milliseconds_is_shared() -> None:
+    both = threading.Barrier(2, timeout=30)
+
+    def meet(_unit: int) -> int:
+        return both.wait()
+
+    with open_workers(2) as workers:
+        list(workers.map(meet, range(2)))
+        # What a unit took, as if it had been measured.
+        workers.took(0.001, 1, 1.0)
+        assert sorted(workers.map(meet, range(2))) == [0, 1]
+
+
+def test_results_come_in_order_and_few_units_are_ahead() -> None:
+    begun: list[int] = []
+    yielded, furthest = 0, 0
+
+    def compute(place: int) -> int:
+        nonlocal furthest
+        begun.append(place)
+        furthest = max(furthest, place - yielded)
+        return place
+
+    threads = Threads(3)
+    found = []
+    for result in SharedUnits(compute, 200, ahead=4).computed_by(threads, 3):
+        found.append(result)
+        yielded += 1
+    threads.shutdown()
+    assert found == sorted(begun) == list(range(200))
+    # One that is yielded and not counted yet, here, beside those that are ahead.
+    assert furthest <= 4
+
+
+def test_what_is_yielded_before_a_halt_is_complete() -> None:
+    threads, compute = Threads(3), Noting()
+    units = SharedUnits(compute, 100, ahead=6, halted=lambda place: place >= 17)
+    assert list(units.computed_by(threads, 3)) == list(range(17))
+    threads.shutdown()
+    assert sorted(compute.begun) == list(range(17))
+
+
+def test_an_error_is_raised_in_its_place() -> None:
+    def compute(place: int) -> int:
+        if place == 5:
+            raise LookupError(str(place))
+        return place
+
+    threads, found = Threads(3), list[int]()
+    with pytest.raises(LookupError, match="5"):
+        found.extend(SharedUnits(compute, 100, ahead=6).computed_by(threads, 3))
+    threads.shutdown()
+    assert found == list(range(5))
+
+
+def test_nothing_is_begun_after_the_end() -> None:
+    threads, compute = Threads(2), Noting()
+    results = SharedUnits(compute, 10_000, ahead=4).computed_by(threads, 2)
+    assert next(results) == 0
+    results.close()
+    threads.shutdown()
+    assert len(compute.begun) <= 5
