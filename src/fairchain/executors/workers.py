@@ -173,8 +173,8 @@ class Workers:
         *,
         sizes: Sequence[float] | None = None,
         halted: Halted | None = None,
-    ) -> Generator[Found, None, None]:
-        """Yield the result of a pure function for each unit, in order, a few computed ahead.
+    ) -> Iterator[Found]:
+        """Return the results of a pure function for each unit, in order, a few computed ahead.
 
         Parameters
         ----------
@@ -189,9 +189,9 @@ class Workers:
         """
         if self._function != function:
             self._function, self._job, self._last, self._each = function, None, 0.0, 0.0
-        halted = halted or (lambda _: False)
         if len(units) == 1:
-            return self._here(function, units, (1.0,) if sizes is None else sizes, halted)
+            return iter((self._timed(function, units[0], 1.0 if sizes is None else sizes[0]),))
+        halted = halted or (lambda _: False)
         # A view of one number where all are the same: there can be a hundred million units.
         weights = np.broadcast_to(1.0, len(units)) if sizes is None else np.asarray(sizes, float)
         if self.pool is None:

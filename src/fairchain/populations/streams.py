@@ -16,6 +16,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 HalfWords = NDArray[np.uint32]
+_WORD, _HALF = np.dtype("<u8"), np.dtype("<u4")
 # The substream of the words that decide, where labels are drawn; no population takes words from it.
 DECISION_SUBSTREAM = 2**63
 
@@ -24,12 +25,13 @@ class _ThreadGenerator(threading.local):
     """A random generator for each thread."""
 
     def __init__(self) -> None:
-        self.counter, self.key = np.zeros(4, np.uint64), np.zeros(2, np.uint64)
+        # Lists: numpy reads the state number by number, and takes longer for those of an array.
+        self.counter, self.key = [0, 0, 0, 0], [0, 0]
         # The state of a generator that has not drawn anything yet.
         self.state: Any = {
             "bit_generator": "Philox",
             "state": {"counter": self.counter, "key": self.key},
-            "buffer": np.zeros(4, np.uint64),
+            "buffer": [0, 0, 0, 0],
             "buffer_pos": 4,
             "has_uint32": 0,
             "uinteger": 0,
@@ -57,8 +59,7 @@ class Address(Struct, frozen=True):
         own.counter[1], own.counter[2], own.counter[3] = substream, self.chunk, self.copy
         own.key[0], own.key[1] = self.seed % 2**64, self.seed >> 64
         own.generator.state = own.state
-        raw = own.generator.random_raw((count + 1) // 2)
-        return raw.astype("<u8", copy=False).view("<u4")[:count]
+        return _halves(own.generator.random_raw((count + 1) // 2))[:count]
 
     def integers(self, size: int, count: int, substream: int) -> NDArray[np.uint32]:
         """Draw `count` exactly uniform integers in [0, size), by rejection on one substream."""
@@ -102,8 +103,13 @@ def scaled(
 
     Words whose low half is below `surplus(size)` are those to reject. `out` takes the products.
     """
-    parts = np.multiply(halfwords, size, dtype=np.uint64, out=out).astype("<u8", copy=False).view("<u4")
+    parts = _halves(np.multiply(halfwords, size, dtype=np.uint64, out=out))
     return parts[..., 1::2], parts[..., ::2]
+
+
+def _halves(words: NDArray[np.uint64]) -> HalfWords:
+    """Return both halves of each word, the low one first."""
+    return words.astype(_WORD, copy=False).view(_HALF)
 
 
 def unit_reals(high: HalfWords, low: HalfWords) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ the largest gap so far is chosen to bet on the coming batch. Neither needs a uni
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,6 @@ from fairchain.statistics.e_values import (
     distinct,
     log_wealth,
     reaches,
-    rounds_at_rate,
     rounds_to_go,
     wealth_and_best,
 )
@@ -93,7 +93,7 @@ class BettingRule(RefiningRule):
         # Both ends of each pair that is compared, whichever way round.
         sides = int((self._compared | self._compared.swapaxes(1, 2)).sum()) * (2 if payoff.relative else 1)
         self.pairs_bar = self._bar if payoff.share else math.log(max(sides, 1) / (OF_PAIRS * delta))
-        self._fair_growth, self._unfair_growth = payoff.growths_at(threshold)
+        self._fair_growth, self._unfair_growth, self._fair_totals = payoff.growths_at(threshold)
         self._unfair_values = payoff.values(threshold)
         self._rounds = 0
         # Of the present counts, once they were computed: with many pairs each takes a while.
@@ -101,7 +101,7 @@ class BettingRule(RefiningRule):
         self._widest: Leader | None = None
         self._bounds: tuple[float, float, float] | None = None
         self._rate_bounds: tuple[Floats, Floats] | None = None
-        # Of few pairs: log wealth of each, and the growth of its best stake.
+        self._few, self._above = self.cleared.size <= FEW_AT_ONCE, False
         self._looked: tuple[Floats, Floats] | None = None
 
     def plan(self) -> BatchPlan | None:
@@ -115,6 +115,7 @@ class BettingRule(RefiningRule):
             return BatchPlan(betting_batch(0, self._groups, self._outcomes), all_groups, leader)
         leader = self.widest()
         above = self._payoff.gap(self.tally, leader) - self._threshold
+        self._above = above > 0
         # Two groups are those of the leader, and of every pair.
         groups = self._active(leader, above) if self._narrow and self._groups > 2 else all_groups
         return BatchPlan(self._next_rounds(len(groups), above=above > 0), groups, leader)
@@ -125,11 +126,12 @@ class BettingRule(RefiningRule):
         They follow from the forecast of UNFAIR or, below the threshold, of the first group that all its pairs clear; of
         many pairs only the end is forecast.
         """
-        if above or self._looked is None:
+        if above or not self._few:
             to_go = self._to_go(enough=max(self._rounds, CHUNK) / AHEAD)
         else:
-            left = self._left(self._looked)
-            slowest = np.maximum.reduce(np.maximum(left, left.swapaxes(1, 2)), axis=(0, 1)).tolist()
+            left = self._left()
+            of_groups = (np.maximum.reduce(left, axis=axes).tolist() for axes in ((0, 1), (0, 2)))
+            slowest = [max(rounds) for rounds in zip(*of_groups, strict=True)]
             to_go = max(1.0, min((rounds for rounds in slowest if rounds > 0), default=1.0))
         share = self._payoff.share
         return betting_batch(
@@ -141,7 +143,7 @@ class BettingRule(RefiningRule):
 
         Otherwise return the groups of pairs that are not cleared.
         """
-        if above <= 0 and self.cleared.size <= FEW_AT_ONCE:
+        if above <= 0 and self._few:
             _, first, second = (~self.cleared).nonzero()
             return tuple(sorted({*first.tolist(), *second.tolist()}))
         matter = np.zeros(self._groups, bool)
@@ -160,7 +162,7 @@ class BettingRule(RefiningRule):
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
         self.tally += tally
-        self._widest = self._bounds = self._rate_bounds = self._lead_wealth = None
+        self._widest = self._bounds = self._rate_bounds = self._lead_wealth = self._looked = None
         # All groups of a batch are evaluated in each of its rounds.
         self._rounds += int(tally.joint[plan.groups[0], plan.groups[0]])
         if plan.leader is not None:
@@ -168,8 +170,8 @@ class BettingRule(RefiningRule):
             self.lead = self.lead + self._payoff.cells_of(tally, (i, j, outcome))
         if self.decision is not Decision.UNDECIDED:
             return
-        if self.cleared.size <= FEW_AT_ONCE:
-            self._clear_few()
+        if self._few:
+            self._clear_few(tally)
         else:
             self._clear_many()
         # log(1 + x) <= x: leaders whose payoffs add up to no more than 0 have no wealth above 1.
@@ -181,18 +183,30 @@ class BettingRule(RefiningRule):
     def _wealth_of_leaders(self) -> float:
         """Return log wealth of the leaders against "every gap is at most the threshold"."""
         if self._lead_wealth is None:
-            self._lead_wealth = float(wealth_and_best(self.lead[None], self._unfair_growth)[0][0])
+            self._lead_wealth = float(wealth_and_best(self.lead[:, None], self._unfair_growth.T)[0][0])
         return self._lead_wealth
 
-    def _clear_few(self) -> None:
-        """Clear pairs, and keep what the forecast of those that are left needs: most of the work is the same."""
-        each = wealth_and_best(self._payoff.cells(self.tally).reshape(-1, 3), self._fair_growth)
-        wealth, _ = self._looked = each[0].reshape(self.cleared.shape), each[1].reshape(self.cleared.shape)
-        self.cleared |= wealth >= self._bar
+    def _clear_few(self, batch: Tally) -> None:
+        """Clear pairs; log(1 + x) <= x, so that pairs whose gap is not below the threshold have no wealth above 1."""
+        if self._above and not np.count_nonzero(
+            (self._payoff.gaps(self.tally) < self._threshold) & (batch.joint > 0) & ~self.cleared
+        ):
+            return
+        self.cleared |= self._look()[0] >= self._bar
 
-    def _left(self, looked: tuple[Floats, Floats]) -> Floats:
+    def _look(self) -> tuple[Floats, Floats]:
+        """Return log wealth of few pairs, and the growth of the best stake of each."""
+        if self._looked is None:
+            wealth, best = wealth_and_best(self._payoff.totals(self.tally), self._fair_totals)
+            self._looked = wealth.reshape(self.cleared.shape), best.reshape(self.cleared.shape)
+        return self._looked
+
+    def _left(self) -> Floats:
         """Return the rounds until few pairs are cleared if their frequencies stay, 0 for those that are."""
-        left: Floats = np.where(self.cleared, 0.0, rounds_at_rate(*looked, self._bar, self.tally.joint))
+        wealth, best = self._look()
+        rate = best / np.maximum(self.tally.joint, 1)
+        left = np.where(self.cleared, 0.0, np.inf)
+        np.divide(self._bar - wealth, rate, out=left, where=(rate > 0) & ~self.cleared)
         return left
 
     def _clear_many(self) -> None:
@@ -299,8 +313,8 @@ class BettingRule(RefiningRule):
             return math.inf
         i, j, _ = widest = self.widest()
         above = self._payoff.gap(self.tally, widest) > self._threshold
-        if self._looked is not None and not (above or brief):
-            return max(1.0, float(self._left(self._looked).max()))
+        if self._few and not (above or brief):
+            return max(1.0, float(self._left().max()))
         if above or brief:
             seen = self._payoff.cells_of(self.tally, widest)
             growth = self._unfair_growth if above else self._fair_growth
@@ -335,10 +349,13 @@ def promising(promise: Floats, threshold: float, above: float, leader: Leader) -
     """Return the leader's groups and those that promise a faster end; the leader is `above` the threshold."""
     if promise.max() - threshold < PROMISE * above:
         return tuple(sorted(leader[:2]))
-    as_promising = (promise[:, None] <= promise).sum(axis=1)
-    matter = promise - threshold >= np.maximum(PROMISE, (as_promising / 2) ** 0.2) * above
-    matter[list(leader[:2])] = True
-    return tuple(np.flatnonzero(matter).tolist())
+    promises = promise.tolist()
+    ascending, matter = sorted(promises), set(leader[:2])
+    for group, own in enumerate(promises):
+        as_promising = len(ascending) - bisect_left(ascending, own)
+        if own - threshold >= max(PROMISE, (as_promising / 2) ** 0.2) * above:
+            matter.add(group)
+    return tuple(sorted(matter))
 
 
 def pairs_above(

@@ -50,13 +50,15 @@ def wealth_of_one(counts: Sequence[int], payoffs: Sequence[float], most_lost: fl
     return top + math.log(sum([math.exp(each - top) for each in logs]))
 
 
-def wealth_and_best(cells: NDArray[np.integer], growths: Floats) -> tuple[Floats, Floats]:
-    """Return log wealth over all stakes together, and the log growth of the best of them, (pairs,) each."""
-    each = cells.astype(float) @ growths
-    # Along a short axis numpy is slow, more so than copying.
-    best: Floats = np.maximum.reduce(each.T.copy(), axis=0)
-    each -= best[:, None]
-    return np.log(np.exp(each, out=each) @ _SHARES) + best, best
+def wealth_and_best(totals: Floats, growths: Floats) -> tuple[Floats, Floats]:
+    """Return log wealth over all stakes together, and the log growth of the best of them, (pairs,) each.
+
+    From (payoffs, pairs) and (stakes, payoffs): along a short last axis numpy is slow.
+    """
+    each = growths @ totals
+    best: Floats = np.maximum.reduce(each, axis=0)
+    each -= best
+    return np.log(_SHARES @ np.exp(each, out=each)) + best, best
 
 
 def _together(each: Floats) -> Floats:

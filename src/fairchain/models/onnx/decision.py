@@ -103,7 +103,8 @@ class DecisionRule(Struct, frozen=True):
         """Return the class of each row; raise a NoDecisionError for NaN, infinity or a label that the spec lacks."""
         if self.drawn:
             raise ModelError(RANDOM_DECISIONS)
-        answer = answer.reshape(rows, -1)
+        if answer.ndim != 2:
+            answer = answer.reshape(rows, -1)
         if self.kind == "label":
             return self._from_labels(answer[:, 0])
         self._must_be_finite(answer)
@@ -141,7 +142,7 @@ class DecisionRule(Struct, frozen=True):
 
     def _must_be_finite(self, answer: NDArray[Any]) -> None:
         finite = np.isfinite(answer)
-        if not finite.all():
+        if not np.logical_and.reduce(finite, axis=None):
             row = int((~finite.all(axis=1)).argmax())
             raise NoDecisionError(row, OUTPUT_NOT_DECISION.format(output=self.output, answer=_shown(answer[row])))
 

@@ -112,6 +112,8 @@ class OnnxModel:
     def _open(self, network: Network, spec: Spec, limits: Limits, note: str = "") -> None:
         self.network, self.limits, self.note = network, limits, note
         self.path, self.sha256 = network.path, network.sha256
+        # What messages call it: its path, for a file.
+        self.name = str(network.path)
         self._spec = spec
         if not spec.model.deterministic:
             raise MisfitError(NETWORK_IS_DETERMINISTIC.format(path=self.path))
@@ -212,11 +214,6 @@ class OnnxModel:
             return False
         return np.array_equal(whole, np.concatenate(alone), equal_nan=True)
 
-    @property
-    def name(self) -> str:
-        """Name of the network in messages: its path, for a file."""
-        return str(self.path)
-
     def to_network(self) -> OnnxModel:
         """Return this network."""
         return self
@@ -264,11 +261,10 @@ class OnnxModel:
             return np.empty(0, np.uint16)
         if (alike := distinct_rows(values)) is not None:
             return self.predict(values[alike[0]])[alike[1]]
-        parts = self.inputs.parts(values)
-        if len(parts) == 1:
+        if len(values) <= self.inputs.rows:
             return self._decided(values)
         labels = np.empty(len(values), np.uint16)
-        for part in parts:
+        for part in self.inputs.parts(values):
             labels[part] = self._decided(values[part])
         return labels
 
@@ -290,7 +286,8 @@ class OnnxModel:
         if answer is None:
             answer = self._filled(values)
         try:
-            return rule(answer, len(answer))[: len(values)]
+            found = rule(answer, len(answer))
+            return found if len(found) == len(values) else found[: len(values)]
         except NoDecisionError as problem:
             shown = describe_input(self._spec.described, values[min(problem.row, len(values) - 1)])
             raise UnansweredError(f"{self.path}: {problem}; the input was {shown}", shown) from None
@@ -304,8 +301,10 @@ class OnnxModel:
 
     def _filled(self, values: NDArray[Any]) -> Answer:
         """Return the output for one part; one with a fixed batch is filled up with its own last row."""
-        missing = (self.inputs.batch or len(values)) - len(values)
-        return self._answer(np.concatenate([values, np.repeat(values[-1:], missing, axis=0)]) if missing else values)
+        batch = self.inputs.batch
+        if batch is not None and batch > len(values):
+            values = np.concatenate([values, np.repeat(values[-1:], batch - len(values), axis=0)])
+        return self._answer(values)
 
     def _answer(self, values: NDArray[Any]) -> Answer:
         # onnxruntime's RNN rounds otherwise for a single row, which must not depend on how rows are batched.
