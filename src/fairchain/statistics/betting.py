@@ -90,11 +90,8 @@ class BettingRule(RefiningRule):
         self._bar = math.log(2 / delta)
         # What is left of delta is for the intervals; a share has no other than that of the verdict.
         self._gap_bar = self._bar if payoff.share else -math.log(OF_GAP * delta)
-        # Both ends of each pair that is compared, whichever way round.
-        sides = int((self._compared | self._compared.swapaxes(1, 2)).sum()) * (2 if payoff.relative else 1)
-        self.pairs_bar = self._bar if payoff.share else math.log(max(sides, 1) / (OF_PAIRS * delta))
         self._fair_growth, self._unfair_growth, self._fair_totals = payoff.growths_at(threshold)
-        self._unfair_values = payoff.values(threshold)
+        self._unfair_values = np.array(payoff.of_one(threshold, at_least=False)[0])
         self._rounds = 0
         # Of the present counts, once they were computed: with many pairs each takes a while.
         self._lead_wealth: float | None = None
@@ -103,6 +100,14 @@ class BettingRule(RefiningRule):
         self._rate_bounds: tuple[Floats, Floats] | None = None
         self._few, self._above = self.cleared.size <= FEW_AT_ONCE, False
         self._looked: tuple[Floats, Floats] | None = None
+
+    @property
+    def pairs_bar(self) -> float:
+        """The bar of the bounds of all pairs together: both ends of each pair that is compared, whichever way round."""
+        if self._payoff.share:
+            return self._bar
+        sides = np.count_nonzero(self._compared | self._compared.swapaxes(1, 2)) * (2 if self._payoff.relative else 1)
+        return math.log(max(sides, 1) / (OF_PAIRS * self._delta))
 
     def plan(self) -> BatchPlan | None:
         """Return the groups that still matter, and the leader, from past counts."""

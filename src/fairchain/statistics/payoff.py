@@ -202,7 +202,7 @@ DIFFERENCE, RATIO, SHARE = Payoff(), Payoff(relative=True), Payoff(share=True)
 
 def payoff_of(measure: str, compared: NDArray[np.bool_]) -> Payoff:
     """Return the payoff of a measure, "difference" or "ratio", for these compared pairs, (outcomes, k, k)."""
-    return Payoff(measure == "ratio", one_sided=not np.array_equal(compared, compared.swapaxes(1, 2)))
+    return Payoff(measure == "ratio", one_sided=bool((compared != compared.swapaxes(1, 2)).any()))
 
 
 def gaps_of(more: Floats, less: Floats, measure: str) -> Floats:
