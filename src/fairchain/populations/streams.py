@@ -16,7 +16,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 HalfWords = NDArray[np.uint32]
-_WORD, _HALF = np.dtype("<u8"), np.dtype("<u4")
+# A word and its halves, the low one first.
+WORD, HALF = np.dtype("<u8"), np.dtype("<u4")
 # The substream of the words that decide, where labels are drawn; no population takes words from it.
 DECISION_SUBSTREAM = 2**63
 
@@ -59,7 +60,7 @@ class Address(Struct, frozen=True):
         own.counter[1], own.counter[2], own.counter[3] = substream, self.chunk, self.copy
         own.key[0], own.key[1] = self.seed % 2**64, self.seed >> 64
         own.generator.state = own.state
-        return _halves(own.generator.random_raw((count + 1) // 2))[:count]
+        return own.generator.random_raw((count + 1) // 2).astype(WORD, copy=False).view(HALF)[:count]
 
     def integers(self, size: int, count: int, substream: int) -> NDArray[np.uint32]:
         """Draw `count` exactly uniform integers in [0, size), by rejection on one substream."""
@@ -103,13 +104,8 @@ def scaled(
 
     Words whose low half is below `surplus(size)` are those to reject. `out` takes the products.
     """
-    parts = _halves(np.multiply(halfwords, size, dtype=np.uint64, out=out))
+    parts = np.multiply(halfwords, size, dtype=np.uint64, out=out).astype(WORD, copy=False).view(HALF)
     return parts[..., 1::2], parts[..., ::2]
-
-
-def _halves(words: NDArray[np.uint64]) -> HalfWords:
-    """Return both halves of each word, the low one first."""
-    return words.astype(_WORD, copy=False).view(_HALF)
 
 
 def unit_reals(high: HalfWords, low: HalfWords) -> NDArray[np.float64]:

@@ -31,13 +31,8 @@ if TYPE_CHECKING:
 LEAST_CELLS = 2**15
 
 
-class Scaled(NamedTuple):
-    """Scaled words, flat: products, their high halves, the shifts to add, and which (rounds, columns) to redraw."""
-
-    product: NDArray[np.uint64]
-    high: NDArray[np.uint32]
-    shifts: NDArray[Any]
-    again: NDArray[np.bool_] | None
+# Scaled words, flat: products, their high halves, the shifts to add, and which (rounds, columns) to redraw.
+Scaled = tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[Any], NDArray[np.bool_] | None]
 
 
 class Draws(NamedTuple):
@@ -88,7 +83,7 @@ class IndependentPopulation(FeaturePopulation):
         index, low = scaled(random[:cells], sizes, out=product)
         # One fast test that is almost always negative, before the exact test for each column.
         again = low.reshape(values.shape) < self.surplus if np.minimum.reduce(low) < self._most_surplus else None
-        return Draws(address, values, words, fine), Scaled(product, index, shifts, again)
+        return Draws(address, values, words, fine), (product, index, shifts, again)
 
     def _allocate(self, rows: int) -> tuple[Inputs, NDArray[np.uint64]]:
         """Return arrays for values, (rows, columns), and products, flat."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from fairchain.statistics.e_values import (
     reaches,
     rounds_to_go,
     wealth_and_best,
+    wealth_and_best_of_one,
 )
 from fairchain.statistics.intervals import largest_above, largest_below, lower_bounds
 from fairchain.statistics.payoff import DIFFERENCE, Payoff, bounds_of_gaps
@@ -43,6 +45,8 @@ from fairchain.statistics.tally import Counts, Tally
 # end: its distance from the threshold exceeds the leader's by this factor, or more if that many groups promise it.
 FOCUS = 1.0
 PROMISE = 1.5
+# Up to so many pairs are looked at one by one: arrays take longer.
+MOST_ONE_BY_ONE = 4
 # With more pairs and outcomes than this a forecast is made for the widest pair only.
 MANY_PAIRS = 2**20
 
@@ -90,7 +94,8 @@ class BettingRule(RefiningRule):
         self._bar = math.log(2 / delta)
         # What is left of delta is for the intervals; a share has no other than that of the verdict.
         self._gap_bar = self._bar if payoff.share else -math.log(OF_GAP * delta)
-        self._fair_growth, self._unfair_growth, self._fair_totals = payoff.growths_at(threshold)
+        growths = payoff.growths_at(threshold)
+        self._fair_growth, self._unfair_growth, self._fair_totals, self._fair_stakes = growths
         self._unfair_values = np.array(payoff.of_one(threshold, at_least=False)[0])
         self._rounds = 0
         # Of the present counts, once they were computed: with many pairs each takes a while.
@@ -98,8 +103,11 @@ class BettingRule(RefiningRule):
         self._widest: Leader | None = None
         self._bounds: tuple[float, float, float] | None = None
         self._rate_bounds: tuple[Floats, Floats] | None = None
-        self._few, self._above = self.cleared.size <= FEW_AT_ONCE, False
+        # Of few pairs: those that are not cleared, and what was computed of the present counts, of all or one by one.
+        self._few = self.cleared.size <= FEW_AT_ONCE
+        self._open = self._not_cleared() if self._few else []
         self._looked: tuple[Floats, Floats] | None = None
+        self._one_by_one: dict[Leader, tuple[float, float]] = {}
 
     @property
     def pairs_bar(self) -> float:
@@ -120,7 +128,6 @@ class BettingRule(RefiningRule):
             return BatchPlan(betting_batch(0, self._groups, self._outcomes), all_groups, leader)
         leader = self.widest()
         above = self._payoff.gap(self.tally, leader) - self._threshold
-        self._above = above > 0
         # Two groups are those of the leader, and of every pair.
         groups = self._active(leader, above) if self._narrow and self._groups > 2 else all_groups
         return BatchPlan(self._next_rounds(len(groups), above=above > 0), groups, leader)
@@ -134,10 +141,7 @@ class BettingRule(RefiningRule):
         if above or not self._few:
             to_go = self._to_go(enough=max(self._rounds, CHUNK) / AHEAD)
         else:
-            left = self._left()
-            of_groups = (np.maximum.reduce(left, axis=axes).tolist() for axes in ((0, 1), (0, 2)))
-            slowest = [max(rounds) for rounds in zip(*of_groups, strict=True)]
-            to_go = max(1.0, min((rounds for rounds in slowest if rounds > 0), default=1.0))
+            to_go = max(1.0, self._first_cleared())
         share = self._payoff.share
         return betting_batch(
             self._rounds, self._groups, self._outcomes, to_go, evaluated=evaluated, above=above, share=share
@@ -149,8 +153,7 @@ class BettingRule(RefiningRule):
         Otherwise return the groups of pairs that are not cleared.
         """
         if above <= 0 and self._few:
-            _, first, second = (~self.cleared).nonzero()
-            return tuple(sorted({*first.tolist(), *second.tolist()}))
+            return tuple(sorted({group for pair in self._open for group in pair[:2]}))
         matter = np.zeros(self._groups, bool)
         if above <= 0:
             for part, _ in self.tally.parts():
@@ -168,6 +171,7 @@ class BettingRule(RefiningRule):
         """Let the pairs and the leader play this batch."""
         self.tally += tally
         self._widest = self._bounds = self._rate_bounds = self._lead_wealth = self._looked = None
+        self._one_by_one.clear()
         # All groups of a batch are evaluated in each of its rounds.
         self._rounds += int(tally.joint[plan.groups[0], plan.groups[0]])
         if plan.leader is not None:
@@ -176,13 +180,13 @@ class BettingRule(RefiningRule):
         if self.decision is not Decision.UNDECIDED:
             return
         if self._few:
-            self._clear_few(tally)
+            self._clear_few(plan.groups)
         else:
             self._clear_many()
         # log(1 + x) <= x: leaders whose payoffs add up to no more than 0 have no wealth above 1.
         if self.lead @ self._unfair_values > 0 and self._wealth_of_leaders() >= self._bar:
             self.decision = Decision.UNFAIR
-        elif self.cleared.all():
+        elif not self._open if self._few else self.cleared.all():
             self.decision = Decision.FAIR
 
     def _wealth_of_leaders(self) -> float:
@@ -191,13 +195,33 @@ class BettingRule(RefiningRule):
             self._lead_wealth = float(wealth_and_best(self.lead[:, None], self._unfair_growth.T)[0][0])
         return self._lead_wealth
 
-    def _clear_few(self, batch: Tally) -> None:
-        """Clear pairs; log(1 + x) <= x, so that pairs whose gap is not below the threshold have no wealth above 1."""
-        if self._above and not np.count_nonzero(
-            (self._payoff.gaps(self.tally) < self._threshold) & (batch.joint > 0) & ~self.cleared
-        ):
+    def _clear_few(self, groups: Sequence[int]) -> None:
+        """Clear pairs of these groups, of which there is new evidence."""
+        pairs = self._open
+        if len(groups) < self._groups:
+            pairs = [pair for pair in pairs if pair[0] in groups and pair[1] in groups]
+        if len(pairs) > MOST_ONE_BY_ONE:
+            self.cleared |= self._look()[0] >= self._bar
+            self._open = self._not_cleared()
             return
-        self.cleared |= self._look()[0] >= self._bar
+        for pair in pairs:
+            # log(1 + x) <= x: a pair whose gap is not below the threshold has no wealth above 1.
+            if self._payoff.gap(self.tally, pair) < self._threshold and self._look_at(pair)[0] >= self._bar:
+                i, j, outcome = pair
+                self.cleared[outcome, i, j] = True
+                self._open = [other for other in self._open if other != pair]
+
+    def _not_cleared(self) -> list[Leader]:
+        """Return the pairs that are not cleared."""
+        outcomes, first, second = (~self.cleared).nonzero()
+        return list(zip(first.tolist(), second.tolist(), outcomes.tolist(), strict=True))
+
+    def _look_at(self, pair: Leader) -> tuple[float, float]:
+        """Return log wealth of one pair, and the growth of its best stake."""
+        if (found := self._one_by_one.get(pair)) is None:
+            counts = self._payoff.cells_of(self.tally, pair).tolist()
+            found = self._one_by_one[pair] = wealth_and_best_of_one(counts, self._fair_stakes)
+        return found
 
     def _look(self) -> tuple[Floats, Floats]:
         """Return log wealth of few pairs, and the growth of the best stake of each."""
@@ -205,6 +229,22 @@ class BettingRule(RefiningRule):
             wealth, best = wealth_and_best(self._payoff.totals(self.tally), self._fair_totals)
             self._looked = wealth.reshape(self.cleared.shape), best.reshape(self.cleared.shape)
         return self._looked
+
+    def _first_cleared(self) -> float:
+        """Forecast the rounds until all pairs of some group are cleared, if their frequencies stay."""
+        if len(self._open) > MOST_ONE_BY_ONE:
+            left = self._left()
+            of_groups = (np.maximum.reduce(left, axis=axes).tolist() for axes in ((0, 1), (0, 2)))
+            slowest = [max(rounds) for rounds in zip(*of_groups, strict=True)]
+            return min(rounds for rounds in slowest if rounds > 0)
+        of_group: dict[int, float] = {}
+        for pair in self._open:
+            (wealth, best), (i, j, _) = self._look_at(pair), pair
+            rate = best / max(int(self.tally.joint[i, j]), 1)
+            rounds = (self._bar - wealth) / rate if rate > 0 else math.inf
+            for group in (i, j):
+                of_group[group] = max(rounds, of_group.get(group, 0.0))
+        return min(of_group.values())
 
     def _left(self) -> Floats:
         """Return the rounds until few pairs are cleared if their frequencies stay, 0 for those that are."""

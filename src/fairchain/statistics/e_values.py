@@ -38,6 +38,7 @@ def log_wealth(cells: ArrayLike, growths: Floats) -> Floats:
 
 
 _SHARES = np.exp(LOG_SHARES)
+_SHARE: list[float] = _SHARES.tolist()
 _STAKES: list[tuple[float, float]] = list(zip(BETS.tolist(), LOG_SHARES.tolist(), strict=True))
 
 
@@ -48,6 +49,18 @@ def wealth_of_one(counts: Sequence[int], payoffs: Sequence[float], most_lost: fl
     logs = [share + i * log(bet * x) + j * log(bet * y) + k * log(bet * z) for bet, share in _STAKES]
     top = max(logs)
     return top + math.log(sum([math.exp(each - top) for each in logs]))
+
+
+def wealth_and_best_of_one(counts: Sequence[int], growths: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Return log wealth of one pair over all stakes together, and the log growth of the best of them.
+
+    From the growth of each stake, (stakes, payoffs): plain numbers are quicker than arrays of three.
+    """
+    i, j, k = counts
+    each = [i * x + j * y + k * z for x, y, z in growths]
+    best = max(each)
+    exp = math.exp
+    return best + math.log(sum([share * exp(one - best) for share, one in zip(_SHARE, each, strict=True)])), best
 
 
 def wealth_and_best(totals: Floats, growths: Floats) -> tuple[Floats, Floats]:

@@ -96,10 +96,10 @@ class Payoff(Struct, frozen=True):
         return growth(self.values(gap), lost)
 
     @lru_cache(maxsize=32)  # noqa: B019  # payoffs are few, and equal by content
-    def growths_at(self, gap: float) -> tuple[Floats, Floats, Floats]:
-        """Return growth of both bets against one gap, "at least" and "at most"; the arrays are shared.
+    def growths_at(self, gap: float) -> tuple[Floats, Floats, Floats, list[list[float]]]:
+        """Return growth of both bets against one gap, "at least" and "at most"; they are shared.
 
-        The third is that of "at least" for each of the `totals`, (stakes, 3).
+        The other two are that of "at least" for each of the `totals`, (stakes, 3), and for each cell as plain numbers.
         """
         at_least, at_most = self.against_at_least(gap), self.against_at_most(gap)
         of_totals = at_least.T.copy()
@@ -108,7 +108,7 @@ class Payoff(Struct, frozen=True):
             of_totals -= at_least[1][:, None] * np.array([1, 0, 1])
         for growths in (at_least, at_most, of_totals):
             growths.flags.writeable = False
-        return at_least, at_most, of_totals
+        return at_least, at_most, of_totals, at_least.T.tolist()
 
     def of_one(self, gap: float, *, at_least: bool) -> tuple[tuple[float, float, float], float]:
         """Return what a bet against "at least" (or "at most") one gap pays in each cell, and the most it can lose."""

@@ -132,10 +132,10 @@ class Sampler:
 
         The chunk has `drawn` rounds, by default as many as are returned.
         """
-        place = chunk, count, drawn or count
+        drawn = drawn or count
         if self._recall is not None:
-            return self._recall(place, groups, partial(self._evaluate, *place))
-        return self._evaluate(*place, groups)
+            return self._recall((chunk, count, drawn), groups, partial(self._evaluate, chunk, count, drawn))
+        return self._evaluate(chunk, count, drawn, groups)
 
     def _evaluate(self, chunk: int, count: int, drawn: int, groups: Sequence[int]) -> NDArray[np.integer]:
         rounds_of, scratch = self._population.rounds, self._scratch()

@@ -261,11 +261,13 @@ class OnnxModel:
             return np.empty(0, np.uint16)
         if (alike := distinct_rows(values)) is not None:
             return self.predict(values[alike[0]])[alike[1]]
+        labels: Labels
         if len(values) <= self.inputs.rows:
-            return self._decided(values)
+            labels = self._read(self.decision, values)
+            return labels
         labels = np.empty(len(values), np.uint16)
         for part in self.inputs.parts(values):
-            labels[part] = self._decided(values[part])
+            labels[part] = self._read(self.decision, values[part])
         return labels
 
     def predict_fed(self, values: NDArray[Any], inputs: Mapping[str, NDArray[Any]]) -> Labels:
@@ -274,17 +276,13 @@ class OnnxModel:
             return self.predict(values)
         answer = self._runtime.run(inputs, [self.decision.output])[0]
         check_shape(self.name, self.decision, answer, len(values))
-        return self._decided(values, answer)
-
-    def _decided(self, values: NDArray[Any], answer: Answer | None = None) -> Labels:
-        """Return the class numbers of one part, which for a fixed batch is filled up with its own last row."""
         labels: Labels = self._read(self.decision, values, answer)
         return labels
 
     def _read(self, rule: Callable[[Answer, int], Any], values: NDArray[Any], answer: Answer | None = None) -> Any:
         """Return what a rule reads from the output for one part, filled up like a fixed batch."""
         if answer is None:
-            answer = self._filled(values)
+            answer = self._answer(values)
         try:
             found = rule(answer, len(answer))
             return found if len(found) == len(values) else found[: len(values)]
@@ -297,18 +295,15 @@ class OnnxModel:
         if (alike := distinct_rows(values)) is not None:
             return self.scores(values[alike[0]])[alike[1]]
         parts = self.inputs.parts(values)
-        return rejoined(parts, [self._filled(values[part])[: len(part)] for part in parts])
-
-    def _filled(self, values: NDArray[Any]) -> Answer:
-        """Return the output for one part; one with a fixed batch is filled up with its own last row."""
-        batch = self.inputs.batch
-        if batch is not None and batch > len(values):
-            values = np.concatenate([values, np.repeat(values[-1:], batch - len(values), axis=0)])
-        return self._answer(values)
+        return rejoined(parts, [self._answer(values[part])[: len(part)] for part in parts])
 
     def _answer(self, values: NDArray[Any]) -> Answer:
-        # onnxruntime's RNN rounds otherwise for a single row, which must not depend on how rows are batched.
-        if len(values) == 1 and self._has_rnn and self.inputs.batch is None:
+        """Return the output for one part; one with a fixed batch is filled up with its own last row."""
+        batch, rows = self.inputs.batch, len(values)
+        if batch is not None and batch > rows:
+            values = np.concatenate([values, np.repeat(values[-1:], batch - rows, axis=0)])
+        elif batch is None and rows == 1 and self._has_rnn:
+            # onnxruntime's RNN rounds otherwise for a single row, which must not depend on how rows are batched.
             return self._run(self.inputs, np.repeat(values, 2, axis=0))[:1]
         return self._run(self.inputs, values)
 
@@ -356,7 +351,7 @@ class OnnxModel:
             raise ModelError(f"{self.path}: has a fixed batch size; export it with a free one to read its layers")
         answer, *shown = self.run(values, [self.decision.output, *tensors])
         check_shape(self.name, self.decision, answer, len(values))
-        return self._decided(values, answer), shown
+        return self._read(self.decision, values, answer), shown
 
     def by_row(self, tensor: str, hidden: NDArray[Any], rows: int) -> Hidden:
         """Return an inner tensor as (rows, units), or raise a ModelError if it is not numbers with the batch first."""
