@@ -173,8 +173,8 @@ class Workers:
         *,
         sizes: Sequence[float] | None = None,
         halted: Halted | None = None,
-    ) -> Iterator[Found]:
-        """Return the results of a pure function for each unit, in order, a few computed ahead.
+    ) -> Generator[Found, None, None]:
+        """Yield the result of a pure function for each unit, in order, a few computed ahead.
 
         Parameters
         ----------
@@ -187,11 +187,10 @@ class Workers:
             Called with the seconds that one more unit would take: whether to begin no further one. The first unit is
             computed in any case, and those that are yielded are always the first ones.
         """
-        if self._function != function:
-            self._function, self._job, self._last, self._each = function, None, 0.0, 0.0
-        if len(units) == 1:
-            return iter((self._timed(function, units[0], 1.0 if sizes is None else sizes[0]),))
+        self._begin(function)
         halted = halted or (lambda _: False)
+        if len(units) == 1:
+            return self._here(function, units, (1.0,) if sizes is None else sizes, halted)
         # A view of one number where all are the same: there can be a hundred million units.
         weights = np.broadcast_to(1.0, len(units)) if sizes is None else np.asarray(sizes, float)
         if self.pool is None:
@@ -206,6 +205,16 @@ class Workers:
         if 0 < self._each * float(weights.sum()) < SMALL_SECONDS:
             return self._here(function, units, weights, halted)
         return self._sent(function, units, weights, halted)
+
+    def one(self, function: Callable[[Unit], Found], unit: Unit, size: float) -> Found:
+        """Return the result for a single unit, which is computed here; quicker than `map`."""
+        self._begin(function)
+        return self._timed(function, unit, size)
+
+    def _begin(self, function: Callable[..., Any]) -> None:
+        """Forget what is known about another function."""
+        if self._function != function:
+            self._function, self._job, self._last, self._each = function, None, 0.0, 0.0
 
     def _timed(self, function: Callable[[Unit], Found], unit: Unit, size: float) -> Found:
         start = time.perf_counter()

@@ -8,7 +8,7 @@ budget or while it runs, keeps its first rounds, so what is counted is always a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -213,7 +213,12 @@ class Sampler:
         parts: list[NDArray[np.integer]] = []
         seen: set[int] = set()
         done = 0
-        for counts, labels in self._workers.map(self.count, units, sizes=costs, halted=halted):
+        counted: Iterable[Done] = (
+            [self._workers.one(self.count, units[0], costs[0])]
+            if len(units) == 1
+            else self._workers.map(self.count, units, sizes=costs, halted=halted)
+        )
+        for counts, labels in counted:
             together = counts.astype(np.int64) if together is None else np.add(together, counts, out=together)
             # A certificate has each pair of groups once.
             self._kept += counts.size // 2
