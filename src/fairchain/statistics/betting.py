@@ -114,7 +114,7 @@ class BettingRule(RefiningRule):
         """The bar of the bounds of all pairs together: both ends of each pair that is compared, whichever way round."""
         if self._payoff.share:
             return self._bar
-        sides = np.count_nonzero(self._compared | self._compared.swapaxes(1, 2)) * (2 if self._payoff.relative else 1)
+        sides = int((self._compared | self._compared.swapaxes(1, 2)).sum()) * (2 if self._payoff.relative else 1)
         return math.log(max(sides, 1) / (OF_PAIRS * self._delta))
 
     def plan(self) -> BatchPlan | None:
@@ -235,7 +235,7 @@ class BettingRule(RefiningRule):
         if len(self._open) > MOST_ONE_BY_ONE:
             left = self._left()
             of_groups = (np.maximum.reduce(left, axis=axes).tolist() for axes in ((0, 1), (0, 2)))
-            slowest = [max(rounds) for rounds in zip(*of_groups, strict=True)]
+            slowest: list[float] = [max(rounds) for rounds in zip(*of_groups, strict=True)]
             return min(rounds for rounds in slowest if rounds > 0)
         of_group: dict[int, float] = {}
         for pair in self._open:

@@ -63,7 +63,7 @@ def wealth_and_best_of_one(counts: Sequence[int], growths: Sequence[Sequence[flo
     return best + math.log(sum([share * exp(one - best) for share, one in zip(_SHARE, each, strict=True)])), best
 
 
-def wealth_and_best(totals: Floats, growths: Floats) -> tuple[Floats, Floats]:
+def wealth_and_best(totals: NDArray[np.integer] | Floats, growths: Floats) -> tuple[Floats, Floats]:
     """Return log wealth over all stakes together, and the log growth of the best of them, (pairs,) each.
 
     From (payoffs, pairs) and (stakes, payoffs): along a short last axis numpy is slow.
