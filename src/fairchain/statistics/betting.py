@@ -236,7 +236,7 @@ class BettingRule(RefiningRule):
             left = self._left()
             of_groups = (np.maximum.reduce(left, axis=axes).tolist() for axes in ((0, 1), (0, 2)))
             slowest: list[float] = [max(rounds) for rounds in zip(*of_groups, strict=True)]
-            return min(rounds for rounds in slowest if rounds > 0)
+            return min((rounds for rounds in slowest if rounds > 0), default=1.0)
         of_group: dict[int, float] = {}
         for pair in self._open:
             (wealth, best), (i, j, _) = self._look_at(pair), pair
@@ -244,7 +244,7 @@ class BettingRule(RefiningRule):
             rounds = (self._bar - wealth) / rate if rate > 0 else math.inf
             for group in (i, j):
                 of_group[group] = max(rounds, of_group.get(group, 0.0))
-        return min(of_group.values())
+        return min(of_group.values(), default=1.0)
 
     def _left(self) -> Floats:
         """Return the rounds until few pairs are cleared if their frequencies stay, 0 for those that are."""
