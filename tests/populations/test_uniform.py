@@ -6,6 +6,7 @@ Each statistical test would fail for one seed in a million if what it promises h
 from __future__ import annotations
 
 import hashlib
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -65,6 +66,14 @@ def test_the_same_chunk_is_the_same_bytes_whatever_was_drawn_before_and_by_whom(
             list(pool.map(lambda chunk, count=count: used.rounds(5, chunk, count).inputs([1]), range(8)))
         again = list(pool.map(lambda _: used.rounds(5, 3, 500).inputs([0, 1]).tobytes(), range(8)))
     assert set(again) == {fresh}
+
+
+def test_a_copy_for_another_process_draws_the_same_without_what_is_kept_between_runs() -> None:
+    used = population(*PEOPLE)
+    drawn = used.rounds(5, 3, 500).inputs([0, 1]).tobytes()
+    sent = pickle.dumps(used)
+    assert len(sent) < 10_000
+    assert pickle.loads(sent).rounds(5, 3, 500).inputs([0, 1]).tobytes() == drawn
 
 
 def test_seeds_chunks_and_copies_differ() -> None:

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairchain.statistics.e_values import BETS, LOG_SHARES, log_wealth, rounds_to_go, wealth_and_best, wealth_of_one
+from fairchain.statistics.e_values import (
+    BETS,
+    LOG_SHARES,
+    log_wealth,
+    rounds_to_go,
+    wealth_and_best,
+    wealth_and_best_of_one,
+    wealth_of_one,
+)
 from fairchain.statistics.payoff import DIFFERENCE, RATIO, SHARE, Payoff
 
 against_at_least, against_at_most = DIFFERENCE.against_at_least, DIFFERENCE.against_at_most
@@ -85,4 +93,5 @@ def test_quicker_ways_give_the_same_wealth(payoff: Payoff, counts: tuple[int, in
     for at_least, growths in ((True, payoff.against_at_least(gap)), (False, payoff.against_at_most(gap))):
         wealth = pytest.approx(float(log_wealth(seen, growths)), rel=1e-11, abs=1e-9)
         assert wealth_of_one(seen.tolist(), *payoff.of_one(gap, at_least=at_least)) == wealth
-        assert wealth_and_best(seen[None], growths)[0][0] == wealth
+        assert wealth_and_best(seen[:, None], growths.T)[0][0] == wealth
+        assert wealth_and_best_of_one(seen.tolist(), growths.T.tolist())[0] == wealth

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from fairchain.statistics import DIFFERENCE, RATIO, SHARE, BettingRule, Decision, Payoff, Tally, count_together
-from fairchain.statistics.e_values import log_wealth
+from fairchain.statistics.e_values import Floats, log_wealth
 from fairchain.statistics.intervals import lower_bounds, upper_bounds
 from fairchain.statistics.tally import Counts
 
@@ -129,7 +129,10 @@ def test_wrong_verdicts_about_a_ratio_are_rarer_than_delta(groups: int) -> None:
 
 
 class _OtherCells(Payoff):
-    """Counts of a single pair follow the table of all pairs, which variants replace."""
+    """Counts of a single pair and totals of a ratio follow the table of all pairs, which variants replace."""
+
+    def totals(self, tally: Tally) -> Floats:
+        return self.cells(tally).reshape(-1, 3).T.astype(float)
 
     def cells_of(self, tally: Tally, pair: tuple[int, int, int]) -> Counts:
         i, j, outcome = pair
@@ -149,6 +152,15 @@ class _BothForgotten(_OtherCells):
 
     def cells(self, tally: Tally) -> Counts:
         return super().cells(tally) * np.array([1, 0, 1])
+
+
+@pytest.mark.parametrize("payoff", [DIFFERENCE, RATIO, SHARE])
+def test_totals_bring_the_growth_of_the_cells(payoff: Payoff) -> None:
+    labels = np.random.default_rng(6).integers(0, 3, (4, 200))
+    tally = Tally.of_batch(200, count_together(labels, [0, 2]), range(4), 4)
+    at_least, _, of_totals, _ = payoff.growths_at(0.1)
+    expected = payoff.cells(tally).reshape(-1, 3) @ at_least
+    assert of_totals @ payoff.totals(tally) == pytest.approx(expected.T, rel=1e-12, abs=1e-10)
 
 
 @pytest.mark.parametrize("payoff", [DIFFERENCE, RATIO])

@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 from scipy.special import betaln
 from scipy.stats import binom
 
-from fairchain.statistics import BatchPlan, BettingRule, Decision, EstimateRule, PaperRule, Tally, count_together
+from fairchain.statistics import (
+    DIFFERENCE,
+    RATIO,
+    SHARE,
+    BatchPlan,
+    BettingRule,
+    Decision,
+    EstimateRule,
+    PaperRule,
+    Payoff,
+    Tally,
+    count_together,
+)
 from fairchain.statistics.rules import betting_batch
 from tests.statistics.simulation import simulate
 
@@ -219,3 +231,27 @@ def test_few_looks_decide_about_two_groups(gap: float, looks: int) -> None:
         rule.observe(plan, Tally.of_batch(plan.rounds, count_together(labels, [1]), (0, 1), 2))
         seen += 1
     assert seen <= looks
+
+
+@pytest.mark.parametrize("payoff", [DIFFERENCE, RATIO, SHARE])
+@pytest.mark.parametrize(
+    "chances", [(0.5, 0.47), (0.5, 0.47, 0.44), (0.2, 0.25, 0.45, 0.4), (0.6, 0.59, 0.58, 0.5, 0.4)]
+)
+def test_pairs_are_looked_at_one_by_one_as_all_at_once(
+    payoff: Payoff, chances: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which pairs are cleared, which groups are sampled and for how long do not depend on how it is computed."""
+    groups = len(chances)
+    # Of a share one way round is bet on.
+    compared = np.triu(np.ones((1, groups, groups), bool), 1) if payoff.share else None
+    found = []
+    for most in (0, 4, 100):
+        monkeypatch.setattr("fairchain.statistics.betting.MOST_ONE_BY_ONE", most)
+        rule = BettingRule(groups, 1, 0.1, 1e-6, payoff=payoff, compared=compared)
+        rng, plans = np.random.default_rng(groups), []
+        while len(plans) < 40 and (plan := rule.plan()) is not None:
+            got = (rng.random(plan.rounds) < np.array(chances)[list(plan.groups), None]).astype(np.uint8)
+            rule.observe(plan, Tally.of_batch(plan.rounds, count_together(got, [1]), plan.groups, groups))
+            plans.append((plan, rule.cleared.tolist()))
+        found.append((plans, rule.decision))
+    assert found[0] == found[1] == found[2]

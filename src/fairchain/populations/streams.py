@@ -16,6 +16,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 HalfWords = NDArray[np.uint32]
+# A word and its halves, the low one first.
+WORD, HALF = np.dtype("<u8"), np.dtype("<u4")
 # The substream of the words for drawn labels; no population uses it.
 DECISION_SUBSTREAM = 2**63
 
@@ -24,12 +26,13 @@ class _ThreadGenerator(threading.local):
     """A random generator for each thread."""
 
     def __init__(self) -> None:
-        self.counter, self.key = np.zeros(4, np.uint64), np.zeros(2, np.uint64)
+        # Lists: numpy reads the state number by number, and takes longer for those of an array.
+        self.counter, self.key = [0, 0, 0, 0], [0, 0]
         # The state of a generator before its first draw.
         self.state: Any = {
             "bit_generator": "Philox",
             "state": {"counter": self.counter, "key": self.key},
-            "buffer": np.zeros(4, np.uint64),
+            "buffer": [0, 0, 0, 0],
             "buffer_pos": 4,
             "has_uint32": 0,
             "uinteger": 0,
@@ -57,8 +60,7 @@ class Address(Struct, frozen=True):
         own.counter[1], own.counter[2], own.counter[3] = substream, self.chunk, self.copy
         own.key[0], own.key[1] = self.seed % 2**64, self.seed >> 64
         own.generator.state = own.state
-        raw = own.generator.random_raw((count + 1) // 2)
-        return raw.astype("<u8", copy=False).view("<u4")[:count]
+        return own.generator.random_raw((count + 1) // 2).astype(WORD, copy=False).view(HALF)[:count]
 
     def integers(self, size: int, count: int, substream: int) -> NDArray[np.uint32]:
         """Draw `count` exactly uniform integers in [0, size), by rejection on one substream."""
@@ -102,7 +104,7 @@ def scaled(
 
     Words with a low half below `surplus(size)` must be rejected. `out` receives the products.
     """
-    parts = np.multiply(halfwords, size, dtype=np.uint64, out=out).astype("<u8", copy=False).view("<u4")
+    parts = np.multiply(halfwords, size, dtype=np.uint64, out=out).astype(WORD, copy=False).view(HALF)
     return parts[..., 1::2], parts[..., ::2]
 
 

@@ -195,7 +195,7 @@ class TextPopulation(Population):
         """Draw the indices of texts, (sources, rounds): all sources at the same quantile of their sorted texts."""
         words, (sizes, starts) = address.halfwords(count, TEXT), self._ranges(tuple(sources))
         index, low = scaled(words, sizes)
-        if low.min() < self._most_surplus:
+        if np.minimum.reduce(low, axis=None) < self._most_surplus:
             for place, source in enumerate(sources):
                 index[place] = address.below(words, len(self.pools[source]), AGAIN + source)
         found: NDArray[np.intp] = self._pooled.take(starts + index)
@@ -218,7 +218,8 @@ class TextPopulation(Population):
     def _draw_texts(self, address: Address, sources: Sequence[int], drawn: Ids) -> None:
         """Draw texts of subgroups into `drawn`, (sources, rounds, words), and replace some of their words."""
         count = drawn.shape[1]
-        self.corpus.ids.take(self._numbers(address, sources, count), axis=0, out=drawn, mode="clip")
+        texts = self._numbers(address, sources, count)
+        self.corpus.ids.take(texts, axis=0, out=drawn, mode="clip")
         if self.replacing is not None:
             random = address.halfwords(2 * count * self.replacing.most, SYNONYMS)
-            self.replacing.apply(drawn, random.reshape(self.replacing.most, 2, count))
+            self.replacing.apply(drawn, texts, random.reshape(self.replacing.most, 2, count))

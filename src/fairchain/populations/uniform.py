@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,17 +27,12 @@ if TYPE_CHECKING:
 
 
 # Chunks with at most this many values share one allocation: the first chunks of a run are short, and each one is
-# longer.
-LEAST_CELLS = 2**12
+# longer. A population keeps the arrays that all of them need, from one run to the next.
+LEAST_CELLS = 2**15
 
 
-class Scaled(NamedTuple):
-    """Scaled words, flat: products, their high halves, the shifts to add, and which (rounds, columns) to redraw."""
-
-    product: NDArray[np.uint64]
-    high: NDArray[np.uint32]
-    shifts: NDArray[Any]
-    again: NDArray[np.bool_] | None
+# Scaled words, flat: products, their high halves, the shifts to add, and which (rounds, columns) to redraw.
+Scaled = tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[Any], NDArray[np.bool_] | None]
 
 
 class Draws(NamedTuple):
@@ -79,20 +75,31 @@ class IndependentPopulation(FeaturePopulation):
         shifts are repeated for each row.
         """
         width, cells = self.width, count * self.width
-        values, product, sizes, shifts = scratch.keep("columns", max(count, LEAST_CELLS // width), self._allocate)
+        values, product = scratch.keep("columns", max(count, LEAST_CELLS // width), self._allocate)
+        sizes, shifts = self._repeated if cells <= LEAST_CELLS else scratch.keep("repeated", count, self._repeat)
         values, product, sizes, shifts = values[:count], product[:cells], sizes[:cells], shifts[:cells]
         random = address.halfwords(count * (width + further))
-        words, fine = random[: values.size].reshape(values.shape), random[values.size :].reshape(count, -1)
-        index, low = scaled(words.reshape(-1), sizes, out=product)
+        words, fine = random[:cells].reshape(values.shape), random[cells:].reshape(count, -1)
+        index, low = scaled(random[:cells], sizes, out=product)
         # One fast test that is almost always negative, before the exact test for each column.
-        again = low.reshape(values.shape) < self.surplus if low.min() < self._most_surplus else None
-        return Draws(address, values, words, fine), Scaled(product, index, shifts, again)
+        again = low.reshape(values.shape) < self.surplus if np.minimum.reduce(low) < self._most_surplus else None
+        return Draws(address, values, words, fine), (product, index, shifts, again)
 
-    def _allocate(self, rows: int) -> tuple[Inputs, NDArray[np.uint64], NDArray[np.uint64], NDArray[Any]]:
-        """Return arrays for values and products, and the sizes and shifts of all columns repeated for each row."""
-        values = np.empty((rows, self.width), self.dtype)
-        product = np.empty(values.size, np.uint64)
-        return values, product, np.tile(self.sizes, rows), np.tile(self.shifts, rows)
+    def _allocate(self, rows: int) -> tuple[Inputs, NDArray[np.uint64]]:
+        """Return arrays for values, (rows, columns), and products, flat."""
+        return np.empty((rows, self.width), self.dtype), np.empty(rows * self.width, np.uint64)
+
+    def _repeat(self, rows: int) -> tuple[NDArray[np.uint64], NDArray[Any]]:
+        """Return the sizes and shifts of all columns repeated for each row, flat."""
+        return np.tile(self.sizes, rows), np.tile(self.shifts, rows)
+
+    @cached_property
+    def _repeated(self) -> tuple[NDArray[np.uint64], NDArray[Any]]:
+        return self._repeat(-(-LEAST_CELLS // self.width))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy everything into another process but what is computed there too."""
+        return {name: value for name, value in self.__dict__.items() if name != "_repeated"}
 
     def shown(self, drawn: Draws) -> Rounds:
         """Return the rounds of a chunk: for each subgroup the same array, with its protected columns overwritten.
@@ -112,8 +119,9 @@ class IndependentPopulation(FeaturePopulation):
         def together(subgroups: Sequence[int]) -> Inputs:
             blocks = np.empty((len(subgroups), *drawn.values.shape), drawn.values.dtype)
             blocks[:] = drawn.values
+            shown = single.take(subgroups, axis=0)
             for place, column in enumerate(self.protected_columns):
-                blocks[:, :, column] = single[list(subgroups), place, None]
+                blocks[:, :, column] = shown[:, place, None]
             return blocks
 
         return Rounds(show, together)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -30,8 +31,14 @@ def limit_of(spec: Spec) -> Fraction:
         from fairchain.spec.formulas import shape_of
 
         return shape_of(spec.property.formula).limit
-    threshold = Fraction(repr(spec.property.threshold))
+    threshold = _decimal(spec.property.threshold)
     return 1 - threshold if isinstance(spec.property, Ratio) else threshold
+
+
+@lru_cache(maxsize=32)
+def _decimal(number: float) -> Fraction:
+    """Return a number as it is written: reading it takes a while, and every question has one."""
+    return Fraction(repr(number))
 
 
 def shows_same_individual(spec: Spec) -> bool:

@@ -8,6 +8,8 @@ the largest gap so far is chosen to bet on the coming batch. Neither needs a uni
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +21,9 @@ from fairchain.statistics.e_values import (
     distinct,
     log_wealth,
     reaches,
-    rounds_at_rate,
     rounds_to_go,
     wealth_and_best,
+    wealth_and_best_of_one,
 )
 from fairchain.statistics.intervals import largest_above, largest_below, lower_bounds
 from fairchain.statistics.payoff import DIFFERENCE, Payoff, bounds_of_gaps
@@ -43,6 +45,8 @@ from fairchain.statistics.tally import Counts, Tally
 # end: its distance from the threshold exceeds the leader's by this factor, or more if that many groups promise it.
 FOCUS = 1.0
 PROMISE = 1.5
+# Up to so many pairs are looked at one by one: arrays take longer.
+MOST_ONE_BY_ONE = 4
 # With more pairs and outcomes than this a forecast is made for the widest pair only.
 MANY_PAIRS = 2**20
 
@@ -90,19 +94,28 @@ class BettingRule(RefiningRule):
         self._bar = math.log(2 / delta)
         # What is left of delta is for the intervals; a share has no other than that of the verdict.
         self._gap_bar = self._bar if payoff.share else -math.log(OF_GAP * delta)
-        # Both ends of each pair that is compared, whichever way round.
-        sides = int((self._compared | self._compared.swapaxes(1, 2)).sum()) * (2 if payoff.relative else 1)
-        self.pairs_bar = self._bar if payoff.share else math.log(max(sides, 1) / (OF_PAIRS * delta))
-        self._fair_growth, self._unfair_growth = payoff.growths_at(threshold)
-        self._unfair_values = payoff.values(threshold)
+        growths = payoff.growths_at(threshold)
+        self._fair_growth, self._unfair_growth, self._fair_totals, self._fair_stakes = growths
+        self._unfair_values = np.array(payoff.of_one(threshold, at_least=False)[0])
         self._rounds = 0
         # Of the present counts, once they were computed: with many pairs each takes a while.
         self._lead_wealth: float | None = None
         self._widest: Leader | None = None
         self._bounds: tuple[float, float, float] | None = None
         self._rate_bounds: tuple[Floats, Floats] | None = None
-        # Of few pairs: log wealth of each, and the growth of its best stake.
+        # Of few pairs: those that are not cleared, and what was computed of the present counts, of all or one by one.
+        self._few = self.cleared.size <= FEW_AT_ONCE
+        self._open = self._not_cleared() if self._few else []
         self._looked: tuple[Floats, Floats] | None = None
+        self._one_by_one: dict[Leader, tuple[float, float]] = {}
+
+    @property
+    def pairs_bar(self) -> float:
+        """The bar of the bounds of all pairs together: both ends of each pair that is compared, whichever way round."""
+        if self._payoff.share:
+            return self._bar
+        sides = int((self._compared | self._compared.swapaxes(1, 2)).sum()) * (2 if self._payoff.relative else 1)
+        return math.log(max(sides, 1) / (OF_PAIRS * self._delta))
 
     def plan(self) -> BatchPlan | None:
         """Return the groups that still matter, and the leader, from past counts."""
@@ -125,12 +138,10 @@ class BettingRule(RefiningRule):
         They follow from the forecast of UNFAIR or, below the threshold, of the first group that all its pairs clear; of
         many pairs only the end is forecast.
         """
-        if above or self._looked is None:
+        if above or not self._few:
             to_go = self._to_go(enough=max(self._rounds, CHUNK) / AHEAD)
         else:
-            left = self._left(self._looked)
-            slowest = np.maximum.reduce(np.maximum(left, left.swapaxes(1, 2)), axis=(0, 1)).tolist()
-            to_go = max(1.0, min((rounds for rounds in slowest if rounds > 0), default=1.0))
+            to_go = max(1.0, self._first_cleared())
         share = self._payoff.share
         return betting_batch(
             self._rounds, self._groups, self._outcomes, to_go, evaluated=evaluated, above=above, share=share
@@ -141,9 +152,8 @@ class BettingRule(RefiningRule):
 
         Otherwise return the groups of pairs that are not cleared.
         """
-        if above <= 0 and self.cleared.size <= FEW_AT_ONCE:
-            _, first, second = (~self.cleared).nonzero()
-            return tuple(sorted({*first.tolist(), *second.tolist()}))
+        if above <= 0 and self._few:
+            return tuple(sorted({group for pair in self._open for group in pair[:2]}))
         matter = np.zeros(self._groups, bool)
         if above <= 0:
             for part, _ in self.tally.parts():
@@ -160,7 +170,8 @@ class BettingRule(RefiningRule):
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
         self.tally += tally
-        self._widest = self._bounds = self._rate_bounds = self._lead_wealth = None
+        self._widest = self._bounds = self._rate_bounds = self._lead_wealth = self._looked = None
+        self._one_by_one.clear()
         # All groups of a batch are evaluated in each of its rounds.
         self._rounds += int(tally.joint[plan.groups[0], plan.groups[0]])
         if plan.leader is not None:
@@ -168,31 +179,79 @@ class BettingRule(RefiningRule):
             self.lead = self.lead + self._payoff.cells_of(tally, (i, j, outcome))
         if self.decision is not Decision.UNDECIDED:
             return
-        if self.cleared.size <= FEW_AT_ONCE:
-            self._clear_few()
+        if self._few:
+            self._clear_few(plan.groups)
         else:
             self._clear_many()
         # log(1 + x) <= x: leaders whose payoffs add up to no more than 0 have no wealth above 1.
         if self.lead @ self._unfair_values > 0 and self._wealth_of_leaders() >= self._bar:
             self.decision = Decision.UNFAIR
-        elif self.cleared.all():
+        elif not self._open if self._few else self.cleared.all():
             self.decision = Decision.FAIR
 
     def _wealth_of_leaders(self) -> float:
         """Return log wealth of the leaders against "every gap is at most the threshold"."""
         if self._lead_wealth is None:
-            self._lead_wealth = float(wealth_and_best(self.lead[None], self._unfair_growth)[0][0])
+            self._lead_wealth = float(wealth_and_best(self.lead[:, None], self._unfair_growth.T)[0][0])
         return self._lead_wealth
 
-    def _clear_few(self) -> None:
-        """Clear pairs, and keep what the forecast of those that are left needs: most of the work is the same."""
-        each = wealth_and_best(self._payoff.cells(self.tally).reshape(-1, 3), self._fair_growth)
-        wealth, _ = self._looked = each[0].reshape(self.cleared.shape), each[1].reshape(self.cleared.shape)
-        self.cleared |= wealth >= self._bar
+    def _clear_few(self, groups: Sequence[int]) -> None:
+        """Clear pairs of these groups, of which there is new evidence."""
+        pairs = self._open
+        if len(groups) < self._groups:
+            pairs = [pair for pair in pairs if pair[0] in groups and pair[1] in groups]
+        if len(pairs) > MOST_ONE_BY_ONE:
+            self.cleared |= self._look()[0] >= self._bar
+            self._open = self._not_cleared()
+            return
+        for pair in pairs:
+            # log(1 + x) <= x: a pair whose gap is not below the threshold has no wealth above 1.
+            if self._payoff.gap(self.tally, pair) < self._threshold and self._look_at(pair)[0] >= self._bar:
+                i, j, outcome = pair
+                self.cleared[outcome, i, j] = True
+                self._open = [other for other in self._open if other != pair]
 
-    def _left(self, looked: tuple[Floats, Floats]) -> Floats:
+    def _not_cleared(self) -> list[Leader]:
+        """Return the pairs that are not cleared."""
+        outcomes, first, second = (~self.cleared).nonzero()
+        return list(zip(first.tolist(), second.tolist(), outcomes.tolist(), strict=True))
+
+    def _look_at(self, pair: Leader) -> tuple[float, float]:
+        """Return log wealth of one pair, and the growth of its best stake."""
+        if (found := self._one_by_one.get(pair)) is None:
+            counts = self._payoff.cells_of(self.tally, pair).tolist()
+            found = self._one_by_one[pair] = wealth_and_best_of_one(counts, self._fair_stakes)
+        return found
+
+    def _look(self) -> tuple[Floats, Floats]:
+        """Return log wealth of few pairs, and the growth of the best stake of each."""
+        if self._looked is None:
+            wealth, best = wealth_and_best(self._payoff.totals(self.tally), self._fair_totals)
+            self._looked = wealth.reshape(self.cleared.shape), best.reshape(self.cleared.shape)
+        return self._looked
+
+    def _first_cleared(self) -> float:
+        """Forecast the rounds until all pairs of some group are cleared, if their frequencies stay."""
+        if len(self._open) > MOST_ONE_BY_ONE:
+            left = self._left()
+            of_groups = (np.maximum.reduce(left, axis=axes).tolist() for axes in ((0, 1), (0, 2)))
+            slowest: list[float] = [max(rounds) for rounds in zip(*of_groups, strict=True)]
+            return min((rounds for rounds in slowest if rounds > 0), default=1.0)
+        of_group: dict[int, float] = {}
+        for pair in self._open:
+            (wealth, best), (i, j, _) = self._look_at(pair), pair
+            rate = best / max(int(self.tally.joint[i, j]), 1)
+            rounds = (self._bar - wealth) / rate if rate > 0 else math.inf
+            for group in (i, j):
+                of_group[group] = max(rounds, of_group.get(group, 0.0))
+        return min(of_group.values(), default=1.0)
+
+    def _left(self) -> Floats:
         """Return the rounds until few pairs are cleared if their frequencies stay, 0 for those that are."""
-        left: Floats = np.where(self.cleared, 0.0, rounds_at_rate(*looked, self._bar, self.tally.joint))
+        wealth, best = self._look()
+        rate = best / np.maximum(self.tally.joint, 1)
+        left = np.where(self.cleared, 0.0, np.inf)
+        np.divide(self._bar - wealth, rate, out=left, where=(rate > 0) & ~self.cleared)
         return left
 
     def _clear_many(self) -> None:
@@ -299,8 +358,8 @@ class BettingRule(RefiningRule):
             return math.inf
         i, j, _ = widest = self.widest()
         above = self._payoff.gap(self.tally, widest) > self._threshold
-        if self._looked is not None and not (above or brief):
-            return max(1.0, float(self._left(self._looked).max()))
+        if self._few and not (above or brief):
+            return max(1.0, float(self._left().max()))
         if above or brief:
             seen = self._payoff.cells_of(self.tally, widest)
             growth = self._unfair_growth if above else self._fair_growth
@@ -335,10 +394,13 @@ def promising(promise: Floats, threshold: float, above: float, leader: Leader) -
     """Return the leader's groups and those that promise a faster end; the leader is `above` the threshold."""
     if promise.max() - threshold < PROMISE * above:
         return tuple(sorted(leader[:2]))
-    as_promising = (promise[:, None] <= promise).sum(axis=1)
-    matter = promise - threshold >= np.maximum(PROMISE, (as_promising / 2) ** 0.2) * above
-    matter[list(leader[:2])] = True
-    return tuple(np.flatnonzero(matter).tolist())
+    promises = promise.tolist()
+    ascending, matter = sorted(promises), set(leader[:2])
+    for group, own in enumerate(promises):
+        as_promising = len(ascending) - bisect_left(ascending, own)
+        if own - threshold >= max(PROMISE, (as_promising / 2) ** 0.2) * above:
+            matter.add(group)
+    return tuple(sorted(matter))
 
 
 def pairs_above(

@@ -38,6 +38,7 @@ def log_wealth(cells: ArrayLike, growths: Floats) -> Floats:
 
 
 _SHARES = np.exp(LOG_SHARES)
+_SHARE: list[float] = _SHARES.tolist()
 _STAKES: list[tuple[float, float]] = list(zip(BETS.tolist(), LOG_SHARES.tolist(), strict=True))
 
 
@@ -50,13 +51,27 @@ def wealth_of_one(counts: Sequence[int], payoffs: Sequence[float], most_lost: fl
     return top + math.log(sum([math.exp(each - top) for each in logs]))
 
 
-def wealth_and_best(cells: NDArray[np.integer], growths: Floats) -> tuple[Floats, Floats]:
-    """Return the log wealth of all stakes together, and the log growth of the best of them, (pairs,) each."""
-    each = cells.astype(float) @ growths
-    # numpy is slow along a short axis, slower than a copy.
-    best: Floats = np.maximum.reduce(each.T.copy(), axis=0)
-    each -= best[:, None]
-    return np.log(np.exp(each, out=each) @ _SHARES) + best, best
+def wealth_and_best_of_one(counts: Sequence[int], growths: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Return the log wealth of one pair over all stakes together, and the log growth of the best of them.
+
+    From the growth of each stake, (stakes, payoffs), as plain numbers: they are faster than arrays of three.
+    """
+    i, j, k = counts
+    each = [i * x + j * y + k * z for x, y, z in growths]
+    best = max(each)
+    exp = math.exp
+    return best + math.log(sum([share * exp(one - best) for share, one in zip(_SHARE, each, strict=True)])), best
+
+
+def wealth_and_best(totals: NDArray[np.integer] | Floats, growths: Floats) -> tuple[Floats, Floats]:
+    """Return the log wealth of all stakes together, and the log growth of the best of them, (pairs,) each.
+
+    From (payoffs, pairs) and (stakes, payoffs): numpy is slow along a short last axis.
+    """
+    each = growths @ totals
+    best: Floats = np.maximum.reduce(each, axis=0)
+    each -= best
+    return np.log(_SHARES @ np.exp(each, out=each)) + best, best
 
 
 def _together(each: Floats) -> Floats:

@@ -64,6 +64,13 @@ class Payoff(Struct, frozen=True):
         cells[..., 0], cells[..., 1], cells[..., 2] = tally.only, tally.both, tally.only.swapaxes(1, 2)
         return cells
 
+    def totals(self, tally: Tally) -> Floats:
+        """Return rounds where only i has it, all of both (for a ratio: where both have it), only j: (3, pairs)."""
+        totals = np.empty((3, *tally.only.shape))
+        totals[0], totals[1] = tally.only, tally.both if self.relative else tally.joint
+        totals[2] = tally.only.swapaxes(1, 2)
+        return totals.reshape(3, -1)
+
     def cells_of(self, tally: Tally, pair: tuple[int, int, int]) -> Counts:
         """Return (3,): the cells of one pair (i, j, outcome)."""
         i, j, outcome = pair
@@ -91,11 +98,20 @@ class Payoff(Struct, frozen=True):
         return growth(self.values(gap), lost)
 
     @lru_cache(maxsize=32)  # noqa: B019  # payoffs are few, and equal by content
-    def growths_at(self, gap: float) -> tuple[Floats, Floats]:
-        """Return the growth of both bets against one gap, "at least" and "at most"; the arrays are shared."""
+    def growths_at(self, gap: float) -> tuple[Floats, Floats, Floats, list[list[float]]]:
+        """Return the growth of both bets against one gap, "at least" and "at most"; the arrays are shared.
+
+        The other two are the growth of "at least" for each of the `totals`, (stakes, 3), and for each cell as plain
+        numbers.
+        """
         at_least, at_most = self.against_at_least(gap), self.against_at_most(gap)
-        at_least.flags.writeable = at_most.flags.writeable = False
-        return at_least, at_most
+        of_totals = at_least.T.copy()
+        if not self.relative:
+            # The middle cell has the rounds of both that are in no other.
+            of_totals -= at_least[1][:, None] * np.array([1, 0, 1])
+        for growths in (at_least, at_most, of_totals):
+            growths.flags.writeable = False
+        return at_least, at_most, of_totals, at_least.T.tolist()
 
     def of_one(self, gap: float, *, at_least: bool) -> tuple[tuple[float, float, float], float]:
         """Return the payoff of a bet against "at least" (or "at most") one gap in each cell, and its largest loss."""
@@ -192,7 +208,7 @@ DIFFERENCE, RATIO, SHARE = Payoff(), Payoff(relative=True), Payoff(share=True)
 
 def payoff_of(measure: str, compared: NDArray[np.bool_]) -> Payoff:
     """Return the payoff of a measure, "difference" or "ratio", for these compared pairs, (outcomes, k, k)."""
-    return Payoff(measure == "ratio", one_sided=not np.array_equal(compared, compared.swapaxes(1, 2)))
+    return Payoff(measure == "ratio", one_sided=bool((compared != compared.swapaxes(1, 2)).any()))
 
 
 def gaps_of(more: Floats, less: Floats, measure: str) -> Floats:

@@ -53,22 +53,20 @@ class Tally(Struct, frozen=True, eq=False, dict=True):
 
         `together` (outcomes, active, active) counts rounds in which both got the outcome; it determines all counts.
         """
-        own = together.diagonal(axis1=1, axis2=2)
+        own = together.diagonal(axis1=1, axis2=2)[:, :, None]
         if len(active) == groups:
-            return cls(np.full((groups, groups), rounds, np.int64), together, own[:, :, None] - together)
-        joint = np.zeros((groups, groups), np.int64)
-        both = np.zeros((len(together), groups, groups), np.int64)
-        only = np.zeros_like(both)
-        columns = np.array(active)
+            return cls(np.full((groups, groups), rounds, np.int64), together, own - together)
+        outcomes, columns = len(together), np.array(active)
         rows = columns[:, None]
-        joint[rows, columns] = rounds
-        both[:, rows, columns] = together
-        only[:, rows, columns] = own[:, :, None] - together
-        return cls(joint, both, only)
+        tables = np.zeros((1 + 2 * outcomes, groups, groups), np.int64)
+        tables[0, rows, columns] = rounds
+        tables[1 : 1 + outcomes, rows, columns] = together
+        tables[1 + outcomes :, rows, columns] = own - together
+        return cls(tables[0], tables[1 : 1 + outcomes], tables[1 + outcomes :])
 
     def __add__(self, other: Tally) -> Tally:
         # Tables of many groups and outcomes are large, so nothing is copied to add zeros.
-        if not self.joint.any():
+        if not self.joint[0, 0] and not self.joint.any():
             return other
         return Tally(self.joint + other.joint, self.both + other.both, self.only + other.only)
 
@@ -103,16 +101,17 @@ class Tally(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def gaps(self) -> NDArray[np.float64]:
         """(outcomes, k, k): estimates of P(outcome | i) - P(outcome | j) from the rounds of both."""
-        joint = np.maximum(self.joint, 1)
-        return (self.only - self.only.swapaxes(1, 2)) / joint
+        return (self.only - self.only.swapaxes(1, 2)) / np.maximum(self.joint, 1)
 
     @cached_property
     def errors(self) -> NDArray[np.float64]:
         """(outcomes, k, k): standard errors of `gaps`; infinite if a pair was never drawn together."""
         joint = np.maximum(self.joint, 1)
-        differ = (self.only + self.only.swapaxes(1, 2)) / joint
-        variance = np.maximum(differ - self.gaps**2, 0) / joint
-        return np.where(self.joint > 0, np.sqrt(variance), np.inf)
+        moment = (self.only + self.only.swapaxes(1, 2)) / joint
+        moment -= self.gaps**2
+        np.maximum(moment, 0, out=moment)
+        moment /= joint
+        return np.where(self.joint > 0, np.sqrt(moment, out=moment), np.inf)
 
     @property
     def trials(self) -> Counts:

@@ -7,7 +7,7 @@ replacements as draws.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,8 +23,8 @@ from fairchain.text.synonyms import Synonyms, listed_words, nearest_words, read_
 from fairchain.text.terms import Terms, kept_words
 
 HalfWords = NDArray[np.uint32]
-# Number of texts that are processed together: usually the first few have a word with synonyms.
-REPLACED_AT_ONCE = 2**8
+# Number of texts that are processed together.
+REPLACED_AT_ONCE = 2**12
 SYNONYMS_NEED_VECTORS = (
     'population.synonyms: "vectors" needs word vectors, and the network takes numbers of words; write synonyms = '
     '"wordnet", or replace = 0'
@@ -33,27 +33,33 @@ SYNONYMS_NEED_VECTORS = (
 
 @dataclass(frozen=True, eq=False)
 class Replacing:
-    """The possible replacements of each word, and the largest number of replaced words of a text."""
+    """The possible replacements of each word, and the largest number of replaced words of a text.
+
+    `places` has the positions of all words with synonyms, text by text; those of a text lie between two of the `ends`,
+    (texts + 1,).
+    """
 
     synonyms: Synonyms
     most: int
+    places: NDArray[np.integer]
+    ends: NDArray[np.intp]
 
     @property
     def sha256(self) -> str:
         """Return the hash of all replacements."""
         return self.synonyms.sha256
 
-    def apply(self, drawn: Ids, random: HalfWords) -> None:
-        """Replace words of texts, (subgroups, rounds, words); all subgroups by the same `random`, (most, 2, rounds)."""
-        synonyms, words = self.synonyms, drawn.reshape(-1)
-        # The positions of all words with synonyms, and where those of each text begin and end. A run processes few
-        # texts at first, so the number of steps here matters more than their size.
-        (places,) = synonyms.replaced.take(words, mode="clip").nonzero()
-        ends = places.searchsorted(np.arange(0, len(words) + 1, drawn.shape[2]))
-        counts = ends[1:] - ends[:-1]
+    def apply(self, drawn: Ids, texts: NDArray[np.intp], random: HalfWords) -> None:
+        """Replace words of texts, (subgroups, rounds, words), with these indices in the corpus, (subgroups, rounds).
+
+        All subgroups use the same `random`, (most, 2, rounds).
+        """
+        synonyms, words, numbers = self.synonyms, drawn.reshape(-1), texts.reshape(-1)
+        begins = self.ends.take(numbers)
+        counts = self.ends.take(numbers + 1) - begins
         (some,) = counts.nonzero()
         where, which = random.take(some % drawn.shape[1], axis=2).swapaxes(0, 1)
-        at = places.take(_scaled(where, counts.take(some)) + ends.take(some))
+        at = self.places.take(_scaled(where, counts.take(some)) + begins.take(some)) + some * drawn.shape[2]
         rows = synonyms.places.take(words.take(at))
         offered = synonyms.offered[rows, _scaled(which, synonyms.counts.take(rows))]
         # Sequentially, because a position may be drawn twice.
@@ -62,7 +68,7 @@ class Replacing:
 
 
 def replacing_of(
-    population: Texts, lexicon: Lexicon, corpus: Corpus, terms: Sequence[Terms], pools: Iterable[NDArray[np.intp]]
+    population: Texts, lexicon: Lexicon, corpus: Corpus, terms: Sequence[Terms], pools: Sequence[NDArray[np.intp]]
 ) -> Replacing | None:
     """Return the replacement of words in these pools that a population states; None if there is none.
 
@@ -79,14 +85,26 @@ def replacing_of(
         raise SpecError(SYNONYMS_NEED_VECTORS)
     else:
         synonyms = _nearest(lexicon, population.neighbours, kept, cache_dir() / "neighbours")
-    blocks = (
-        pool[start : start + REPLACED_AT_ONCE] for pool in pools for start in range(0, len(pool), REPLACED_AT_ONCE)
-    )
-    if not any(synonyms.replaced[corpus.ids[block]].any() for block in blocks):
+    drawn = np.zeros(len(corpus.ids), bool)
+    drawn[np.concatenate(pools)] = True
+    places, ends = _places(synonyms, corpus.ids, np.flatnonzero(drawn))
+    if not len(places):
         raise DataError(
             f"{corpus.name}: no word of its texts has a synonym in {lexicon.name}; write replace = 0 in [population]"
         )
-    return Replacing(synonyms, population.replace)
+    return Replacing(synonyms, population.replace, places, ends)
+
+
+def _places(synonyms: Synonyms, ids: Ids, texts: NDArray[np.intp]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
+    """Return the places of words with synonyms in some texts of a corpus, and where those of each text end, from 0."""
+    counts, width = np.zeros(len(ids) + 1, np.intp), ids.shape[1]
+    found = []
+    for start in range(0, len(texts), REPLACED_AT_ONCE):
+        some = texts[start : start + REPLACED_AT_ONCE]
+        replaced = synonyms.replaced.take(ids[some])
+        counts[some + 1] = np.count_nonzero(replaced, axis=1)
+        found.append((np.flatnonzero(replaced) % width).astype(np.min_scalar_type(width)))
+    return np.concatenate(found), np.cumsum(counts)
 
 
 # The synonyms of a lexicon in memory are kept in memory too.

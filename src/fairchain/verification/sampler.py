@@ -8,7 +8,7 @@ budget or while it runs, keeps its first rounds, so what is counted is always a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -74,10 +74,11 @@ def labels_in(labels: NDArray[np.integer]) -> set[int]:
     """Return the different labels of an array; those of two neighbouring labels without a pass over all of them."""
     if not labels.size:
         return set()
-    low, high = int(labels.min()), int(labels.max())
+    flat = labels.reshape(-1)
+    low, high = int(np.minimum.reduce(flat)), int(np.maximum.reduce(flat))
     if high - low <= 1:
         return {low, high}
-    return set(np.flatnonzero(np.bincount(labels.ravel())).tolist())
+    return set(np.flatnonzero(np.bincount(flat)).tolist())
 
 
 class Sampler:
@@ -131,22 +132,22 @@ class Sampler:
 
         The chunk has `drawn` rounds, by default as many as are returned.
         """
-        place = chunk, count, drawn or count
+        drawn = drawn or count
         if self._recall is not None:
-            return self._recall(place, groups, partial(self._evaluate, *place))
-        return self._evaluate(*place, groups)
+            return self._recall((chunk, count, drawn), groups, partial(self._evaluate, chunk, count, drawn))
+        return self._evaluate(chunk, count, drawn, groups)
 
     def _evaluate(self, chunk: int, count: int, drawn: int, groups: Sequence[int]) -> NDArray[np.integer]:
-        draw = partial(self._population.rounds, self._seed, chunk, count, scratch=self._scratch(), drawn=drawn)
+        rounds_of, scratch = self._population.rounds, self._scratch()
         words = decision_words(self._seed, chunk, count) if self._model.drawn else None
-        if self._coupled and count * len(groups) <= ROWS_PER_CALL:
+        rounds = rounds_of(self._seed, chunk, count, 0, scratch, groups, drawn) if self._coupled else None
+        if rounds is not None and count * len(groups) <= ROWS_PER_CALL:
             # All groups of a round share its word.
             every = None if words is None else np.tile(words, len(groups))
-            return self._decide(draw(subgroups=groups).inputs(groups), chunk, every).reshape(len(groups), count)
-        rounds = draw(subgroups=groups) if self._coupled else None
+            return self._decide(rounds.inputs(groups), chunk, every).reshape(len(groups), count)
         labels = np.empty((len(groups), count), np.uint16)
         for row, group in zip(labels, groups, strict=True):
-            own = rounds or draw(copy=1 + group, subgroups=[group])
+            own = rounds or rounds_of(self._seed, chunk, count, 1 + group, scratch, [group], drawn)
             if words is not None and not self._coupled:
                 words = decision_words(self._seed, chunk, count, copy=1 + group)
             row[:] = self._decide(own.show(group), chunk, words)
@@ -199,12 +200,12 @@ class Sampler:
         """
         size = chunk_rounds(planned)
         rounds = planned if most is None else min(planned, most)
-        starts = range(0, rounds, size)
-        sizes = [min(size, rounds - start) for start in starts]
-        drawn = [min(size, planned - start) for start in starts]
         subgroups = tuple(self._comparison.evaluated(groups))
-        units = [(first + place, *lengths, subgroups) for place, lengths in enumerate(zip(drawn, sizes, strict=True))]
-        costs = [count * len(subgroups) for count in sizes]
+        units = [
+            (first + place, min(size, planned - start), min(size, rounds - start), subgroups)
+            for place, start in enumerate(range(0, rounds, size))
+        ]
+        costs = [count * len(subgroups) for _, _, count, _ in units]
         if getattr(self._model, "costly", False):
             last = [(first + len(units), *self.after, subgroups)] if self.after else []
             self._following = {unit[0] - 1: unit for unit in (*units[1:], *last)}
@@ -212,7 +213,12 @@ class Sampler:
         parts: list[NDArray[np.integer]] = []
         seen: set[int] = set()
         done = 0
-        for counts, labels in self._workers.map(self.count, units, sizes=costs, halted=halted):
+        counted: Iterable[Done] = (
+            [self._workers.one(self.count, units[0], costs[0])]
+            if len(units) == 1
+            else self._workers.map(self.count, units, sizes=costs, halted=halted)
+        )
+        for counts, labels in counted:
             together = counts.astype(np.int64) if together is None else np.add(together, counts, out=together)
             # A certificate has each pair of groups once.
             self._kept += counts.size // 2
@@ -223,4 +229,4 @@ class Sampler:
         self.seconds = self._workers.seconds(self.count)
         assert together is not None
         kept = tuple(parts) if len(parts) == done else ()
-        return Batch(first, size, sum(sizes[:done]), done, together, kept, tuple(sorted(seen)))
+        return Batch(first, size, min(done * size, rounds), done, together, kept, tuple(sorted(seen)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -363,11 +363,10 @@ for _name in ("gap", "widest", "groups", "violators", "witnesses", "statement", 
 def assemble(case: Case, answer: Answer, started: float, workers: Workers | None = None) -> Verdict:
     """Return the verdict of an answer; the work began at the time `started` on `workers`."""
     spec, comparison, seen = case.spec, case.comparison, answer.record.labels
-    names, outcomes = comparison.counted, outcome_names(spec, comparison)
 
-    def pair(leader: Leader) -> Pair:
-        i, j, outcome = leader
-        return Pair(names[i], names[j], outcomes[outcome])
+    def pairs(leaders: Iterable[Leader]) -> tuple[Pair, ...]:
+        names, outcomes = comparison.counted, outcome_names(spec, comparison)
+        return tuple(Pair(names[i], names[j], outcomes[outcome]) for i, j, outcome in leaders)
 
     def read(compute: Callable[[], Value]) -> Value:
         """Compute a part of the verdict: now, or on first access if it is cheap."""
@@ -382,9 +381,9 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
     return Verdict(
         decision=answer.decision,
         gap=read(lambda: answer.gap),
-        widest=read(lambda: pair(answer.found.widest())),
+        widest=read(lambda: pairs([answer.found.widest()])[0]),
         groups=read(lambda: _probabilities(case, answer)),
-        violators=read(lambda: tuple(map(pair, answer.found.violators()))),
+        violators=read(lambda: pairs(answer.found.violators())),
         witnesses=answer.witnesses if answer.search is None else _later(answer.search),
         rounds=answer.rounds,
         evaluations=answer.evaluations,

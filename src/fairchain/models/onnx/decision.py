@@ -101,12 +101,16 @@ class DecisionRule(Struct, frozen=True):
 
     def __call__(self, answer: NDArray[Any], rows: int) -> Labels:
         """Return the class of each row; raise a NoDecisionError for NaN, infinity or a label that the spec lacks."""
-        if self.drawn:
+        if self.kind == "random":
             raise ModelError(RANDOM_DECISIONS)
-        answer = answer.reshape(rows, -1)
+        if answer.ndim != 2:
+            answer = answer.reshape(rows, -1)
         if self.kind == "label":
             return self._from_labels(answer[:, 0])
-        self._must_be_finite(answer)
+        finite = np.isfinite(answer)
+        if not np.logical_and.reduce(finite, axis=None):
+            row = int((~finite.all(axis=1)).argmax())
+            raise NoDecisionError(row, OUTPUT_NOT_DECISION.format(output=self.output, answer=_shown(answer[row])))
         if self.kind == "argmax" and self.classes == 2:
             # Among equal scores the first label is chosen, as by argmax.
             second: NDArray[np.bool_] = answer[:, 1] > answer[:, 0]
@@ -138,12 +142,6 @@ class DecisionRule(Struct, frozen=True):
         sums = np.cumsum(np.clip(shares, 0, 1), axis=1)
         ends: Ends = np.rint(sums / sums[:, -1:] * DECISION_WORDS).astype(np.int64)
         return ends
-
-    def _must_be_finite(self, answer: NDArray[Any]) -> None:
-        finite = np.isfinite(answer)
-        if not finite.all():
-            row = int((~finite.all(axis=1)).argmax())
-            raise NoDecisionError(row, OUTPUT_NOT_DECISION.format(output=self.output, answer=_shown(answer[row])))
 
     def _from_labels(self, answer: NDArray[Any]) -> Labels:
         if answer.dtype.kind not in TEXT_KINDS:

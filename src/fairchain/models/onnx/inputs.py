@@ -85,9 +85,14 @@ class Feed(Struct, frozen=True):
             return {self.slots[0].name: values}
         return {slot.name: self._fill(slot, values) for slot in self.slots}
 
+    @property
+    def rows(self) -> int:
+        """How many rows can be given to the network at once."""
+        return self.batch or MOST_CALL_ROWS
+
     def parts(self, values: NDArray[Any]) -> list[NDArray[np.intp]]:
         """Return the rows that are evaluated together."""
-        return chunks(len(values), self.batch or MOST_CALL_ROWS)
+        return chunks(len(values), self.rows)
 
     def shapes(self, _inputs: Sequence[Any]) -> dict[str, tuple[int | str | None, ...]]:
         """Return the shape of each of the network's inputs, None for the batch."""

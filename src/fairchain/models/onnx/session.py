@@ -112,6 +112,8 @@ class OnnxModel:
     def _open(self, network: Network, spec: Spec, limits: Limits, note: str = "") -> None:
         self.network, self.limits, self.note = network, limits, note
         self.path, self.sha256 = network.path, network.sha256
+        # What messages call it: its path, for a file.
+        self.name = str(network.path)
         self._spec = spec
         if not spec.model.deterministic:
             raise MisfitError(NETWORK_IS_DETERMINISTIC.format(path=self.path))
@@ -212,11 +214,6 @@ class OnnxModel:
             return False
         return np.array_equal(whole, np.concatenate(alone), equal_nan=True)
 
-    @property
-    def name(self) -> str:
-        """Name of the network in messages: its path, for a file."""
-        return str(self.path)
-
     def to_network(self) -> OnnxModel:
         """Return this network."""
         return self
@@ -264,12 +261,13 @@ class OnnxModel:
             return np.empty(0, np.uint16)
         if (alike := distinct_rows(values)) is not None:
             return self.predict(values[alike[0]])[alike[1]]
-        parts = self.inputs.parts(values)
-        if len(parts) == 1:
-            return self._decided(values)
+        labels: Labels
+        if len(values) <= self.inputs.rows:
+            labels = self._read(self.decision, values)
+            return labels
         labels = np.empty(len(values), np.uint16)
-        for part in parts:
-            labels[part] = self._decided(values[part])
+        for part in self.inputs.parts(values):
+            labels[part] = self._read(self.decision, values[part])
         return labels
 
     def predict_fed(self, values: NDArray[Any], inputs: Mapping[str, NDArray[Any]]) -> Labels:
@@ -278,19 +276,16 @@ class OnnxModel:
             return self.predict(values)
         answer = self._runtime.run(inputs, [self.decision.output])[0]
         check_shape(self.name, self.decision, answer, len(values))
-        return self._decided(values, answer)
-
-    def _decided(self, values: NDArray[Any], answer: Answer | None = None) -> Labels:
-        """Return the class numbers of one part, padded with its own last row for a fixed batch."""
         labels: Labels = self._read(self.decision, values, answer)
         return labels
 
     def _read(self, rule: Callable[[Answer, int], Any], values: NDArray[Any], answer: Answer | None = None) -> Any:
         """Return the result of a rule for the output of one part, padded like a fixed batch."""
         if answer is None:
-            answer = self._filled(values)
+            answer = self._answer(values)
         try:
-            return rule(answer, len(answer))[: len(values)]
+            found = rule(answer, len(answer))
+            return found if len(found) == len(values) else found[: len(values)]
         except NoDecisionError as problem:
             shown = describe_input(self._spec.described, values[min(problem.row, len(values) - 1)])
             message = UnansweredError.MESSAGE.format(name=self.path, problem=problem, shown=shown)
@@ -301,17 +296,16 @@ class OnnxModel:
         if (alike := distinct_rows(values)) is not None:
             return self.scores(values[alike[0]])[alike[1]]
         parts = self.inputs.parts(values)
-        return rejoined(parts, [self._filled(values[part])[: len(part)] for part in parts])
-
-    def _filled(self, values: NDArray[Any]) -> Answer:
-        """Return the output for one part; for a fixed batch, it is padded with its own last row."""
-        missing = (self.inputs.batch or len(values)) - len(values)
-        return self._answer(np.concatenate([values, np.repeat(values[-1:], missing, axis=0)]) if missing else values)
+        return rejoined(parts, [self._answer(values[part])[: len(part)] for part in parts])
 
     def _answer(self, values: NDArray[Any]) -> Answer:
-        # onnxruntime's RNN rounds differently for a single row, and results must not depend on the division into
-        # batches.
-        if len(values) == 1 and self._has_rnn and self.inputs.batch is None:
+        """Return the output for one part; for a fixed batch, it is padded with its own last row."""
+        batch, rows = self.inputs.batch, len(values)
+        if batch is not None and batch > rows:
+            values = np.concatenate([values, np.repeat(values[-1:], batch - rows, axis=0)])
+        elif batch is None and rows == 1 and self._has_rnn:
+            # onnxruntime's RNN rounds differently for a single row, and results must not depend on the division into
+            # batches.
             return self._run(self.inputs, np.repeat(values, 2, axis=0))[:1]
         return self._run(self.inputs, values)
 
@@ -359,7 +353,7 @@ class OnnxModel:
             raise ModelError(f"{self.path}: has a fixed batch size; export it with a free one to read its layers")
         answer, *shown = self.run(values, [self.decision.output, *tensors])
         check_shape(self.name, self.decision, answer, len(values))
-        return self._decided(values, answer), shown
+        return self._read(self.decision, values, answer), shown
 
     def by_row(self, tensor: str, hidden: NDArray[Any], rows: int) -> Hidden:
         """Return an inner tensor as (rows, units), or raise a ModelError if it is not numeric with the batch first."""

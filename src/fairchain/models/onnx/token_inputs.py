@@ -225,6 +225,11 @@ class TokenFeed:
             for name, dtype in self.slots
         }
 
+    @property
+    def rows(self) -> int:
+        """How many texts can be given to the network at once, whatever their lengths."""
+        return 1
+
     def parts(self, values: NDArray[Any]) -> list[NDArray[np.intp]]:
         """Return the texts that are evaluated together: those with the same number of tokens, in batches."""
         name = self.slots[0][0]
