@@ -28,8 +28,8 @@ from fairchain.statements import NO_BOUNDS_CERTIFICATE
 from fairchain.verification import bounding, choosing
 from fairchain.verification import partition as partitions
 from fairchain.verification.answers import Answer
-from fairchain.verification.bounding import EXPLORED, BoundingRun, choose
-from fairchain.verification.boxes import BOUNDS_OF_INDIVIDUALS, box_space
+from fairchain.verification.bounding import EXPLORED, BoundingRun
+from fairchain.verification.boxes import BOUNDS_OF_INDIVIDUALS, WeightedChoice, box_space
 from fairchain.verification.partition import Partition, label_bounds
 from fairchain.verification.sampling import SamplingEngine
 from tests.messages import says
@@ -292,8 +292,20 @@ def test_what_the_first_step_shows_is_part_of_the_answer_if_nothing_can_be_halve
 
 def test_open_boxes_are_drawn_by_their_probability() -> None:
     mass = np.array([0.1, 1e-9, 0.3, 0.0])
-    counts = np.bincount(choose(mass, (np.arange(10_000) + 0.5) / 10_000), minlength=4)
+    counts = np.bincount(WeightedChoice(mass)((np.arange(10_000) + 0.5) / 10_000), minlength=4)
     assert counts.tolist() == [2500, 0, 7500, 0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_box_is_chosen_where_the_sum_of_the_probabilities_passes_the_draw(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mass = rng.random(rng.integers(1, 3000)) ** rng.integers(0, 40)
+    mass[rng.random(len(mass)) < 0.3] *= 1e-9
+    units = np.concatenate([rng.random(2000), rng.random(100) ** 30, 1 - rng.random(100) ** 30])
+    units = np.minimum(units, 1 - 2.0**-53)
+    ends = np.cumsum(np.rint(mass / mass.sum() * 2.0**52))
+    expected = np.minimum(np.searchsorted(ends, np.floor(units * ends[-1]), side="right"), len(mass) - 1)
+    assert WeightedChoice(mass)(units).tolist() == expected.tolist()
 
 
 def test_rounds_fall_into_open_boxes_as_often_as_their_probability_says() -> None:

@@ -32,7 +32,7 @@ from fairchain.statistics.rules import BatchPlan
 from fairchain.statistics.strata import StrataRule
 from fairchain.statistics.tally import count_together
 from fairchain.verification.answers import Answer
-from fairchain.verification.boxes import BoxSpace, Floats, box_space
+from fairchain.verification.boxes import BoxSpace, Floats, WeightedChoice, box_space
 from fairchain.verification.partition import FEW_POINTS, LabelledBoxes, Partition, label_bounds
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import FreeRegion
@@ -52,8 +52,8 @@ NEW_STRATUM = 0.9
 EXPLORED = 0.0025
 # Measured costs in plain evaluations of the network, about the largest of ten networks: of a box, for each evaluation
 # that its multiplications would make, and besides; of a step; of reading the network and the population; and of drawing
-# a round in open boxes, besides its evaluations.
-OVERHEAD, PER_BOX, PER_STEP, SET_UP, PER_DRAW = 15, 220, 20_000, 20_000, 2
+# a round in open boxes, for each axis, besides its evaluations.
+OVERHEAD, PER_BOX, PER_STEP, SET_UP, PER_AXIS = 15, 220, 20_000, 20_000, 0.15
 # Seconds after which it is known at the latest whether boxes can answer the question: finding out takes milliseconds.
 REFUSED_AFTER = 2.0
 REPORT_EVERY = 0.2
@@ -262,6 +262,11 @@ class BoundingRun:
         boxes = 2.0 * min(self._step, len(self.partition.open)) if self._begun else 1.0
         return PER_STEP + boxes * len(self.space.weights[0]) * self._cost
 
+    @property
+    def _draw_cost(self) -> float:
+        """What a round in open boxes costs more than one among all inputs."""
+        return PER_AXIS * len(self.space.axes)
+
     def halve(self) -> bool:
         """Halve some open boxes; return whether there were any."""
         before, bounded = self.partition.open_mass, self.partition.boxes
@@ -296,8 +301,8 @@ class BoundingRun:
         groups = len(self.case.comparison.subgroups)
         mass, cost = self.rule.strata[-1].mass, float(groups)
         if not self.rule.everywhere:
-            cost += PER_DRAW
-        if self._begun and self.partition.open_mass * (groups + PER_DRAW) < NEW_STRATUM * mass * cost:
+            cost += self._draw_cost
+        if self._begun and self.partition.open_mass * (groups + self._draw_cost) < NEW_STRATUM * mass * cost:
             partition = self.partition
             self._sampled = partition.open
             slack = 8 * partition.error + len(partition.open) * 2.0**-50 + self.space.draw_error
@@ -324,7 +329,7 @@ class BoundingRun:
                 self._keep_witnesses(labels, places, subgroups)
                 together += count_together(comparison.fold(labels), comparison.rows)
                 rounds += labels.shape[1]
-            cost = len(subgroups) + PER_DRAW
+            cost = len(subgroups) + self._draw_cost
         self.rounds += rounds
         self.evaluations += rounds * len(subgroups)
         self._sampling_cost += rounds * cost
@@ -337,19 +342,21 @@ class BoundingRun:
         address = Address(self.case.seed.value, self._chunk)
         self._chunk += 1
         boxes, axes = self._sampled, len(self.space.axes)
-        chosen = choose(boxes.mass, _reals(address, drawn, BOX_SUBSTREAM)[:rounds])
+        chosen = boxes.choice(_reals(address, drawn, BOX_SUBSTREAM)[:rounds])
         units = _reals(address, drawn * axes, 0).reshape(drawn, axes)[:rounds]
-        places = self.space.draw(boxes.low[chosen], boxes.high[chosen], units)
-        pick = _reals(address, drawn, MEMBER_SUBSTREAM)[:rounds]
+        places = self.space.draw(boxes.low.take(chosen, axis=0), boxes.high.take(chosen, axis=0), units)
         model = self.case.model
         assert model is not None
-        labels = [model.predict(self.space.inputs(places, self._member(group, pick))) for group in subgroups]
+        shown = self.space.shared_inputs(places)
+        labels = []
+        for group in subgroups:
+            shares = self.space.weights[group]
+            if (shares == 1).any():
+                member: int | NDArray[np.intp] = int(shares.argmax())
+            else:
+                member = WeightedChoice(shares)(_reals(address, drawn, MEMBER_SUBSTREAM)[:rounds])
+            labels.append(model.predict(self.space.shown_as(shown, places, member)))
         return np.stack(labels), places
-
-    def _member(self, subgroup: int, pick: Floats) -> NDArray[np.intp]:
-        """Return a member of a subgroup for each round, by its share."""
-        shares = np.cumsum(self.space.weights[subgroup])
-        return np.asarray(np.minimum(np.searchsorted(shares, pick * shares[-1], side="right"), len(shares) - 1))
 
     def _keep_witnesses(self, labels: NDArray[np.integer], places: Floats, subgroups: Sequence[int]) -> None:
         """Keep a few inputs whose decision differs between groups of one protected value each."""
@@ -426,13 +433,6 @@ class BoundingRun:
                     features[feature.name] = (first, last)
             found.append(FreeRegion(labels[int(possible[0]).bit_length() - 1], float(mass), features))
         return tuple(found)
-
-
-def choose(mass: Floats, units: Floats) -> NDArray[np.intp]:
-    """Return the number of a box for each uniform real, by probability; sums are of whole numbers, thus exact."""
-    ends = np.cumsum(np.rint(mass / mass.sum() * 2.0**52).astype(np.int64))
-    wanted = (units * float(ends[-1])).astype(np.int64)
-    return np.minimum(np.searchsorted(ends, wanted, side="right"), len(mass) - 1)
 
 
 def _reals(address: Address, count: int, substream: int) -> Floats:
