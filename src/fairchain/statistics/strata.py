@@ -10,9 +10,10 @@ in place of x. Wealth is carried from one stratum to the next. The first stratum
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,6 +149,8 @@ class StrataRule:
         (outcomes, groups): certain bounds of every rate.
     strata
         The first is all inputs. As long as it is the only one, the plain rule plans, looks and bounds.
+    plain
+        The rule of a plain run.
     """
 
     sound = True
@@ -164,13 +167,11 @@ class StrataRule:
     ) -> None:
         self.decision, self.proved = Decision.UNDECIDED, False
         self.low, self.high = np.zeros((outcomes, groups)), np.ones((outcomes, groups))
-        self._plain = BettingRule(groups, outcomes, float(threshold), delta, compared=compared, payoff=payoff)
-        self.strata = [Stratum(np.zeros((outcomes, groups)), 1.0, 0.0, self._plain.tally)]
+        self.plain = BettingRule(groups, outcomes, float(threshold), delta, compared=compared, payoff=payoff)
+        self.strata = [Stratum(np.zeros((outcomes, groups)), 1.0, 0.0, self.plain.tally)]
         # A shared array: the plain rule skips pairs that certain bounds have cleared.
-        self.cleared = self._plain.cleared
+        self.cleared = self.plain.cleared
         self._compared, self._payoff = compared, payoff
-        self._pairs: list[Leader] = [(int(i), int(j), int(o)) for o, i, j in np.argwhere(compared)]
-        self._places = _places_of(self._pairs)
         self._groups, self._outcomes = groups, outcomes
         self._threshold, self._delta = threshold, delta
         # Half of delta for each answer, as in a plain run.
@@ -178,6 +179,18 @@ class StrataRule:
         self._gap_bar = self._bar if payoff.share else -math.log(OF_GAP * delta)
         # Cached results for the present counts and bounds.
         self._estimates: tuple[Floats, Floats] | None = None
+
+    # What a plain run does not need is computed when it is first needed.
+
+    @cached_property
+    def _pairs(self) -> list[Leader]:
+        """The compared pairs with their outcomes."""
+        return [(int(i), int(j), int(o)) for o, i, j in np.argwhere(self._compared)]
+
+    @cached_property
+    def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        """The first and second groups and the outcomes of the pairs."""
+        return _places_of(self._pairs)
 
     # -- What is certain ---------------------------------------------------------------------------------------------
 
@@ -243,7 +256,7 @@ class StrataRule:
     def plan(self) -> BatchPlan:
         """Return the groups that still matter, and the leader, from past counts; there must be no answer yet."""
         if self.everywhere:
-            plan = self._plain.plan()
+            plan = self.plain.plan()
             assert plan is not None
             return plan
         # A look at several strata costs as much as hundreds of rounds.
@@ -269,10 +282,10 @@ class StrataRule:
         if plan.leader is not None:
             stratum.led.append((plan.leader, tally))
         if self.everywhere:
-            self._plain.observe(plan, tally)
-            stratum.tally = self._plain.tally
+            self.plain.observe(plan, tally)
+            stratum.tally = self.plain.tally
             if self.decision is Decision.UNDECIDED:
-                self.decision = self._plain.decision
+                self.decision = self.plain.decision
             return
         stratum.tally = stratum.tally + tally
         if self.decision is not Decision.UNDECIDED:
@@ -287,6 +300,13 @@ class StrataRule:
             self.decision = Decision.UNFAIR
         elif self.cleared.all():
             self.decision = Decision.FAIR
+
+    def take_over(self, batches: Iterable[tuple[BatchPlan, Tally]]) -> None:
+        """Go on from what the plain rule has observed by itself: batches among all inputs, before any other."""
+        first = self.strata[0]
+        self._estimates = None
+        first.tally, self.decision = self.plain.tally, self.plain.decision
+        first.led += [(plan.leader, tally) for plan, tally in batches if plan.leader is not None]
 
     @property
     def rounds(self) -> int:
@@ -309,7 +329,7 @@ class StrataRule:
         if self.rounds and not self.proved and low < high:
             rates = self.probabilities()
             if self.everywhere:
-                _, least, most = self._plain.gap_within(*rates)
+                _, least, most = self.plain.gap_within(*rates)
             else:
                 i, j, outcome = self._places
                 measure = self._payoff.measure
@@ -363,7 +383,7 @@ class StrataRule:
         wealth, count = self._wealth(self._pairs), len(self._pairs)
 
         def too_small(gap: Floats) -> Floats:
-            return wealth(gap, at_least=False) - self._plain.pairs_bar
+            return wealth(gap, at_least=False) - self.plain.pairs_bar
 
         below = bisect(too_small, np.ones(count), np.full(count, self._payoff.least))
         return max(bound, float(below.max()), float(of_rates.max()))
@@ -411,7 +431,7 @@ class StrataRule:
     def widest(self) -> Leader:
         """Return the pair and outcome with the largest gap so far."""
         if self.everywhere and self.rounds:
-            return self._plain.widest()
+            return self.plain.widest()
         return self._widest_of(self._compared)
 
     def _widest_of(self, compared: NDArray[np.bool_]) -> Leader:
@@ -424,13 +444,13 @@ class StrataRule:
         limits = np.full(len(self._pairs), float(self._threshold))
         _, above = self._certain_pairs()
         if self.rounds and not self.proved:
-            above = above | (self._wealth(self._pairs)(limits, at_least=False) >= self._plain.pairs_bar)
+            above = above | (self._wealth(self._pairs)(limits, at_least=False) >= self.plain.pairs_bar)
         return [pair for pair, found in zip(self._pairs, above, strict=True) if found]
 
     def forecast(self) -> int | None:
         """Forecast the number of further rounds; None if there is no forecast."""
         if self.everywhere:
-            return self._plain.forecast()
+            return self.plain.forecast()
         rounds = self._to_go()
         return math.ceil(rounds) if math.isfinite(rounds) else None
 
