@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,6 +140,9 @@ class StrataRule:
     groups, outcomes, threshold, delta, compared, payoff
         As for `BettingRule`; the threshold as an exact fraction, since certain bounds are compared with it exactly.
 
+    plain
+        The rule of a plain run, a new one by default.
+
     Attributes
     ----------
     decision, proved
@@ -149,8 +151,6 @@ class StrataRule:
         (outcomes, groups): certain bounds of every rate.
     strata
         The first is all inputs. As long as it is the only one, the plain rule plans, looks and bounds.
-    plain
-        The rule of a plain run.
     """
 
     sound = True
@@ -164,14 +164,19 @@ class StrataRule:
         compared: NDArray[np.bool_],
         *,
         payoff: Payoff = DIFFERENCE,
+        plain: BettingRule | None = None,
     ) -> None:
         self.decision, self.proved = Decision.UNDECIDED, False
         self.low, self.high = np.zeros((outcomes, groups)), np.ones((outcomes, groups))
-        self.plain = BettingRule(groups, outcomes, float(threshold), delta, compared=compared, payoff=payoff)
+        if plain is None:
+            plain = BettingRule(groups, outcomes, float(threshold), delta, compared=compared, payoff=payoff)
+        self.plain = plain
         self.strata = [Stratum(np.zeros((outcomes, groups)), 1.0, 0.0, self.plain.tally)]
         # A shared array: the plain rule skips pairs that certain bounds have cleared.
         self.cleared = self.plain.cleared
         self._compared, self._payoff = compared, payoff
+        self._pairs: list[Leader] = [(int(i), int(j), int(o)) for o, i, j in np.argwhere(compared)]
+        self._places = _places_of(self._pairs)
         self._groups, self._outcomes = groups, outcomes
         self._threshold, self._delta = threshold, delta
         # Half of delta for each answer, as in a plain run.
@@ -179,18 +184,6 @@ class StrataRule:
         self._gap_bar = self._bar if payoff.share else -math.log(OF_GAP * delta)
         # Cached results for the present counts and bounds.
         self._estimates: tuple[Floats, Floats] | None = None
-
-    # What a plain run does not need is computed when it is first needed.
-
-    @cached_property
-    def _pairs(self) -> list[Leader]:
-        """The compared pairs with their outcomes."""
-        return [(int(i), int(j), int(o)) for o, i, j in np.argwhere(self._compared)]
-
-    @cached_property
-    def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-        """The first and second groups and the outcomes of the pairs."""
-        return _places_of(self._pairs)
 
     # -- What is certain ---------------------------------------------------------------------------------------------
 

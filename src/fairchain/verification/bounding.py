@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Event
 from typing import Any
 
@@ -37,7 +38,7 @@ from fairchain.verification.partition import FEW_POINTS, LabelledBoxes, Partitio
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import FreeRegion
 from fairchain.verification.sampler import Sampler, labels_in
-from fairchain.verification.sampling import bets_of, sample_rounds
+from fairchain.verification.sampling import bets_of, betting_rule, sample_rounds
 from fairchain.verification.verdict import BoundsRecord
 from fairchain.verification.witnesses import WITNESSES, changed_points
 
@@ -121,10 +122,7 @@ class BoundingRun:
         self._partition: Partition | None = None
         self._sampler = Sampler(model, case.population, case.seed.value, comparison, workers=workers)
         self._halted: Halted = lambda _seconds: False
-        groups, outcomes = len(comparison.counted), len(comparison.rows)
-        delta, limit = spec.guarantee.delta, limit_of(spec)
-        payoff, compared = bets_of(comparison)
-        self.rule = StrataRule(groups, outcomes, limit, delta, compared, payoff=payoff)
+        self._plain = betting_rule(comparison, float(limit_of(spec)), spec.guarantee.delta)
         # An accuracy is reached by certain bounds or not at all.
         self._sampling = sampling and spec.guarantee.epsilon is None
         self.rounds = self.evaluations = 0
@@ -146,6 +144,15 @@ class BoundingRun:
         self._gain = math.inf
         # The halving cost and the open probability after each step of late.
         self._course = deque([(0.0, 1.0)])
+
+    @cached_property
+    def rule(self) -> StrataRule:
+        """The rule. A plain run needs it only at its end."""
+        comparison, spec = self.case.comparison, self.case.spec
+        payoff, compared = bets_of(comparison)
+        groups, outcomes = len(comparison.counted), len(comparison.rows)
+        limit, delta = limit_of(spec), spec.guarantee.delta
+        return StrataRule(groups, outcomes, limit, delta, compared, payoff=payoff, plain=self._plain)
 
     @property
     def partition(self) -> Partition:
@@ -241,7 +248,7 @@ class BoundingRun:
         """Sample as a plain run does, in the same loop, as long as boxes are not worth a look; return why it ended."""
         case, groups = self.case, len(self.case.comparison.counted)
         entries, stopped = sample_rounds(
-            self.rule.plain, self._sampler, self._sampler.run, case, start, deadline, cancel, progress, self.leaves
+            self._plain, self._sampler, self._sampler.run, case, start, deadline, cancel, progress, self.leaves
         )
         for plan, batch in entries:
             self.rounds += batch.rounds
@@ -379,7 +386,7 @@ class BoundingRun:
             batch = self._sampler.run(self._chunk, plan.rounds, plan.groups, self._halted, most)
             self._chunk += batch.chunks
             self._labels.update(batch.labels)
-            rounds, together, cost = batch.rounds, batch.together, len(subgroups)
+            rounds, together, cost = batch.rounds, batch.together, float(len(subgroups))
         else:
             together = np.zeros((len(comparison.rows), len(plan.groups), len(plan.groups)), np.int64)
             wanted, rounds = min(plan.rounds, most), 0
@@ -501,18 +508,19 @@ def first_boxes(case: Case, most: float = math.inf) -> float:
 
     It takes microseconds: only the spec is read, and only until more than `most` are certain, which is infinity.
     """
-    protected = case.spec.protected
-    groups, each, everything = len(case.comparison.subgroups), FIRST_BOXES, 1.0
-    boxes = 0.0
-    for feature in case.spec.features:
+    spec, protected = case.spec, case.spec.protected
+    each = boxes = len(case.comparison.subgroups) * FIRST_BOXES
+    inputs = 2 * len(case.comparison.subgroups) / FEW_POINTS
+    for feature in spec.features:
         if isinstance(feature, RealFeature):
             size = math.inf
         else:
             size = len(feature.values) if isinstance(feature, CategoryFeature) else feature.high - feature.low + 1
         if size > MOST_MEMBERS if feature.name in protected else feature.model_input:
-            each, everything = each * min(CUTS, size), everything * size
+            each *= min(CUTS, size)
+            inputs *= size
             # A finite box with few inputs is evaluated.
-            boxes = groups * min(each, 2 * everything / FEW_POINTS)
+            boxes = min(each, inputs)
             if boxes > most:
                 return math.inf
     return boxes
