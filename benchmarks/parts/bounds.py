@@ -56,13 +56,14 @@ one). Their certain intervals stay wide: this is where branch and bound does not
 
 **Bounds and sampling together.** The threshold is the gap that a long run finds, so that little ends early. A run of
 bounds with sampling is stopped after some seconds of processor time. With two or three real inputs it begins with
-boxes; sampling alone is then timed by itself, for the same seconds. With more inputs boxes are forecast not to pay, and
-the run is that of sampling, by the same loop. What it does beside rounds (the forecast, the looks whether boxes are due,
-and a longer set-up) is timed, and sampling alone gets as many more rounds as would have fit into this time, at the price
-of the rounds in that same run: those that would have come next. So both sides have the same seed and the same processor
-time, and other work on the machine, which changes the price of a round by some hundredths from run to run, does not
-enter. "Never wider" means a median ratio over seeds that is at most 1.0000, rounded to four digits, in each row. A ratio
-of exactly 1 is a run that ended with a verdict after the same rounds. Boxes are those of the last seed.
+boxes; sampling alone is then timed by itself, for the same seconds. With more inputs boxes are forecast not to pay,
+and the run is that of sampling, by the same loop. What it does beside rounds (the forecast, the looks whether boxes
+are due, and a longer set-up) is timed, and sampling alone gets as many more rounds as would have fit into this time,
+at the price of the rounds in that same run: those that would have come next. So both sides have the same seed and the
+same processor time, and other work on the machine, which changes the price of a round by some hundredths from run to
+run, does not enter. "Never wider" means a median ratio over seeds that is at most 1.0000, rounded to four digits, in
+each row. A ratio of exactly 1 is a run that ended with a verdict after the same rounds. Boxes are those of the last
+seed.
 
 **In turns.** As a control both engines are also run against each other for the same seconds of processor time, 5 ms by
 5 ms, each first every other time. That includes whatever else differs between them, and the noise of the processor's
