@@ -54,7 +54,7 @@ NEW_STRATUM = 0.9
 FIRST_BOXES, CUTS = 1.5, 6
 # A run begins with boxes if they are forecast to cost at most `SOON` evaluations, about 30 ms. It goes on with them
 # until a round in the open ones tells as much as `WORTH_IT` plain ones for its cost, or for three times that cost.
-SOON, WORTH_IT = 500_000, 2.0
+SOON, WORTH_IT = 500_000, 2.25
 # Any other run is a plain one until `USEFUL_BOXES` cost the part `EXPLORED` of it. After the beginning, halving may set
 # a run back by this part of what plain sampling would know for its cost.
 USEFUL_BOXES, EXPLORED = 1000, 0.0025
