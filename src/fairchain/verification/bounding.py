@@ -50,8 +50,9 @@ MOST_PROOF_BOXES, FIRST_FORECAST_BOXES = 2**16, 2**9
 # A new stratum begins when the open probability, times the cost of a round, has fallen to this part of the last one's.
 NEW_STRATUM = 0.9
 # Forecast of the boxes after which half of all inputs are settled: so many for each subgroup, times `CUTS` for each
-# free feature, or the number of its values; about the median of 96 networks with 1 to 4 real inputs.
-FIRST_BOXES, CUTS = 1.5, 6
+# free feature, or the number of its values; about the median of 96 networks with 1 to 4 real inputs. With more than
+# `MOST_FEATURES` nothing is forecast: they are too many.
+FIRST_BOXES, CUTS, MOST_FEATURES = 1.5, 6, 8
 # A run begins with boxes if they are forecast to cost at most `SOON` evaluations, about 30 ms. It goes on with them
 # until a round in the open ones tells as much as `WORTH_IT` plain ones for its cost, or for three times that cost.
 SOON, WORTH_IT = 500_000, 2.25
@@ -508,10 +509,12 @@ def first_boxes(case: Case, most: float = math.inf) -> float:
 
     It takes microseconds: only the spec is read, and only until more than `most` are certain, which is infinity.
     """
-    spec, protected = case.spec, case.spec.protected
+    features, protected = case.spec.features, case.spec.protected
+    if len(features) - len(protected) > MOST_FEATURES:
+        return math.inf
     each = boxes = len(case.comparison.subgroups) * FIRST_BOXES
     inputs = 2 * len(case.comparison.subgroups) / FEW_POINTS
-    for feature in spec.features:
+    for feature in features:
         if isinstance(feature, RealFeature):
             size = math.inf
         else:
