@@ -211,18 +211,18 @@ def test_sampling_alone_gets_the_rounds_that_fit_into_the_time_of_boxes(
     ticks_for_boxes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = importlib.import_module("benchmarks.parts.bounds")
-    case = part._at_its_gap(part.random_case(2, (12, 12), 0, delta=1e-20), 400_000)
+    case = part._at_its_gap(part.random_case(6, (12, 12), 0, delta=1e-20), 400_000)
     ticks = itertools.count()
     monkeypatch.setattr(part.time, "process_time", lambda: next(ticks) / 1000)
-    explored = []
+    # What is too short for the clock is left out.
+    monkeypatch.setattr(part.WatchedRun, "price_of_looks", lambda _run: 0.0)
 
-    def explore(*_: Any) -> bool:
-        # The watch itself takes one tick each time; here the first time takes more.
-        explored.append(sum(1 for _ in itertools.islice(ticks, ticks_for_boxes * (not explored))))
-        return False
+    def forecast(_run: Any) -> bool:
+        # The watch itself takes one tick.
+        return bool(sum(1 for _ in itertools.islice(ticks, ticks_for_boxes)) > 100)
 
-    monkeypatch.setattr(part.BoundingRun, "explore", explore)
+    monkeypatch.setattr(part.BoundingRun, "begins_with_boxes", forecast)
     pair = part.at_equal_cost(case, 0.1)
-    assert pair.beside == pytest.approx((ticks_for_boxes + len(explored)) / 100, abs=0.05)
+    assert pair.beside == pytest.approx((ticks_for_boxes + 1) / 100, abs=0.05)
     # The width goes with one over the root of the rounds.
     assert pair.ratio == pytest.approx((1 - pair.beside) ** -0.5, rel=0.1)

@@ -24,13 +24,15 @@ from fairchain.models import load_model
 from fairchain.models.inspect.relu_layers import FEATURE_NETWORKS_ONLY
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.prepare import Case, case_of, prepare
+from fairchain.spec import revise
+from fairchain.spec.properties import in_own_unit
 from fairchain.statements import NO_BOUNDS_CERTIFICATE
 from fairchain.verification import bounding, choosing
 from fairchain.verification import partition as partitions
 from fairchain.verification.answers import Answer
-from fairchain.verification.bounding import EXPLORED, BoundingRun, choose
-from fairchain.verification.boxes import BOUNDS_OF_INDIVIDUALS, box_space
-from fairchain.verification.partition import Partition, label_bounds
+from fairchain.verification.bounding import EXPLORED, BoundingRun
+from fairchain.verification.boxes import BOUNDS_OF_INDIVIDUALS, WeightedChoice, box_space
+from fairchain.verification.partition import LabelBounds, Partition, label_bounds
 from fairchain.verification.sampling import SamplingEngine
 from tests.messages import says
 from tests.networks import constant, graph, node, save, value
@@ -139,47 +141,167 @@ def cheap_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bounding, name, cost)
 
 
-@pytest.mark.parametrize("reals", [2, 8])
-def test_halving_hardly_sets_a_run_back(reals: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped after any step, the rounds tell at least as much as plain sampling's for all of the cost but 0.25%."""
-    features = [*(real(f"x{place}", -1, 1) for place in range(reals)), category("sex", "F", "M")]
-    widths = [reals + 1, 24, 24, 2]
-    inputs = np.random.default_rng(0).uniform(-1, 1, (20_000, reals + 1)).astype(np.float32)
-    model, rates = drawn_case(3, features, widths).model, []
+def reals_and_sex(reals: int) -> list[dict[str, Any]]:
+    return [*(real(f"x{place}", -1, 1) for place in range(reals)), category("sex", "F", "M")]
+
+
+def case_at_its_gap(seed: int, reals: int, rounds: int, drawn: int = 20_000, **changes: Any) -> Case:
+    """Return a question whose threshold is about its gap, with a tiny delta: nothing is decided early."""
+    features, widths = reals_and_sex(reals), [reals + 1, 24, 24, 2]
+    inputs = np.random.default_rng(0).uniform(-1, 1, (drawn, reals + 1)).astype(np.float32)
+    model, labels = drawn_case(seed, features, widths).model, []
     for inputs[:, -1] in (0, 1):
         assert model is not None
-        rates.append(model.predict(inputs).mean())
-    # Near the gap nothing is decided early.
-    asked = {"property__threshold": round(float(abs(rates[0] - rates[1])), 3), "guarantee__delta": 1e-30}
-    case = drawn_case(3, features, widths, **asked, guarantee__budget={"rounds": 300_000})
+        labels.append(model.predict(inputs))
+    low, high = sorted([labels[0].mean(), labels[1].mean()])
+    gaps = {"difference": high - low, "ratio": low / high, "individual": (labels[0] != labels[1]).mean()}
+    gap = float(gaps[changes.get("property__kind", "difference")])
+    asked = {"property__threshold": round(gap, 5), "guarantee__delta": 1e-30, "guarantee__seed": 1}
+    return drawn_case(seed, features, widths, **asked, **changes, guarantee__budget={"rounds": rounds})
+
+
+class CancelledAfter(Event):
+    """An event that is set after so many looks at it."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self._looks = looks
+
+    def is_set(self) -> bool:
+        self._looks -= 1
+        return self._looks < 0
+
+
+def with_rounds(case: Case, rounds: int) -> Case:
+    return case_of(revise(case.spec, guarantee__budget__rounds=rounds), case.model, None)
+
+
+def plain_run(case: Case, cancel: Event | None = None) -> Answer:
+    return SamplingEngine().answer(case, workers=Workers(), cancel=cancel or Event(), progress=None)
+
+
+@pytest.mark.parametrize("reals", [2, 8])
+def test_halving_hardly_sets_a_run_back(reals: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped after any step, the rounds tell at least as much as plain sampling's for all of the cost but 0.25%.
+
+    A run that begins with boxes makes good for them once, and then never falls behind again.
+    """
+    cheap_boxes(monkeypatch)
+    monkeypatch.setattr(bounding, "USEFUL_BOXES", 20)
+    case = case_at_its_gap(3, reals, 300_000)
     kept: list[float] = []
     halve = BoundingRun.halve
 
     def watched(started: BoundingRun) -> bool:
         running = started.rule.decision is Decision.UNDECIDED and started.rule.rounds < 300_000
         done = halve(started)
-        kept.extend([started.worth / started.cost] * running)
+        kept.extend([started.worth / started.cost] * (running and started.rule.rounds > 0))
         return done
 
     monkeypatch.setattr(BoundingRun, "halve", watched)
-    cheap_boxes(monkeypatch)
     started, _ = run(case)
     assert len(kept) > 2
     assert min(kept) >= 1 - EXPLORED
     assert EXPLORED <= 0.0025
     assert started.rule.rounds > 0
+    assert (started.rule.strata[0].tally.joint.max() == 0) == (reals == 2)
 
 
-def test_rounds_are_those_of_a_plain_run_until_boxes_pay() -> None:
-    features = [*(real(f"x{place}", -1, 1) for place in range(8)), category("sex", "F", "M")]
-    case = drawn_case(3, features, [9, 24, 24, 2], guarantee__delta=1e-30, guarantee__budget={"rounds": 30_000})
-    started, answer = run(case)
-    plain = SamplingEngine().answer(case, workers=Workers(), cancel=Event(), progress=None)
-    assert started.partition.boxes > 0
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"property__kind": "individual"}, {"property__kind": "ratio", "property__outcome": "yes"}],
+    ids=["difference", "individual", "ratio"],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_is_the_plain_one_if_boxes_are_forecast_not_to_pay(seed: int, changes: dict[str, Any]) -> None:
+    """Wherever both are stopped: the same counts and the same interval, and the network was not read for boxes."""
+    case = case_at_its_gap(seed, 4 + seed, 10**9, **changes)
+    for looks in (1, 7, 60, 200):
+        started = BoundingRun(case)
+        started.go(time.perf_counter() + 30, CancelledAfter(looks), None)
+        plain = plain_run(case, CancelledAfter(looks))
+        assert plain.decision is Decision.UNDECIDED
+        assert plain.tally is not None
+        assert started.rule.strata[0].tally.both.tolist() == plain.tally.both.tolist()
+        assert started.rounds == started.rule.rounds == plain.rounds
+        assert started.evaluations == started.cost - 1 == started.worth - 1 == plain.evaluations
+        assert started._partition is None
+        _, low, high = started.rule.gap()
+        assert (plain.gap.low, plain.gap.high) == pytest.approx(in_own_unit(case.spec, (0.0, low, high))[1:], abs=1e-12)
+
+
+class Costing(Event):
+    """An event that is set once a run has cost so much."""
+
+    def __init__(self, run: BoundingRun, most: float) -> None:
+        super().__init__()
+        self._run, self._most = run, most
+
+    def is_set(self) -> bool:
+        return self._run.cost >= self._most
+
+
+@pytest.mark.parametrize(("reals", "cost", "narrower"), [(2, 1e6, 2), (2, 4e6, 10), (3, 4e6, 4)])
+def test_with_few_real_inputs_the_interval_is_narrower_at_equal_cost(reals: int, cost: float, narrower: float) -> None:
+    for seed in (3, 4, 6) if reals == 2 else (0, 1, 5):
+        case = case_at_its_gap(seed, reals, 10**9, drawn=2**20)
+        started = BoundingRun(case)
+        started.go(time.perf_counter() + 30, Costing(started, cost), None)
+        _, low, high = started.rule.gap()
+        plain = plain_run(with_rounds(case, int(started.cost / 2)))
+        # A verdict comes sooner, too.
+        assert plain.decision is Decision.UNDECIDED
+        if started.rule.decision is Decision.UNDECIDED:
+            assert cost <= started.cost <= plain.evaluations + 2
+            assert (high - low) * narrower < plain.gap.high - plain.gap.low
+
+
+def test_a_run_stops_halving_if_boxes_do_not_pay_as_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing_settled(self: LabelBounds, boxes: Any) -> Any:
+        return np.full(len(boxes), 3, np.uint32), np.ones((len(boxes), boxes.low.shape[1]))
+
+    monkeypatch.setattr(LabelBounds, "__call__", nothing_settled)
+    case = case_at_its_gap(0, 2, 10**9)
+    started = BoundingRun(case)
+    started.go(time.perf_counter() + 30, CancelledAfter(150), None)
+    assert 3 * bounding.SOON <= started.cost - started.evaluations - 1 <= 3.5 * bounding.SOON
     assert started.rule.everywhere
+    plain = plain_run(with_rounds(case, started.rounds))
     assert plain.tally is not None
     assert started.rule.strata[0].tally.both.tolist() == plain.tally.both.tolist()
-    assert (answer.gap.low, answer.gap.high) == (plain.gap.low, plain.gap.high)
+
+
+def test_the_forecast_of_boxes_follows_from_the_features() -> None:
+    def forecast(*features: dict[str, Any]) -> float:
+        return bounding.first_boxes(drawn_case(0, [*features, category("sex", "F", "M")], [len(features) + 1, 4, 2]))
+
+    few, cuts = bounding.FIRST_BOXES, bounding.CUTS
+    assert forecast(real("a", -1, 1), real("b", -1, 1)) == 2 * few * cuts**2
+    assert forecast(real("a", -1, 1), integer("n", 0, 10**6)) == 2 * few * cuts**2
+    assert forecast(real("a", -1, 1), category("job", "x", "y", "z")) == 2 * few * cuts * 3
+    # Inputs that are few are evaluated.
+    assert forecast(integer("n", 0, 7), category("job", "x", "y", "z")) == 2 * 2 * 24 / 64
+    assert bounding.first_boxes(drawn_case(0, reals_and_sex(12), [13, 4, 2]), 1000) == np.inf
+
+
+def test_rounds_of_the_sampling_loop_are_taken_over_as_they_are() -> None:
+    case = case_at_its_gap(2, 8, 10**9)
+    one, other = BoundingRun(case), BoundingRun(case)
+    one.go(time.perf_counter() + 30, CancelledAfter(100), None)
+    while other.rounds < one.rounds:
+        other.sample(one.rounds - other.rounds)
+    assert (one.rounds, one.evaluations, one.worth, one.cost) == (
+        other.rounds,
+        other.evaluations,
+        other.worth,
+        other.cost,
+    )
+    first, second = one.rule.strata[0], other.rule.strata[0]
+    assert first.tally.both.tolist() == second.tally.both.tolist()
+    assert {pair: cells.tolist() for pair, cells in first.leads.items()} == {
+        pair: cells.tolist() for pair, cells in second.leads.items()
+    }
+    assert len(first.leads) > 0
 
 
 TWO_REALS = [real("a", -1, 1), real("b", -1, 1), category("sex", "F", "M")]
@@ -292,8 +414,20 @@ def test_what_the_first_step_shows_is_part_of_the_answer_if_nothing_can_be_halve
 
 def test_open_boxes_are_drawn_by_their_probability() -> None:
     mass = np.array([0.1, 1e-9, 0.3, 0.0])
-    counts = np.bincount(choose(mass, (np.arange(10_000) + 0.5) / 10_000), minlength=4)
+    counts = np.bincount(WeightedChoice(mass)((np.arange(10_000) + 0.5) / 10_000), minlength=4)
     assert counts.tolist() == [2500, 0, 7500, 0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_box_is_chosen_where_the_sum_of_the_probabilities_passes_the_draw(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mass = rng.random(rng.integers(1, 3000)) ** rng.integers(0, 40)
+    mass[rng.random(len(mass)) < 0.3] *= 1e-9
+    units = np.concatenate([rng.random(2000), rng.random(100) ** 30, 1 - rng.random(100) ** 30])
+    units = np.minimum(units, 1 - 2.0**-53)
+    ends = np.cumsum(np.rint(mass / mass.sum() * 2.0**52))
+    expected = np.minimum(np.searchsorted(ends, np.floor(units * ends[-1]), side="right"), len(mass) - 1)
+    assert WeightedChoice(mass)(units).tolist() == expected.tolist()
 
 
 def test_rounds_fall_into_open_boxes_as_often_as_their_probability_says() -> None:
@@ -436,11 +570,11 @@ def test_a_question_that_bounds_cannot_answer_is_refused(key: str, value: Any, m
 
 @pytest.mark.parametrize("after", [-1.0, 1e9])
 def test_individuals_as_groups_of_several_values_are_refused(after: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Finding out takes milliseconds, so a short run is refused at its end, and a long one on the way."""
+    """A short run is refused at its end, and a long one on the way."""
     monkeypatch.setattr(bounding, "REFUSED_AFTER", after)
     groups = {"young": [0, 4], "old": [5, 9]}
-    features = [real("b"), integer("age", 0, 9, groups=groups)]
-    started = BoundingRun(drawn_case(0, features, [2, 4, 2], property__kind="individual"))
+    features = [*(real(f"x{place}") for place in range(6)), integer("age", 0, 9, groups=groups)]
+    started = BoundingRun(drawn_case(0, features, [7, 4, 2], property__kind="individual"))
     with pytest.raises(SpecError, match=says(BOUNDS_OF_INDIVIDUALS)):
         started.go(time.perf_counter() + 30, Event(), None)
     assert (started.evaluations > 0) == (after > 0)

@@ -17,8 +17,8 @@ from fairchain.statistics import Decision, Payoff, Tally
 from fairchain.statistics.rules import BatchPlan
 from fairchain.statistics.strata import StrataRule
 from fairchain.statistics.tally import count_together
-from fairchain.verification.bounding import BoundingRun, choose
-from fairchain.verification.boxes import BoxSpace, Member, box_space
+from fairchain.verification.bounding import BoundingRun
+from fairchain.verification.boxes import BoxSpace, Member, WeightedChoice, box_space
 from fairchain.verification.partition import END_ERROR, END_LEAD, Partition, label_bounds
 from tests.networks import constant, graph, node, value
 from tests.questions import category, changed, integer, question, real
@@ -288,6 +288,6 @@ def test_a_stratum_allows_for_the_rounding_of_its_boxes_and_of_its_draws(monkeyp
     total = sum((Fraction(mass) for mass in boxes.mass), Fraction(0))
     numbers = [int(each) for each in np.rint(boxes.mass / boxes.mass.sum() * 2.0**52)]
     moved = sum(abs(Fraction(n, sum(numbers)) - Fraction(m) / total) for n, m in zip(numbers, boxes.mass, strict=True))
-    assert choose(boxes.mass, np.array([0.0]))[0] == 0
+    assert WeightedChoice(boxes.mass)(np.array([0.0]))[0] == 0
     assert moved > 0
     assert moved + 8 * Fraction(started.partition.error) + Fraction(1e-3) <= Fraction(stratum.slack)

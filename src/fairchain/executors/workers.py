@@ -168,11 +168,6 @@ class Workers:
         """
         self._begin(function)
         halted = halted or (lambda _: False)
-        if self.remote and self._job is None and self._spent[0] > SMALL_SECONDS:
-            # Work that has taken so long here goes on: the others load it meanwhile. If it cannot be copied, that is
-            # said once they are needed.
-            with suppress(ExecutorError):
-                self._is_loading(function)
         if len(units) == 1:
             return self._here(function, units, (1.0,) if sizes is None else sizes, halted)
         # A view of one number if all are the same: there can be a hundred million units.
@@ -196,9 +191,13 @@ class Workers:
         return self._timed(function, unit, size)
 
     def _begin(self, function: Callable[..., Any]) -> None:
-        """Forget what is known about another function."""
+        """Forget the times of another function; let other processes load this one if it takes long here."""
         if self._function != function:
             self._function, self._job, self._last, self._each, self._loading = function, None, 0.0, 0.0, ()
+        if self.remote and self._job is None and self._spent[0] > SMALL_SECONDS:
+            # A function that cannot be copied is reported once the processes are needed.
+            with suppress(ExecutorError):
+                self._is_loading(function)
 
     def _timed(self, function: Callable[[Unit], Found], unit: Unit, size: float) -> Found:
         start = time.perf_counter()

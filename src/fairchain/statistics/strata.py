@@ -10,7 +10,7 @@ M x instead of x. Wealth is carried from one stratum to the next. The first stra
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -140,6 +140,9 @@ class StrataRule:
     groups, outcomes, threshold, delta, compared, payoff
         As for `BettingRule`; the threshold as an exact fraction, since certain bounds are compared with it exactly.
 
+    plain
+        The rule of a plain run, a new one by default.
+
     Attributes
     ----------
     decision, proved
@@ -161,13 +164,16 @@ class StrataRule:
         compared: NDArray[np.bool_],
         *,
         payoff: Payoff = DIFFERENCE,
+        plain: BettingRule | None = None,
     ) -> None:
         self.decision, self.proved = Decision.UNDECIDED, False
         self.low, self.high = np.zeros((outcomes, groups)), np.ones((outcomes, groups))
-        self._plain = BettingRule(groups, outcomes, float(threshold), delta, compared=compared, payoff=payoff)
-        self.strata = [Stratum(np.zeros((outcomes, groups)), 1.0, 0.0, self._plain.tally)]
+        if plain is None:
+            plain = BettingRule(groups, outcomes, float(threshold), delta, compared=compared, payoff=payoff)
+        self.plain = plain
+        self.strata = [Stratum(np.zeros((outcomes, groups)), 1.0, 0.0, self.plain.tally)]
         # A shared array: the plain rule skips pairs that certain bounds have cleared.
-        self.cleared = self._plain.cleared
+        self.cleared = self.plain.cleared
         self._compared, self._payoff = compared, payoff
         self._pairs: list[Leader] = [(int(i), int(j), int(o)) for o, i, j in np.argwhere(compared)]
         self._places = _places_of(self._pairs)
@@ -243,7 +249,7 @@ class StrataRule:
     def plan(self) -> BatchPlan:
         """Return the groups that still matter, and the leader, from past counts; there must be no answer yet."""
         if self.everywhere:
-            plan = self._plain.plan()
+            plan = self.plain.plan()
             assert plan is not None
             return plan
         # A check of several strata costs as much as hundreds of rounds.
@@ -269,10 +275,10 @@ class StrataRule:
         if plan.leader is not None:
             stratum.led.append((plan.leader, tally))
         if self.everywhere:
-            self._plain.observe(plan, tally)
-            stratum.tally = self._plain.tally
+            self.plain.observe(plan, tally)
+            stratum.tally = self.plain.tally
             if self.decision is Decision.UNDECIDED:
-                self.decision = self._plain.decision
+                self.decision = self.plain.decision
             return
         stratum.tally = stratum.tally + tally
         if self.decision is not Decision.UNDECIDED:
@@ -287,6 +293,13 @@ class StrataRule:
             self.decision = Decision.UNFAIR
         elif self.cleared.all():
             self.decision = Decision.FAIR
+
+    def take_over(self, batches: Iterable[tuple[BatchPlan, Tally]]) -> None:
+        """Go on from what the plain rule has observed by itself: batches among all inputs, before any other."""
+        first = self.strata[0]
+        self._estimates = None
+        first.tally, self.decision = self.plain.tally, self.plain.decision
+        first.led += [(plan.leader, tally) for plan, tally in batches if plan.leader is not None]
 
     @property
     def rounds(self) -> int:
@@ -309,7 +322,7 @@ class StrataRule:
         if self.rounds and not self.proved and low < high:
             rates = self.probabilities()
             if self.everywhere:
-                _, least, most = self._plain.gap_within(*rates)
+                _, least, most = self.plain.gap_within(*rates)
             else:
                 i, j, outcome = self._places
                 measure = self._payoff.measure
@@ -363,7 +376,7 @@ class StrataRule:
         wealth, count = self._wealth(self._pairs), len(self._pairs)
 
         def too_small(gap: Floats) -> Floats:
-            return wealth(gap, at_least=False) - self._plain.pairs_bar
+            return wealth(gap, at_least=False) - self.plain.pairs_bar
 
         below = bisect(too_small, np.ones(count), np.full(count, self._payoff.least))
         return max(bound, float(below.max()), float(of_rates.max()))
@@ -411,7 +424,7 @@ class StrataRule:
     def widest(self) -> Leader:
         """Return the pair and outcome with the largest gap so far."""
         if self.everywhere and self.rounds:
-            return self._plain.widest()
+            return self.plain.widest()
         return self._widest_of(self._compared)
 
     def _widest_of(self, compared: NDArray[np.bool_]) -> Leader:
@@ -424,13 +437,13 @@ class StrataRule:
         limits = np.full(len(self._pairs), float(self._threshold))
         _, above = self._certain_pairs()
         if self.rounds and not self.proved:
-            above = above | (self._wealth(self._pairs)(limits, at_least=False) >= self._plain.pairs_bar)
+            above = above | (self._wealth(self._pairs)(limits, at_least=False) >= self.plain.pairs_bar)
         return [pair for pair, found in zip(self._pairs, above, strict=True) if found]
 
     def forecast(self) -> int | None:
         """Forecast the number of further rounds; None if there is no forecast."""
         if self.everywhere:
-            return self._plain.forecast()
+            return self.plain.forecast()
         rounds = self._to_go()
         return math.ceil(rounds) if math.isfinite(rounds) else None
 

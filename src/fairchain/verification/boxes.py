@@ -248,6 +248,34 @@ def points_of(distribution: Distribution, most: int) -> list[tuple[float, float]
     ]
 
 
+class WeightedChoice:
+    """Numbers drawn by given probabilities; sums are of whole numbers, thus exact.
+
+    Parameters
+    ----------
+    mass
+        (numbers,): proportional to the probability of each.
+    """
+
+    def __init__(self, mass: Floats) -> None:
+        self._ends = np.cumsum(np.rint(mass / mass.sum() * 2.0**52).astype(np.int64))
+        # The first number of each of many equal parts: most searches end a step or two behind it.
+        parts = 4 * len(mass)
+        self._width = -(-int(self._ends[-1]) // parts)
+        self._firsts = np.searchsorted(self._ends, np.arange(parts) * self._width, side="right")
+
+    def __call__(self, units: Floats) -> NDArray[np.intp]:
+        """Return a number for each uniform real in [0, 1)."""
+        ends = self._ends
+        wanted = (units * float(ends[-1])).astype(np.int64)
+        chosen = self._firsts.take(wanted // self._width, mode="clip")
+        for _ in range(2):
+            chosen += ends.take(chosen, mode="clip") <= wanted
+        late = np.flatnonzero(ends.take(chosen, mode="clip") <= wanted)
+        chosen[late] = np.searchsorted(ends, wanted[late], side="right")
+        return np.minimum(chosen, len(ends) - 1)
+
+
 @dataclass(frozen=True, eq=False)
 class BoxSpace:
     """The inputs of a question as a space of boxes.
@@ -345,13 +373,22 @@ class BoxSpace:
 
     def inputs(self, places: Floats, members: NDArray[np.intp]) -> NDArray[Any]:
         """Return the feature values at these positions, each as one member: (rows, features), ready for the model."""
+        return self.shown_as(self.shared_inputs(places), places, members)
+
+    def shared_inputs(self, places: Floats) -> Floats:
+        """Return the feature values at these positions, (rows, features), without those of a member."""
         shown = np.zeros((len(places), len(self.features)))
         for place, (column, axis) in enumerate(zip(self.columns, self.axes, strict=True)):
             shown[:, column] = axis.values(places[:, place])
-        for number, member in enumerate(self.members):
-            rows = np.flatnonzero(members == number)
+        return shown
+
+    def shown_as(self, shown: Floats, places: Floats, members: int | NDArray[np.intp]) -> NDArray[Any]:
+        """Put in the protected values of one member, or of one for each row; return what the model gets."""
+        numbers = [members] if isinstance(members, int) else range(len(self.members))
+        for number in numbers:
+            rows: Any = slice(None) if isinstance(members, int) else np.flatnonzero(members == number)
             for place, column in enumerate(self.protected):
-                distribution = member.distributions[place]
+                distribution = self.members[number].distributions[place]
                 value = single(distribution)
                 shown[rows, column] = (
                     quantiles(distribution, places[rows, self.columns.index(column)]) if value is None else value

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from fairchain.models.inspect.linear_bounds import FunctionBounds, InputBoxes, L
 from fairchain.models.inspect.relu_layers import ReluNetwork, relu_network
 from fairchain.models.onnx.decision import DecisionRule
 from fairchain.spec import Comparison
-from fairchain.verification.boxes import BoxSpace, Floats
+from fairchain.verification.boxes import BoxSpace, Floats, WeightedChoice
 
 Masks = NDArray[np.uint32]
 # Labels that a network may have here: a bit for each fits into a mask, and each pair of labels is a function.
@@ -133,6 +134,11 @@ class LabelledBoxes:
 
     def __len__(self) -> int:
         return len(self.low)
+
+    @cached_property
+    def choice(self) -> WeightedChoice:
+        """Draws boxes by their probability."""
+        return WeightedChoice(self.mass)
 
     def take(self, rows: NDArray[Any] | slice) -> LabelledBoxes:
         """Return some of the boxes."""

@@ -101,6 +101,7 @@ class SamplingEngine(Struct, frozen=True):
         assert model is not None
         rule = rule_for(spec, comparison)
         start = time.perf_counter()
+        deadline = start + case.seconds
         # The labels of other questions are in this process, not in the others.
         known = case.shared is not None and rule.coupled and not workers.remote
         recall = partial(case.shared.rounds, case) if known else None
@@ -112,7 +113,7 @@ class SamplingEngine(Struct, frozen=True):
                 from fairchain.verification.kept_batches import kept_batches
 
                 run = stack.enter_context(kept_batches(sampler, rule, case, self.checkpoint)).run
-            entries, stopped = _sample(rule, sampler, run, case, start, cancel, progress, self.leave)
+            entries, stopped = sample_rounds(rule, sampler, run, case, start, deadline, cancel, progress, self.leave)
             decided = len(entries)
             if stopped not in ("left", "decided") and isinstance(rule, BettingRule):
                 rule.settle()
@@ -120,7 +121,6 @@ class SamplingEngine(Struct, frozen=True):
             elif stopped == "decided" and isinstance(rule, RefiningRule):
                 entries += _refine(rule, sampler, case, entries, start, cancel)
         record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries), decided=decided)
-        deadline = start + case.seconds
         if len(record.labels) == 1:
             costly = getattr(model, "costly", False)
             look = _second_look(sampler, spec, comparison, record, deadline, cancel, costly=costly)
@@ -187,19 +187,20 @@ def bets_of(comparison: Comparison) -> tuple[Payoff, NDArray[np.bool_]]:
     return payoff_of(comparison.measure, comparison.compared), comparison.compared
 
 
-def _sample(
+def sample_rounds(
     rule: Rule,
     sampler: Sampler,
     run: Callable[[int, int, Sequence[int], Halted, int], Batch],
     case: Case,
     start: float,
+    deadline: float,
     cancel: Event,
     progress: Report | None,
     leave: Leave | None,
 ) -> tuple[list[tuple[BatchPlan, Batch]], str]:
     """Plan, sample and observe until the end; return the entries of the run record and the reason for the end."""
     spec, budget = case.spec, case.spec.guarantee.budget
-    most, deadline = int(budget.rounds), start + case.seconds
+    most = int(budget.rounds)
     allowed = float("inf") if budget.evaluations is None else budget.evaluations
     entries: list[tuple[BatchPlan, Batch]] = []
     rounds = evaluations = chunk = 0

@@ -31,6 +31,27 @@ UNITS = {1: 2.0**-24, 11: 2.0**-53}
 UNDERFLOW = 2.0**-126
 # Operators that may come last: both preserve the order of the scores.
 LAST_OPERATORS = {"Sigmoid": "sigmoid", "Softmax": "softmax"}
+# Operators of a network that is probably supported. Others may stand beside the way to the decision.
+KNOWN_OPERATORS = frozenset(
+    [
+        "Gemm",
+        "MatMul",
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Relu",
+        "Identity",
+        "Dropout",
+        "Flatten",
+        "Reshape",
+        "Cast",
+        "Concat",
+        "Constant",
+        "Sigmoid",
+        "Softmax",
+    ]
+)
 NOT_FEED_FORWARD = (
     "{name}: operator {op_type} is not supported by bounds, which need a feed-forward ReLU network (Gemm, MatMul, "
     "Add, Sub, Mul, Div, Relu; Sigmoid or Softmax last)"
@@ -137,6 +158,11 @@ def features_network(model: Model | None) -> OnnxModel:
         name = "recorded decisions" if model is None else model.name
         raise ModelError(FEATURE_NETWORKS_ONLY.format(name=name))
     return model
+
+
+def has_known_operators(model: OnnxModel) -> bool:
+    """Return whether a network has no operators but those that layers are read from; it takes microseconds."""
+    return all(node.op_type in KNOWN_OPERATORS for node in model.network.model.graph.node)
 
 
 class _Reader:
