@@ -126,7 +126,7 @@ def load_model(
 
         return from_keras_file(path, spec, limits)
     source = read_model(source, limits, spec, allow_python=allow_python)
-    # Models of other packages run while they are read; what they raise is handled there, except attempts to exit.
+    # Models of other packages run while they are read; their exceptions are handled there, except attempts to exit.
     with user_code(_name(source), LOADING_FAILED, exits_only=True):
         if weights is not None:
             source = _with_weights(source, weights, limits)

@@ -77,7 +77,7 @@ class Points(Evaluator[Mask, Floats]):
         return holds_in(self.chain, name)
 
     def compared(self, number: Floats, formula: Measure) -> Mask:
-        """Return (states,): where a measure satisfies its bound."""
+        """Return (states,): whether a measure satisfies its bound."""
         return satisfies(number, formula)
 
     def next(self, part: Mask) -> Floats:

@@ -54,7 +54,7 @@ class Storm:
         self._translation = _Translation(self)
 
     def holds(self, formula: Formula) -> Mask:
-        """Return (states,): where a formula is true."""
+        """Return (states,): whether a formula is true."""
         result = self._checked(self._translation.holds(formula))
         return np.array([result[state] for state in range(self._size)], bool)
 

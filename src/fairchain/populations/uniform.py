@@ -55,7 +55,9 @@ class IndependentPopulation(FeaturePopulation):
     _single: NDArray[np.float64] | None = None
 
     def set_columns(self, sizes: Sequence[int], shifts: NDArray[np.generic]) -> None:
-        """Set for each column the number of values a word is scaled to, and what is added to the scaled word."""
+        """Set for each column the number of values to which a word is scaled, and the number that is added to the
+        scaled word.
+        """
         self.sizes, self.shifts = np.array(sizes, np.uint64), shifts
         self.surplus = np.array([surplus(size) for size in sizes], np.uint64)
         self._most_surplus = int(self.surplus.max())

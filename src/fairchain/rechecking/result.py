@@ -32,9 +32,9 @@ class Recheck(Record, frozen=True, kw_only=True):
     `seed_origin` is "derived", "chosen", or "spec" if the model has no hash and the seed is derived from spec and data
     only; it is None for rows, which are not drawn. If only a sample of chunks was run again, `sample` has the
     probabilities that a forgery escapes detection. `fresh` is the checker's own run, if one was requested, or if the
-    model is `random` and its answers cannot be repeated exactly. `cut` says that a budget cut the last batch of a
-    certificate of an older version. If the certificate is about a constant model,
-    `constant` is its claimed decision. For a certificate of several questions, `members` has a result for each of them.
+    model is `random` and its answers cannot be repeated exactly. `cut` is whether a budget shortened the last batch of
+    a certificate of an older version. If the certificate is about a constant model, `constant` is its claimed decision.
+    For a certificate of several questions, `members` has a result for each of them.
     """
 
     verdict: str
@@ -57,7 +57,7 @@ class Recheck(Record, frozen=True, kw_only=True):
 
     @property
     def conclusion(self) -> Conclusion:
-        """CONFIRMED if no assumption remains, REJECTED if a claim fails, else CONSISTENT.
+        """CONFIRMED if no assumption remains, REJECTED if a claim fails, otherwise CONSISTENT.
 
         No assumption remains after a full re-run of inputs that the issuer could not choose, or after the checker's
         own run with the same verdict.

@@ -124,7 +124,7 @@ def repair(
         Number of features and neurons (those that `explain` ranks first) that may change besides the protected
         features.
     keep_protected
-        Leave the weights of the protected features as they are.
+        Do not change the weights of the protected features.
     max_accuracy_loss
         Choose the candidate with the smallest gap among those that lose at most this accuracy, measured on the held-out
         rows. By default, choose the most accurate candidate that is fair.

@@ -67,7 +67,7 @@ def usual_share(labels: LabelArray) -> float:
 def is_almost_constant(before: float, after: float, agreement: float | None) -> bool:
     """Return whether a network gives (almost) every input the same decision, although the original did not.
 
-    `before` and `after` are shares of the most frequent decision. `agreement` with the original decisions, if it is to
+    `before` and `after` are shares of the most frequent decision. `agreement` with the original decisions, if it must
     be kept, must exceed that of a model that always gives the most frequent one.
     """
     return 1 - after < VARIETY * (1 - before) or (before < 1 and agreement is not None and agreement <= before)

@@ -225,7 +225,7 @@ class _Value:
 
     @property
     def single(self) -> tuple[int, Fraction] | None:
-        """The probability of which this side is a multiple, and the factor; None for any other side."""
+        """The probability and its factor, if this side is a multiple of one probability; None for any other side."""
         used = [place for place, weight in enumerate(self.weights) if weight]
         return (
             (used[0], self.weights[used[0]]) if self.form == "linear" and len(used) == 1 and not self.constant else None

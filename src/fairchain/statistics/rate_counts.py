@@ -291,7 +291,7 @@ def relative_gap(more: Fraction, less: Fraction) -> Fraction:
 
 
 def reported_ratio(more: float | Fraction, less: float | Fraction) -> float:
-    """Return less/more as it is reported: at most `MOST_RATIO`, and 1 if both are 0."""
+    """Return less/more in its reported form: at most `MOST_RATIO`, and 1 if both are 0."""
     return min(float(less / more), MOST_RATIO) if more else MOST_RATIO if less else 1.0
 
 
