@@ -104,11 +104,7 @@ BAD: dict[str, tuple[str, bytes, dict[str, str], str]] = {
     "no rows": ("a.csv", b"text\n", {"column": "text"}, "contains no texts"),
     "nothing known": ("a.txt", b"quite\nunknown\n", {}, "none of its 2 texts contains a word of words.txt"),
     "another column": ("a.csv", b"id,text\n1,dog\n", {"column": "txt"}, 'unknown column "txt"; did you mean "text"'),
-<<<<<<< HEAD
     "which column": ("a.csv", b"id,text\n1,dog\n", {}, says(SEVERAL_COLUMNS, count="2")),
-=======
-    "which column": ("a.csv", b"id,text\n1,dog\n", {}, "has 2 columns; name the one"),
->>>>>>> words
     "a column of lines": ("a.txt", b"dog\n", {"column": "text"}, "remove column"),
     "ragged": ("a.csv", b"id,text\n1,dog\n1,dog,dog\n", {"column": "text"}, "row 2: has 3 cells and the header 2"),
     "an open quote": ("a.csv", b'text\n"dog\n', {"column": "text"}, "double the quotes"),
