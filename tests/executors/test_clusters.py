@@ -31,9 +31,15 @@ CLUSTERS = [pytest.param("dask", marks=DASK), pytest.param("ray", marks=RAY)]
 @pytest.fixture(scope="module")
 def dask() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
+    import dask
+
     paths = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = PATHS
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    # A cluster gives up a worker for good if it happens to be down some seconds after another time that it was.
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+    ):
         yield cluster
     if paths is None:
         del os.environ["PYTHONPATH"]
