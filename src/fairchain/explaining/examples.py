@@ -73,7 +73,7 @@ def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> tuple[list[
         # One text with the terms of each group, or two unrelated texts.
         same = np.full(inputs.shape[1], getattr(context.population, "swapped", False))
     else:
-        same = _equal(inputs[0][:, columns], inputs[1][:, columns]).all(axis=1)
+        same = np.logical_and.reduce(_equal(inputs[0][:, columns], inputs[1][:, columns]), axis=1)
     labels, flips = _flips(context, pair, inputs)
     flips = flips[same[flips]]
     along = int((pair.values(labels)[same] > 0).sum())
