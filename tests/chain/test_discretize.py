@@ -109,3 +109,9 @@ def test_missing_values_have_a_state_of_their_own(data: dict[str, object]) -> No
     known = fit_feature(feature(data), pilot[[0, 1, 3]], None, None, ())
     assert made.names == (*known.names, "job missing")
     assert made(pilot[:, None]).tolist() == [0, len(known.names) - 1, len(known.names), len(known.names) - 1]
+
+
+def test_a_number_that_is_missing_everywhere_has_both_states() -> None:
+    made = fit_feature(feature(real("score")), np.full(4, np.nan), None, None, (), missing=True)
+    assert made.names == ("score", "score missing")
+    assert made(np.array([[1.0], [np.nan]])).tolist() == [0, 1]

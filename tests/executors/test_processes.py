@@ -168,6 +168,11 @@ def test_processes_load_the_work_while_batches_are_still_computed_here(monkeypat
     assert list(crew.map(square, range(1))) == SQUARES[:1]
     assert len(pool.loading) == 2
     assert pool.sent == 0
+    # Another function is loaded too, once its time is known.
+    pool.loading.clear()
+    for _ in range(2):
+        assert crew.one(abs, -3, 1.0) == 3
+    assert len(pool.loading) == 2
 
 
 class Recording(Executor):

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fairchain import Coupled, ModelError, SpecError, example
+from fairchain import Coupled, ModelError, SpecError, as_frames, example, parse_spec
 from fairchain.explaining import Explanation, explain
 from fairchain.explaining.effect_bounds import agreement
 from fairchain.explaining.explainer import ROWS_OF_A_TABLE
@@ -264,3 +264,32 @@ def test_agreement_is_one_for_the_same_order_and_minus_one_for_the_reverse() -> 
     ties = agreement([1, 1, 2], [1, 2, 3])
     assert ties.kendall == pytest.approx(2 / np.sqrt(6))
     assert ties.spearman == pytest.approx(np.sqrt(3) / 2)
+
+
+@pytest.mark.parametrize("kind", ["individual", "difference"])
+def test_one_missing_cell_hides_no_counterfactual_pair(kind: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame({"income": rng.random(400) * 10, "sex": rng.choice(["F", "M"], 400)})
+
+    def decide(rows: Any) -> Any:
+        return np.where(rows["income"].fillna(9.0) + np.where(rows["sex"] == "F", 0, 2) > 7, "yes", "no")
+
+    features = [real("income", 0, 10), category("sex", "F", "M")]
+    about = {"kind": kind, "protected": ["sex"], "threshold": 0.1}
+    table = {"kind": "table", "as": "population", "keep_missing": True}
+    asked = parse_spec(
+        {"model": {"labels": ["no", "yes"]}, "feature": features, "property": about, "population": table}
+    )
+    whole, damaged = (explain(as_frames(decide), asked, data=data, rounds=500) for data in (frame, lacking(frame)))
+    assert whole.witnesses
+    assert [(each.row, each.distance) for each in damaged.witnesses] == [
+        (each.row, each.distance) for each in whole.witnesses
+    ]
+
+
+def lacking(frame: Any) -> Any:
+    """The same rows, one of them without its income."""
+    found = frame.copy()
+    found.loc[399, "income"] = np.nan
+    return found

@@ -168,3 +168,16 @@ def test_a_proved_answer_has_certain_bounds_only() -> None:
     assert rule.gap()[2] > sampled[2]
     low, high = rule.probabilities()
     assert (low.tolist(), high.tolist()) == ([[0.6, 0.1]], [[0.9, 0.35]])
+
+
+def test_a_pair_that_certain_bounds_clear_is_not_waited_for() -> None:
+    """The second group has at least 0.4 and the first at most 0.5: sampling has to clear the other direction only."""
+    rule = StrataRule(2, 1, Fraction(1, 10), 0.1, every_pair(2, 1))
+    rule.bound(np.array([[0.5, 0.4]]), np.array([[0.7, 0.6]]))
+    rng = np.random.default_rng(0)
+    while rule.decision is Decision.UNDECIDED and rule.rounds < 10_000:
+        plan = rule.plan()
+        labels = (rng.random(plan.rounds) < np.array([[0.5], [0.6]])).astype(np.int64)[list(plan.groups)]
+        rule.observe(plan, Tally.of_batch(plan.rounds, (labels @ labels.T)[None], plan.groups, 2))
+        assert rule.decision is Decision.FAIR or not rule.cleared.all()
+    assert rule.decision is Decision.FAIR

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ChainError
-from fairchain.spec import CategoryFeature, Feature, IntegerFeature, domain_of
+from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature, domain_of
 
 Discretization = Literal["values", "bins", "width", "quantiles", "kmeans", "sign"]
 DISCRETIZATIONS: tuple[Discretization, ...] = ("values", "bins", "width", "quantiles", "kmeans", "sign")
@@ -102,7 +102,10 @@ def fit_feature(
     """
     name = feature.name
     if missing:
-        known = fit_feature(feature, pilot[~np.isnan(pilot)], method, parts, edges)
+        values = pilot[~np.isnan(pilot)]
+        if not len(values) and not edges and isinstance(feature, RealFeature):
+            return Discretizer((name, f"{name} missing"), "bins", ())
+        known = fit_feature(feature, values, method, parts, edges)
         return replace(known, names=(*known.names, f"{name} missing"))
     domain = domain_of(feature)
     few = isinstance(feature, CategoryFeature) or (isinstance(feature, IntegerFeature) and domain.size <= FEW_INTEGERS)

@@ -194,7 +194,7 @@ class Workers:
         """Forget the times of another function; let other processes load this one if it takes long here."""
         if self._function != function:
             self._function, self._job, self._last, self._each, self._loading = function, None, 0.0, 0.0, ()
-        if self.remote and self._job is None and self._spent[0] > SMALL_SECONDS:
+        if self.remote and self._job is None and self._each and self._spent[0] > SMALL_SECONDS:
             # A function that cannot be copied is reported once the processes are needed.
             with suppress(ExecutorError):
                 self._is_loading(function)

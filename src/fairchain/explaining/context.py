@@ -153,10 +153,10 @@ class RowPopulation(Population):
 
     Parameters
     ----------
-    A case about the rows of a table.
-        About the rows of a table.
-    Data type of the feature values.
-        Of the feature values.
+    case
+        A case about the rows of a table.
+    dtype
+        Data type of the feature values.
     """
 
     def __init__(self, case: Case, dtype: DTypeLike) -> None:

@@ -30,13 +30,15 @@ def examples(context: EffectContext, pair: ComparedPair) -> tuple[tuple[Example,
 
 def _real(context: EffectContext, pair: ComparedPair) -> list[Example]:
     """Return rows of the table that are decided differently as one group and as the other."""
-    # A feature with stated frequencies is missing in the table.
-    if context.rows is None or np.isnan(context.rows.values[:MOST_SEARCHED_ROWS]).any():
+    if context.rows is None:
         return []
     values = context.rows.values[:MOST_SEARCHED_ROWS]
+    # A feature with stated frequencies has no values in the table.
+    if np.isnan(values).all(axis=0).any():
+        return []
     shown = [_as(context, values, context.groups[group]) for group in (pair.more, pair.less)]
     # A row of neither group would be changed on both sides, so neither side would be the real row.
-    real = np.flatnonzero((shown[0] == values).all(axis=1) | (shown[1] == values).all(axis=1))
+    real = np.flatnonzero(_equal(shown[0], values).all(axis=1) | _equal(shown[1], values).all(axis=1))
     inputs = np.stack([one[real] for one in shown]).astype(context.model.dtype)
     labels, flips = _flips(context, pair, inputs)
     return [
@@ -71,12 +73,12 @@ def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> tuple[list[
         # One text with the terms of each group, or two unrelated texts.
         same = np.full(inputs.shape[1], getattr(context.population, "swapped", False))
     else:
-        same = (inputs[0][:, columns] == inputs[1][:, columns]).all(axis=1)
+        same = np.logical_and.reduce(_equal(inputs[0][:, columns], inputs[1][:, columns]), axis=1)
     labels, flips = _flips(context, pair, inputs)
     flips = flips[same[flips]]
     along = int((pair.values(labels)[same] > 0).sum())
     counts = Flips(along, len(flips) - along, int(same.sum())) if same.any() else None
-    columns = [] if rows is None else [place for place in columns if not np.isnan(rows.values[0, place])]
+    columns = [] if rows is None else [place for place in columns if not np.isnan(rows.values[:, place]).all()]
     if rows is None or not columns:
         return [_example(context, pair, inputs[0, row], labels[:, row]) for row in flips[:most].tolist()], counts
     near = [(*_nearest(context, inputs[0, row], columns), row) for row in flips[:MOST_DRAWN].tolist()] if most else []
@@ -91,6 +93,12 @@ def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> tuple[list[
     ], counts
 
 
+def _equal(first: Values, second: Values) -> NDArray[np.bool_]:
+    """Return where two arrays are equal; a missing value (NaN) equals another one."""
+    equal: NDArray[np.bool_] = (first == second) | (np.isnan(first) & np.isnan(second))
+    return equal
+
+
 def _nearest(context: EffectContext, one: Values, columns: list[int]) -> tuple[float, int]:
     """Return the distance to the nearest row, the mean over features relative to their ranges, and its index."""
     assert context.rows is not None
@@ -98,8 +106,12 @@ def _nearest(context: EffectContext, one: Values, columns: list[int]) -> tuple[f
     total = np.zeros(len(rows))
     for column in columns:
         feature, domain = context.spec.features[column], domain_of(context.spec.features[column])
-        off = np.abs(rows[:, column] - one[column])
-        total += off > 0 if isinstance(feature, CategoryFeature) else off / max(domain.high - domain.low, 1e-12)
+        if isinstance(feature, CategoryFeature):
+            total += ~_equal(rows[:, column], one[column])
+            continue
+        off = np.abs(rows[:, column] - one[column]) / max(domain.high - domain.low, 1e-12)
+        # A value is as far from a missing one as it can be.
+        total += np.where(_equal(rows[:, column], one[column]), 0.0, np.where(np.isnan(off), 1.0, off))
     place = int(total.argmin())
     return float(total[place] / len(columns)), place
 

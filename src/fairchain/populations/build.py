@@ -28,7 +28,7 @@ FUNCTION_NEEDED = 'population.kind: "callable" needs a Python function that draw
 FUNCTION_NOT_EXPECTED = 'population.kind: a function was given to draw inputs; write kind = "callable" or leave it out'
 ROWS_TABLE_NOT_DRAWN = "rows of a table are not drawn"
 TOO_FEW_GROUPS = (
-    "property.min_size: {kept} of {groups} groups has at least {least}, and two are needed ({measure} of each group: "
+    "property.min_size: {kept} of {groups} groups have at least {least}, and two are needed ({measure} of each group: "
     "{sizes}); {remedy}"
 )
 SHARES_UNKNOWN = "property.min_size: the groups' shares cannot be computed for this population; leave it out"

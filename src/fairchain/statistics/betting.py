@@ -211,6 +211,11 @@ class BettingRule(RefiningRule):
                 self.cleared[outcome, i, j] = True
                 self._open = [other for other in self._open if other != pair]
 
+    def forget_cleared(self) -> None:
+        """Leave out pairs that were cleared from outside, by certain bounds."""
+        if self._few:
+            self._open = self._not_cleared()
+
     def _not_cleared(self) -> list[Leader]:
         """Return the pairs that are not cleared."""
         outcomes, first, second = (~self.cleared).nonzero()

@@ -194,6 +194,7 @@ class StrataRule:
         fair, unfair = self._certain_pairs()
         outcome, i, j = self._places[2], self._places[0], self._places[1]
         self.cleared[outcome, i, j] |= fair
+        self.plain.forget_cleared()
         if unfair.any() or fair.all():
             self.decision, self.proved = Decision.UNFAIR if unfair.any() else Decision.FAIR, True
         elif self.cleared.all() and self.decision is Decision.UNDECIDED:

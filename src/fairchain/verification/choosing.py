@@ -164,8 +164,8 @@ class CheapestEngine(Struct):
 
     Parameters
     ----------
-    Approximate number of evaluations of an enumeration.
-        About how many evaluations an enumeration takes.
+    fewest
+        Approximate number of evaluations of an enumeration.
     """
 
     fewest: float
