@@ -8,6 +8,7 @@ import signal
 import threading
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,9 +25,11 @@ from fairchain import (
     parse_spec,
     verify,
 )
+from fairchain.executors import open_workers
 from fairchain.executors import workers as workers_module
 from fairchain.messages import FILE_NOT_FOUND
 from fairchain.models.base import LOADED_FOR_ANOTHER_SPEC
+from fairchain.prepare import prepare
 from fairchain.spec import Spec, comparison_of, revise
 from fairchain.statements import TOO_MANY_COUNTS
 from fairchain.statistics import BettingRule
@@ -105,6 +108,26 @@ def test_the_number_of_workers_changes_nothing_but_times() -> None:
     assert certificates[0] == certificates[1] == certificates[2]
     # Enough for several chunks in a batch, or the workers would have had nothing to share.
     assert max(b["rounds"] for b in certificates[0]["evidence"]["batches"]) >= 2 * 8192
+
+
+def test_chunks_that_are_begun_ahead_are_counted_once_and_only_where_they_are_planned() -> None:
+    """Batches long enough for threads to begin chunks of the next one; then one with other groups, and a cut one."""
+    case = prepare(None, example("census"), seed=7)
+    common = (case.model, case.population, case.seed.value, case.comparison)
+    plans = [(65_536, (0, 1)), (65_536, (0, 1)), (65_536, (0, 1, 2)), (131_072, (0, 1, 2)), (65_536, (0, 1, 2))]
+
+    def counts(workers: int) -> list[Any]:
+        found, first = [], 0
+        with open_workers(workers) as opened:
+            sampled = sampler.Sampler(*common, workers=opened)
+            for place, (planned, groups) in enumerate(plans):
+                most = 40_000 if place == len(plans) - 1 else None
+                batch = sampled.run(first, planned, groups, lambda _: False, most)
+                found.append((batch.rounds, batch.chunks, batch.together.tolist(), [p.tolist() for p in batch.parts]))
+                first += batch.chunks
+        return found
+
+    assert counts(2) == counts(1)
 
 
 def test_the_same_seed_gives_the_same_and_another_seed_other_counts() -> None:

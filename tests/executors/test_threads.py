@@ -111,3 +111,62 @@ def test_nothing_is_begun_after_the_end() -> None:
     results.close()
     threads.shutdown()
     assert len(compute.begun) <= 5
+
+
+class Meeting:
+    """Units 0 and 1 are computed by two threads, and unit 1 ends once the expected unit 2 has begun."""
+
+    def __init__(self, fails: int = -1) -> None:
+        self.begun: list[int] = []
+        self._both, self._expected = threading.Barrier(2, timeout=30), threading.Event()
+        self._fails = fails
+
+    def __call__(self, place: int) -> int:
+        self.begun.append(place)
+        if place < 2:
+            self._both.wait()
+        if place == 1:
+            assert self._expected.wait(30)
+        if place == 2:
+            self._expected.set()
+        if place == self._fails:
+            raise LookupError(str(place))
+        return place
+
+
+def test_expected_units_are_begun_by_whoever_is_free_and_computed_once() -> None:
+    threads, compute = Threads(2), Meeting()
+    first = SharedUnits(compute, [0, 1], ahead=4, expected=[2])
+    assert list(first.computed_by(threads, 2)) == [0, 1]
+    second = SharedUnits(lambda place: compute(2 + place), [2, 3, 4], ahead=4, earlier=first)
+    assert list(second.computed_by(threads, 2)) == [2, 3, 4]
+    threads.shutdown()
+    assert sorted(compute.begun) == [0, 1, 2, 3, 4]
+
+
+def test_units_that_were_expected_in_vain_are_not_yielded() -> None:
+    threads, compute = Threads(2), Noting()
+    first = SharedUnits(compute, [0, 1], ahead=4, expected=[2, 3])
+    assert list(first.computed_by(threads, 2)) == [0, 1]
+    second = SharedUnits(lambda place: -place, [8, 9], ahead=4, earlier=first)
+    assert list(second.computed_by(threads, 2)) == [0, -1]
+    threads.shutdown()
+
+
+def test_no_expected_unit_is_begun_after_a_halt() -> None:
+    threads, compute = Threads(2), Noting()
+    units = SharedUnits(compute, 4, ahead=4, halted=lambda place: place >= 4, expected=[4, 5])
+    assert list(units.computed_by(threads, 2)) == [0, 1, 2, 3]
+    threads.shutdown()
+    assert sorted(compute.begun) == [0, 1, 2, 3]
+
+
+def test_the_error_of_an_expected_unit_is_raised_where_the_unit_is_yielded() -> None:
+    threads, compute = Threads(2), Meeting(fails=2)
+    first = SharedUnits(compute, [0, 1], ahead=4, expected=[2])
+    assert list(first.computed_by(threads, 2)) == [0, 1]
+    second = SharedUnits(lambda place: compute(2 + place), [2, 3], ahead=4, earlier=first)
+    with pytest.raises(LookupError, match="2"):
+        list(second.computed_by(threads, 2))
+    threads.shutdown()
+    assert compute.begun.count(2) == 1

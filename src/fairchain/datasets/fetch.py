@@ -119,7 +119,7 @@ def here(name: str, *, cache: Path | str | None = None) -> list[Path]:
     if own := _own_files(folder):
         return own
     paths = [folder / kept.filename for kept in source.kept]
-    if not all(path.is_file() for path in paths):
+    if not all(map(os.path.isfile, paths)):
         raise DataError(NOT_FETCHED.format(name=name, size=source.wheel.megabytes))
     return paths
 

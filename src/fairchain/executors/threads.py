@@ -7,6 +7,7 @@ that two threads pay even for a millisecond of work.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -56,6 +57,17 @@ class Threads:
             del work
 
 
+class BegunUnit(Generic[Found]):
+    """A unit that a thread has begun, and what it returned or raised once it is `done`."""
+
+    __slots__ = ("done", "error", "found", "unit")
+
+    def __init__(self, unit: Any) -> None:
+        self.unit, self.done = unit, False
+        self.found: Found | None = None
+        self.error: BaseException | None = None
+
+
 class SharedUnits(Generic[Found]):
     """Units that several threads compute together: each begins the next one that no thread has begun.
 
@@ -63,27 +75,42 @@ class SharedUnits(Generic[Found]):
     ----------
     compute
         Returns the result of the unit at a place.
-    count
-        How many units there are.
+    units
+        The units, or how many there are.
     ahead
         How many units may be begun and not yielded yet.
     halted
         Called with the place of a unit before it is begun: whether to begin none from there on.
+    expected
+        Units that probably follow, at the places after the others: a thread that has nothing else to do begins them.
+        They are not yielded.
+    earlier
+        The units before these. Those that it expected and has begun are not computed again if they are the first here.
     """
 
     def __init__(
         self,
         compute: Callable[[int], Found],
-        count: int,
+        units: Sequence[Any] | int,
         *,
         ahead: int,
         halted: Callable[[int], bool] = lambda _: False,
+        expected: Sequence[Any] = (),
+        earlier: SharedUnits[Found] | None = None,
     ) -> None:
-        self._compute, self._count, self._ahead, self._halted = compute, count, ahead, halted
-        self._begun = self._yielded = 0
-        # Results by place, and errors, which are raised at their place.
-        self._found: dict[int, tuple[Found | None, BaseException | None]] = {}
-        self._changed = threading.Condition()
+        self._compute, self._ahead, self._halted = compute, ahead, halted
+        self._units = range(units) if isinstance(units, int) else units
+        self._expected = expected
+        self._count, self._yielded = len(self._units), 0
+        # Units that are begun and not yielded, in order.
+        self._begun: deque[BegunUnit[Found]] = deque()
+        # Threads that still compute earlier units notify this object too.
+        self._changed: threading.Condition = threading.Condition() if earlier is None else earlier._changed
+        if earlier is not None and earlier._yielded == len(earlier._units):
+            for each, unit in zip(earlier._begun, self._units, strict=False):
+                if each.unit != unit:
+                    break
+                self._begun.append(each)
 
     def computed_by(self, threads: Threads | Executor, count: int) -> Generator[Found, None, None]:
         """Yield the results in order, computed by this thread and `count - 1` others."""
@@ -91,52 +118,55 @@ class SharedUnits(Generic[Found]):
             for _ in range(min(count, self._count) - 1):
                 threads.submit(self._help)
             while self._yielded < self._count:
-                if self._yielded not in self._found and (place := self._begin()) is not None:
-                    self._store(place, Exception)
+                if not (self._begun and self._begun[0].done) and (begun := self._begin()) is not None:
+                    self._complete(*begun, Exception)
                     continue
                 with self._changed:
-                    while self._yielded < self._begun and self._yielded not in self._found:
-                        self._changed.wait()
-                    if self._yielded == self._begun:
+                    if not self._begun:
                         return
-                    found, error = self._found.pop(self._yielded)
+                    while not self._begun[0].done:
+                        self._changed.wait()
+                    unit = self._begun.popleft()
                     self._yielded += 1
                     self._changed.notify_all()
-                if error is not None:
-                    raise error
-                yield found  # type: ignore[misc]  # there is a result where there is no error
+                if unit.error is not None:
+                    raise unit.error
+                yield unit.found  # type: ignore[misc]  # there is a result where there is no error
         finally:
             with self._changed:
-                self._count = 0
+                self._count, self._expected = 0, ()
                 self._changed.notify_all()
 
     def _help(self) -> None:
         """Compute units until none is left."""
-        while (place := self._begin(wait=True)) is not None:
-            self._store(place, BaseException)
+        while (begun := self._begin(wait=True)) is not None:
+            self._complete(*begun, BaseException)
 
-    def _begin(self, *, wait: bool = False) -> int | None:
+    def _begin(self, *, wait: bool = False) -> tuple[int, BegunUnit[Found]] | None:
         """Return the place of a unit to compute now, if there is one; wait until there is if that is only too early."""
         with self._changed:
-            while self._begun < self._count and self._begun - self._yielded >= self._ahead:
+            while len(self._begun) >= self._ahead and self._yielded + len(self._begun) < self._count:
                 if not wait:
                     return None
                 self._changed.wait()
-            if self._begun >= self._count:
+            place = self._yielded + len(self._begun)
+            if not self._count or place >= self._count + len(self._expected):
                 return None
-            if self._halted(self._begun):
-                self._count = self._begun
+            if self._halted(place):
+                self._count, self._expected = min(place, self._count), ()
                 self._changed.notify_all()
                 return None
-            self._begun += 1
-            return self._begun - 1
+            number = place - self._count
+            unit = BegunUnit[Found](self._expected[number] if number >= 0 else self._units[place])
+            self._begun.append(unit)
+            return place, unit
 
-    def _store(self, place: int, caught: type[BaseException]) -> None:
+    def _complete(self, place: int, unit: BegunUnit[Found], caught: type[BaseException]) -> None:
         """Compute a unit, and store what it returned or raised."""
         try:
-            found: tuple[Found | None, BaseException | None] = self._compute(place), None
+            unit.found = self._compute(place)
         except caught as error:
-            found = None, error
+            unit.error = error
         with self._changed:
-            self._found[place] = found
+            unit.done = True
             self._changed.notify_all()

@@ -31,6 +31,8 @@ Halted = Callable[[float], bool]
 # Work that takes fewer seconds in total is done in this process, whatever the executor: sending it would take as long.
 # Threads start earlier.
 SMALL_SECONDS, SMALL_FOR_THREADS = 0.1, 0.001
+# Threads begin expected units of fewer seconds: the end of a run may wait for one.
+SHORT_UNIT = 0.05
 # A unit of fewer seconds is computed in this process while other processes start and load the model.
 WHILE_LOADING = 0.25
 # Work of Python itself that takes longer is tried in processes, which are kept if they are this many times as fast;
@@ -80,6 +82,8 @@ class Workers:
         self._function: Callable[..., Any] | None = None
         self._job: Job | None = None
         self._last = self._each = 0.0
+        # The units of the last call that threads computed.
+        self._shared: SharedUnits[Any] | None = None
         # Other processes that are loading the function, until one of them has loaded it.
         self._loading: Sequence[Future[Any]] = ()
         # The seconds of units, and their size, since the last trial.
@@ -152,6 +156,7 @@ class Workers:
         *,
         sizes: Sequence[float] | None = None,
         halted: Halted | None = None,
+        expected: Sequence[Unit] = (),
     ) -> Generator[Found, None, None]:
         """Yield the result of a pure function for each unit, in order, with a few computed ahead.
 
@@ -165,6 +170,9 @@ class Workers:
         halted
             Called with the seconds of one more unit: whether to start no further one. The first unit is computed in any
             case, and the yielded ones are always the first ones.
+        expected
+            Units of the average size that the next call probably begins with. A thread that has nothing else to do
+            begins one if it is short; where the next call begins with others, it was begun in vain.
         """
         self._begin(function)
         halted = halted or (lambda _: False)
@@ -179,8 +187,9 @@ class Workers:
         if self._may_try:
             return self._here(function, units, weights, halted)
         if not self.remote:
-            short = 0 < self._each * float(weights.sum()) < SMALL_FOR_THREADS
-            return (self._here if short else self._threaded)(function, units, weights, halted)
+            if 0 < self._each * float(weights.sum()) < SMALL_FOR_THREADS:
+                return self._here(function, units, weights, halted)
+            return self._threaded(function, units, weights, halted, expected)
         if 0 < self._each * float(weights.sum()) < SMALL_SECONDS:
             return self._here(function, units, weights, halted)
         return self._sent(function, units, weights, halted)
@@ -193,7 +202,8 @@ class Workers:
     def _begin(self, function: Callable[..., Any]) -> None:
         """Forget the times of another function; let other processes load this one if it takes long here."""
         if self._function != function:
-            self._function, self._job, self._last, self._each, self._loading = function, None, 0.0, 0.0, ()
+            self._function, self._job, self._last, self._each = function, None, 0.0, 0.0
+            self._loading, self._shared = (), None
         if self.remote and self._job is None and self._each and self._spent[0] > SMALL_SECONDS:
             # A function that cannot be copied is reported once the processes are needed.
             with suppress(ExecutorError):
@@ -214,15 +224,31 @@ class Workers:
             yield self._timed(function, unit, size)
 
     def _threaded(
-        self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: NDArray[np.float64], halted: Halted
+        self,
+        function: Callable[[Unit], Found],
+        units: Sequence[Unit],
+        sizes: NDArray[np.float64],
+        halted: Halted,
+        expected: Sequence[Unit],
     ) -> Generator[Found, None, None]:
         assert self.pool is not None
+        expected = expected if 0 < self._last < SHORT_UNIT else ()
+
+        def compute(place: int) -> Found:
+            number = place - len(units)
+            if number >= 0:
+                return self._timed(function, expected[number], float(sizes.mean()))
+            return self._timed(function, units[place], sizes[place])
+
         shared = SharedUnits(
-            lambda place: self._timed(function, units[place], sizes[place]),
-            len(units),
+            compute,
+            units,
             ahead=2 * self.count,
             halted=lambda place: place > 0 and halted(self._last),
+            expected=expected,
+            earlier=self._shared,
         )
+        self._shared = shared
         return shared.computed_by(self.pool, self.count)
 
     def _tried(

@@ -55,11 +55,18 @@ class Replacing:
         All subgroups use the same `random`, (most, 2, rounds).
         """
         synonyms, words, numbers = self.synonyms, drawn.reshape(-1), texts.reshape(-1)
-        begins = self.ends.take(numbers)
+        subgroups, rounds, width = drawn.shape
+        starts, begins = np.arange(0, words.size, width), self.ends.take(numbers)
         counts = self.ends.take(numbers + 1) - begins
-        (some,) = counts.nonzero()
-        where, which = random.take(some % drawn.shape[1], axis=2).swapaxes(0, 1)
-        at = self.places.take(_scaled(where, counts.take(some)) + begins.take(some)) + some * drawn.shape[2]
+        if np.logical_and.reduce(counts):
+            random = np.concatenate([random] * subgroups, axis=2) if subgroups > 1 else random
+        else:
+            # A text without such a word stays as it is.
+            (some,) = counts.nonzero()
+            random, starts = random.take(some % rounds, axis=2), starts.take(some)
+            begins, counts = begins.take(some), counts.take(some)
+        where, which = random.swapaxes(0, 1)
+        at = self.places.take(_scaled(where, counts) + begins) + starts
         rows = synonyms.places.take(words.take(at))
         offered = synonyms.offered[rows, _scaled(which, synonyms.counts.take(rows))]
         # Sequentially, because a position may be drawn twice.

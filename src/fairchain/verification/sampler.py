@@ -29,6 +29,8 @@ from fairchain.statistics.tally import Counts, write_together
 
 # Up to so many rows all groups of a chunk go through the network in one call; beyond, a call for each group is full.
 ROWS_PER_CALL = 4096
+# Rounds of the largest chunks, those of long batches.
+LARGEST_CHUNK = 8192
 # What a worker returns for one chunk: its counts, and the labels that it saw.
 Done = tuple[NDArray[np.integer], set[int]]
 # A chunk as a unit of work: its number, the rounds that are drawn and those of them that are counted, and the subgroups
@@ -65,7 +67,7 @@ def chunk_rounds(rounds: int) -> int:
     Powers of two: onnxruntime keeps memory for each size that it has seen.
     """
     size = 1024
-    while size < 8192 and 4 * size <= rounds:
+    while size < LARGEST_CHUNK and 4 * size <= rounds:
         size *= 2
     return size
 
@@ -216,7 +218,7 @@ class Sampler:
         counted: Iterable[Done] = (
             [self._workers.one(self.count, units[0], costs[0])]
             if len(units) == 1
-            else self._workers.map(self.count, units, sizes=costs, halted=halted)
+            else self._workers.map(self.count, units, sizes=costs, halted=halted, expected=self._expected(units, most))
         )
         for counts, labels in counted:
             together = counts.astype(np.int64) if together is None else np.add(together, counts, out=together)
@@ -230,3 +232,15 @@ class Sampler:
         assert together is not None
         kept = tuple(parts) if len(parts) == done else ()
         return Batch(first, size, min(done * size, rounds), done, together, kept, tuple(sorted(seen)))
+
+    def _expected(self, units: Sequence[ChunkUnit], most: int | None) -> list[ChunkUnit]:
+        """Return the chunks with which the batch after these units probably begins: one for each worker.
+
+        None unless all units are whole chunks of the largest size: then the next batch is as long or longer, and
+        probably has the same subgroups.
+        """
+        last, drawn, counted, subgroups = units[-1]
+        left = float("inf") if most is None else most - len(units) * LARGEST_CHUNK
+        if self._recall is not None or counted < LARGEST_CHUNK or left < self._workers.count * LARGEST_CHUNK:
+            return []
+        return [(last + 1 + place, drawn, counted, subgroups) for place in range(self._workers.count)]
