@@ -106,6 +106,8 @@ class BettingRule(RefiningRule):
         # Of few pairs: those that are not cleared, and what was computed of the present counts, of all or one by one.
         self._few = self.cleared.size <= FEW_AT_ONCE
         self._open = self._not_cleared() if self._few else []
+        # All pairs, if they are few; the order is that of the table, since the first of equals leads.
+        self._few_pairs = tuple(self._open)
         self._looked: tuple[Floats, Floats] | None = None
         self._one_by_one: dict[Leader, tuple[float, float]] = {}
 
@@ -342,7 +344,9 @@ class BettingRule(RefiningRule):
 
     def widest(self) -> Leader:
         """Return the pair and outcome with the largest gap so far."""
-        if self._widest is None:
+        if self._widest is None and 0 < len(self._few_pairs) <= MOST_ONE_BY_ONE:
+            self._widest = max(self._few_pairs, key=lambda pair: self._payoff.gap(self.tally, pair))
+        elif self._widest is None:
             self._widest = self._payoff.widest(self.tally, self._compared)
         return self._widest
 
