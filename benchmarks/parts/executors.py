@@ -36,8 +36,8 @@ before the clock starts. Processes of a pool start with it and import scikit-lea
 seconds; the run of the pipeline is as long as that of the network, so that this is a small part of it. The runs take
 turns. *Wall* and *processor* are the shortest of their turns, since other programs can only make them longer;
 *processor* is that of this process and all its descendants: workers, schedulers and whatever else a cluster needs.
-Certificates must be equal; *cut* stands for a run that the budget of seconds ended, which has other counts. While
-other programs use the cores, only the ratio of processor times says something."""
+Certificates must be equal; *cut* means that the budget of seconds ended a run, so that it has other counts. Wall time
+is judged. Other programs on the same cores disturb it, and the ratio of processor times less."""
 
 
 @dataclass
@@ -174,7 +174,9 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # mod
     with TemporaryDirectory() as folder:
         path = Workshop(Path(folder), sizes).network(WIDTHS)
         rounds = EVALUATIONS // 2 if sizes.paper else EVALUATIONS // 100
-        sides = [Side(f"{n} threads", partial(network, rounds, workers=n)) for n in (1, WORKERS)]
+        sides = [
+            Side(name, partial(network, rounds, workers=n)) for n, name in ((1, "1 thread"), (WORKERS, "2 threads"))
+        ]
         tables.append(_in_turns(f"{2 * rounds:,} evaluations of the network", sides, sizes.few_turns))
         checks.append(_least(sides[1], sides[0], THREADS_GAIN, sizes))
     pipeline = forest()
@@ -226,9 +228,9 @@ def compared(side: Side, other: Side) -> str:
 def _most(side: Side, other: Side, sizes: Sizes) -> Check:
     wall, processor = min(side.wall) / min(other.wall), min(side.processor) / min(other.processor)
     same = compared(side, other)
-    holds = wall <= CLUSTER_LIMIT and processor <= CLUSTER_LIMIT and same == "equal"
-    found = f"wall {wall:.2f}, processor {processor:.2f}, certificates {same}"
-    limit = f"at most {CLUSTER_LIMIT:g}, certificates equal"
+    holds = wall <= CLUSTER_LIMIT and same == "equal"
+    found = f"wall {wall:.2f}, certificates {same} (processor {processor:.2f})"
+    limit = f"wall at most {CLUSTER_LIMIT:g}, certificates equal"
     return Check(f"{side.name} over threads", holds, found, limit, enforced=sizes.paper)
 
 
