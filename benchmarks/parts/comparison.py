@@ -31,15 +31,16 @@ FEWER_EACH, FEWER_MEDIAN = 10.0, 15.0
 # At most so many inputs at a time go through a network, and at most so many evaluations are made.
 PIECE, MOST = 8192, 3_000_000
 TEXT = f"""All methods evaluate the same networks on inputs drawn from the same populations. A round of fairchain shows
-one input as all groups (about comments: a text of each group, at the same place of the group's texts in order); the
-others draw each group's inputs by themselves, as they were published. *Evaluations* are means over seeds and *seconds*
-medians, with one thread for the others and all cores for fairchain (its short runs hardly use the second).
+one input as all groups. (For comments, a round has a text of each group, at the same position in the ordered texts of
+the group.) The other methods draw the inputs of each group separately, as published. *Evaluations* are means over seeds
+and *seconds* medians. The others use one thread, and fairchain all cores (its short runs hardly use the second core).
 
-The other methods are written by us from their published descriptions. VeriFair's rule looks after every sample, as its
-authors' program does; that program evaluates the network one input at a time, ours a piece at once, to its advantage in
-time. Its authors' delta of {AUTHORS_DELTA:g} is for each group, and so it is here. A difference of probabilities is
-its "causal" specification; demographic parity is a ratio in its paper. Confidence sequences are looked at whenever the
-inputs grew by 1%. The fixed sample knows the true rates to plan with, which in practice are unknown."""
+We implemented the other methods from their published descriptions. VeriFair's rule looks after every sample, as its
+authors' program does. That program evaluates the network one input at a time; ours evaluates many inputs at once, which
+favours VeriFair's rule in time. Its authors' delta of {AUTHORS_DELTA:g} is for each group, here too. We use its
+"causal" specification, a difference of probabilities; demographic parity is a ratio in its paper. Confidence sequences
+look whenever the number of inputs has grown by 1%. The size of the fixed sample is planned with the true rates, which
+are unknown in practice."""
 
 
 @dataclass(frozen=True)

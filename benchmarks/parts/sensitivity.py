@@ -30,15 +30,16 @@ CENSUS, CREDIT = ("census", "sex"), ("credit", "age")
 INPUTS = TABLE[CENSUS].traces // 2
 TIMES = (1, 16)
 TEXT = """The paper ranks features and neurons by a *sensitivity*: how much more often a group reaches a state, times
-how often the state reaches the outcome. Its figure is of census by sex, divided by the largest; capital gain comes
-first. With uniform inputs, which the paper draws, no feature depends on the group, so that the true value is 0 for
-every feature, and what is counted is chance. Here the same formula is counted from as many inputs as the paper's
-traces gave each group, with one seed after the other: bars are medians, lines go from the least to the most. The paper
-does not say into how many states it cut each feature; ours are those of `explain`, so its points need not lie within.
+how often the state reaches the outcome. Its figure shows census by sex, divided by the largest value; capital gain
+comes first. The paper draws uniform inputs. Then no feature depends on the group, the true value is 0 for every
+feature, and the counted values are sampling error. Here the same formula is counted for several seeds, from as many
+inputs of each group as in the paper. Bars are medians, lines go from the smallest to the largest value. The paper does
+not say into how many states it divided each feature. Ours are those of `explain`, so its points may lie outside our
+lines.
 
-fairchain measures the *effect*: by how much the gap between the two groups shrinks when the unit is intervened on (a
-feature of uniform inputs is held at its mean, a neuron gets its value for another input), with bounds that hold
-together with probability 1 - 1e-6. A negative effect is a gap that would grow."""
+fairchain measures the *effect* of an intervention on a unit: by how much the gap between the two groups shrinks. A
+feature of uniform inputs is held at its mean, and a neuron gets its value for another input. The bounds of all effects
+hold together with probability 1 - 1e-6. A negative effect means that the gap would grow."""
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,10 @@ from benchmarks.sizes import Sizes
 from fairchain import OnnxModel, Verdict, verify
 
 DELTAS = (0.1, 0.05, DELTA)
-TEXT = """The property of each case: the largest difference of P(outcome) between two values of the protected feature is
-at most 0.1. *Evaluations* is how often the network was evaluated, the mean over seeds; times are medians of one call of
-`verify` with the network loaded, all cores. *States* counts start, groups and labels, as in the paper. The *true gap*
-is from one large run of rounds that no verdict has seen."""
+TEXT = """The property of each case is: the largest difference of P(outcome) between two values of the protected feature
+is at most 0.1. *Evaluations* is the number of evaluations of the network, the mean over seeds. Times are medians of one
+call of `verify` with the network loaded, on all cores. *States* counts start, groups and labels, as in the paper. The
+*true gap* comes from one large run of rounds that no verdict has used."""
 
 
 @dataclass(frozen=True)
