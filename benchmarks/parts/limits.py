@@ -22,15 +22,16 @@ CHUNK = 8192
 # Rounds over their bound are at least 1 on average, and the mean of a few seeds may fall a little below; far below,
 # the bound or the counts would be wrong.
 LEAST, MOST = 0.7, 4.0
-TEXT = """**Rounds.** A rule that looks at coupled rounds and is wrong with probability at most delta needs, on average,
-at least kl(delta, 1 - delta) / KL of them: KL is the information that one round gives against the nearest
-distribution for which the verdict would be wrong (Wald; kl is the same for two coins). For a fair network that is the
-pair that is hardest to clear; for an unfair one the nearest distribution in which *every* gap is at most the
-threshold. KL is computed from a large sample, so the bounds are estimates. A bound that holds for each known
-distribution is not attained by any rule that does not know it.
+TEXT = """**Rounds.** A rule that uses coupled rounds and is wrong with probability at most delta needs, on average, at
+least kl(delta, 1 - delta) / KL rounds (Wald). KL is the information that one round gives against the nearest
+distribution for which the verdict would be wrong; kl is the same for two coins. For a fair network the nearest such
+distribution is given by the pair that is hardest to clear. For an unfair network it is the nearest distribution in
+which *every* gap is at most the threshold. KL is computed from a large sample, so the bounds are estimates. The bound
+is computed for a known distribution, and a rule that does not know the distribution cannot attain it.
 
-**Evaluations** have a bound for some rules only, those that clear each pair by rounds in which both its groups are
-evaluated: each group as long as its hardest pair needs, for an unfair network two groups in every round."""
+**Evaluations** have a bound only for some rules: those that clear each pair by rounds in which both its groups are
+evaluated. For a fair network each group is evaluated as long as its hardest pair needs. For an unfair network two
+groups are evaluated in every round."""
 
 
 @dataclass(frozen=True)
