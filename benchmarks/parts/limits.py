@@ -144,8 +144,8 @@ def distance(case: Case, seeds: int, rounds: int) -> Distance:
 def _about_texts(sizes: Sizes, texts: list[Case]) -> str:
     if texts:
         return (
-            f" Of comments there are {sizes.text_seeds} seeds, and a round is one place in the ordered texts of every "
-            f"group; the bound is for such rounds, from {sizes.text_truth // 4:,} of them."
+            f" The cases about comments have {sizes.text_seeds} seeds. There a round has the texts at one position in "
+            f"the ordered texts of every group; the bound is for such rounds, from {sizes.text_truth // 4:,} of them."
         )
     why = "their data are not here" if sizes.text_seeds else "at this size"
     return f" The two cases about comments are left out: {why}."
@@ -164,8 +164,8 @@ def _bound_table(found: list[Distance], *, texts: str) -> Table:
         for each in found
     ]  # fmt: skip
     note = (
-        "The ratio of rounds cannot be below 1 on average; the mean of a few seeds varies. That of evaluations could "
-        f"be, by a rule of another kind.{texts}"
+        "The ratio of rounds cannot be below 1 on average, but the mean of a few seeds varies. The ratio of "
+        f"evaluations could be below 1 for a rule of another kind.{texts}"
     )
     return Table("Evaluations at delta 1e-6 against the information bound", columns, rows, note)
 
@@ -184,5 +184,5 @@ def _behind(found: list[Distance]) -> list[str]:
     ratios = [each.of_rounds for each in found]
     return [
         f"against the information bound verdicts take {min(ratios):.1f} to {max(ratios):.1f} times the least number of "
-        "rounds: the price of not knowing the network's rates beforehand"
+        "rounds: this is the price of not knowing the network's rates beforehand"
     ]

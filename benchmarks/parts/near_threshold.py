@@ -182,8 +182,8 @@ def _tables(rows: list[Row], groups: int, sizes: Sizes) -> list[Table]:
         errors.append([method, delta, *(line.errors if line else None for line in cells)])
     note = (
         f"Means of {sizes.repetitions} runs. *Cap*: every run was still undecided at its limit, "
-        f"{_rounds(sizes):,} rounds for fairchain and {sizes.most:,} evaluations for the other sequential methods; "
-        "these numbers are ours and say nothing about a method. The fixed sample was planned, from the true rates, "
+        f"{_rounds(sizes):,} rounds for fairchain and {sizes.most:,} evaluations for the other sequential methods. "
+        "We chose these limits; they say nothing about a method. The fixed sample was planned, from the true rates, "
         "to decide in nine of ten runs."
     )
     return [

@@ -227,8 +227,8 @@ def _gaps(rows: list[Row]) -> Table:
         after: list[Cell] = [f"{result.after.gap:.4f}", result.after.decision.name, result.candidates, result.seconds]
         cells.append([*before, *after, f"{reported[0]:.4f} to {reported[1]:.4f}"])
     note = (
-        "The last column is the paper's, of its own network. Where a network is below 0.1 from the start, the "
-        "threshold is about half of its gap."
+        "The last column has the paper's numbers, for its own network. If the gap of a network is below 0.1 before "
+        "the repair, the threshold is about half of this gap."
     )
     return Table("Repairs: what is achieved", columns, cells, note)
 
@@ -243,8 +243,8 @@ def _prices(rows: list[Row]) -> Table:
         paid: list[Cell] = [row.case.owner, row.case.name, price.measure, price.before, price.after, row.lost]
         cells.append([*paid, f"{reported[2]:.4f} to {reported[3]:.4f}", row.paper_lost])
     note = (
-        "*Agreement* with the original network is the share of inputs that both decide alike. The last two columns "
-        "are the paper's, of its own network."
+        "*Agreement* is the share of inputs for which both networks give the same decision. The last two columns have "
+        "the paper's numbers, for its own network."
     )
     return Table("Repairs: what is lost", columns, cells, note)
 

@@ -294,5 +294,5 @@ def _few_gains(axis: Axis) -> Iterator[str]:
     seconds = {size: each.seconds for size, each in axis.known}
     most = max(seconds, default=1)
     if most > 1 and 1 in seconds and (gain := seconds[1] / seconds[most]) < WORTHWHILE * most:
-        busy = "the load by other programs is given beside the versions"
+        busy = "the section states the load by other programs beside the versions"
         yield f"{most} threads are {gain:.2f} times as fast as one; {busy}"

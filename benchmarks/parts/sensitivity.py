@@ -159,8 +159,8 @@ def _said(each: Features) -> str:
     """Return the findings on one network in words."""
     clear = [unit.name for unit in each.found.ranked() if unit.effect.low > 0 or unit.effect.high < 0]
     return (
-        f"On {each.network} the gap is {each.found.gap:.4f}; {each.inside} of the paper's {len(SENSITIVITIES)} points "
-        f"lie between the least and the most of {len(each.runs)} counts; features whose bounds leave out 0: "
+        f"On {each.network} the gap is {each.found.gap:.4f}. Of the paper's {len(SENSITIVITIES)} points {each.inside} "
+        f"lie between the smallest and the largest of {len(each.runs)} counts. Features whose bounds exclude 0: "
         f"{', '.join(clear) or 'none'}."
     )
 
@@ -175,8 +175,8 @@ def _noise_table(found: list[Features]) -> Table:
     ]
     ratios = [fmean(map(max, each.more)) / fmean(map(max, each.runs)) for each in found]
     note = (
-        f"With {TIMES[-1]} times as many inputs the largest is {', '.join(f'{ratio:.2f}' for ratio in ratios)} "
-        f"times what it was; chance alone shrinks with the root of their number, to {TIMES[-1] ** -0.5:g}."
+        f"With {TIMES[-1]} times as many inputs the largest value is {', '.join(f'{ratio:.2f}' for ratio in ratios)} "
+        f"times as large. Sampling error is proportional to one over the root of their number: {TIMES[-1] ** -0.5:g}."
     )
     return Table("The paper's formula for features, with more inputs", columns, rows, note)
 
@@ -212,12 +212,15 @@ def _neurons_table(found: Explanation) -> Table:
     rows: list[list[Cell]] = [
         [unit.name, f"{unit.effect:.4f}", unit.remaining, unit.sensitivity.estimate, unit.share] for unit in units
     ]
-    note = f"{_gap_of(found)}; of {len(found.units)} neurons the first {SHOWN} by either measure, {len(units)} in all."
+    note = (
+        f"{_gap_of(found)}. The table has the first {SHOWN} neurons by each measure, {len(units)} of all "
+        f"{len(found.units)}."
+    )
     agreed = found.agreement
     if agreed.kendall is not None:
         note += (
-            f" Among the first {agreed.top} of both measures: {agreed.common}. Kendall's rank correlation over all "
-            f"neurons: {agreed.kendall:.2f}."
+            f" The first {agreed.top} of both measures have {agreed.common} in common. Kendall's rank correlation over "
+            f"all neurons is {agreed.kendall:.2f}."
         )
     return Table("Credit by age: neurons", columns, rows, note)
 
