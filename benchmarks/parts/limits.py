@@ -24,10 +24,11 @@ CHUNK = 8192
 LEAST, MOST = 0.7, 4.0
 TEXT = """**Rounds.** A rule that uses coupled rounds and is wrong with probability at most delta needs, on average, at
 least kl(delta, 1 - delta) / KL rounds (Wald). KL is the information that one round gives against the nearest
-distribution for which the verdict would be wrong; kl is the same for two coins. For a fair network the nearest such
-distribution is given by the pair that is hardest to clear. For an unfair network it is the nearest distribution in
-which *every* gap is at most the threshold. KL is computed from a large sample, so the bounds are estimates. The bound
-is computed for a known distribution, and a rule that does not know the distribution cannot attain it.
+distribution for which the verdict would be wrong, and kl(a, b) is the same quantity for two coins with probabilities a
+and b. For a fair network the nearest such distribution is given by the pair that is hardest to clear. For an unfair
+network it is the nearest distribution in which *every* gap is at most the threshold. KL is computed from a large
+sample, so the bounds are estimates. The bound is computed for a known distribution, and a rule that does not know the
+distribution cannot attain it.
 
 **Evaluations** have a bound only for some rules: those that clear each pair by rounds in which both its groups are
 evaluated. For a fair network each group is evaluated as long as its hardest pair needs. For an unfair network two
