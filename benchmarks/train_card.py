@@ -11,21 +11,21 @@ _CARD = """\
 
 <!-- Written by benchmarks/train.py; change that program, not this file. -->
 
-Three small networks ship with fairchain, so that every command can be tried offline. They are dense with ReLU,
-n-64-32-16-8-4-2, the shape that the fairness-testing literature uses for these data sets; the weights are ours. Their
-inputs are the encoded integers (`fairchain.datasets.schemas` declares the encodings), and their outputs are two
-logits. They are test objects: do not use them for decisions about people. The end of this page describes a fourth
-network, which reads comments.
+Three small networks ship with fairchain, so that every command can be tried offline. They are dense networks with
+ReLU and the layers n-64-32-16-8-4-2, the shape that the fairness-testing literature uses for these data sets. The
+weights are ours. The inputs are encoded integers (`fairchain.datasets.schemas` declares the encodings), and the
+outputs are two logits. The networks are test objects: do not use them for decisions about people. The end of this
+page describes a fourth network, which reads comments.
 
 The data are not part of the package: UCI Adult (census), UCI Statlog German Credit (credit) and UCI Bank Marketing
 (bank), all under CC BY 4.0; `fairchain data list` names their authors.
 
 ## Accuracy
 
-Measured on the ONNX files themselves. Held-out rows are the official test file for census, and a fixed fifth of the
-rows for credit and bank; the program uses them neither to train nor to choose an epoch or a seed (but see the end of
-this page). The error is one standard error. *Majority label* is the held-out accuracy of the constant model with the
-most frequent label.
+The accuracy is measured on the ONNX files themselves. Held-out rows are the official test file for census, and a
+fixed fifth of the rows for credit and bank. The program uses them neither to train nor to choose an epoch or a seed
+(but see [below](#how-the-seeds-were-chosen)). The error is one standard error. *Majority label* is the held-out
+accuracy of the constant model with the most frequent label.
 
 {accuracy}
 
@@ -33,21 +33,21 @@ most frequent label.
 
 ## Gaps under uniform inputs
 
-The largest difference of P(outcome) between two values of the protected feature, when all features are independent
-and uniform over their declared ranges: {samples:,} coupled inputs per row, and three standard errors. The table names
-the groups with the lowest and the highest probability, with their numbers of training rows. The threshold of the spec
-files is {threshold}.
+The gap is the largest difference of P(outcome) between two values of the protected feature, when all features are
+independent and uniform over their declared ranges. Each row of the table comes from {samples:,} coupled inputs; the
+error is three standard errors. The table names the groups with the lowest and the highest probability, with their
+numbers of training rows. The threshold of the spec files is {threshold}.
 
 {gaps}
 
-Unfair at {threshold} under uniform inputs: {unfair}. The others are fair. Note the counts: for a group with hardly
-any training rows the network extrapolates. Age in the credit data ends at 75, so its group 80-89 is empty, and all
-but two applicants are 20 or older.
+Unfair at {threshold} under uniform inputs: {unfair}. The others are fair. Note the numbers of rows: for a group with
+hardly any training rows the network extrapolates. Age in the credit data ends at 75, so its group 80-89 is empty, and
+all but two applicants are 20 or older.
 
-**Uniform inputs are not the population.** The literature uses them, and they give combinations that never occur the
-same weight as common ones: most individuals have no capital gain, but a uniform input nearly always has a large one.
-A network that is fair on uniform inputs can be unfair on real individuals, and vice versa; verify it again with the
-population you mean. The rates of the outcome show how much the two differ:
+**Uniform inputs are not the population.** The literature uses them. They give combinations that never occur the same
+weight as common ones: most individuals have no capital gain, but a uniform input nearly always has a large one. A
+network that is fair on uniform inputs can be unfair on real individuals, and vice versa. So verify it again with the
+population that you mean. The rates of the outcome show how much the two differ:
 
 {rates}
 
@@ -67,10 +67,12 @@ smaller sample:
 {seeds}
 
 These conditions were fixed after a first experiment with an earlier version of the program: the same recipe with
-other random numbers, 6 seeds for census, 12 for credit and 5 for bank. It showed gaps and held-out accuracies; the
-recipe was not changed after it. It also shows how much the gap varies between networks of the same kind: one credit
-network of the 12 was constant; among the other 11 the gap by age ranged from 0.03 to 0.52 and the held-out accuracy
-from 0.735 to 0.775, so the accuracy of the credit network above, measured on 200 rows, may be high by chance.
+other random numbers, 6 seeds for census, 12 for credit and 5 for bank. This experiment showed gaps and held-out
+accuracies; the recipe was not changed after it.
+
+The experiment also shows how much the gap varies between networks of the same kind. Of the 12 credit networks one was
+constant. Among the other 11 the gap by age ranged from 0.03 to 0.52, and the held-out accuracy from 0.735 to 0.775.
+So the accuracy of the credit network above, measured on 200 rows, may be high by chance.
 
 To train again: `python -m benchmarks.train`, with the `torch` extra. On one machine two runs give the same bytes;
 another processor or version of torch may give other weights, and then other numbers.

@@ -35,15 +35,16 @@ _CARD = """\
 
 `comments.onnx` classifies a comment as `toxic` or `fine`. It has one LSTM layer of {cells} cells over the
 50-dimensional GloVe vectors of the first {length} known words, and a dense layer from the last hidden state to two
-logits: the size of the network in the paper, with our own weights. The vectors are not in the file. Training and
-verification use the same tokeniser and word numbers ([docs/text.md](../docs/text.md)).
+logits. The network of the paper has the same size; the weights are ours. The vectors are not in the file. Training
+and verification use the same tokeniser and word numbers ([docs/text.md](../docs/text.md)).
 
-The network was trained on the comments of Wikipedia's talk pages, each rated by about ten raters
-(`fairchain data get toxicity`): a comment is `toxic` if more than half of them said so. The splits are those of the
-publisher: train, dev and test. Training: Adam for {epochs} epochs in batches of {batch} comments of similar length,
-rate up to {rate} and down again, gradients clipped at norm {clip:g}, cross-entropy, no weights on the labels; one run
-with seed {seed}. The number of epochs, the rate and the length were chosen on the dev split by a few runs of an
-earlier version; the test split was used only for the table below. Seed and settings do not depend on any verdict.
+The network was trained on the comments of Wikipedia's talk pages, each rated by about ten raters (`fairchain data get
+toxicity`). A comment is `toxic` if more than half of its raters said so. The splits are those of the publisher:
+train, dev and test. Training used Adam for {epochs} epochs, in batches of {batch} comments of similar length, with a
+learning rate up to {rate} and down again. Gradients were clipped at norm {clip:g}; the loss was cross-entropy without
+weights on the labels. There was one run, with seed {seed}. The number of epochs, the rate and the length were chosen
+on the dev split by a few runs of an earlier version. The test split was used only for the table below. Seed and
+settings do not depend on any verdict.
 
 | split | comments | toxic | accuracy | area under the ROC curve | recall | precision |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -52,10 +53,10 @@ earlier version; the test split was used only for the table below. Seed and sett
 The numbers are measured on the ONNX file. The constant answer `fine` has a test accuracy of {majority:.4f}, so
 accuracy alone is not informative. The file has {size:,} bytes, sha256 `{sha256}`.
 
-**Intended use:** a test object. It misses about {missed:.0%} of the toxic comments, it knows nothing beyond {length}
-words, and it learned from comments in which some groups are insulted more often than others; this makes it an
-interesting test object. **Not intended:** moderation. A verdict on it is about this network and the texts of the
-corpus, not about Wikipedia's editors, nor about toxicity models at large.
+**Intended use:** a test object. The network misses about {missed:.0%} of the toxic comments, and reads at most
+{length} words. It learned from comments in which some groups are insulted more often than others; this makes it an
+interesting test object. **Not intended:** moderation. A verdict is about this network and the texts of the corpus,
+not about Wikipedia's editors or other toxicity models.
 
 Licences: the comments' text CC BY-SA 3.0, the annotations CC0 1.0 (E. Wulczyn, N. Thain, L. Dixon: Wikipedia Talk
 Labels: Toxicity, 2017); GloVe 6B, 50 dimensions, PDDL 1.0 (J. Pennington, R. Socher, C. Manning, 2014). Neither is

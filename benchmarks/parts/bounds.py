@@ -47,28 +47,30 @@ SLICE = 0.005
 # wider), and the largest geometric mean of all runs that were timed in turns: one such run is off by a few hundredths,
 # and the mean of a hundred by a few thousandths.
 WIDER, TIMED_WIDER = 1.00015, 1.01
-TEXT = """**Networks of few real inputs.** Weights are random (normal, scaled by the inputs of a unit), inputs are
-uniform in [-1, 1], and one more input is the protected feature; networks that give nearly every input the same label
-are drawn again. The width is that of the certain interval of the gap; no input is sampled. Boxes are counted once for
-each group. Seconds are those of one core, so that other work on the machine does not count.
+TEXT = """**Networks of few real inputs.** Weights are random (normal, scaled by the number of inputs of a unit). Inputs
+are uniform in [-1, 1], and one more input is the protected feature. Networks that give nearly every input the same
+label are drawn again. The width is that of the certain interval of the gap; no input is sampled. Boxes are counted once
+for each group. Seconds are processor seconds of one core.
 
-**The examples.** The same for six-layer networks that ship with fairchain (12 to 19 features beside the protected
-one). Their certain intervals stay wide: this is where branch and bound does not end.
+**The examples.** The same is measured for the six-layer networks that ship with fairchain (12 to 19 features besides
+the protected one). Their certain intervals stay wide: branch and bound does not end for them.
 
-**Bounds and sampling together.** The threshold is the gap that a long run finds, so that little ends early. A run of
+**Bounds and sampling together.** The threshold is the gap that a long run finds, so that few runs end early. A run of
 bounds with sampling is stopped after some seconds of processor time. With two or three real inputs it begins with
-boxes; sampling alone is then timed by itself, for the same seconds. With more inputs boxes are forecast not to pay,
-and the run is that of sampling, by the same loop. What it does beside rounds (the forecast, the looks whether boxes
-are due, and a longer set-up) is timed, and sampling alone gets as many more rounds as would have fit into this time,
-at the price of the rounds in that same run: those that would have come next. So both sides have the same seed and the
-same processor time, and other work on the machine, which changes the price of a round by some hundredths from run to
-run, does not enter. These are a handful of rounds, and their labels make the interval up to 0.01% narrower or wider, so
-"never wider" means a median ratio over seeds that is at most 1.0001, rounded to four digits, in each row. A ratio of
-exactly 1 is a run that ended with a verdict after the same rounds. Boxes are those of the last seed.
+boxes; sampling alone is then timed separately, for the same seconds. With more inputs boxes are forecast not to be
+worth their cost, and the run is that of sampling, by the same loop.
 
-**In turns.** As a control both engines are also run against each other for the same seconds of processor time, 5 ms by
-5 ms, each first every other time. That includes whatever else differs between them, and the noise of the processor's
-time: sampling against itself differed with a standard deviation of six hundredths, so only the mean over all runs
+Such a run also spends time on the forecast, on checks whether boxes should begin, and on a longer set-up. This time is
+measured, and sampling alone gets as many more rounds as would have fit into it: the next rounds of the same run, at the
+cost of a round in that run. So both sides have the same seed and the same processor time. Other work on the machine
+changes the cost of a round by some hundredths from run to run, but does not affect this comparison. The additional
+rounds are few, and their labels make the interval up to 0.01% narrower or wider. So "never wider" means that in each
+row the median ratio over seeds, rounded to four digits, is at most 1.0001. A ratio of exactly 1 is a run that ended
+with a verdict after the same rounds. Boxes are those of the last seed.
+
+**In turns.** As a control, both engines also run alternately for the same seconds of processor time, 5 ms by 5 ms, and
+take turns in going first. This comparison includes every other difference between them, and the noise of processor
+times. Sampling against itself differed with a standard deviation of six hundredths, so only the mean over all runs
 without boxes is judged."""
 
 

@@ -34,15 +34,15 @@ from fairchain.executors import default_workers
 
 # Seeds that one process takes at once.
 BLOCK = 50
-TEXT = """Each mode is measured at a place where it is likely to be wrong; the truth is known by construction. Where the
+TEXT = """Each mode is measured in a case in which it is likely to be wrong; the truth is known by construction. If the
 gap equals the threshold, FAIR and UNFAIR are both counted as wrong. A verdict, the interval of the gap and each family
 of intervals that hold together may each be wrong with probability delta. *Chance* is the probability that a mode whose
-error probability is exactly delta makes at least so many wrong statements of one kind, the smallest over its kinds.
-Below {alarm:g} the mode fails. If all modes keep to delta, one of the {kinds} kinds of statements here raises a false
-alarm with probability at most {total:.1g}.
+error probability is exactly delta makes at least as many wrong statements of one kind as were counted; the table has
+the smallest over the kinds of statements. If it is below {alarm:g}, the mode fails. If all modes keep to delta, some of
+the {kinds} kinds of statements here raises a false alarm with probability at most {total:.1g}.
 
-The unsound variant of a mode differs in one rule, level or assumption and goes through the same measurement, until an
-alarm is certain. It shows that the measurement can fail. An exact mode (delta 0) fails by one wrong verdict."""
+The unsound variant of a mode differs in one rule, level or assumption. It goes through the same measurement until an
+alarm is certain, and shows that the measurement can fail. An exact mode (delta 0) fails if one verdict is wrong."""
 
 
 def _by_name(*modes: Mode) -> dict[str, Mode]:

@@ -20,12 +20,13 @@ from fairchain.spec import revise
 STEPS = ("age", "workclass", "fnlwgt", "education", "occupation", "capital-gain", "capital-loss", "hours-per-week")
 LAST = "sex"
 KINDS: tuple[ColumnKind, ...] = ("shared", "product")
-TEXT = """Chains of the census network by race with more and more features as states, every value a state of its own,
-learned until every transition out of every state is within epsilon, all together with probability 0.9, by the sound
-rule. *Shared* chains have the paper's states; in *product* chains states carry the group, which makes them exact for
-it, and there are more of them. Rounds rise and fall as features are added: most are required by the feature before the
-last (sex, of two values), as each of its values is seldom reached and the transition from it has a probability near one
-half, the hardest to know. The paper's seconds are its authors', by a rule that is not sound (see the first part)."""
+TEXT = """The chains are about the census network by race, with more and more features as states; every value is a
+separate state. A chain is learned by the sound rule until all transitions are known within epsilon, together with
+probability 0.9. *Shared* chains have the paper's states. In *product* chains each group has its own states, so these
+chains are larger and exact for each group. Rounds rise and fall as features are added. Most rounds are needed for the
+feature before the last (sex, with two values): each of its values is seldom reached, and the next transition has a
+probability near one half, which is the hardest to estimate. The paper's seconds are those of its authors, for a rule
+that is not sound (see the first part)."""
 
 
 @dataclass(frozen=True)

@@ -31,15 +31,16 @@ FEWER_EACH, FEWER_MEDIAN = 10.0, 15.0
 # At most so many inputs at a time go through a network, and at most so many evaluations are made.
 PIECE, MOST = 8192, 3_000_000
 TEXT = f"""All methods evaluate the same networks on inputs drawn from the same populations. A round of fairchain shows
-one input as all groups (about comments: a text of each group, at the same place of the group's texts in order); the
-others draw each group's inputs by themselves, as they were published. *Evaluations* are means over seeds and *seconds*
-medians, with one thread for the others and all cores for fairchain (its short runs hardly use the second).
+one input as all groups. (For comments, a round has a text of each group, at the same position in the ordered texts of
+the group.) The other methods draw the inputs of each group separately, as published. *Evaluations* are means over seeds
+and *seconds* medians. The others use one thread, and fairchain all cores (its short runs hardly use the second core).
 
-The other methods are written by us from their published descriptions. VeriFair's rule looks after every sample, as its
-authors' program does; that program evaluates the network one input at a time, ours a piece at once, to its advantage in
-time. Its authors' delta of {AUTHORS_DELTA:g} is for each group, and so it is here. A difference of probabilities is
-its "causal" specification; demographic parity is a ratio in its paper. Confidence sequences are looked at whenever the
-inputs grew by 1%. The fixed sample knows the true rates to plan with, which in practice are unknown."""
+We implemented the other methods from their published descriptions. VeriFair's rule looks after every sample, as its
+authors' program does. That program evaluates the network one input at a time; ours evaluates many inputs at once, which
+favours VeriFair's rule in time. Its authors' delta of {AUTHORS_DELTA:g} is for each group, here too. We use its
+"causal" specification, a difference of probabilities; demographic parity is a ratio in its paper. Confidence sequences
+look whenever the number of inputs has grown by 1%. The size of the fixed sample is planned with the true rates, which
+are unknown in practice."""
 
 
 @dataclass(frozen=True)
@@ -233,9 +234,7 @@ def _ratios(found: dict[Case, CaseRuns]) -> Table:
         single = [rival.evaluations / ours.evaluations for rival, ours in pairs]
         spread = f"{min(single):.0f} to {max(single):.0f}"
         rows.append([case.owner, case.name, *runs.ratio(RIVAL), spread, *runs.ratio(SEQUENCES)])
-    note = (
-        "Means of both divided, all at delta 1e-6; *single seeds* are the least and the largest quotient of one seed."
-    )
+    note = "Ratios of means, all at delta 1e-6; *single seeds* are the smallest and the largest ratio of one seed."
     return Table("Evaluations of others for one of fairchain", columns, rows, note)
 
 
@@ -273,9 +272,9 @@ def _times(found: dict[Case, CaseRuns], slower: float) -> Table:
         [case.owner, case.name, *(runs.seconds(name) for name in methods)] for case, runs in found.items()
     ]
     note = (
-        f"Medians. {_given(found)} The fixed sample includes planning it by simulation. The bootstrap is resampled by "
-        f"counts, which has the same distribution; fairlearn itself takes {slower:,.0f} times as long (next table), so "
-        "this column flatters it."
+        f"Medians. {_given(found)} The time of the fixed sample includes planning by simulation. The bootstrap "
+        f"resamples counts, which has the same distribution. fairlearn itself takes {slower:,.0f} times as long (next "
+        "table)."
     )
     return Table("Seconds until the verdict", columns, rows, note)
 
@@ -283,9 +282,9 @@ def _times(found: dict[Case, CaseRuns], slower: float) -> Table:
 def _given(found: dict[Case, CaseRuns]) -> str:
     most = max(found, key=lambda case: found[case].ready)
     if found[most].ready < 0.001:
-        return "A call of fairchain makes the population ready first, in less than a millisecond here."
+        return "A call of fairchain prepares the population first, in less than a millisecond here."
     return (
-        "A call of fairchain makes the population ready first, which the others are given: "
+        "A call of fairchain prepares the population first, which the others are given: "
         f"{found[most].ready:.3f} s at most ({most.title})."
     )
 
@@ -307,7 +306,7 @@ def _fairlearn_table(case: Case, sizes: Sizes) -> tuple[Table, float]:
     ]
     columns = [Column("bootstrap"), Column("rows", ",d"), Column("resamples", "d"), Column("low", ".3f")]
     columns += [Column("high", ".3f"), Column("seconds", ".4f")]
-    note = "Both resample by chance, so that bounds differ a little. Evaluating the network is not in these seconds."
+    note = "Both resample at random, so their bounds differ a little. The seconds do not include the network."
     return Table(f"fairlearn's bootstrap itself, {case.name}", columns, rows, note), seconds / by_counts
 
 
@@ -323,10 +322,11 @@ def _papers(found: dict[Case, CaseRuns]) -> Table:
         rows.append([f"{network} {protected}", reported.fairsquare, reported.verifair, quoted(reported.seconds), *mine])
     note = (
         "Seconds. Those of the paper are quoted: its authors ran these programs on their machine, we did not. They "
-        "are about another property than the tables above: protected features binned to two groups (which bins is not "
-        "stated), and VeriFair's demographic parity, a ratio of at least 0.85, in place of a difference of at most 0.1 "
-        "over all groups. So credit by age passes there, though it fails in the paper's first table. How many samples "
-        "were taken is not stated. FairSquare reads no network with loops, and VeriFair's program no texts."
+        "are about another property than the tables above. Protected features are binned to two groups (the bins are "
+        "not stated), and the property is VeriFair's demographic parity, a ratio of at least 0.85, instead of a "
+        "difference of at most 0.1 over all groups. So credit by age passes there, although it fails in the paper's "
+        "first table. The number of samples is not stated. FairSquare does not read networks with loops, and "
+        "VeriFair's program does not read texts."
     )
     return Table("The paper's own comparison", columns, rows, note)
 
@@ -376,16 +376,17 @@ def _behind(found: dict[Case, CaseRuns], slower: float) -> list[str]:
         faster = [case for case, runs in found.items() if runs.seconds(name) < runs.seconds(OURS)]
         if faster:
             most = max(found[case].seconds(OURS) - found[case].seconds(name) for case in faster)
-            own = f"; fairlearn itself resamples {slower:,.0f} times as long" if name == BOOTSTRAP else ""
+            own = f"; fairlearn itself takes {slower:,.0f} times as long" if name == BOOTSTRAP else ""
+            at_most = f"up to {1e3 * most:.0f} ms" if most >= 0.001 else "less than 1 ms"
             lines.append(
-                f"{name}{BUT.get(name, '')} takes less time, by up to {1e3 * most:.0f} ms, in "
+                f"{name}{BUT.get(name, '')} takes less time, by {at_most}, in "
                 f"{len(faster)} of {len(found)} cases: {_listed(faster, found)}{own}"
             )
     if any("takes less time" in line for line in lines):
         lines.append(
-            "these networks answer in microseconds, so that other things take the time: others return a decision, ours "
-            "also keeps the evidence from which bounds and witnesses are computed when they are read. "
-            f"{_given(found)}"
+            "these networks answer in microseconds, so most of the time is spent elsewhere. The others return a "
+            "decision; fairchain also keeps the evidence from which bounds and witnesses are computed when they are "
+            f"read. {_given(found)}"
         )
     return lines
 

@@ -32,13 +32,13 @@ FEW = 9 * 16 * 7 * 6 * 5 * 2
 MARRIED = {"marital-status": "Married-civ-spouse", "relationship": "Husband"}
 # Kinds of work, which are left out of small spaces.
 WORK = {"workclass": 9, "occupation": 15}
-TEXT = """**Speed.** All inputs of the census network with four features held at one value and as many hours as the
-size allows, against the bare onnxruntime session on as many inputs that are in memory already, in turns. The ratio is
-that of processor times, since an enumeration and a bare network do the same work whatever else the machine does. The
-longest run is made once, in a process of its own, between two halves of as many evaluations of the bare network; its
+TEXT = """**Speed.** All inputs of the census network are enumerated, with four features held at one value and as many
+hours as the size allows. The bare onnxruntime session evaluates as many inputs that are already in memory; the two run
+alternately. The ratio is that of processor times, since both do the same work, whatever else the machine does. The
+longest run is made once, in a separate process, between two halves of as many evaluations of the bare network. Its
 threshold is next to the gap, so that it cannot end early.
 
-**Memory.** The peak of a long run against that of a short one, each in its own process.
+**Memory.** The peak of a long run is compared with that of a short one, each in its own process.
 
 **At the threshold.** A space of few inputs whose gap is next to the threshold: the verdict is exact, and no option is
 needed."""

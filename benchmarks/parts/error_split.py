@@ -15,9 +15,9 @@ THRESHOLD, DELTA, LOW = 0.1, 0.1, 0.0
 FIRST_SEED = 10_000
 # A rule with twice delta spends delta on each answer.
 SPLITS = {"half of delta for each answer": DELTA, "the whole of delta for each answer": 2 * DELTA}
-TEXT = f"""The betting rule on two coupled coins with probabilities {LOW:g} and {LOW + THRESHOLD:g} and a threshold of
-{THRESHOLD:g}, at delta {DELTA:g}; as it is, and with the whole of delta for each answer. See docs/mathematics.md, "The
-verdict"."""
+TEXT = f"""The betting rule decides about two coupled coins with probabilities {LOW:g} and {LOW + THRESHOLD:g}, with a
+threshold of {THRESHOLD:g} at delta {DELTA:g}. The table compares the rule in use (half of delta for each answer) with a
+rule that has the whole delta for each answer. See [the verdict](../docs/mathematics.md#the-verdict)."""
 
 
 def run_once(rule: BettingRule, seed: int, most: int) -> Decision:

@@ -153,19 +153,19 @@ def table(found: dict[Case, BothRules], sizes: Sizes) -> Table:
 
 def _note(found: dict[Case, BothRules], sizes: Sizes) -> str:
     rule = reduce(Repeated.__add__, (each.rule for each in found.values()), NONE)
-    texts = f", of estimate mode on comments {sizes.text_repetitions}" if any(c.reads_texts for c in found) else ""
+    texts = f" (estimate mode on comments: {sizes.text_repetitions})" if any(c.reads_texts for c in found) else ""
     return (
-        f"{sizes.repetitions} runs of each{texts}. The paper claims that a difference is off by more than "
-        f"{paper.EPSILON:g} in at most {paper.DELTA:.0%} of runs; estimate mode guarantees it for every group's "
+        f"Each has {sizes.repetitions} runs{texts}. The paper claims that an estimated difference is wrong by more "
+        f"than {paper.EPSILON:g} in at most {paper.DELTA:.0%} of runs. Estimate mode guarantees this for every group's "
         f"probability and every difference together. *Anything* is some group's probability or the largest "
-        "difference. The paper's rule is run to the letter "
-        '(`rule = "paper"`), which takes fewer traces than its tables report; with many groups the largest of the '
-        "estimated differences is biased upwards besides. Its verdict, by the estimate, was wrong in "
-        f"{rule.wrong} of {rule.runs:,} runs here, with the threshold far away; the part on wrong verdicts is about "
-        f"near ones. It failed for the widest pair more often than its claim explains in {len(broken(found))} of "
-        f"{len(found)} cases. The true rates are known from {sizes.truth:,} rounds"
-        + (f", {sizes.text_truth:,} for comments" if texts else "")
-        + "; two standard errors of them are not counted as errors."
+        'difference. The paper\'s rule is run exactly as published (`rule = "paper"`), which takes fewer traces than '
+        "its tables report. With many groups the largest of the estimated differences is also biased upwards. The "
+        f"verdict from this estimate was wrong in {rule.wrong} of {rule.runs:,} runs here, where the threshold is far "
+        "away. (The part on wrong verdicts is about near thresholds.) The rule failed for the widest pair more often "
+        f"than its claim explains in {len(broken(found))} of {len(found)} cases. The true rates are known from "
+        f"{sizes.truth:,} rounds"
+        + (f" ({sizes.text_truth:,} for comments)" if texts else "")
+        + "; errors within two standard errors of these rates are not counted."
     )
 
 

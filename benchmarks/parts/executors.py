@@ -29,15 +29,15 @@ ROOT = str(Path(__file__).resolve().parents[2])
 CLUSTER_LIMIT, THREADS_GAIN, PROCESSES_GAIN = 1.25, 1.8, 1.7
 EVALUATIONS = 10_000_000
 WIDTHS = (10, 64, 64, 2)
-TEXT = f"""A dense network ({"-".join(map(str, WIDTHS))}) is evaluated for a fixed number of rounds (an estimate that
-cannot be reached), and so is a scikit-learn pipeline (a scaler and a forest of 100 trees), called through Python. Every
-executor has {WORKERS} workers of one thread on this machine. Clusters are started, and have computed something,
-before the clock starts. Processes of a pool start with it and import scikit-learn, which takes them one or two
-seconds; the run of the pipeline is as long as that of the network, so that this is a small part of it. The runs take
-turns. *Wall* and *processor* are the shortest of their turns, since other programs can only make them longer;
-*processor* is that of this process and all its descendants: workers, schedulers and whatever else a cluster needs.
-Certificates must be equal; *cut* means that the budget of seconds ended a run, so that it has other counts. Wall time
-is judged. Other programs on the same cores disturb it, and the ratio of processor times less."""
+TEXT = f"""A dense network ({"-".join(map(str, WIDTHS))}) is evaluated for a fixed number of rounds (its epsilon cannot
+be reached). So is a scikit-learn pipeline (a scaler and a forest of 100 trees), called through Python. Every executor
+has {WORKERS} workers of one thread on this machine. Clusters are started, and have computed something, before the clock
+starts. Processes of a pool start within the measured time and import scikit-learn, which takes one or two seconds. The
+run of the pipeline is as long as that of the network, so that this start is a small part of it. The runs take turns.
+*Wall* and *processor* are the shortest of their turns, since other programs can only make them longer. *Processor* is
+the time of this process and all its descendants: workers, schedulers and other processes of a cluster. Certificates
+must be equal. *Cut* means that the budget of seconds ended a run, which then has other counts. Wall time is judged.
+Other programs on the same cores disturb it more than processor time."""
 
 
 @dataclass

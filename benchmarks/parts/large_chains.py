@@ -25,11 +25,12 @@ FORMULAS = {
     "S": 'S=? [ "tenth" ]',
     "R": 'R=? [ F ("left" | "right") ]',
 }
-TEXT = """One query for each operator, on the probabilities as they are and on intervals around them (2% of each
-probability to either side). Kinds of chains: *layers*, as learned from a feed-forward network; a walk on a *line* and
-one on a *square*, with few ends far apart; a *graph* in which every state leads to four others anywhere, so that
-everything is one component; and a hundred such graphs, with three edges out of each: to the next one only (*steps*), or
-to anywhere (*clusters*), so that everything is one component again. *Power* is the slope on logarithmic scales."""
+TEXT = """Each operator has one query, on the probabilities themselves and on intervals around them (2% of each
+probability to either side). There are six kinds of chains. *Layers* is like a chain learned from a feed-forward
+network. *Line* and *square* are random walks whose ends are far apart. In a *graph* every state leads to four random
+others, so that all states are one component. *Steps* and *clusters* are a hundred such graphs with three edges out of
+each: only to the next graph (*steps*), or to random states (*clusters*), so that all states are one component again.
+*Power* is the slope on logarithmic scales."""
 ENDS = 10
 CLUSTERS = 100
 WIDTH = 0.02

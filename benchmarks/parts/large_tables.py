@@ -52,12 +52,12 @@ OWN = """import polars
 rows = polars.scan_parquet("decisions/*.parquet").group_by("sex", "age", "hired").agg(polars.len())
 print(rows.collect(engine="streaming").height)
 """
-TEXT = f"""Recorded decisions with a sex (text), an age (integer) and a decision (text), in {FILES} Parquet files, each
-a copy of the first. They are read from the system's cache. `fairchain verify` counts them and decides; the other is
-a Python program of three lines that imports polars and groups the same rows by the same columns. Both are whole
-commands, from start to end, and run alternately. *Processor* is the time of all processes of a command on all cores,
-*peak* the most memory that one of them had. Ratios are those of the shortest runs of either side, which other programs
-disturbed least; the medians of neighbours in time are given beside them."""
+TEXT = f"""The recorded decisions have a sex (text), an age (integer) and a decision (text). They are in {FILES} Parquet
+files, each a copy of the first, and are read from the system's cache. `fairchain verify` counts them and decides. It is
+compared with a Python program of three lines, which imports polars and groups the same rows by the same columns. Both
+are whole commands, from start to end, and run alternately. *Processor* is the time of all processes of a command on all
+cores, *peak* the largest memory of one of them. Ratios are those of the shortest runs of each side, which other
+programs disturbed least. The median of the ratios of all turns is stated too."""
 
 
 @dataclass(frozen=True)

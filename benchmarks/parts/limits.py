@@ -22,15 +22,17 @@ CHUNK = 8192
 # Rounds over their bound are at least 1 on average, and the mean of a few seeds may fall a little below; far below,
 # the bound or the counts would be wrong.
 LEAST, MOST = 0.7, 4.0
-TEXT = """**Rounds.** A rule that looks at coupled rounds and is wrong with probability at most delta needs, on average,
-at least kl(delta, 1 - delta) / KL of them: KL is the information that one round gives against the nearest
-distribution for which the verdict would be wrong (Wald; kl is the same for two coins). For a fair network that is the
-pair that is hardest to clear; for an unfair one the nearest distribution in which *every* gap is at most the
-threshold. KL is computed from a large sample, so the bounds are estimates. A bound that holds for each known
-distribution is not attained by any rule that does not know it.
+TEXT = """**Rounds.** A rule that uses coupled rounds and is wrong with probability at most delta needs, on average, at
+least kl(delta, 1 - delta) / KL rounds (Wald). KL is the information that one round gives against the nearest
+distribution for which the verdict would be wrong, and kl(a, b) is the same quantity for two coins with probabilities a
+and b. For a fair network the nearest such distribution is given by the pair that is hardest to clear. For an unfair
+network it is the nearest distribution in which *every* gap is at most the threshold. KL is computed from a large
+sample, so the bounds are estimates. The bound is computed for a known distribution, and a rule that does not know the
+distribution cannot attain it.
 
-**Evaluations** have a bound for some rules only, those that clear each pair by rounds in which both its groups are
-evaluated: each group as long as its hardest pair needs, for an unfair network two groups in every round."""
+**Evaluations** have a bound only for some rules: those that clear each pair by rounds in which both its groups are
+evaluated. For a fair network each group is evaluated as long as its hardest pair needs. For an unfair network two
+groups are evaluated in every round."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +145,8 @@ def distance(case: Case, seeds: int, rounds: int) -> Distance:
 def _about_texts(sizes: Sizes, texts: list[Case]) -> str:
     if texts:
         return (
-            f" Of comments there are {sizes.text_seeds} seeds, and a round is one place in the ordered texts of every "
-            f"group; the bound is for such rounds, from {sizes.text_truth // 4:,} of them."
+            f" The cases about comments have {sizes.text_seeds} seeds. There a round has the texts at one position in "
+            f"the ordered texts of every group; the bound is for such rounds, from {sizes.text_truth // 4:,} of them."
         )
     why = "their data are not here" if sizes.text_seeds else "at this size"
     return f" The two cases about comments are left out: {why}."
@@ -163,8 +165,8 @@ def _bound_table(found: list[Distance], *, texts: str) -> Table:
         for each in found
     ]  # fmt: skip
     note = (
-        "The ratio of rounds cannot be below 1 on average; the mean of a few seeds varies. That of evaluations could "
-        f"be, by a rule of another kind.{texts}"
+        "The ratio of rounds cannot be below 1 on average, but the mean of a few seeds varies. The ratio of "
+        f"evaluations could be below 1 for a rule of another kind.{texts}"
     )
     return Table("Evaluations at delta 1e-6 against the information bound", columns, rows, note)
 
@@ -183,5 +185,5 @@ def _behind(found: list[Distance]) -> list[str]:
     ratios = [each.of_rounds for each in found]
     return [
         f"against the information bound verdicts take {min(ratios):.1f} to {max(ratios):.1f} times the least number of "
-        "rounds: the price of not knowing the network's rates beforehand"
+        "rounds: this is the price of not knowing the network's rates beforehand"
     ]

@@ -208,8 +208,8 @@ def _summary(found: Found, sizes: Sizes) -> Table:
     note = (
         f"{sizes.repetitions} runs for each threshold. Evaluations are the median over networks of the ratio to "
         "fairchain's at the same delta (at 0.05 for those without one); seconds are the mean, on one core. "
-        "*Counts*: the method uses only the successes of each group, so that its long runs "
-        "use binomial draws at the network's rates, and are charged the time of an evaluation of the network here."
+        "*Counts*: the method uses only the successes of each group. So its long runs use binomial draws at the "
+        "network's rates, and the time of an evaluation of the network is added."
     )
     title = f"{len({near.case.name for near, _ in found})} networks, thresholds on both sides of their gaps"
     return Table(title, columns, rows, note)

@@ -47,17 +47,19 @@ GROUPS = (2, 9)
 SHARE = 25
 # Groups that are drawn independently are followed where a decision is not too far away.
 FAR = 0.01
-TEXT = """**Networks.** Each of our feed-forward networks is verified with a threshold just below its own gap and one
-just above: {beside:g} away from it, or half of the gap where that is less. The gap is known from {rounds:,} rounds that
-no verdict has seen (seed {seed:,}); the threshold is at least {errors:.0f} of its standard errors away.
+TEXT = """**Networks.** Each of our feed-forward networks is verified with two thresholds, just below and just above its
+own gap. The distance is {beside:g}, or half of the gap if that is less. The gap is known from {rounds:,} rounds that no
+verdict has used (seed {seed:,}). The distance of the threshold is at least {errors:.0f} standard errors of this gap.
 
-**Simulated networks.** Half of the groups have one rate and half another, so with nine groups several pairs are widest
-at once; the threshold is {threshold:g} and the gap lies beside it. The farther gaps show what a decision costs, the
-nearer ones are hard, and at exactly {threshold:g} no verdict is right and a method should stay undecided (strictly,
-FAIR is right there; it is counted as wrong). How often two groups of different rates are decided differently in one
-round is our choice: {alike:.0%} of rounds at a gap of {threshold:g} (for real networks see the column *rounds that
-differ*). It matters to fairchain alone, whose rounds compare groups: *groups drawn independently* is fairchain on the
-same rates with nothing in common, where {apart:.0%} of rounds differ."""
+**Simulated networks.** Half of the groups have one rate and half another, so with nine groups several pairs are equally
+wide. The threshold is {threshold:g}, and the gap is near it. Gaps at a larger distance show the cost of a decision;
+gaps at a smaller distance are hard. At exactly {threshold:g} a method should stay undecided: UNFAIR is wrong, and FAIR,
+although strictly right, is counted as wrong.
+
+We choose how often two groups of different rates get different decisions in one round: in {alike:.0%} of rounds at a
+gap of {threshold:g} (for real networks see the column *rounds that differ*). This choice affects only fairchain, whose
+rounds compare groups. *Groups drawn independently* is fairchain on the same rates without coupling, where {apart:.0%}
+of rounds differ."""
 
 
 @dataclass(frozen=True)
@@ -180,8 +182,8 @@ def _tables(rows: list[Row], groups: int, sizes: Sizes) -> list[Table]:
         errors.append([method, delta, *(line.errors if line else None for line in cells)])
     note = (
         f"Means of {sizes.repetitions} runs. *Cap*: every run was still undecided at its limit, "
-        f"{_rounds(sizes):,} rounds for fairchain and {sizes.most:,} evaluations for the other sequential methods; "
-        "these numbers are ours and say nothing about a method. The fixed sample was planned, from the true rates, "
+        f"{_rounds(sizes):,} rounds for fairchain and {sizes.most:,} evaluations for the other sequential methods. "
+        "We chose these limits; they say nothing about a method. The fixed sample was planned, from the true rates, "
         "to decide in nine of ten runs."
     )
     return [

@@ -25,11 +25,11 @@ MOST_OFF = 0.25
 CHUNKS, TEXT_CHUNKS = (1, 2**16), (6, 2**12)
 # Verdicts whose mean a forecast is compared with in a full benchmark.
 VERDICTS, TEXT_VERDICTS = 100, 60
-TEXT = """What `fairchain plan` forecasts, beside the mean evaluations of verdicts. *From rates* is told the true rate
-of each group and the mean share of rounds in which two groups differ, from a large run with another seed; *from rounds*
-draws that run's own rounds again, as a pilot does. A full benchmark makes the verdicts, 100 for each case and 60 about
-texts, and their mean is known to about 5%; the quick size takes the 20 that are kept in `counts.json`, which are 15%
-below or above the mean of many in some cases, so that forecasts from rounds are not judged by them."""
+TEXT = """The table compares forecasts of `fairchain plan` with the mean evaluations of verdicts. *From rates* gets the
+true rate of each group and the mean share of rounds in which two groups differ, from a large run with another seed.
+*From rounds* draws the rounds of that run again, as a pilot does. A full benchmark makes 100 verdicts for each case (60
+for texts), and their mean is known to about 5%. The quick size uses the 20 verdicts kept in `counts.json`. In some
+cases their mean is 15% below or above the mean of many, so forecasts from rounds are not judged by them."""
 
 
 def run(sizes: Sizes, models: Path | None) -> PartResult:

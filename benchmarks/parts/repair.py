@@ -42,11 +42,11 @@ OWN, NO_ROWS = 3, f"{OURS}, no rows"
 COST_LIMIT, SECONDS_LIMIT = 1.5, 60.0
 TESTED_TEXTS = 20_000
 NEEDED = "`fairchain data get census credit toxicity glove` fetches what they need"
-TEXT = """Each repair ends with a fresh certificate of the network that is saved, at delta 1e-6, and its price is
-measured on rows that neither training nor search has used; without rows (the paper's networks) it is agreement with
-the original network. The paper's own repairs were not certified again, and that of credit by age is still unfair at
-0.1. Its gaps are those of other networks where the network is ours: what can be compared is what a repair achieves
-and loses, not where it starts."""
+TEXT = """Each repair ends with a new certificate of the saved network, at delta 1e-6. Its price is measured on rows
+that neither training nor search has used. The paper's networks have no such rows; for them the price is the agreement
+with the original network. The paper's own repairs were not verified again, and that of credit by age is still unfair at
+0.1. Our networks and the paper's have different gaps before the repair. So compare what a repair achieves and loses,
+not where it starts."""
 SMALL = """
 
 This size searches hardly at all, to see that repairs work: our networks without rows, and with them where they are."""
@@ -227,8 +227,8 @@ def _gaps(rows: list[Row]) -> Table:
         after: list[Cell] = [f"{result.after.gap:.4f}", result.after.decision.name, result.candidates, result.seconds]
         cells.append([*before, *after, f"{reported[0]:.4f} to {reported[1]:.4f}"])
     note = (
-        "The last column is the paper's, of its own network. Where a network is below 0.1 from the start, the "
-        "threshold is about half of its gap."
+        "The last column has the paper's numbers, for its own network. If the gap of a network is below 0.1 before "
+        "the repair, the threshold is about half of this gap."
     )
     return Table("Repairs: what is achieved", columns, cells, note)
 
@@ -243,8 +243,8 @@ def _prices(rows: list[Row]) -> Table:
         paid: list[Cell] = [row.case.owner, row.case.name, price.measure, price.before, price.after, row.lost]
         cells.append([*paid, f"{reported[2]:.4f} to {reported[3]:.4f}", row.paper_lost])
     note = (
-        "*Agreement* with the original network is the share of inputs that both decide alike. The last two columns "
-        "are the paper's, of its own network."
+        "*Agreement* is the share of inputs for which both networks give the same decision. The last two columns have "
+        "the paper's numbers, for its own network."
     )
     return Table("Repairs: what is lost", columns, cells, note)
 

@@ -17,9 +17,9 @@ from fairchain.statistics.rules import BatchPlan, every_pair
 
 THRESHOLD = 0.1
 DELTAS = (0.05, 1e-6)
-TEXT = """Both rules decide about rows whose true rates are known, in tables that grow by steps of 1.1 until there is a
-verdict; the table shows how many rows each needs, in the mean over seeds. Groups of equal size favour pairing most;
-tables have small groups in practice. See docs/mathematics.md, "Rates counted apart"."""
+TEXT = """Both rules decide about rows whose true rates are known. Tables grow by a factor of 1.1 until there is a
+verdict. The table below shows how many rows each rule needs, as a mean over seeds. Groups of equal size favour pairing
+most, but in practice tables have small groups. See [independent groups](../docs/mathematics.md#independent-groups)."""
 
 
 @dataclass(frozen=True)

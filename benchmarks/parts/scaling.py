@@ -30,13 +30,13 @@ MEMORY_LIMIT = 1.5
 WORTHWHILE = 0.75
 # Seconds below which a point is measured again.
 SHORT = 5.0
-TEXT = f"""Random dense networks with ReLU on real features; a run of exactly so many rounds (an estimate that cannot
-be reached), each in a process of its own whose peak memory is read at the end. Networks are loaded before the clock
-starts. A point that takes less than {SHORT:g} s is measured several times: its time is the shortest, its memory the
-most. *Power* is the slope on logarithmic scales over all points, *last* that of the last two: 1 is linear, and small
-sizes are flat since every run has a fixed cost. *Network's work, last* is the same slope of the number of
-multiplications that a thread makes in the network, by its shape: what time would grow by if nothing but these took
-any."""
+TEXT = f"""Networks are random and dense, with ReLU on real features. A run has a fixed number of rounds (its epsilon
+cannot be reached), in a separate process whose peak memory is read at the end. Networks are loaded before the clock
+starts. A point that takes less than {SHORT:g} s is measured several times; the shortest time and the largest memory
+count. *Power* is the slope on logarithmic scales over all points, *last* that of the last two points. A slope of 1 is
+linear; it is smaller for small sizes, since every run has a fixed cost. *Network's work, last* is the same slope of the
+number of multiplications that a thread makes in the network. This would be the growth of time if only these
+multiplications took time."""
 # What time can grow by in the long run, by what the program does.
 WHY = {
     "groups": "evaluations grow with the groups, pairs that are counted in every round with their square: 1 to 2",
@@ -294,5 +294,5 @@ def _few_gains(axis: Axis) -> Iterator[str]:
     seconds = {size: each.seconds for size, each in axis.known}
     most = max(seconds, default=1)
     if most > 1 and 1 in seconds and (gain := seconds[1] / seconds[most]) < WORTHWHILE * most:
-        busy = "the load by other programs is given beside the versions"
+        busy = "the section states the load by other programs beside the versions"
         yield f"{most} threads are {gain:.2f} times as fast as one; {busy}"

@@ -30,15 +30,16 @@ CENSUS, CREDIT = ("census", "sex"), ("credit", "age")
 INPUTS = TABLE[CENSUS].traces // 2
 TIMES = (1, 16)
 TEXT = """The paper ranks features and neurons by a *sensitivity*: how much more often a group reaches a state, times
-how often the state reaches the outcome. Its figure is of census by sex, divided by the largest; capital gain comes
-first. With uniform inputs, which the paper draws, no feature depends on the group, so that the true value is 0 for
-every feature, and what is counted is chance. Here the same formula is counted from as many inputs as the paper's
-traces gave each group, with one seed after the other: bars are medians, lines go from the least to the most. The paper
-does not say into how many states it cut each feature; ours are those of `explain`, so its points need not lie within.
+how often the state reaches the outcome. Its figure shows census by sex, divided by the largest value; capital gain
+comes first. The paper draws uniform inputs. Then no feature depends on the group, the true value is 0 for every
+feature, and the counted values are sampling error. Here the same formula is counted for several seeds, from as many
+inputs of each group as in the paper. Bars are medians, lines go from the smallest to the largest value. The paper does
+not say into how many states it divided each feature. Ours are those of `explain`, so its points may lie outside our
+lines.
 
-fairchain measures the *effect*: by how much the gap between the two groups shrinks when the unit is intervened on (a
-feature of uniform inputs is held at its mean, a neuron gets its value for another input), with bounds that hold
-together with probability 1 - 1e-6. A negative effect is a gap that would grow."""
+fairchain measures the *effect* of an intervention on a unit: by how much the gap between the two groups shrinks. A
+feature of uniform inputs is held at its mean, and a neuron gets its value for another input. The bounds of all effects
+hold together with probability 1 - 1e-6. A negative effect means that the gap would grow."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +159,8 @@ def _said(each: Features) -> str:
     """Return the findings on one network in words."""
     clear = [unit.name for unit in each.found.ranked() if unit.effect.low > 0 or unit.effect.high < 0]
     return (
-        f"On {each.network} the gap is {each.found.gap:.4f}; {each.inside} of the paper's {len(SENSITIVITIES)} points "
-        f"lie between the least and the most of {len(each.runs)} counts; features whose bounds leave out 0: "
+        f"On {each.network} the gap is {each.found.gap:.4f}. Of the paper's {len(SENSITIVITIES)} points {each.inside} "
+        f"lie between the smallest and the largest of {len(each.runs)} counts. Features whose bounds exclude 0: "
         f"{', '.join(clear) or 'none'}."
     )
 
@@ -174,8 +175,8 @@ def _noise_table(found: list[Features]) -> Table:
     ]
     ratios = [fmean(map(max, each.more)) / fmean(map(max, each.runs)) for each in found]
     note = (
-        f"With {TIMES[-1]} times as many inputs the largest is {', '.join(f'{ratio:.2f}' for ratio in ratios)} "
-        f"times what it was; chance alone shrinks with the root of their number, to {TIMES[-1] ** -0.5:g}."
+        f"With {TIMES[-1]} times as many inputs the largest value is {', '.join(f'{ratio:.2f}' for ratio in ratios)} "
+        f"times as large. Sampling error is proportional to one over the root of their number: {TIMES[-1] ** -0.5:g}."
     )
     return Table("The paper's formula for features, with more inputs", columns, rows, note)
 
@@ -211,12 +212,15 @@ def _neurons_table(found: Explanation) -> Table:
     rows: list[list[Cell]] = [
         [unit.name, f"{unit.effect:.4f}", unit.remaining, unit.sensitivity.estimate, unit.share] for unit in units
     ]
-    note = f"{_gap_of(found)}; of {len(found.units)} neurons the first {SHOWN} by either measure, {len(units)} in all."
+    note = (
+        f"{_gap_of(found)}. The table has the first {SHOWN} neurons by each measure, {len(units)} of all "
+        f"{len(found.units)}."
+    )
     agreed = found.agreement
     if agreed.kendall is not None:
         note += (
-            f" Among the first {agreed.top} of both measures: {agreed.common}. Kendall's rank correlation over all "
-            f"neurons: {agreed.kendall:.2f}."
+            f" The first {agreed.top} of both measures have {agreed.common} in common. Kendall's rank correlation over "
+            f"all neurons is {agreed.kendall:.2f}."
         )
     return Table("Credit by age: neurons", columns, rows, note)
 

@@ -37,13 +37,15 @@ FAILURES = (0.0, 1.0, 20.0)
 # Microseconds that a run of size paper measured, on a machine with other work: for a tally in a reply, and for a reply
 # without and with a scheduler. A simulation from these costs has the same counts everywhere; docs/scaling.md has them.
 KEPT_TALLY, KEPT_REPLIES = 9.6, {"none": 58.0, "Dask": 3210.0, "Ray": 786.0}
-TEXT = f"""What 10<sup>12</sup> evaluations would cost on {WORKERS:,} cores; nothing was run on so many. *Measured*: the
-processor time of the coordinator, with the code of a run (`Sampler.run`) and {WORKERS:,} workers that answer at once,
-for a reply and for each tally in it (counts of {CHUNK:,} rounds of four groups); and of the process that holds a
-client and a scheduler of Dask, or a driver of Ray, for a group of no work. *Simulated*, with a fixed seed: workers of
-60% to 110% of {SPEED:.0e} evaluations a second, which fail at random and are away for {AWAY:g} seconds; batches and
-groups as the program makes them; groups sent again when they are lost; and a coordinator that takes replies one by one.
-The counts do not depend on the workers."""
+TEXT = f"""This part estimates what 10<sup>12</sup> evaluations would cost on {WORKERS:,} cores; nothing was run on so
+many. *Measured*: the processor time of the coordinator for a reply, and for each tally in it (counts of {CHUNK:,}
+rounds of four groups). The coordinator runs the code of a real run (`Sampler.run`) with {WORKERS:,} workers that answer
+at once. Also measured is the process that contains a client and a scheduler of Dask, or a driver of Ray, for a group
+without work.
+
+*Simulated*, with a fixed seed: workers have 60% to 110% of {SPEED:.0e} evaluations a second, fail at random and are
+away for {AWAY:g} seconds. Batches and groups are those of the program, lost groups are sent again, and the coordinator
+takes replies one by one. The counts do not depend on the workers."""
 
 
 class AtOnce(Executor):

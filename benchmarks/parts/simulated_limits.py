@@ -19,13 +19,14 @@ from fairchain.statistics import SHARE, BettingRule, Tally
 from fairchain.statistics.tally import count_together
 from fairchain.statistics.two_sample import two_sample_bounds
 
-TEXT = """Rounds are simulated with known rates, so the bound is exact. *Shares*: the decision changes for so many
+TEXT = """Rounds are simulated with known rates, so the bound is exact. *Shares*: the decision changes for this share of
 individuals (`individual`); a round either shows a change or not. *Tied pairs*: ten groups have a higher rate than ten
-others, and each of the 100 pairs is equally far above the threshold; the bound is that of one pair, two evaluations a
-round. *All alike*: 20 groups with the same rate. Every pair must be cleared, and the slowest of 380 takes longer than
-the average one, also for a rule that knows all rates: this rule (a sequential probability ratio test for each pair,
-with the same groups left out) is the comparison there. *One huge group*: rows of the smaller group until the difference
-of the groups is known to be below the threshold, against rows that are enough if the other rate is known."""
+others, and each of the 100 pairs is equally far above the threshold. The bound is that of one pair, with two
+evaluations in a round. *All alike*: 20 groups have the same rate. Every pair must be cleared, and the slowest of 380
+pairs takes longer than the average one, even for a rule that knows all rates. So this case is compared with such a
+rule: a sequential probability ratio test for each pair, with the same groups left out. *One huge group*: the rows of
+the smaller group that show that the difference of the groups is below the threshold, compared with the rows that
+suffice if the other rate is known."""
 # Shares that are fair, and true ones.
 SHARES = ((0.1, 0.3), (0.05, 0.2), (0.01, 0.1), (0.01, 0.3), (0.1, 0.145))
 THRESHOLD = 0.1

@@ -36,17 +36,17 @@ WARM_LIMIT = 5.0
 # Inputs that the bare network evaluates again and again: a multiple of every batch size.
 RESIDENT = 2**18
 BARE_START = (sys.executable, "-c", "import numpy, onnxruntime")
-TEXT = """**Time of a long run.** A long `verify` against the bare onnxruntime session on as many inputs that are in
-memory already, in turns: one of each, and again. The *ratio* is the median of the turns' ratios, and is what is judged;
-it is not the ratio of the two medians of seconds, since a slow moment of the machine spoils a turn and not the
-comparison. *Best of each* divides the two shortest runs, which need not be of the same turn. Below 1.0 is impossible in
-the long run. One thread on each side is judged; two are only reported.
+TEXT = """**Time of a long run.** A long `verify` is compared with the bare onnxruntime session on as many inputs that
+are already in memory. The two run alternately. The *ratio*, which is judged, is the median of the ratios of all turns.
+It is not the ratio of the two medians of seconds: a slow moment of the machine affects one turn, but not the median.
+*Best of each* divides the two shortest runs, which may be of different turns. A ratio below 1.0 is impossible in the
+long run. One thread on each side is judged; two are only reported.
 
-**Start.** A first verdict from the shell against starting Python with numpy and onnxruntime; fairchain's modules are
-compiled before, as an installer does. **Memory.** The peak of a
-long run against that of a short one, each in its own process. **Warm verdict.** The processor time of one call in a
-process that has loaded the network, and read the comments, before; and of the network alone on the same batches.
-Bounds and witnesses are computed when they are read, which is not part of it."""
+**Start.** A first verdict from the shell is compared with starting Python and importing numpy and onnxruntime.
+fairchain's modules are compiled before, as an installer does. **Memory.** The peak of a long run is compared with that
+of a short one, each in its own process. **Warm verdict.** The processor time of one call in a process that has already
+loaded the network and read the comments is compared with that of the network alone on the same batches. Bounds and
+witnesses are computed when they are read; this time is not included."""
 TITLES = {
     "workers": ("Throughput of two workers against one", "two", "one"),
     "start": ("Start of the command against importing numpy and onnxruntime", "fairchain", "imports"),

@@ -18,10 +18,10 @@ PLANTED = ((2, 0), (3, 1), (0, 1))
 SHARE, THRESHOLD, DELTA, RATE = 0.02, 0.1, 0.05, 0.5
 ROWS = 60_000
 MOST_WRONG = DELTA
-TEXT = f"""Tables of {ROWS:,} rows with five categories. Each row gets the outcome with probability {RATE:g}, but in one
-subgroup, the intersection of three features with {SHARE:.0%} of the rows, with a probability that is {2 * THRESHOLD:g}
-lower, twice the threshold. All intersections of up to three features are searched at delta {DELTA:g}. A naive search
-takes the subgroup with the largest estimated gap, and its own 95% interval."""
+TEXT = f"""Tables have {ROWS:,} rows with five categories. Each row gets the outcome with probability {RATE:g}. In one
+planted subgroup, the intersection of three features with {SHARE:.0%} of the rows, this probability is lower by
+{2 * THRESHOLD:g}, twice the threshold. All intersections of up to three features are searched at delta {DELTA:g}. A
+naive search takes the subgroup with the largest estimated gap, with its own 95% interval."""
 
 
 def table(seed: int, *, planted: bool) -> dict[str, NDArray[np.generic]]:

@@ -42,8 +42,8 @@ TITLES = {
     "estimate": (f"Everything within {ACCURACY:g} at delta 1e-6, from the shell", "ours", "paper"),
 }
 TEXT = """The first three tables are ratios of processor times, one thread on each side. The last two compare the wall
-time of commands with the minutes that the paper reports for its own network of the same size, on its authors' laptop:
-they mean something only where nothing else is running."""
+time of commands with the minutes that the paper reports for its own network of the same size, on its authors' laptop.
+They are meaningful only if nothing else is running."""
 
 
 def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # the network that ships

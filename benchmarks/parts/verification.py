@@ -32,10 +32,10 @@ from benchmarks.sizes import Sizes
 from fairchain import OnnxModel, Verdict, verify
 
 DELTAS = (0.1, 0.05, DELTA)
-TEXT = """The property of each case: the largest difference of P(outcome) between two values of the protected feature is
-at most 0.1. *Evaluations* is how often the network was evaluated, the mean over seeds; times are medians of one call of
-`verify` with the network loaded, all cores. *States* counts start, groups and labels, as in the paper. The *true gap*
-is from one large run of rounds that no verdict has seen."""
+TEXT = """The property of each case is: the largest difference of P(outcome) between two values of the protected feature
+is at most 0.1. *Evaluations* is the number of evaluations of the network, the mean over seeds. Times are medians of one
+call of `verify` with the network loaded, on all cores. *States* counts start, groups and labels, as in the paper. The
+*true gap* comes from one large run of rounds that no verdict has used."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _beside_the_paper(best: dict[Case, Verdicts], truths: dict[Case, Truth]) -> 
     otherwise = [case.title for case, each in best.items() if each.decisions != case.reported.verdict]
     note = "The paper's columns are its own numbers, on its own networks and its authors' machine, at delta 0.1."
     if otherwise:
-        note += f" Decided otherwise than there: {', '.join(otherwise)}; another network has another gap."
+        note += f" The verdict differs from the paper's for {', '.join(otherwise)}: another network has another gap."
     return Table("The same beside what the paper reports", columns, rows, note)
 
 
@@ -261,8 +261,8 @@ def _behind(verdicts: dict[Case, dict[float, Verdicts]], repeated: dict[Case, Bo
     if dearer:
         found.append(
             f"estimate mode at the paper's accuracy evaluates the network more often than the paper did in {dearer} of "
-            f"{len(more)} cases, up to {max(more):.0f} times as often: this is the cost of a guarantee that "
-            f"the paper's rule was seen to break in {len(estimates.broken(repeated))} of {len(repeated)}"
+            f"{len(more)} cases, up to {max(more):.0f} times as often. This is the cost of its guarantee, which the "
+            f"paper's rule did not keep in {len(estimates.broken(repeated))} of {len(repeated)} cases"
         )
     return found
 
@@ -307,4 +307,5 @@ def _seconds_of_all(cases: Sequence[Case], seed: int) -> float:
 def _together_table(rows: list[list[Cell]]) -> Table:
     columns = [Column("networks"), Column("cases", "d"), Column("seconds, median", ".3f"), Column("best", ".3f")]
     columns.append(Column("paper's fastest single case, seconds", ".2f"))
-    return Table("The six feed-forward cases together, at delta 1e-6", columns, rows, "Reading the networks included.")
+    note = "The time to read the networks is included."
+    return Table("The six feed-forward cases together, at delta 1e-6", columns, rows, note)

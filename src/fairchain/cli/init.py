@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.argument("model")
 @click.argument("table", type=PATH)
 @shared.output("Spec to write (.toml).", default=Path("spec.toml"), show_default=True)
-@shared.label
+@click.option("--label", help="Column with the true labels; by default guessed.")
 @shared.protected
 @shared.text
 @shared.terms
