@@ -101,8 +101,10 @@ def test_the_largest_gap_of_rows_is_compared_once_for_equal_counts(monkeypatch: 
     compared, successes = every_pair(60, 9), np.full((9, 60), 20)
     alike = SubgroupCounts(np.full(60, 100), successes)
     assert rate_counts.widest_of(alike, compared, "difference") == (0, 1, 0)
-    assert rate_counts.exact_gap(alike, compared, "ratio") == 0
-    assert len(fractions) == 2
+    assert len(fractions) == 1
+    assert rate_counts.RowsAnswer(alike, compared, "ratio", Fraction(0), 0.0).exact_gap == 0
+    # One for the widest pair, and one for its gap.
+    assert len(fractions) == 3
     successes[4, 7], successes[6, 7] = 30, 30
     fractions.clear()
     assert rate_counts.widest_of(SubgroupCounts(np.full(60, 100), successes), compared, "difference") == (7, 0, 4)

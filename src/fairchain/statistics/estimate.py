@@ -22,8 +22,6 @@ from fairchain.statistics.tally import Tally
 
 PILOT = 1024
 WANTED_GROWTH = 1.7
-
-
 # The share of the intervals of a run that is stopped early. Both the tries and these intervals can fail, so both are
 # paid for.
 CUT_SHORT = 0.1
@@ -99,8 +97,9 @@ class EstimateRule(TallyCounts):
 
     def _finish_try(self) -> None:
         if self._phase:
-            low, high = self._bounds_of_try()
-            centre = self._fresh.rates
+            successes, centre = self._fresh.successes, self._fresh.rates
+            trials = np.broadcast_to(self._fresh.trials, successes.shape)
+            low, high = clopper_pearson(successes, trials, self._each * share_of_try(self._phase))
             if np.maximum(centre - low, high - centre).max() <= self._epsilon:
                 self._known = low, high
                 return
@@ -109,11 +108,6 @@ class EstimateRule(TallyCounts):
             self._wanted = self._planned()
         self._phase += 1
         self._fresh = Tally.empty(self._groups, self._outcomes)
-
-    def _bounds_of_try(self) -> tuple[Floats, Floats]:
-        successes = self._fresh.successes
-        trials = np.broadcast_to(self._fresh.trials, successes.shape)
-        return clopper_pearson(successes, trials, self._each * share_of_try(self._phase))
 
     def _planned(self) -> int:
         """Return a sufficient number of rounds, with each probability moved two standard errors of the pilot towards
