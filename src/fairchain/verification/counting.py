@@ -35,9 +35,10 @@ from fairchain.tables import TableRows
 from fairchain.verification.answers import Answer
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import Witness
-from fairchain.verification.row_evaluation import RowEvaluation, counts_all
+from fairchain.verification.row_evaluation import RowEvaluation
 from fairchain.verification.sampler import labels_in
 from fairchain.verification.sampling import shift_question
+from fairchain.verification.verdict import counts_all
 from fairchain.verification.witnesses import changed_rows, changed_texts
 
 if TYPE_CHECKING:
@@ -72,11 +73,8 @@ class RowCounts:
     only: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
 class CountingEngine:
     """Engine that evaluates every row once: exact for a whole population, with exact bounds for a sample."""
-
-    partial: bool = True
 
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about the rows of a table; if cancelled, from the rows seen so far."""
@@ -115,7 +113,7 @@ class CountingEngine:
             unseen=found.unseen,
             witnesses=_witnesses(case, found, inference),
             ratio=inference.ratio(),
-            exact_gap=inference.exact_gap if counts_all(case) and not found.unseen else None,
+            exact_gap=inference.exact_gap if counts_all(case.spec) and not found.unseen else None,
             shared=_shared(case, found) if found.only and not found.unseen else None,
         )
 
@@ -162,7 +160,7 @@ def _witnesses(case: Case, found: RowCounts, inference: Inference) -> tuple[Witn
     if not _is_swapped(case):
         # Rows that were evaluated unchanged show no change.
         individual = comparison.individual
-        return changed_rows(case.spec, comparison, rows.values[found.rows], found.labels) if individual else ()
+        return changed_rows(case, rows.values[found.rows], found.labels) if individual else ()
     if not found.labels.size:
         return ()
     shown = _shown(case)
@@ -182,7 +180,7 @@ def _inference(case: Case, found: RowCounts, stopped: str) -> RowsAnswer | Enume
     spec, question = case.spec, shift_question(case.spec, case.comparison)
     if question is None:
         return _of_the_rows(case, found, stopped)
-    if stopped or not counts_all(case):
+    if stopped or not counts_all(spec):
         return ShiftedRows(_of_the_rows(case, found, stopped), question)
     counts, alone = found.counts, [[column] for column in range(len(found.counts.trials))]
     parts = [
@@ -204,7 +202,7 @@ def _of_the_rows(case: Case, found: RowCounts, stopped: str) -> RowsAnswer:
     the population. A run may be interrupted because of the decisions seen so far: then bounds must hold at every time,
     or for any values of the other decisions (docs/mathematics.md, "Rows that were not evaluated").
     """
-    spec, comparison, exact = case.spec, case.comparison, counts_all(case)
+    spec, comparison, exact = case.spec, case.comparison, counts_all(case.spec)
     common = (found.counts, comparison.compared, comparison.measure, limit_of(spec))
     delta, single = spec.guarantee.delta, comparison.individual
     if not stopped or (stopped == "evaluations" and not exact):
