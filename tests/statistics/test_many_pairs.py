@@ -229,7 +229,7 @@ def test_bounds_of_samples_sort_groups_and_not_pairs_and_compute_each_count_once
     monkeypatch.setattr(two_sample, "clopper_pearson_bound", counted_bounds)
     found = list(two_sample._looks(trials, successes, compared, "difference", 1e-3, lambda: -np.inf, upper=True))
     assert sum(len(pairs) for pairs, _, _ in found) == compared.sum()
-    kinds = len(two_sample.Combination.at(1e-3).of_kinds[0])
+    kinds = len(two_sample.exponents_at(1e-3)[0])
     counts = np.stack([np.broadcast_to(trials, successes.shape).ravel(), successes.ravel()], axis=1)
     assert work["computed"] <= kinds * len(unique(counts, axis=0)) < 2 * kinds * groups * outcomes
     assert work["sorted"] <= 4 * kinds * groups * outcomes < compared.sum()

@@ -70,9 +70,7 @@ class EstimateRule(TallyCounts):
         return Decision.FAIR if high <= self._threshold else Decision.UNFAIR
 
     def plan(self) -> BatchPlan | None:
-        """Plan the rest of the current try, in batches that can be shown and stopped early; then more rounds for
-        gaps.
-        """
+        """Plan the rest of the current try, in batches that can be stopped early; then more rounds for gaps."""
         if self._known is not None and self._gaps_known:
             return None
         rounds = next_batch(int(self.tally.joint.max()), self._groups, self._outcomes)
@@ -156,9 +154,7 @@ class EstimateRule(TallyCounts):
         return self._gap[1]
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """Return exact bounds when done; if stopped early, bounds that are valid at any time, at a separate share of
-        delta.
-        """
+        """Return exact bounds when done; if stopped early, bounds valid at any time, at their own share of delta."""
         if self._known is not None:
             return self._known
         successes = self.tally.successes

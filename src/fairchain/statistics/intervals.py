@@ -228,9 +228,7 @@ def _bounds(cells: Counts, log_bar: float, payoff: Payoff, *, upper: bool) -> Fl
 
 
 def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
-    """Return a confidence sequence for probabilities, valid at all times: the mixture of all bets under a uniform
-    prior.
-    """
+    """Return a confidence sequence for probabilities: the mixture of all bets under a uniform prior."""
     successes, trials = (np.atleast_1d(np.asarray(a, float)) for a in (successes, trials))
     failures = trials - successes
 

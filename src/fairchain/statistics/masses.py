@@ -35,14 +35,9 @@ class WeightRange:
 
 @dataclass(frozen=True, eq=False)
 class PartMasses:
-    """The weights of one part of the population.
+    """The weights of one part of the population: for each outcome, of the evaluated inputs with and without it.
 
-    Parameters
-    ----------
-    with_outcome, without
-        For each outcome, the weight of the evaluated inputs that got it, and of those that did not.
-    unseen
-        Upper bound of the weight of the inputs that were not evaluated.
+    `unseen` is an upper bound of the weight of the inputs that were not evaluated.
     """
 
     with_outcome: tuple[WeightRange, ...]
@@ -119,9 +114,7 @@ class EnumeratedRates:
         self._estimate, self._widest = self._largest(estimates, least_estimates)
 
     def _largest(self, more: Fractions, less: Fractions) -> tuple[Fraction, Leader]:
-        """Return the largest gap of a compared pair, at least the smallest possible gap, and the pair; the first of
-        equals.
-        """
+        """Return the largest gap of a compared pair, at least the smallest possible gap, and the first such pair."""
         near = self._near(more, less)
         exact = [(gap_of_fractions(more[o][i], less[o][j], self._measure), (i, j, o)) for i, j, o in near]
         gap, pair = max(exact, key=lambda each: each[0])

@@ -55,9 +55,7 @@ class Payoff(Struct, frozen=True):
         return self.least if self.one_sided else 0.0
 
     def cells(self, tally: Tally) -> Counts:
-        """Return rounds in which only i has the outcome, both (for a difference: or neither), only j: (outcomes, k, k,
-        3).
-        """
+        """Return (outcomes, k, k, 3): rounds in which only i, both (for a difference: or neither), only j has it."""
         if not self.relative:
             return tally.cells
         cells = np.empty((*tally.only.shape, 3), np.int64)

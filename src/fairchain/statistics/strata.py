@@ -33,20 +33,11 @@ IndexOrIndices = int | NDArray[np.intp]
 
 @dataclass(eq=False)
 class Stratum:
-    """Rounds in one open part of the population.
+    """Rounds in one open part of the population, whose probability is `mass`.
 
-    Parameters
-    ----------
-    settled
-        (outcomes, groups): the part of each rate that is known.
-    mass
-        The probability of the open part.
-    slack
-        The largest change of a payoff's mean by rounding.
-    tally
-        Counts of the rounds so far.
-    led
-        Counts of rounds in which pairs were the leader, not yet added to the leads.
+    `settled` is the part of each rate that is known, (outcomes, groups), and `slack` the largest change of a payoff's
+    mean by rounding. `tally` counts the rounds so far, and `led` those in which pairs were the leader, not yet added to
+    the leads.
     """
 
     settled: Floats

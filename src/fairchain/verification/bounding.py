@@ -75,12 +75,7 @@ BOX_SUBSTREAM, MEMBER_SUBSTREAM = 2**61, 2**61 + 1
 class BoundingEngine:
     """Narrow certain bounds by branch and bound; sample what is open; stop when either decides.
 
-    Parameters
-    ----------
-    sampling
-        Whether rounds are drawn; without them every answer is certain.
-    seconds
-        The budget, by default the spec's.
+    Without `sampling` no rounds are drawn, and every answer is certain. `seconds` replaces the spec's budget.
     """
 
     sampling: bool = True
@@ -100,19 +95,7 @@ class BoundingEngine:
 class BoundingRun:
     """One run: a partition, a rule, and the rounds drawn so far.
 
-    Parameters
-    ----------
-    case
-        The question.
-    workers
-        Threads to use.
-    sampling
-        Whether rounds are drawn.
-
-    Raises
-    ------
-    ModelError
-        If the model is no ONNX network of features.
+    It raises a ModelError if the model is no ONNX network of features.
     """
 
     def __init__(self, case: Case, workers: Workers | None = None, *, sampling: bool = True) -> None:
@@ -158,10 +141,7 @@ class BoundingRun:
     def partition(self) -> Partition:
         """The boxes. The network and the population are read when they are first needed, since that takes a while.
 
-        Raises
-        ------
-        SpecError, ModelError
-            If the question or the network is not one that boxes can answer.
+        It raises a SpecError or a ModelError if the question or the network is not one that boxes can answer.
         """
         if self._partition is None:
             case, bounds = self.case, label_bounds(self.case.model)

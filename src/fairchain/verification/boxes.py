@@ -194,13 +194,7 @@ def points_of(distribution: Distribution, most: int) -> list[tuple[float, float]
 
 
 class WeightedChoice:
-    """Numbers drawn by given probabilities; sums are of whole numbers, thus exact.
-
-    Parameters
-    ----------
-    mass
-        (numbers,): proportional to the probability of each.
-    """
+    """Numbers drawn by probabilities that are proportional to `mass`; sums are of whole numbers, thus exact."""
 
     def __init__(self, mass: Floats) -> None:
         self._ends = np.cumsum(np.rint(mass / mass.sum() * 2.0**52).astype(np.int64))
@@ -454,7 +448,7 @@ def box_space(case: Case) -> BoxSpace:
             if any(single(member.distributions[place]) is None for member in members):
                 axes[column] = Axis()
         elif spec.features[column].model_input:
-            axes[column] = (ListedAxis if isinstance(distribution, Counted) else RangesAxis)(distribution)
+            axes[column] = ListedAxis(distribution) if isinstance(distribution, Counted) else RangesAxis(distribution)
     return BoxSpace(spec.features, tuple(axes.values()), tuple(axes), protected, members, weights, model)
 
 

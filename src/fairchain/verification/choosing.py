@@ -151,10 +151,7 @@ def fewest_rounds(spec: Spec) -> float:
 class CheapestEngine(Struct):
     """Engine that enumerates a small input space immediately; otherwise it samples, and enumerates if that is cheaper.
 
-    Parameters
-    ----------
-    fewest
-        Approximate number of evaluations of an enumeration.
+    `fewest` is the approximate number of evaluations of an enumeration.
     """
 
     fewest: float
@@ -267,9 +264,7 @@ def _sampled_first(
 
 
 class CorpusEngine(Struct):
-    """Engine that counts a corpus of moderate size, or if the spec says so; it samples others, and counts if that is
-    cheaper.
-    """
+    """Engine that counts a corpus of moderate size, or if the spec says so; others only if sampling costs more."""
 
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about a finite corpus."""

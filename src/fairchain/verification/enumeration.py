@@ -73,15 +73,7 @@ BUDGET_TOO_SMALL = (
 
 
 class Enumerator:
-    """Evaluator of sequences of blocks of an input space.
-
-    Parameters
-    ----------
-    model, case, inputs
-        The network, the question and the space.
-    halted
-        Whether work should end after the current block.
-    """
+    """Evaluator of sequences of blocks of an input space; `halted` is whether to end after the current block."""
 
     def __init__(self, model: Model, case: Case, inputs: InputSpace, halted: Callable[[], bool]) -> None:
         self._model, self._case, self._inputs, self._halted = model, case, inputs, halted
@@ -145,9 +137,7 @@ class Enumerator:
         return tile
 
     def shown(self, block: int, shown: Shown) -> tuple[NDArray[np.integer], Tile]:
-        """Return the labels of a block's points with these protected values, and the rows; valid until the next
-        call.
-        """
+        """Return the labels of a block's points with these protected values; and the rows, until the next call."""
         tile = self._with(block, shown)
         return tile.predict(block, self.possible(block, shown)), tile
 
@@ -325,9 +315,7 @@ def _question(case: Case, inputs: InputSpace, size: int) -> str:
 
 
 def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
-    """Return the number of blocks of a segment: few segments for a certificate to list, each short enough to be checked
-    alone.
-    """
+    """Return the blocks of a segment: few segments for a certificate to list, each short enough to check alone."""
     values = (len(inputs.parts) * (1 + outcomes) + len(inputs.pairs)) * len(inputs.space.measures)
     few = -(-blocks // max(16, min(MOST_SEGMENTS, MOST_SEGMENT_WEIGHTS // values)))
     each = min(TILE, inputs.tile_points) * len(inputs.shown)

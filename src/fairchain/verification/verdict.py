@@ -276,50 +276,29 @@ class Verdict:
         evidence, gap, widest = self.evidence, self.gap, self.widest
         drawn = isinstance(evidence, RunRecord) or (isinstance(evidence, BoundsRecord) and evidence.rounds > 0)
         seed = evidence.seed if isinstance(evidence, RunRecord | BoundsRecord) and drawn else None
-        return VerdictRecord(
-            verdict=self.conclusion,  # type: ignore[arg-type]  # one of the four words
-            decision=self.decision.name,  # type: ignore[arg-type]  # one of the three
-            constant=self.constant,
-            engine=self.engine,  # type: ignore[arg-type]  # the name of an engine
-            kind=kind_of(self.spec),  # type: ignore[arg-type]  # the tag of the property
-            inputs=self.spec.inputs,  # type: ignore[arg-type]  # individuals or texts
-            gap=Gap(gap.estimate, gap.low, gap.high, widest.more, widest.less, widest.outcome),
-            threshold=self.spec.property.threshold,
-            delta=self.delta,
-            epsilon=self.spec.guarantee.epsilon if self.engine in ("sampling", "bounds") else None,
-            question=str(self.spec.property),
-            groups=tuple(
+        own: dict[str, Any] = {
+            "verdict": self.conclusion,
+            "decision": self.decision.name,
+            "kind": kind_of(self.spec),
+            "inputs": self.spec.inputs,
+            "gap": Gap(gap.estimate, gap.low, gap.high, widest.more, widest.less, widest.outcome),
+            "threshold": self.spec.property.threshold,
+            "epsilon": self.spec.guarantee.epsilon if self.engine in ("sampling", "bounds") else None,
+            "question": str(self.spec.property),
+            "groups": tuple(
                 EvaluatedGroup(group.name, group.outcome, p.estimate, p.low, p.high, group.evaluations)
                 for group in self.groups
                 for p in [group.probability]
             ),
-            left_out=tuple(SmallGroup(name, size) for name, size in self.left_out),
-            violators=self.violators,
-            witnesses=self.witnesses,
-            free_regions=evidence.free if isinstance(evidence, BoundsRecord) else (),
-            rounds=self.rounds,
-            rows=evidence.rows if isinstance(evidence, RowEvidence) else None,
-            evaluations=self.evaluations,
-            seconds=self.seconds,
-            stopped=self.stopped,
-            forecast=self.forecast,
-            seed=seed.value if seed is not None else None,
-            seed_origin=seed.origin if seed is not None else None,
-            rule=self.rule,
-            sound=self.sound,
-            model_sha256=self.model_sha256,
-            table_sha256=self.table_sha256,
-            population=self.population,
-            statement=self.statement,
-            scope=self.scope,
-            notes=self.notes,
-            assumptions=self.assumptions,
-            unseen=self.unseen,
-            tipping=self.tipping,
-            shift=self.shift,
-            decision_rounds=self.decision_rounds,
-            decision_evaluations=self.decision_evaluations,
-        )
+            "left_out": tuple(SmallGroup(name, size) for name, size in self.left_out),
+            "free_regions": evidence.free if isinstance(evidence, BoundsRecord) else (),
+            "rows": evidence.rows if isinstance(evidence, RowEvidence) else None,
+            "seed": seed.value if seed is not None else None,
+            "seed_origin": seed.origin if seed is not None else None,
+        }
+        # All other fields have the same name and value here.
+        same = {name: getattr(self, name) for name in VerdictRecord.__struct_fields__ if name not in own}
+        return VerdictRecord(**own, **same)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain JSON values."""
@@ -448,9 +427,7 @@ def _tipping(spec: Spec, comparison: Comparison, answer: Answer) -> Tipping | No
 
 
 def _notes(spec: Spec, answer: Answer, constant: str | None) -> Iterator[str]:
-    """Yield notes about rows that were not evaluated, features that the network takes and provably ignores, and a
-    constant decision.
-    """
+    """Yield notes about rows that were not evaluated, features that the network ignores, and a constant decision."""
     if answer.unseen:
         why = "the run was stopped" if answer.stopped == "interrupted" else "the budget of evaluations is spent"
         yield f"{answer.seen:,} of {answer.seen + answer.unseen:,} rows seen, in random order: {why}."

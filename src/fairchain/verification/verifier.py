@@ -169,9 +169,7 @@ def verify(
 
 @contextmanager
 def watching(case: Case, cancel: Event, progress: Report | None, start: float) -> Iterator[Report | None]:
-    """Stop a slow model as soon as `cancel` is set, and yield a callback that also reports its answers during a
-    batch.
-    """
+    """Stop a slow model as soon as `cancel` is set; yield a callback that reports its answers during a batch too."""
     model: Any = case.model
     if getattr(model, "kept", None) is None:
         yield progress
@@ -254,18 +252,9 @@ def verify_case(
     certify: bool = False,
     checkpoint: Path | None = None,
 ) -> Verdict:
-    """Return the verdict on a case: the engine's answer with its statements.
+    """Return the verdict on a case as `prepare` returns it: the engine's answer with its statements.
 
-    Parameters
-    ----------
-    case
-        A case as `prepare` returns it.
-    workers, progress
-        As for `verify`.
-    certify
-        Whether to choose only engines with certificates.
-    checkpoint
-        The file from which an enumeration or a sampling run continues.
+    With `certify` only engines with certificates are chosen; the other options are as for `verify`.
     """
     engine, cancel = engine_for(case, certify=certify, checkpoint=checkpoint), Event()
     start = time.perf_counter()
