@@ -8,6 +8,7 @@ are merged. Points are numbered in mixed radix over the remaining columns.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import floor, gcd, prod
@@ -137,17 +138,16 @@ class InputSpace:
         by_values = self.space.marginal(self.space.measures[-1], self.protected)
         weights = [int(by_values[shown.indices]) for shown in self.shown]
         own = [weight // gcd(*weights) for weight in weights]
-        parts = [sum(c for c, shown in zip(own, self.shown, strict=True) if part in shown.parts) for part in self._all]
+        parts = [0] * len(self.parts)
+        for portion, shown in zip(own, self.shown, strict=True):
+            for part in shown.parts:
+                parts[part] += portion
         return own, parts
-
-    @property
-    def _all(self) -> range:
-        return range(len(self.parts))
 
     @property
     def single(self) -> bool:
         """Whether each part has one combination of protected values, and no two parts have the same."""
-        return sorted(part for shown in self.shown for part in shown.parts) == list(self._all)
+        return sorted(part for shown in self.shown for part in shown.parts) == list(range(len(self.parts)))
 
 
 def input_space(case: Case) -> InputSpace:
@@ -163,11 +163,17 @@ def input_space(case: Case) -> InputSpace:
     spec, individual = case.spec, case.comparison.individual
     if not spec.model.deterministic:
         raise _not_finite("the model is random (model.deterministic = false)")
-    if individual and (several := _with_several_values(case)):
-        raise _not_finite(GROUP_OF_SEVERAL_VALUES.format(several=several))
-    names, protected, given = [feature.name for feature in spec.features], _shown_columns(case), given_features(spec)
+    for subgroup in case.comparison.subgroups if individual else ():
+        if subgroup.group is not None and any(domain.size != 1 for domain in subgroup.group.domains):
+            raise _not_finite(GROUP_OF_SEVERAL_VALUES.format(several=subgroup.name))
+    names, given = [feature.name for feature in spec.features], given_features(spec)
+    # Groups of a formula may have their own conditions. The columns that determine the groups: protected ones first.
+    conditions = [group.condition for group in case.groups if group.condition is not None]
+    of_conditions = {name for condition in conditions for name in condition.names}
+    protected = columns_of(spec)
+    protected = (*protected, *sorted({names.index(name) for name in of_conditions}.difference(protected)))
     ignored = ignored_features(case.model, spec)
-    space = _all_inputs(case, ignored, {*given, *_of_conditions(case)})
+    space = _all_inputs(case, ignored, {*given, *of_conditions})
     try:
         if given:
             predicate = predicate_of(spec)
@@ -175,14 +181,18 @@ def input_space(case: Case) -> InputSpace:
             space = space.where([names.index(name) for name in given], predicate.holds)
         for column in protected if individual else ():
             space = space.merged(column)
-        groups = _counted_groups(case)
+        # Every counted group once; None for all inputs.
+        subgroups = case.comparison.subgroups
+        groups = list(dict.fromkeys(group for each in subgroups for group in (each.mixed or (each.group,))))
         shown = _as_groups(case) if individual else _as_members(space, protected, groups, given=bool(given))
     except TooManyCellsError:
         raise _not_finite("the joint table of dependent features, or of the condition, is too large") from None
     for column, feature in enumerate(spec.features):
         if column not in protected:
             classes = None if column in ignored else _classes(feature, space.values[column])
-            space = _smaller(space, column, classes)
+            # Values stay apart if merging them takes too much memory.
+            with suppress(TooManyCellsError):
+                space = space.merged(column, classes)
     # Upper bound of the bits of a sum of weights; three bits are less than a digit.
     largest = sum(int(factor.weights.max()).bit_length() for factor in space.measures[-1])
     if largest + space.points.bit_length() > 3 * MOST_DIGITS:
@@ -220,41 +230,21 @@ def input_space(case: Case) -> InputSpace:
     return inputs
 
 
-def _of_conditions(case: Case) -> tuple[str, ...]:
-    """Return the features in the groups' own conditions, which groups of a formula may have."""
-    conditions = [group.condition for group in case.groups if group.condition is not None]
-    return tuple(dict.fromkeys(name for condition in conditions for name in condition.names))
-
-
-def _shown_columns(case: Case) -> tuple[int, ...]:
-    """Return the columns that determine the groups of an input, the protected ones first."""
-    names, protected = [feature.name for feature in case.spec.features], columns_of(case.spec)
-    others = sorted({names.index(name) for name in _of_conditions(case)}.difference(protected))
-    return (*protected, *others)
-
-
 def _not_finite(why: str) -> SpecError:
     return SpecError(NOT_ENUMERABLE.format(why=why))
 
 
-def _with_several_values(case: Case) -> str | None:
-    """Return a group that is not one combination of protected values."""
-    for subgroup in case.comparison.subgroups:
-        if subgroup.group is not None and any(domain.size != 1 for domain in subgroup.group.domains):
-            return subgroup.name
-    return None
-
-
 def _all_inputs(case: Case, ignored: Collection[int], given: Collection[str]) -> FiniteSpace:
-    """Return every input of the overall population, with a real feature as intervals if the network does not
-    distinguish more.
-    """
-    cuts = {}
+    """Return every input of the population; a real feature is intervals if the network distinguishes no more."""
+    cuts, protected = {}, case.spec.protected
     for column, feature in enumerate(case.spec.features):
         if isinstance(feature, RealFeature) and feature.name not in given:
             found = [] if column in ignored else _cuts(feature)
             if found is not None:
-                cuts[column] = [*found, *_borders(case, feature.name)]
+                # The ends of the groups of a protected feature are cuts too.
+                places = [protected.index(feature.name)] if feature.name in protected else []
+                domains = [group.domains[place] for place in places for group in case.groups]
+                cuts[column] = [*found, *(end for domain in domains for end in (domain.low, domain.high))]
     space: FiniteSpace | None = case.population.finite_space(cuts) if case.population is not None else None
     if space is None:
         raise _not_finite(
@@ -274,37 +264,12 @@ def _cuts(feature: RealFeature) -> list[float] | None:
     return None
 
 
-def _borders(case: Case, name: str) -> list[float]:
-    """Return the ends of the groups of a protected feature."""
-    protected = case.spec.protected
-    if name not in protected:
-        return []
-    place = protected.index(name)
-    return [end for group in case.groups for end in (group.domains[place].low, group.domains[place].high)]
-
-
-def _smaller(space: FiniteSpace, column: int, classes: Sequence[int] | None) -> FiniteSpace:
-    """Return the space with values of a column merged, unless that takes too much memory."""
-    from fairchain.populations.finite import TooManyCellsError
-
-    try:
-        return space.merged(column, classes)
-    except TooManyCellsError:
-        return space
-
-
 def _classes(feature: Feature, values: NDArray[np.float64]) -> list[int]:
     """Return for each value of a feature the number of its class: values with the same network input."""
     if isinstance(feature, CategoryFeature) and feature.codes is None:
         return list(range(len(values)))
     numbers: dict[bytes, int] = {}
     return [numbers.setdefault(row.tobytes(), len(numbers)) for row in encode_feature(feature, values)]
-
-
-def _counted_groups(case: Case) -> tuple[Group | None, ...]:
-    """Return every counted group once; None for all inputs."""
-    found = [group for each in case.comparison.subgroups for group in (each.mixed or (each.group,))]
-    return tuple(dict.fromkeys(found))
 
 
 def _as_groups(case: Case) -> tuple[Shown, ...]:
@@ -324,7 +289,16 @@ def _as_members(
         values = tuple(float(space.values[column][i]) for column, i in zip(protected, indices, strict=True))
         row = np.zeros((1, len(space.values)))
         row[0, list(protected)] = values
-        parts = tuple(place for place, group in enumerate(groups) if group is None or _belongs(values, row, group))
+        # The protected values come first, then those of the groups' conditions.
+        parts = tuple(
+            place
+            for place, group in enumerate(groups)
+            if group is None
+            or (
+                all(domain.contains(value) for value, domain in zip(values, group.domains, strict=False))
+                and (group.condition is None or bool(group.condition.holds(row)[0]))
+            )
+        )
         if parts and possible[indices]:
             found.append(Shown(indices, values, parts))
     for place, group in enumerate(groups):
@@ -333,12 +307,6 @@ def _as_members(
             where = "property.given: holds for" if given else "population: has"
             raise SpecError(NO_INPUT.format(where=where, name=name))
     return tuple(found)
-
-
-def _belongs(values: Sequence[float], row: NDArray[np.float64], group: Group) -> bool:
-    """Return whether an input belongs to a group: by its protected values, which come first, and its condition."""
-    inside = all(domain.contains(value) for value, domain in zip(values, group.domains, strict=False))
-    return inside and (group.condition is None or bool(group.condition.holds(row)[0]))
 
 
 def _order(columns: Sequence[int], sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:

@@ -29,7 +29,6 @@ from fairchain.spec import (
     Group,
     Individual,
     Marginals,
-    ModelSpec,
     Spec,
     Table,
     Texts,
@@ -143,16 +142,12 @@ class Case:
     def certifiable(self) -> bool:
         """Whether others can check an answer: the model has bytes, the spec draws the inputs, the rule is sound."""
         population = self.spec.population
-        counted = isinstance(population, Table)
         # A service, or a random model, has no hash: its certificate states that it is evaluated again.
-        asked_again = not self.spec.model.deterministic or getattr(self.model, "service", None) is not None
-        return (
-            (self.model is None or bool(self.model.sha256) or asked_again)
-            and (self.rows is None or self.rows.repeats is None)
-            and self.function is None
-            and not texts_in_memory(population)
-            and (counted or self.spec.guarantee.rule != "paper")
-        )
+        evaluated_again = not self.spec.model.deterministic or getattr(self.model, "service", None) is not None
+        known_model = self.model is None or bool(self.model.sha256) or evaluated_again
+        known_inputs = self.function is None and (self.rows is None or self.rows.repeats is None)
+        sound = isinstance(population, Table) or self.spec.guarantee.rule != "paper"
+        return known_model and known_inputs and sound and not texts_in_memory(population)
 
     @property
     def described_population(self) -> str:
@@ -313,9 +308,11 @@ def case_of(
     left_out: tuple[tuple[str, float], ...]
     if isinstance(spec.population, Table):
         assert rows is not None
-        _check_missing(model, spec, rows)
-        _check_grouped(model, spec, rows)
-        concerned = _concerned(rows, spec, predicate)
+        _check_rows(model, spec, rows)
+        concerned = np.ones(len(rows.values), bool) if predicate is None else predicate.holds(rows.values)
+        if predicate is not None and not concerned.any():
+            given, count = spec.property.given, len(concerned)
+            raise DataError(f'{rows.source}: property.given "{given}" is true for none of the {count:,} rows; widen it')
         groups, members, left_out = _large_enough_rows(rows, spec, concerned)
         comparison = comparison_of(spec, groups)
         data_sha256: str | None = rows.sha256
@@ -329,10 +326,13 @@ def case_of(
         data_sha256 = rows.sha256 if rows is not None else drawn.sha256
     if isinstance(spec.population, Texts):
         texts = cast("TextRows", rows)
-        concerned = texts.concerned
-        members = texts.members_of(groups)
+        concerned, members = texts.concerned, texts.members_of(groups)
         assumptions += texts.assumptions
         data_sha256 = drawn.sha256 if drawn is not None else None
+    decision = spec.model.decision
+    if spec.model.decision_threshold is None and decision in ("logit", "probability"):
+        label, cut = shown(spec.model.labels[1]), "0" if decision == "logit" else "0.5"
+        assumptions += (f"{label} is decided above a {decision} of {cut}, the default cut-off.",)
     return Case(
         spec=spec,
         model=model,
@@ -346,7 +346,7 @@ def case_of(
         seed=seed_of(spec, model.sha256 if model is not None else "", data_sha256),
         data_sha256=data_sha256,
         function=function,
-        assumptions=(*assumptions, *_default_cut_offs(spec.model)),
+        assumptions=assumptions,
         remarks=remarks,
     )
 
@@ -372,38 +372,22 @@ def _compared(
     return groups, left_out, comparison, drawn
 
 
-def _default_cut_offs(model: ModelSpec) -> tuple[str, ...]:
-    """Return the assumption about a cut-off that the spec leaves to its default."""
-    if model.decision_threshold is not None or model.decision not in ("logit", "probability"):
-        return ()
-    cut = {"logit": "0", "probability": "0.5"}[model.decision]
-    return (f"{shown(model.labels[1])} is decided above a {model.decision} of {cut}, the default cut-off.",)
+def _check_rows(model: Model | None, spec: Spec, rows: TableRows) -> None:
+    """Refuse missing values that a network cannot take, and questions that rows with numbers of copies cannot answer.
 
-
-def _check_missing(model: Model | None, spec: Spec, rows: TableRows) -> None:
-    """Refuse missing values that a network cannot take: only an input of floating-point numbers can contain one."""
-    if not isinstance(model, OnnxModel) or not np.isnan(rows.values).any():
-        return
-    lacking: Mask = np.asarray(np.isnan(rows.values).any(axis=0))
-    for slot in getattr(model.inputs, "slots", ()):
-        for place in slot.features:
-            feature = spec.features[place]
-            floating = np.dtype(slot.dtype).kind == "f" and not isinstance(feature, CategoryFeature)
-            if lacking[place] and not floating:
-                raise ModelError(
-                    MISSING_VALUES_NOT_TAKEN.format(name=model.name, slot_name=slot.name, feature_name=feature.name)
-                )
-
-
-def _check_grouped(model: Model | None, spec: Spec, rows: TableRows) -> None:
-    """Refuse questions that distinct rows with their numbers of copies do not answer."""
-    if rows.repeats is None:
-        return
-    if (
-        isinstance(spec.property, Individual)
-        or (model is not None and model.drawn)
-        or spec.guarantee.budget.evaluations
-    ):
+    Only an input of floating-point numbers can contain a missing value.
+    """
+    if isinstance(model, OnnxModel) and np.isnan(rows.values).any():
+        lacking: Mask = np.asarray(np.isnan(rows.values).any(axis=0))
+        for slot in getattr(model.inputs, "slots", ()):
+            for place in slot.features:
+                feature = spec.features[place]
+                floating = np.dtype(slot.dtype).kind == "f" and not isinstance(feature, CategoryFeature)
+                if lacking[place] and not floating:
+                    names = {"name": model.name, "slot_name": slot.name, "feature_name": feature.name}
+                    raise ModelError(MISSING_VALUES_NOT_TAKEN.format(**names))
+    drawn, budget = model is not None and model.drawn, spec.guarantee.budget.evaluations
+    if rows.repeats is not None and (isinstance(spec.property, Individual) or drawn or budget):
         raise DataError(GROUPED_ROWS.format(source=rows.source))
 
 
@@ -440,22 +424,17 @@ def group_population(case: Case) -> Population:
     drawn: Population = case.population
     if subgroups == case.comparison.subgroups:
         return drawn
-    predicate = _predicate(case.spec)
-    return build_population(
-        case.spec, subgroups, drawn.dtype, rows=case.rows, function=case.function, predicate=predicate
-    )
+    spec, predicate = case.spec, _predicate(case.spec)
+    return build_population(spec, subgroups, drawn.dtype, rows=case.rows, function=case.function, predicate=predicate)
 
 
 def _with_data(spec: Spec, data: Any) -> Spec:
     """Return the spec with the given file instead of its own; no file for rows in memory."""
-    if isinstance(spec.population, Texts) and data is not None:
-        path = str(data) if isinstance(data, str | Path) else None
-        corpus = msgspec.structs.replace(spec.population, path=path, dataset=None)
-        return msgspec.structs.replace(spec, population=corpus)
-    if data is None or not isinstance(spec.population, Table | Marginals):
+    if data is None or not isinstance(spec.population, Table | Marginals | Texts):
         return spec
-    path = str(data) if isinstance(data, str | Path) else None
-    return msgspec.structs.replace(spec, population=msgspec.structs.replace(spec.population, path=path))
+    changes = {"path": str(data) if isinstance(data, str | Path) else None}
+    changes |= {"dataset": None} if isinstance(spec.population, Texts) else {}
+    return msgspec.structs.replace(spec, population=msgspec.structs.replace(spec.population, **changes))
 
 
 def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
@@ -511,19 +490,6 @@ def _model(
     return load_model(source, spec, limits, allow_python=own, weights=weights, rows=rows, network=network)
 
 
-def _concerned(rows: TableRows, spec: Spec, predicate: Any) -> Mask:
-    """Return (rows,): whether a row is in the scope of the question, that is, `property.given` holds."""
-    if predicate is None:
-        return np.ones(len(rows.values), bool)
-    holds: Mask = predicate.holds(rows.values)
-    if not holds.any():
-        raise DataError(
-            f'{rows.source}: property.given "{spec.property.given}" is true for none of the {len(holds):,} rows; '
-            "widen it"
-        )
-    return holds
-
-
 def group_masks(spec: Spec, groups: Sequence[Group], values: NDArray[np.floating]) -> Mask:
     """Return (groups, rows): whether a row belongs to a group, and satisfies its own condition if it has one."""
     names = [feature.name for feature in spec.features]
@@ -557,9 +523,8 @@ def _large_enough_rows(
     kept = sizes >= least
     left_out = tuple((group.name, int(size)) for group, size in zip(groups, sizes, strict=True) if size < least)
     if kept.sum() < 2:
-        largest = int(sizes.max())
         raise DataError(
             f"{rows.source}: property.min_size leaves {int(kept.sum())} of {len(groups)} groups, and two are needed; "
-            f"the largest has {largest:,} rows, so lower min_size"
+            f"the largest has {int(sizes.max()):,} rows, so lower min_size"
         )
     return tuple(group for group, keep in zip(groups, kept, strict=True) if keep), masks[kept], left_out

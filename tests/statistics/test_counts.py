@@ -22,7 +22,6 @@ from fairchain.statistics.rate_counts import (
     RowsAnswer,
     SubgroupCounts,
     any_time,
-    exact_gap,
     fixed_sample,
     gap_bounds,
     gaps_of,
@@ -188,7 +187,7 @@ def test_the_gap_of_everybody_is_a_fraction(measure: str) -> None:
             for i, j in product(range(4), range(4))
             if i != j
         }
-        assert exact_gap(counts, every_pair(4, 3), measure) == max(0, *gaps.values())
+        assert RowsAnswer(counts, every_pair(4, 3), measure, Fraction(0), 0.0).exact_gap == max(0, *gaps.values())
         assert gaps[widest_of(counts, every_pair(4, 3), measure)] == max(gaps.values())
 
 
@@ -215,7 +214,7 @@ def test_the_mean_of_groups_weighs_each_the_same(got: list[int]) -> None:
     counts = SubgroupCounts(asked, np.array([[*got, sum(got)]]), weights)
     mean = sum(Fraction(g, int(n)) for g, n in zip(got, asked[:3], strict=True)) / 3
     assert counts.rates[0, 0] == pytest.approx(float(mean))
-    assert exact_gap(counts, TWO, "difference") == abs(mean - Fraction(sum(got), 150))
+    assert RowsAnswer(counts, TWO, "difference", Fraction(0), 0.0).exact_gap == abs(mean - Fraction(sum(got), 150))
     low, high = counts.bounds(0.01, fixed_sample)
     assert low[0, 0] <= float(mean) + 1e-12
     assert high[0, 0] >= float(mean) - 1e-12

@@ -101,8 +101,10 @@ def test_the_largest_gap_of_rows_is_compared_once_for_equal_counts(monkeypatch: 
     compared, successes = every_pair(60, 9), np.full((9, 60), 20)
     alike = SubgroupCounts(np.full(60, 100), successes)
     assert rate_counts.widest_of(alike, compared, "difference") == (0, 1, 0)
-    assert rate_counts.exact_gap(alike, compared, "ratio") == 0
-    assert len(fractions) == 2
+    assert len(fractions) == 1
+    assert rate_counts.RowsAnswer(alike, compared, "ratio", Fraction(0), 0.0).exact_gap == 0
+    # One for the widest pair, and one for its gap.
+    assert len(fractions) == 3
     successes[4, 7], successes[6, 7] = 30, 30
     fractions.clear()
     assert rate_counts.widest_of(SubgroupCounts(np.full(60, 100), successes), compared, "difference") == (7, 0, 4)
@@ -227,7 +229,7 @@ def test_bounds_of_samples_sort_groups_and_not_pairs_and_compute_each_count_once
     monkeypatch.setattr(two_sample, "clopper_pearson_bound", counted_bounds)
     found = list(two_sample._looks(trials, successes, compared, "difference", 1e-3, lambda: -np.inf, upper=True))
     assert sum(len(pairs) for pairs, _, _ in found) == compared.sum()
-    kinds = len(two_sample.Combination.at(1e-3).of_kinds[0])
+    kinds = len(two_sample.exponents_at(1e-3)[0])
     counts = np.stack([np.broadcast_to(trials, successes.shape).ravel(), successes.ravel()], axis=1)
     assert work["computed"] <= kinds * len(unique(counts, axis=0)) < 2 * kinds * groups * outcomes
     assert work["sorted"] <= 4 * kinds * groups * outcomes < compared.sum()

@@ -24,6 +24,7 @@ from fairchain import (
     parse_spec,
     verify,
 )
+from fairchain.certificate_format import SegmentEvidence
 from fairchain.spec import revise
 from fairchain.system.cache_folder import NOT_PRIVATE
 from fairchain.system.locks import locked
@@ -38,7 +39,7 @@ from fairchain.system.work_record import (
 )
 from fairchain.verification import enumeration
 from fairchain.verification.choosing import CHECKPOINT_NEEDS_FILE, NOT_CONTINUED
-from fairchain.verification.enumeration import Enumerator, Segment
+from fairchain.verification.enumeration import Enumerator
 from fairchain.verification.sampler import Sampler
 from tests.messages import says
 from tests.rechecking.builders import audit, written
@@ -73,7 +74,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, stop_after: int | None = None) ->
     found: list[int] = []
     plain = Enumerator.run
 
-    def noted(self: Enumerator, first: int, blocks: int) -> Segment:
+    def noted(self: Enumerator, first: int, blocks: int) -> SegmentEvidence:
         if len(found) == stop_after:
             raise RuntimeError("the machine stops")
         found.append(first)

@@ -82,7 +82,7 @@ def partial_answer(asked: Answers, path: Path, segments: int) -> Answer:
     seen = 0
 
     class Cancelling(enumeration.Enumerator):
-        def run(self, first: int, blocks: int) -> enumeration.Segment:
+        def run(self, first: int, blocks: int) -> enumeration.SegmentEvidence:
             nonlocal seen
             seen += 1
             if seen >= segments:

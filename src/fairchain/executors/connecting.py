@@ -42,14 +42,6 @@ def connected(executor: Executor | str, workers: int | None) -> Iterator[tuple[E
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
         return
-    scheme, address = _address(executor)
-    opened = {"dask": _dask, "ray": _ray}[scheme]
-    with opened(address) as (cluster, size):
-        yield cluster, workers or size
-
-
-def _address(executor: str) -> tuple[str, str]:
-    """Return the kind of a cluster and its HOST:PORT."""
     try:
         parts = urlsplit(executor)
         valid = parts.scheme in ("dask", "ray") and parts.hostname and parts.port and not parts.path.strip("/")
@@ -57,7 +49,8 @@ def _address(executor: str) -> tuple[str, str]:
         valid = False
     if not valid:
         raise ExecutorError(f"executor: unknown name {executor!r}; expected {EXECUTOR_FORMS}")
-    return parts.scheme, parts.netloc
+    with {"dask": _dask, "ray": _ray}[parts.scheme](parts.netloc) as (cluster, size):
+        yield cluster, workers or size
 
 
 def _size(executor: Executor) -> int | None:

@@ -59,7 +59,10 @@ class Processes(Executor):
                 child.kill()
         self._threads.shutdown(wait=wait, cancel_futures=True)
         for child in self._children:
-            _close(child)
+            child.wait()
+            for stream in filter(None, (child.stdin, child.stdout)):
+                with suppress(OSError):
+                    stream.close()
         while self._ends:
             os.close(self._ends.pop())
 
@@ -108,14 +111,6 @@ class Processes(Executor):
             if self._closed:
                 child.kill()
         return child
-
-
-def _close(child: subprocess.Popen[bytes]) -> None:
-    child.wait()
-    for stream in (child.stdin, child.stdout):
-        if stream is not None:
-            with suppress(OSError):
-                stream.close()
 
 
 def _send(stream: IO[bytes], value: Any) -> None:

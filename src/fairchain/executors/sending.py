@@ -61,12 +61,8 @@ class _Group:
 def group_size(left: float, total: float, count: int, each: float) -> float:
     """Return the size of the next group: smaller towards the end, so that all workers end together.
 
-    Parameters
-    ----------
-    left, total
-        The total size of the units that were not sent yet, and of all units.
-    count, each
-        The number of workers, and the seconds of a unit of size 1.
+    `left` and `total` are the sizes of the units that were not sent yet and of all units, `count` is the number of
+    workers, and `each` the seconds of a unit of size 1.
     """
     seconds = left * each
     # Little work is faster with few workers: n groups take an n-th of its time, plus n times the scheduler's time.
@@ -176,10 +172,9 @@ class Sending:
             return
         if not isinstance(reply, Reply):
             self._again(group, TypeError(f"a reply of type {type(reply).__name__}"))
-            return
-        if reply.error is not None:
+        elif reply.error is not None:
             raise reply.error
-        if reply.missing:
+        elif reply.missing:
             group.tries -= 1
             self._send(group, with_job=True)
         elif reply.memory:

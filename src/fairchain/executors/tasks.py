@@ -147,7 +147,13 @@ def run_units(sha256: str, job: Job | None, units: Sequence[Any]) -> Reply:
     except Exception as error:  # the coordinator raises it
         if out_of_memory(error):
             return Reply(facts, process, memory=True)
-        return Reply(facts, process, error=_copyable(error))
+        raised = error
+        try:
+            pickle.loads(pickle.dumps(raised))
+        except Exception:  # any behaviour of its class
+            # One with the same message, which can be copied.
+            raised = ExecutorError(f"{type(error).__name__}: {error}")
+        return Reply(facts, process, error=raised)
 
 
 def _loaded(sha256: str, job: Job | None, facts: WorkerFacts, process: str) -> Callable[[Any], Any] | None:
@@ -178,12 +184,3 @@ def _loaded(sha256: str, job: Job | None, facts: WorkerFacts, process: str) -> C
                 _jobs.popitem(last=False)
         _jobs.move_to_end(sha256)
         return _jobs[sha256]
-
-
-def _copyable(error: Exception) -> Exception:
-    """Return the exception, or one with the same message if it cannot be copied."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # any behaviour of its class
-        return ExecutorError(f"{type(error).__name__}: {error}")
-    return error

@@ -22,8 +22,6 @@ from fairchain.statistics.tally import Tally
 
 PILOT = 1024
 WANTED_GROWTH = 1.7
-
-
 # The share of the intervals of a run that is stopped early. Both the tries and these intervals can fail, so both are
 # paid for.
 CUT_SHORT = 0.1
@@ -72,9 +70,7 @@ class EstimateRule(TallyCounts):
         return Decision.FAIR if high <= self._threshold else Decision.UNFAIR
 
     def plan(self) -> BatchPlan | None:
-        """Plan the rest of the current try, in batches that can be shown and stopped early; then more rounds for
-        gaps.
-        """
+        """Plan the rest of the current try, in batches that can be stopped early; then more rounds for gaps."""
         if self._known is not None and self._gaps_known:
             return None
         rounds = next_batch(int(self.tally.joint.max()), self._groups, self._outcomes)
@@ -99,8 +95,9 @@ class EstimateRule(TallyCounts):
 
     def _finish_try(self) -> None:
         if self._phase:
-            low, high = self._bounds_of_try()
-            centre = self._fresh.rates
+            successes, centre = self._fresh.successes, self._fresh.rates
+            trials = np.broadcast_to(self._fresh.trials, successes.shape)
+            low, high = clopper_pearson(successes, trials, self._each * share_of_try(self._phase))
             if np.maximum(centre - low, high - centre).max() <= self._epsilon:
                 self._known = low, high
                 return
@@ -109,11 +106,6 @@ class EstimateRule(TallyCounts):
             self._wanted = self._planned()
         self._phase += 1
         self._fresh = Tally.empty(self._groups, self._outcomes)
-
-    def _bounds_of_try(self) -> tuple[Floats, Floats]:
-        successes = self._fresh.successes
-        trials = np.broadcast_to(self._fresh.trials, successes.shape)
-        return clopper_pearson(successes, trials, self._each * share_of_try(self._phase))
 
     def _planned(self) -> int:
         """Return a sufficient number of rounds, with each probability moved two standard errors of the pilot towards
@@ -162,9 +154,7 @@ class EstimateRule(TallyCounts):
         return self._gap[1]
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """Return exact bounds when done; if stopped early, bounds that are valid at any time, at a separate share of
-        delta.
-        """
+        """Return exact bounds when done; if stopped early, bounds valid at any time, at their own share of delta."""
         if self._known is not None:
             return self._known
         successes = self.tally.successes

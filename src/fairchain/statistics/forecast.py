@@ -26,14 +26,9 @@ LISTED_GROUPS, DRAWN_PATTERNS = 12, 2**13
 
 @dataclass(frozen=True, eq=False)
 class RoundAnswers:
-    """Distribution of the answers of a round.
+    """Distribution of the answers of a round: combinations of the groups' labels, and the probability of each.
 
-    Parameters
-    ----------
-    labels
-        (patterns, groups): combinations of labels that the groups get in one round.
-    shares
-        (patterns,): the probability of each.
+    `labels` is (patterns, groups), and `shares` is (patterns,).
     """
 
     labels: NDArray[np.integer]
@@ -51,7 +46,14 @@ class RoundAnswers:
         p = np.asarray(rates, float)
         edges = np.concatenate([[0.0], np.sort(p), [1.0]])
         alike = (edges[:-1] + edges[1:])[:, None] / 2 < p
-        independent, chance = _independent(p)
+        if len(p) <= LISTED_GROUPS:
+            independent = (np.arange(2 ** len(p))[:, None] >> np.arange(len(p)) & 1).astype(bool)
+            chance = np.where(independent, p, 1 - p).prod(axis=1)
+        else:
+            # Each group has exactly its share of the patterns, in its own order.
+            ordered = (np.arange(DRAWN_PATTERNS)[:, None] + 0.5) / DRAWN_PATTERNS < p
+            independent = np.random.default_rng(0).permuted(ordered, axis=0)
+            chance = np.full(DRAWN_PATTERNS, 1 / DRAWN_PATTERNS)
         least, most = differing(rates)
         part = 0.0 if differ is None or most <= least else min(max((most - differ) / (most - least), 0.0), 1.0)
         shares = np.concatenate([part * np.diff(edges), (1 - part) * chance])
@@ -73,30 +75,15 @@ class RoundAnswers:
 
 
 def differing(rates: Sequence[float]) -> tuple[float, float]:
-    """Return the share of rounds in which two groups differ, as a mean over pairs: the smallest possible, and for
-    independence.
-    """
+    """Return the share of rounds in which two groups differ, a mean over pairs: the smallest, and if independent."""
     p = np.asarray(rates, float)
     i, j = np.triu_indices(len(p), 1)
     return float(np.abs(p[i] - p[j]).mean()), float((p[i] * (1 - p[j]) + p[j] * (1 - p[i])).mean())
 
 
-def _independent(p: Floats) -> tuple[NDArray[np.bool_], Floats]:
-    """Return combinations of independent answers and their probabilities."""
-    if len(p) <= LISTED_GROUPS:
-        listed = (np.arange(2 ** len(p))[:, None] >> np.arange(len(p)) & 1).astype(bool)
-        return listed, np.where(listed, p, 1 - p).prod(axis=1)
-    # Each group has exactly its share of the patterns, in its own order.
-    rng = np.random.default_rng(0)
-    ordered = (np.arange(DRAWN_PATTERNS)[:, None] + 0.5) / DRAWN_PATTERNS < p
-    return rng.permuted(ordered, axis=0), np.full(DRAWN_PATTERNS, 1 / DRAWN_PATTERNS)
-
-
 @dataclass(frozen=True)
 class Spread:
-    """A number over simulated runs: the mean, and the value that 95 of 100 runs do not exceed; None without a forecast
-    end.
-    """
+    """A number over simulated runs: the mean, and what 95 of 100 runs do not exceed; None if runs do not end."""
 
     mean: float | None
     most: float | None

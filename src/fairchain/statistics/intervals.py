@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -207,53 +208,39 @@ def pair_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> t
 # "At most -1" and "at least 1" bet with nothing to lose, so the ends themselves are never tested.
 def lower_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
     """Return the lower bounds of gaps, (...,) from three counts each, (..., 3)."""
-
-    def too_small(gap: Floats) -> Floats:
-        return log_wealth(cells, payoff.against_at_most(gap)) - log_bar
-
-    ends = np.ones(cells.shape[:-1]), np.full(cells.shape[:-1], payoff.least)
-    return bisect(too_small, *ends, _alone(cells, log_bar, payoff, at_least=False))
+    return _bounds(cells, log_bar, payoff, upper=False)
 
 
 def upper_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
     """Return the upper bounds of gaps, (...,) from three counts each, (..., 3)."""
+    return _bounds(cells, log_bar, payoff, upper=True)
 
-    def too_large(gap: Floats) -> Floats:
-        return log_wealth(cells, payoff.against_at_least(gap)) - log_bar
 
+def _bounds(cells: Counts, log_bar: float, payoff: Payoff, *, upper: bool) -> Floats:
+    growth = payoff.against_at_least if upper else payoff.against_at_most
+    alone: Callable[[float], float] | None = None
+    if cells.ndim == 1:
+        counts = cells.tolist()
+        alone = lambda gap: wealth_of_one(counts, *payoff.of_one(gap, at_least=upper)) - log_bar  # noqa: E731
     ends = np.full(cells.shape[:-1], payoff.least), np.ones(cells.shape[:-1])
-    return bisect(too_large, *ends, _alone(cells, log_bar, payoff, at_least=True))
-
-
-def _alone(cells: Counts, log_bar: float, payoff: Payoff, *, at_least: bool) -> Callable[[float], float] | None:
-    """Return the wealth of a single pair minus the critical value, as a function of a gap; None for several pairs."""
-    if cells.ndim != 1:
-        return None
-    counts = cells.tolist()
-    return lambda gap: wealth_of_one(counts, *payoff.of_one(gap, at_least=at_least)) - log_bar
+    inside, outside = ends if upper else ends[::-1]
+    return bisect(lambda gap: log_wealth(cells, growth(gap)) - log_bar, inside, outside, alone)
 
 
 def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
-    """Return a confidence sequence for probabilities, valid at all times: the mixture of all bets under a uniform
-    prior.
-    """
+    """Return a confidence sequence for probabilities: the mixture of all bets under a uniform prior."""
     successes, trials = (np.atleast_1d(np.asarray(a, float)) for a in (successes, trials))
     failures = trials - successes
+
     # Log likelihood at the bounds. Equal counts are frequent, and each is computed once.
-    evidence = _LogEvidence()
-    counted = [evidence[counts] for counts in zip(successes.ravel().tolist(), failures.ravel().tolist(), strict=True)]
+    @cache
+    def evidence(got: float, not_got: float) -> float:
+        return math.lgamma(got + 1) + math.lgamma(not_got + 1) - math.lgamma(got + not_got + 2)
+
+    counted = list(map(evidence, successes.ravel().tolist(), failures.ravel().tolist()))
     level = np.array(counted).reshape(successes.shape) + np.log(alpha)
     low, high = _mixture_low(np.stack([successes, failures]), np.stack([failures, successes]), level)
     return low, 1 - high
-
-
-class _LogEvidence(dict[tuple[float, float], float]):
-    """Logarithm of the probability of successes and failures, in this order, under a uniform prior of the rate."""
-
-    def __missing__(self, counts: tuple[float, float]) -> float:
-        got, not_got = counts
-        found = self[counts] = math.lgamma(got + 1) + math.lgamma(not_got + 1) - math.lgamma(got + not_got + 2)
-        return found
 
 
 def _mixture_low(successes: Floats, failures: Floats, level: Floats) -> Floats:

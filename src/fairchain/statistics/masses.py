@@ -16,14 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.statistics.intervals import Floats
-from fairchain.statistics.payoff import MOST_RATIO, payoff_of
-from fairchain.statistics.rate_counts import relative_gap, reported_ratio
+from fairchain.statistics.payoff import gaps_of, payoff_of
+from fairchain.statistics.rate_counts import NEAR, gap_of_fractions, reported_ratio
 from fairchain.statistics.rules import Decision, Leader
 from fairchain.statistics.shift import least_of, most_of
 from fairchain.statistics.tally import Counts
-
-# The rounding of a floating-point gap is far below this: gaps that are nearer to each other are compared as fractions.
-NEAR = 1e-9
 
 Fractions = list[list[Fraction]]
 
@@ -38,14 +35,9 @@ class WeightRange:
 
 @dataclass(frozen=True, eq=False)
 class PartMasses:
-    """The weights of one part of the population.
+    """The weights of one part of the population: for each outcome, of the evaluated inputs with and without it.
 
-    Parameters
-    ----------
-    with_outcome, without
-        For each outcome, the weight of the evaluated inputs that got it, and of those that did not.
-    unseen
-        Upper bound of the weight of the inputs that were not evaluated.
+    `unseen` is an upper bound of the weight of the inputs that were not evaluated.
     """
 
     with_outcome: tuple[WeightRange, ...]
@@ -106,7 +98,9 @@ class EnumeratedRates:
         for outcome in range(len(compared)):
             of_parts = [part.rate(outcome) for part in parts]
             for side, rates in enumerate(self._rates):
-                rates.append([_mean([of_parts[part][side] for part in mean]) for mean in means])
+                rates.append(
+                    [sum((of_parts[part][side] for part in mean), Fraction(0)) / max(len(mean), 1) for mean in means]
+                )
         # The largest and the smallest value of each of them within the factor.
         self._raised, self._lowered = (
             [[[shifted(rate, factor) for rate in row] for row in rates] for rates in self._rates]
@@ -120,11 +114,9 @@ class EnumeratedRates:
         self._estimate, self._widest = self._largest(estimates, least_estimates)
 
     def _largest(self, more: Fractions, less: Fractions) -> tuple[Fraction, Leader]:
-        """Return the largest gap of a compared pair, at least the smallest possible gap, and the pair; the first of
-        equals.
-        """
+        """Return the largest gap of a compared pair, at least the smallest possible gap, and the first such pair."""
         near = self._near(more, less)
-        exact = [(_gap(more[o][i], less[o][j], self._measure), (i, j, o)) for i, j, o in near]
+        exact = [(gap_of_fractions(more[o][i], less[o][j], self._measure), (i, j, o)) for i, j, o in near]
         gap, pair = max(exact, key=lambda each: each[0])
         return max(gap, Fraction(payoff_of(self._measure, self._compared).floor)), pair
 
@@ -133,7 +125,8 @@ class EnumeratedRates:
 
         Of pairs with equal rates only the first is returned if the largest is requested.
         """
-        gaps = np.where(self._compared, _float_gaps(more, less, self._measure), -np.inf)
+        first_rates, second_rates = (np.array([[float(rate) for rate in row] for row in rows]) for rows in (more, less))
+        gaps = np.where(self._compared, gaps_of(first_rates, second_rates, self._measure), -np.inf)
         found = np.argwhere(gaps >= (gaps.max() if above is None else above) - NEAR).tolist()
         if above is not None:
             return [(i, j, o) for o, i, j in found]
@@ -183,32 +176,11 @@ class EnumeratedRates:
         """Return the pairs whose gap is certainly above the limit."""
         low, high = self._raised[1], self._lowered[2]
         near = self._near(low, high, above=float(self._limit))
-        return [(i, j, o) for i, j, o in near if _gap(low[o][i], high[o][j], self._measure) > self._limit]
+        return [(i, j, o) for i, j, o in near if gap_of_fractions(low[o][i], high[o][j], self._measure) > self._limit]
 
     def forecast(self) -> int | None:
         """Return None: the engine knows the number of remaining inputs."""
         return None
-
-
-def _mean(rates: Sequence[Fraction]) -> Fraction:
-    return sum(rates, start=Fraction(0)) / max(len(rates), 1)
-
-
-def _gap(more: Fraction, less: Fraction, measure: str) -> Fraction:
-    """Return how far the second rate is behind the first; for a ratio nothing is behind a rate of 0."""
-    if measure == "difference":
-        return more - less
-    return relative_gap(more, less)
-
-
-def _float_gaps(more: Fractions, less: Fractions, measure: str) -> Floats:
-    first, second = (np.array([[float(rate) for rate in row] for row in rows]) for rows in (more, less))
-    if measure == "difference":
-        gaps: Floats = first[:, :, None] - second[:, None, :]
-        return gaps
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        relative = 1 - second[:, None, :] / first[:, :, None]
-    return np.where(first[:, :, None] > 0, relative, np.where(second[:, None, :] > 0, 1 - MOST_RATIO, 0.0))
 
 
 def outward(estimate: Fraction, low: Fraction, high: Fraction) -> tuple[float, float, float]:

@@ -55,9 +55,7 @@ class Payoff(Struct, frozen=True):
         return self.least if self.one_sided else 0.0
 
     def cells(self, tally: Tally) -> Counts:
-        """Return rounds in which only i has the outcome, both (for a difference: or neither), only j: (outcomes, k, k,
-        3).
-        """
+        """Return (outcomes, k, k, 3): rounds in which only i, both (for a difference: or neither), only j has it."""
         if not self.relative:
             return tally.cells
         cells = np.empty((*tally.only.shape, 3), np.int64)
@@ -165,13 +163,16 @@ class Payoff(Struct, frozen=True):
             return np.ones(tally.both.shape, bool)
         rates, growths = tally.successes, (self.against_at_least if at_least else self.against_at_most)(gap)
         highest, lowest = (np.broadcast_to(f(axis=1)[:, None], rates.shape) for f in (rates.max, rates.min))
-        first, second = (
-            reaches(self._extreme(int(rounds), *pair, apart=at_least), growths, log_bar).reshape(rates.shape)
-            for pair in ((rates, lowest), (highest, rates))
-        )
-        if at_least:
-            return ~(first[:, :, None] | second[:, None, :])
-        return first[:, :, None] & second[:, None, :]
+
+        def reached(more: Counts, less: Counts) -> NDArray[np.bool_]:
+            both = np.maximum(more + less - rounds, 0) if at_least else np.minimum(more, less)
+            plus, minus = more - both, less - both
+            middle = both if self.relative else rounds - plus - minus
+            extreme = np.stack([plus.ravel(), middle.ravel(), minus.ravel()], axis=1)
+            return reaches(extreme, growths, log_bar).reshape(rates.shape)
+
+        first, second = reached(rates, lowest)[:, :, None], reached(highest, rates)[:, None, :]
+        return ~(first | second) if at_least else first & second
 
     def no_worse_than(self, tally: Tally, worst: Counts) -> NDArray[np.bool_]:
         """Return pairs, (outcomes, k, k), that refute "at least c" for every c >= 0 for which these cells do.
@@ -183,15 +184,6 @@ class Payoff(Struct, frozen=True):
         rest = tally.both + minus if self.relative else tally.joint - plus
         found: NDArray[np.bool_] = (plus <= worst[0]) & (minus >= worst[2]) & (rest >= worst[1] + worst[2])
         return found
-
-    def _extreme(self, rounds: int, more: Counts, less: Counts, *, apart: bool) -> Counts:
-        """Return the cells, (pairs, 3), of pairs with these successes that disagree as often, or as rarely, as
-        possible.
-        """
-        both = np.maximum(more + less - rounds, 0) if apart else np.minimum(more, less)
-        plus, minus = more - both, less - both
-        middle = both if self.relative else rounds - plus - minus
-        return np.stack([plus.ravel(), middle.ravel(), minus.ravel()], axis=1)
 
     def gap(self, tally: Tally, pair: tuple[int, int, int]) -> float:
         """Return the estimated gap of one pair (i, j, outcome)."""

@@ -105,17 +105,17 @@ def gap_bounds(
     `overall` (subgroups,) marks the subgroups that contain all rows and not those of a group. Subgroups that are
     `disjoint` share no row, so that a fixed sample of them can be compared pair by pair.
     """
-    estimate = _gap_estimate(counts, compared, measure)
     below, above = (
         _gap_bound(counts, compared, measure, delta, method, overall, disjoint=disjoint, upper=upper)
         for upper in (False, True)
     )
-    return estimate, below, above
+    return gap_estimate(counts, compared, measure), below, above
 
 
-def _gap_estimate(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> float:
+def gap_estimate(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> float:
+    """Return the largest gap between the counted rates."""
     gaps = gaps_of(counts.rates, counts.rates, measure)
-    return max(payoff_of(measure, compared).floor, _largest(gaps, compared))
+    return max(payoff_of(measure, compared).floor, largest_gap(gaps, compared))
 
 
 def _gap_bound(
@@ -130,28 +130,21 @@ def _gap_bound(
     upper: bool,
 ) -> float:
     """Return only the upper (or lower) bound of the largest gap."""
-    estimate = _gap_estimate(counts, compared, measure)
+    estimate = gap_estimate(counts, compared, measure)
     if disjoint and method is fixed_sample:
         level = delta / 2 if upper else delta / 2 / int(compared.sum())
         bound = largest_bound(counts.trials, counts.successes, compared, measure, level, upper=upper)
     elif upper:
-        low, high = counts.bounds(_one_pair(compared, overall, delta / 2), method)
-        bound = _largest(gaps_of(high, low, measure), compared)
+        # Which pair is the widest may depend on the sizes of the groups, through those that are large enough. Given the
+        # sizes, a group's own bound is valid; those of all rows together are not, so each of them, on both sides and
+        # for every outcome, is paid for (docs/mathematics.md, "Independent groups").
+        overall, shared, _ = _numbers(compared, overall)
+        low, high = counts.bounds(np.where(overall, delta / 2 / 4 / max(shared, 1), delta / 2 / 2), method)
+        bound = largest_gap(gaps_of(high, low, measure), compared)
     else:
         low, high = simultaneous(counts, compared, delta / 2, method, overall)
-        bound = _largest(gaps_of(low, high, measure), compared)
+        bound = largest_gap(gaps_of(low, high, measure), compared)
     return max(bound, estimate) if upper else max(payoff_of(measure, compared).floor, min(bound, estimate))
-
-
-def _one_pair(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None, spend: float) -> Floats:
-    """Return (subgroups,): levels at which the upper bound of the widest pair fails with probability at most `spend`.
-
-    Which pair is the widest may depend on the sizes of the groups, through those that are large enough. Given the
-    sizes, a group's own bound is valid; those of all rows together are not, so each of them, on both sides and for
-    every outcome, is paid for (docs/mathematics.md, "Independent groups").
-    """
-    overall, shared, _ = _numbers(compared, overall)
-    return np.asarray(np.where(overall, spend / 4 / max(shared, 1), spend / 2))
 
 
 def simultaneous(
@@ -176,28 +169,6 @@ def _numbers(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None) -> 
     used = compared_rates(compared)
     overall = np.zeros(used.shape[1], bool) if overall is None else overall
     return overall, int(used[:, overall].sum()), int(used[:, ~overall].sum())
-
-
-def pairs_beyond(
-    counts: SubgroupCounts,
-    compared: NDArray[np.bool_],
-    measure: str,
-    delta: float,
-    limit: Fraction,
-    overall: NDArray[np.bool_] | None = None,
-    *,
-    disjoint: bool,
-) -> list[tuple[int, int, int]]:
-    """Return the pairs (i, j, outcome) of a fixed sample that are above the limit; jointly wrong with probability at
-    most delta/2.
-    """
-    if disjoint:
-        level = delta / 2 / int(compared.sum())
-        found = bounds_beyond(counts.trials, counts.successes, compared, measure, level, limit, upper=False)
-    else:
-        low, high = simultaneous(counts, compared, delta / 2, fixed_sample, overall)
-        return row_pairs_above(gaps_of(low, high, measure), compared, limit)
-    return [(int(i), int(j), int(outcome)) for outcome, i, j in found]
 
 
 def decided_samples(
@@ -229,33 +200,27 @@ def decided_samples(
     return np.asarray(~found | (ends < float(limit)) if fair else found | (ends > float(limit)))
 
 
-def row_pairs_above(gaps: Floats, compared: NDArray[np.bool_], limit: Fraction) -> list[tuple[int, int, int]]:
+def _near_pairs(gaps: Floats, compared: NDArray[np.bool_], limit: Fraction) -> list[Leader]:
+    """Return the compared pairs whose gap is above the limit up to rounding."""
+    near = np.argwhere(np.where(compared, gaps, -np.inf) > float(limit) - NEAR)
+    return [(i, j, outcome) for outcome, i, j in near.tolist()]
+
+
+def row_pairs_above(gaps: Floats, compared: NDArray[np.bool_], limit: Fraction) -> list[Leader]:
     """Return the compared pairs (i, j, outcome) whose gap is above the limit."""
-    gaps = np.where(compared, gaps, -np.inf)
-    near = np.argwhere(gaps > float(limit) - NEAR)
-    return [(int(i), int(j), int(outcome)) for outcome, i, j in near if gaps[outcome, i, j] > limit]
+    return [(i, j, o) for i, j, o in _near_pairs(gaps, compared, limit) if gaps[o, i, j] > limit]
 
 
-def _largest(gaps: Floats, compared: NDArray[np.bool_]) -> float:
+def largest_gap(gaps: Floats, compared: NDArray[np.bool_]) -> float:
+    """Return the largest gap of a compared pair."""
     return float(gaps[compared].max(initial=-np.inf))
 
 
-def widest_of(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> tuple[int, int, int]:
-    """Return (i, j, outcome) of the largest gap; the first of equals."""
-    return max(_near_largest(counts, compared, measure), key=lambda pair: exact_pair(counts, measure, pair))
+def widest_of(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> Leader:
+    """Return (i, j, outcome) of the largest gap; the first of equals.
 
-
-def exact_gap(
-    counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str, widest: tuple[int, int, int] | None = None
-) -> Fraction:
-    """Return the largest gap as a fraction, for rows that are the whole population; `widest` is its pair, if known."""
-    pairs = [widest] if widest is not None else _near_largest(counts, compared, measure)
-    largest = max((exact_pair(counts, measure, pair) for pair in pairs), default=Fraction(0))
-    return max(largest, Fraction(payoff_of(measure, compared).floor))
-
-
-def _near_largest(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> list[tuple[int, int, int]]:
-    """Return (i, j, outcome) of the pairs with the largest gap up to rounding; the first with equal counts."""
+    Gaps that are equal up to rounding are compared as fractions, one for each two counts.
+    """
     rates = counts.rates
     # Rates with different counts are different; means over columns are all assumed to differ.
     number = np.arange(rates.size).reshape(rates.shape)
@@ -275,33 +240,35 @@ def _near_largest(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: 
         _, first = np.unique(one * rates.size + other, return_index=True)
         for place in np.sort(first).tolist():
             found.setdefault((int(one[place]), int(other[place])), (int(i[place]), int(j[place]), outcome))
-    return list(found.values())
+    return max(found.values(), key=lambda pair: exact_pair(counts, measure, pair))
 
 
-def exact_pair(counts: SubgroupCounts, measure: str, pair: tuple[int, int, int]) -> Fraction:
+def exact_pair(counts: SubgroupCounts, measure: str, pair: Leader) -> Fraction:
     """Return the gap of one pair (i, j, outcome) as a fraction."""
+
+    def rate(subgroup: int) -> Fraction:
+        columns = [subgroup] if counts.weights is None else np.flatnonzero(counts.weights[subgroup]).tolist()
+        trials = [max(int(counts.trials[each]), 1) * counts.unit for each in columns]
+        successes = [int(counts.successes[outcome, each]) for each in columns]
+        return sum(map(Fraction, successes, trials), start=Fraction(0)) / len(columns)
+
     i, j, outcome = pair
-    more, less = (_exact_rate(counts, outcome, subgroup) for subgroup in (i, j))
-    return relative_gap(more, less) if measure == "ratio" else more - less
+    return gap_of_fractions(rate(i), rate(j), measure)
 
 
-def relative_gap(more: Fraction, less: Fraction) -> Fraction:
-    """Return 1 - less/more; 0 if both are 0, and that of the largest ratio if only the second is above 0."""
+def gap_of_fractions(more: Fraction, less: Fraction, measure: str) -> Fraction:
+    """Return how far the second rate is behind the first: more - less or, for a ratio, 1 - less/more.
+
+    That is 0 if both are 0, and the gap of the largest ratio if only the second is above 0.
+    """
+    if measure == "difference":
+        return more - less
     return 1 - less / more if more else Fraction(int(1 - MOST_RATIO) if less else 0)
 
 
 def reported_ratio(more: float | Fraction, less: float | Fraction) -> float:
     """Return less/more in its reported form: at most `MOST_RATIO`, and 1 if both are 0."""
     return min(float(less / more), MOST_RATIO) if more else MOST_RATIO if less else 1.0
-
-
-def _exact_rate(counts: SubgroupCounts, outcome: int, subgroup: int) -> Fraction:
-    columns = [subgroup] if counts.weights is None else [int(each) for each in np.flatnonzero(counts.weights[subgroup])]
-    rates = [
-        Fraction(int(counts.successes[outcome, each]), max(int(counts.trials[each]), 1) * counts.unit)
-        for each in columns
-    ]
-    return sum(rates, start=Fraction(0)) / len(rates)
 
 
 def rows_needed(
@@ -317,23 +284,12 @@ def rows_needed(
     """Forecast the multiple of the rows that would decide the question at these rates; None beyond `MOST_TIMES`."""
     if compared.sum() > MOST_PAIRS:
         return None
-
-    estimate = _gap_estimate(counts, compared, measure)
+    estimate = gap_estimate(counts, compared, measure)
 
     def bound(times: int) -> float:
         more = SubgroupCounts(counts.trials * times, counts.successes * times, counts.weights)
         upper = estimate < threshold
         return _gap_bound(more, compared, measure, delta, fixed_sample, overall, disjoint=disjoint, upper=upper)
-
-    return _fewest(bound, estimate, threshold)
-
-
-def proportion_needed(successes: int, trials: int, threshold: float, delta: float) -> int | None:
-    """Forecast the same for a single share of rows."""
-    estimate = successes / max(trials, 1)
-
-    def bound(times: int) -> float:
-        return float(fixed_sample(successes * times, trials * times, delta / 2)[estimate < threshold])
 
     return _fewest(bound, estimate, threshold)
 
@@ -359,6 +315,13 @@ def _fewest(bound: Callable[[int], float], estimate: float, threshold: float) ->
         guess = min(times * max(1.02 * factor, 1.05), float(MOST_TIMES))
         times = min(max(few + 1, math.ceil(guess)), (few + many) // 2 if many <= MOST_TIMES else MOST_TIMES)
     return many
+
+
+def decision_of(low: float, high: float, limit: Fraction | float) -> Decision:
+    """Return FAIR or UNFAIR if the whole interval of the largest gap is on one side of the limit."""
+    if high < limit:
+        return Decision.FAIR
+    return Decision.UNFAIR if low > limit else Decision.UNDECIDED
 
 
 class RowsAnswer:
@@ -403,24 +366,16 @@ class RowsAnswer:
         if self.delta and self._single:
             low, high = fixed_sample(self.counts.successes[0, 0], self.counts.trials[0], self.delta / 2)
             return float(self.counts.rates[0, 0]), float(low), float(high)
-        if self.delta:
-            estimate, least, most = gap_bounds(
-                self.counts,
-                self._compared,
-                self._measure,
-                self._of_gap,
-                fixed_sample,
-                self._overall,
-                disjoint=self._disjoint,
-            )
-            # The rates have the rest of delta, so that they hold in one event with the gap.
-            known = self.probabilities()
-            below, above = (bounds_of_gaps(*known, self._measure, upper=upper) for upper in (False, True))
-            return estimate, max(least, _largest(below, self._compared)), min(most, _largest(above, self._compared))
-        rates = self.counts.rates
-        floor = payoff_of(self._measure, self._compared).floor
-        largest = max(floor, float(gaps_of(rates, rates, self._measure)[self._compared].max()))
-        return largest, largest, largest
+        counts, compared, measure = self.counts, self._compared, self._measure
+        if not self.delta:
+            return (gap_estimate(counts, compared, measure),) * 3
+        estimate, least, most = gap_bounds(
+            counts, compared, measure, self._of_gap, fixed_sample, self._overall, disjoint=self._disjoint
+        )
+        # The rates have the rest of delta, so that they hold in one event with the gap.
+        known = self.probabilities()
+        below, above = (bounds_of_gaps(*known, measure, upper=upper) for upper in (False, True))
+        return estimate, max(least, largest_gap(below, compared)), min(most, largest_gap(above, compared))
 
     @property
     def _of_gap(self) -> float:
@@ -432,15 +387,13 @@ class RowsAnswer:
         """Exact for a whole population; for a sample, decided if the whole interval is on one side of the limit."""
         if not self.delta:
             return Decision.FAIR if self.exact_gap <= self._limit else Decision.UNFAIR
-        _, low, high = self._gap
-        if high < self._limit:
-            return Decision.FAIR
-        return Decision.UNFAIR if low > self._limit else Decision.UNDECIDED
+        return decision_of(*self._gap[1:], self._limit)
 
     @cached_property
     def exact_gap(self) -> Fraction:
         """The largest gap between the counted rates, as a fraction."""
-        return exact_gap(self.counts, self._compared, self._measure, self.widest())
+        floor = Fraction(payoff_of(self._measure, self._compared).floor)
+        return max(exact_pair(self.counts, self._measure, self.widest()), floor)
 
     @property
     def trials(self) -> Counts:
@@ -486,24 +439,30 @@ class RowsAnswer:
         """Return pairs that are above the limit: certainly, or for a sample jointly at error probability delta."""
         if self.delta and self._single:
             return [(0, 1, 0)] if self._gap[1] > self._limit else []
-        counts, compared, measure = self.counts, self._compared, self._measure
-        if self.delta:
-            found = pairs_beyond(
-                counts, compared, measure, self._of_gap, self._limit, self._overall, disjoint=self._disjoint
-            )
-            below = bounds_of_gaps(*self.probabilities(), measure, upper=False)
-            return sorted(
-                {*found, *row_pairs_above(below, compared, self._limit)}, key=lambda pair: (pair[2], *pair[:2])
-            )
-        gaps = np.where(compared, gaps_of(counts.rates, counts.rates, measure), -np.inf)
-        above = [(int(i), int(j), int(o)) for o, i, j in np.argwhere(gaps > float(self._limit) - NEAR)]
-        return [pair for pair in above if exact_pair(counts, measure, pair) > self._limit]
+        counts, compared, measure, limit = self.counts, self._compared, self._measure, self._limit
+        if not self.delta:
+            near = _near_pairs(gaps_of(counts.rates, counts.rates, measure), compared, limit)
+            return [pair for pair in near if exact_pair(counts, measure, pair) > limit]
+        found = row_pairs_above(bounds_of_gaps(*self.probabilities(), measure, upper=False), compared, limit)
+        if self._disjoint:
+            level = self._of_gap / 2 / int(compared.sum())
+            beyond = bounds_beyond(counts.trials, counts.successes, compared, measure, level, limit, upper=False)
+            found += [(i, j, outcome) for outcome, i, j in beyond.tolist()]
+        else:
+            low, high = simultaneous(counts, compared, self._of_gap / 2, fixed_sample, self._overall)
+            found += row_pairs_above(gaps_of(low, high, measure), compared, limit)
+        return sorted({*found}, key=lambda pair: (pair[2], *pair[:2]))
 
     def forecast(self) -> int | None:
         """Forecast the multiple of the rows that would decide the question; None without a forecast."""
-        limit = float(self._limit)
-        if self._single:
-            return proportion_needed(int(self.counts.successes[0, 0]), int(self.counts.trials[0]), limit, self.delta)
-        return rows_needed(
-            self.counts, self._compared, self._measure, limit, self._of_gap, self._overall, disjoint=self._disjoint
-        )
+        counts, limit = self.counts, float(self._limit)
+        if not self._single:
+            measured = (counts, self._compared, self._measure)
+            return rows_needed(*measured, limit, self._of_gap, self._overall, disjoint=self._disjoint)
+        successes, trials = int(counts.successes[0, 0]), int(counts.trials[0])
+        share = successes / max(trials, 1)
+
+        def bound(times: int) -> float:
+            return float(fixed_sample(successes * times, trials * times, self.delta / 2)[share < limit])
+
+        return _fewest(bound, share, limit)

@@ -45,17 +45,10 @@ def least_of(rate: Fraction, factor: Fraction) -> Fraction:
 def factor_of_rates(
     low: Floats, high: Floats, compared: NDArray[np.bool_], measure: str, limit: float, *, fair: bool
 ) -> float:
-    """Return the tipping factor if each group may shift separately.
+    """Return the tipping factor of a FAIR (or UNFAIR) verdict if each group may shift separately.
 
-    Parameters
-    ----------
-    low, high
-        (outcomes, subgroups): simultaneous bounds of the rates.
-    compared, measure, limit
-        (outcomes, subgroups, subgroups): the compared pairs, "difference" or "ratio", and the largest fair gap; for a
-        ratio 1 - ratio.
-    fair
-        Whether the verdict is FAIR; otherwise it is UNFAIR.
+    `low` and `high` are simultaneous bounds of the rates, (outcomes, subgroups), `compared` the pairs, (outcomes,
+    subgroups, subgroups), and `limit` is the largest fair gap, for a ratio 1 - ratio.
     """
     scale, margin = _units(measure, limit)
     factors = []
@@ -64,11 +57,28 @@ def factor_of_rates(
         if not first.any():
             continue
         # For each first group, only the second group with the smallest bound matters.
-        second = np.where(pairs[first], lows if fair else highs, np.inf).min(axis=1)
+        other = np.where(pairs[first], lows if fair else highs, np.inf).min(axis=1)
+        # The largest G with scale * most_rate(one, G) - least_rate(other, G) <= margin if fair, else up to which
+        # scale * least_rate(one, G) - most_rate(other, G) > margin. The left side is the smallest (or largest) of four
+        # functions that all rise (or fall) with G, so G is the largest of their roots.
         if fair:
-            factors.append(_fair_factors(highs[first], second, scale, margin).min())
+            one = highs[first]
+            roots = [
+                _root(scale * one, np.full_like(one, margin), other, empty=np.inf),
+                _quotient(1 + margin, scale * one + 1 - other),
+                (scale * (1 - one) + other) / (scale - margin),
+                _root(1 - other, np.full_like(one, 1 - scale + margin), scale * (1 - one), empty=np.inf),
+            ]
+            factors.append(np.maximum.reduce(roots).min())
         else:
-            factors.append(_unfair_factors(lows[first], second, scale, margin).max())
+            one = lows[first]
+            roots = [
+                _root(other, np.full_like(other, -margin), scale * one, empty=0.0),
+                (scale * one + 1 - other) / (1 + margin),
+                _quotient(scale - margin, scale * (1 - one) + other),
+                _root(scale * (1 - one), np.full_like(other, scale - 1 - margin), 1 - other, empty=0.0),
+            ]
+            factors.append(np.maximum.reduce(roots).max())
     return _reported(min(factors) if fair else max(factors))
 
 
@@ -142,35 +152,6 @@ def _units(measure: str, limit: float) -> tuple[float, float]:
 def _reported(factor: float) -> float:
     """Return the reported factor: at least 1, which means the assumed population itself."""
     return float(min(max(factor, 1.0), MOST_FACTOR))
-
-
-def _fair_factors(high: Floats, low: Floats, scale: float, margin: float) -> Floats:
-    """Return the largest G with scale * most_rate(high, G) - least_rate(low, G) <= margin.
-
-    The left side is the smallest of four functions that all rise with G, so G is the largest of their roots.
-    """
-    factors: Floats = np.maximum.reduce(
-        [
-            _root(scale * high, np.full_like(high, margin), low, empty=np.inf),
-            _quotient(1 + margin, scale * high + 1 - low),
-            (scale * (1 - high) + low) / (scale - margin),
-            _root(1 - low, np.full_like(high, 1 - scale + margin), scale * (1 - high), empty=np.inf),
-        ]
-    )
-    return factors
-
-
-def _unfair_factors(low: Floats, high: Floats, scale: float, margin: float) -> Floats:
-    """Return the largest G up to which scale * least_rate(low, G) - most_rate(high, G) > margin."""
-    factors: Floats = np.maximum.reduce(
-        [
-            _root(high, np.full_like(high, -margin), scale * low, empty=0.0),
-            (scale * low + 1 - high) / (1 + margin),
-            _quotient(scale - margin, scale * (1 - low) + high),
-            _root(scale * (1 - low), np.full_like(high, scale - 1 - margin), 1 - high, empty=0.0),
-        ]
-    )
-    return factors
 
 
 def _root(square: Floats, linear: Floats, constant: Floats, *, empty: float) -> Floats:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fairchain.statistics.intervals import Floats, probability_any_time
 from fairchain.statistics.payoff import bounds_of_gaps, gaps_of, payoff_of
-from fairchain.statistics.rate_counts import RowsAnswer
+from fairchain.statistics.rate_counts import RowsAnswer, decision_of
 from fairchain.statistics.rules import OF_RATES, BatchPlan, Decision, Leader, RefiningRule, next_batch
 from fairchain.statistics.shift import least_rate, most_rate
 from fairchain.statistics.tally import Counts, Tally
@@ -92,9 +92,7 @@ class ShiftedGaps:
     def decision(self) -> Decision:
         """FAIR or UNFAIR if the whole interval is on one side of the limit."""
         _, low, high = self.largest()
-        if high < self.question.limit:
-            return Decision.FAIR
-        return Decision.UNFAIR if low - PROBABILITY_ROUNDING > self.question.limit else Decision.UNDECIDED
+        return decision_of(low - PROBABILITY_ROUNDING, high, self.question.limit)
 
     def widest(self) -> Leader:
         """Return the pair and outcome with the largest gap; the first of equals."""

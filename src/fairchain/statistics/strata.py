@@ -33,20 +33,11 @@ IndexOrIndices = int | NDArray[np.intp]
 
 @dataclass(eq=False)
 class Stratum:
-    """Rounds in one open part of the population.
+    """Rounds in one open part of the population, whose probability is `mass`.
 
-    Parameters
-    ----------
-    settled
-        (outcomes, groups): the part of each rate that is known.
-    mass
-        The probability of the open part.
-    slack
-        The largest change of a payoff's mean by rounding.
-    tally
-        Counts of the rounds so far.
-    led
-        Counts of rounds in which pairs were the leader, not yet added to the leads.
+    `settled` is the part of each rate that is known, (outcomes, groups), and `slack` the largest change of a payoff's
+    mean by rounding. `tally` counts the rounds so far, and `led` those in which pairs were the leader, not yet added to
+    the leads.
     """
 
     settled: Floats
@@ -66,6 +57,12 @@ class Stratum:
             self._leads[leader] = self._leads.get(leader, 0) + four_cells(tally, *leader)
         self.led.clear()
         return self._leads
+
+    def bet(self, pairs: list[Leader], cells: Counts | None = None) -> _Bet:
+        """Return the bet of some pairs with these cells, (pairs, 4), by default those of all rounds."""
+        i, j, outcome = _places_of(pairs)
+        cells = four_cells(self.tally, i, j, outcome) if cells is None else cells
+        return _Bet(self.settled[outcome, i], self.settled[outcome, j], self.mass, self.slack, cells)
 
     @property
     def weight(self) -> Floats:
@@ -104,10 +101,7 @@ class _Bet:
         one = self.first[:, None] + self.mass * FIRST[possible]
         other = self.second[:, None] + self.mass * SECOND[possible]
         payoff = (1 - gap)[..., None] * one - other if payoffs.relative else one - other - gap[..., None]
-        if at_least:
-            payoff = -(payoff + self.slack)
-        else:
-            payoff = payoff - self.slack
+        payoff = -(payoff + self.slack) if at_least else payoff - self.slack
         lost = np.maximum(-payoff.min(axis=-1), TINY)
         logs = np.log1p(payoff[..., None] * (BETS / lost[..., None, None]))
         grown: Floats = (self.cells[:, possible, None] * logs).sum(axis=-2)
@@ -139,7 +133,6 @@ class StrataRule:
     ----------
     groups, outcomes, threshold, delta, compared, payoff
         As for `BettingRule`; the threshold as an exact fraction, since certain bounds are compared with it exactly.
-
     plain
         The rule of a plain run, a new one by default.
 
@@ -168,9 +161,7 @@ class StrataRule:
     ) -> None:
         self.decision, self.proved = Decision.UNDECIDED, False
         self.low, self.high = np.zeros((outcomes, groups)), np.ones((outcomes, groups))
-        if plain is None:
-            plain = BettingRule(groups, outcomes, float(threshold), delta, compared=compared, payoff=payoff)
-        self.plain = plain
+        self.plain = plain or BettingRule(groups, outcomes, float(threshold), delta, compared=compared, payoff=payoff)
         self.strata = [Stratum(np.zeros((outcomes, groups)), 1.0, 0.0, self.plain.tally)]
         # A shared array: the plain rule skips pairs that certain bounds have cleared.
         self.cleared = self.plain.cleared
@@ -192,7 +183,7 @@ class StrataRule:
         self.low, self.high = np.maximum(self.low, low), np.minimum(self.high, high)
         self._estimates = None
         fair, unfair = self._certain_pairs()
-        outcome, i, j = self._places[2], self._places[0], self._places[1]
+        i, j, outcome = self._places
         self.cleared[outcome, i, j] |= fair
         self.plain.forget_cleared()
         if unfair.any() or fair.all():
@@ -202,28 +193,27 @@ class StrataRule:
 
     def _certain_pairs(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return (pairs,): whether a gap is certainly at most the threshold, and whether it is certainly above."""
-        outcome, i, j = self._places[2], self._places[0], self._places[1]
-        rates = (self.low[outcome, i], self.high[outcome, i], self.low[outcome, j], self.high[outcome, j])
-        limit = float(self._threshold)
-        low_i, high_i, low_j, high_j = rates
-        scale = 1 - limit if self._payoff.relative else 1.0
-        shift = 0.0 if self._payoff.relative else limit
-        most, least = scale * high_i - low_j - shift, scale * low_i - high_j - shift
+        rates = low_i, high_i, low_j, high_j = self._ends_of_pairs()
+        relative, limit = self._payoff.relative, self._threshold
+        scale, shift = (1 - limit, Fraction(0)) if relative else (Fraction(1), limit)
+        factor, added = (1 - float(limit), 0.0) if relative else (1.0, float(limit))
+        most, least = factor * high_i - low_j - added, factor * low_i - high_j - added
         fair, unfair = most < -TINY, least > TINY
         # Cases in which rounding matters are decided by fractions.
         for place in np.flatnonzero((np.abs(most) <= TINY) | (np.abs(least) <= TINY)):
             first_low, first_high, second_low, second_high = (Fraction(float(rate[place])) for rate in rates)
-            factor = 1 - self._threshold if self._payoff.relative else Fraction(1)
-            added = Fraction(0) if self._payoff.relative else self._threshold
-            fair[place] = factor * first_high <= second_low + added
-            unfair[place] = factor * first_low > second_high + added
+            fair[place] = scale * first_high <= second_low + shift
+            unfair[place] = scale * first_low > second_high + shift
         return fair, unfair
+
+    def _ends_of_pairs(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return (pairs,) each: certain lower and upper bounds of the first rates, and of the second ones."""
+        i, j, outcome = self._places
+        return self.low[outcome, i], self.high[outcome, i], self.low[outcome, j], self.high[outcome, j]
 
     def certain_gap(self) -> tuple[float, float]:
         """Return certain bounds of the largest gap, rounded outward."""
-        outcome, i, j = self._places[2], self._places[0], self._places[1]
-        low_i, high_i = self.low[outcome, i], self.high[outcome, i]
-        low_j, high_j = self.low[outcome, j], self.high[outcome, j]
+        low_i, high_i, low_j, high_j = self._ends_of_pairs()
         if self._payoff.relative:
             with np.errstate(divide="ignore", invalid="ignore"):
                 least = np.where(low_i > 0, 1 - high_j / low_i, 0.0)
@@ -322,13 +312,7 @@ class StrataRule:
         low, high = self.certain_gap()
         if self.rounds and not self.proved and low < high:
             rates = self.probabilities()
-            if self.everywhere:
-                _, least, most = self.plain.gap_within(*rates)
-            else:
-                i, j, outcome = self._places
-                measure = self._payoff.measure
-                below, above = (bounds_of_gaps(*rates, measure, upper=up)[outcome, i, j] for up in (False, True))
-                most, least = self._gap_above(above), self._gap_below(below)
+            least, most = self.plain.gap_within(*rates)[1:] if self.everywhere else self._gap_within(*rates)
             if self.decision is Decision.UNFAIR:
                 # The leaders once refuted the threshold, with more than the interval has of delta.
                 least = max(least, float(self._threshold))
@@ -348,39 +332,23 @@ class StrataRule:
         """Return the estimate of the largest gap."""
         return max(0.0, self._gap_of(self.widest()))
 
-    def _gap_above(self, of_rates: Floats) -> float:
-        """Return the largest upper bound over pairs, (pairs,) of them from the rates.
+    def _gap_within(self, low: Floats, high: Floats) -> tuple[float, float]:
+        """Return bounds of the largest gap over several strata, given bounds of the rates, (outcomes, groups) each.
 
-        A cleared pair is always below the threshold.
+        The lower one is that of the leaders or, if it is larger, that of all pairs or of their rates. A cleared pair is
+        always below the threshold.
         """
-        wealth = self._wealth(self._pairs)
-
-        def refuted(gap: Floats) -> Floats:
-            return wealth(gap, at_least=True) - self._gap_bar
-
-        count = len(self._pairs)
-        above = bisect(refuted, np.full(count, self._payoff.least), np.ones(count))
-        above = above if self._payoff.share else np.minimum(above, of_rates)
-        outcome, i, j = self._places[2], self._places[0], self._places[1]
+        wealth, (i, j, outcome) = self._wealth(self._pairs), self._places
+        least, most = np.full(len(self._pairs), self._payoff.least), np.ones(len(self._pairs))
+        above = bisect(lambda gap: wealth(gap, at_least=True) - self._gap_bar, least, most)
+        below = float(bisect(lambda gap: self._lead_wealth(gap) - self._gap_bar, most[:1], least[:1])[0])
+        if not self._payoff.share:
+            of_rates = [bounds_of_gaps(low, high, self._payoff.measure, upper=upper) for upper in (False, True)]
+            above = np.minimum(above, of_rates[1][outcome, i, j])
+            of_pairs = bisect(lambda gap: wealth(gap, at_least=False) - self.plain.pairs_bar, most, least)
+            below = max(below, float(of_pairs.max()), float(of_rates[0][outcome, i, j].max()))
         known = self.cleared[outcome, i, j]
-        return float(np.where(known, np.minimum(above, float(self._threshold)), above).max())
-
-    def _gap_below(self, of_rates: Floats) -> float:
-        """Return the lower bound of the leaders or, if it is larger, that of all pairs or, (pairs,), of their rates."""
-
-        def refuted(gap: Floats) -> Floats:
-            return self._lead_wealth(gap) - self._gap_bar
-
-        bound = float(bisect(refuted, np.ones(1), np.full(1, self._payoff.least))[0])
-        if self._payoff.share:
-            return bound
-        wealth, count = self._wealth(self._pairs), len(self._pairs)
-
-        def too_small(gap: Floats) -> Floats:
-            return wealth(gap, at_least=False) - self.plain.pairs_bar
-
-        below = bisect(too_small, np.ones(count), np.full(count, self._payoff.least))
-        return max(bound, float(below.max()), float(of_rates.max()))
+        return below, float(np.where(known, np.minimum(above, float(self._threshold)), above).max())
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Return certain bounds of the rates, narrowed by those that hold together with probability 1 - delta.
@@ -400,15 +368,10 @@ class StrataRule:
             settled = stratum.settled[outcome, group]
             bets.append([_Bet(settled, nothing, stratum.mass, stratum.slack, cells)])
 
-        def too_large(rate: Floats) -> Floats:
-            return carried_wealth(bets, rate, SHARE, at_least=True) - bar
-
-        def too_small(rate: Floats) -> Floats:
-            return carried_wealth(bets, rate, SHARE, at_least=False) - bar
-
-        shape = low.shape
-        above = bisect(too_large, np.zeros(len(group)), np.ones(len(group))).reshape(shape)
-        below = bisect(too_small, np.ones(len(group)), np.zeros(len(group))).reshape(shape)
+        most = np.ones(len(group))
+        above = bisect(lambda rate: carried_wealth(bets, rate, SHARE, at_least=True) - bar, nothing, most)
+        below = bisect(lambda rate: carried_wealth(bets, rate, SHARE, at_least=False) - bar, most, nothing)
+        above, below = above.reshape(low.shape), below.reshape(low.shape)
         return np.minimum(np.maximum(low, below), high), np.maximum(np.minimum(high, above), low)
 
     def rates(self) -> Floats:
@@ -452,11 +415,8 @@ class StrataRule:
 
     def _gaps(self) -> tuple[Floats, Floats]:
         """Return (outcomes, groups, groups): estimates of the gaps, and their standard errors."""
-        if self._estimates is None:
-            self._estimates = self._estimated()
-        return self._estimates
-
-    def _estimated(self) -> tuple[Floats, Floats]:
+        if self._estimates is not None:
+            return self._estimates
         shape = (self._outcomes, self._groups, self._groups)
         weights, total, variance = np.zeros(shape[1:]), np.zeros(shape), np.zeros(shape)
         for stratum in self.strata:
@@ -474,57 +434,33 @@ class StrataRule:
         if self._payoff.relative:
             base = np.maximum(rates[:, :, None], TINY)
             gaps, errors = gaps / base, errors / base
-        return gaps, errors
+        self._estimates = gaps, errors
+        return self._estimates
 
     def _gap_of(self, pair: Leader) -> float:
         return float(self._gaps()[0][pair[2], pair[0], pair[1]])
 
     def _wealth(self, pairs: list[Leader]) -> Callable[..., Floats]:
         """Return log wealth of these pairs as a function of their gaps, (..., pairs)."""
-        i, j, outcome = places = _places_of(pairs)
-        bets = []
-        for stratum in self.strata:
-            cells, settled = four_cells(stratum.tally, *places), stratum.settled
-            bets.append([_Bet(settled[outcome, i], settled[outcome, j], stratum.mass, stratum.slack, cells)])
-
-        def wealth(gap: Floats, *, at_least: bool) -> Floats:
-            return carried_wealth(bets, gap, self._payoff, at_least=at_least)
-
-        return wealth
+        bets = [[stratum.bet(pairs)] for stratum in self.strata]
+        return lambda gap, *, at_least: carried_wealth(bets, gap, self._payoff, at_least=at_least)
 
     def _lead_wealth(self, gap: Floats) -> Floats:
         """Return log wealth of the leaders against "every gap is at most this", (..., 1)."""
         bets = [
-            [
-                _Bet(
-                    stratum.settled[outcome, i][None],
-                    stratum.settled[outcome, j][None],
-                    stratum.mass,
-                    stratum.slack,
-                    cells[None],
-                )
-                for (i, j, outcome), cells in stratum.leads.items()
-            ]
-            for stratum in self.strata
+            [stratum.bet([leader], cells[None]) for leader, cells in stratum.leads.items()] for stratum in self.strata
         ]
         return carried_wealth(bets, gap, self._payoff, at_least=False)
 
     def _to_go(self) -> float:
         """Forecast the rounds until a verdict, at the frequencies of the current stratum."""
-        if not self.strata[-1].tally.joint.any():
-            return math.inf
-        stratum, pair, limit = self.strata[-1], self.widest(), float(self._threshold)
-        i, j, outcome = pair
-        cells = four_cells(stratum.tally, *pair)[None]
-        seen = int(stratum.tally.joint[i, j])
+        stratum, pair = self.strata[-1], self.widest()
+        seen = int(stratum.tally.joint[pair[:2]])
         if not seen:
             return math.inf
-        settled = stratum.settled
-        bet = _Bet(settled[outcome, i][None], settled[outcome, j][None], stratum.mass, stratum.slack, cells)
-        unfair = self._gap_of(pair) > limit
-        at = np.array([limit])
+        unfair, at = self._gap_of(pair) > float(self._threshold), np.array([float(self._threshold)])
         wealth = self._lead_wealth(at) if unfair else self._wealth([pair])(at, at_least=True)
-        rate = float(bet.growth(at, self._payoff, at_least=not unfair).max()) / seen
+        rate = float(stratum.bet([pair]).growth(at, self._payoff, at_least=not unfair).max()) / seen
         return max(1.0, (self._bar - float(wealth[0])) / rate) if rate > 0 else math.inf
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
 
@@ -47,41 +46,26 @@ def combined_level(alpha: float, weight: float = 1.0) -> float:
     return high
 
 
-@dataclass(frozen=True)
-class Combination:
-    """The combination of p-values at one level: for each weight, the smallest p-value of each group."""
+@lru_cache(maxsize=64)
+def exponents_at(alpha: float) -> tuple[Floats, Floats]:
+    """Return -ln of the smallest p-value of the first and of the second group, by the kind of a pair.
 
-    levels: tuple[float, ...]
+    The kind is the weight, and whether the first group is larger. The combination fails with probability alpha.
+    """
+    levels = np.array([combined_level(alpha, weight) for weight in WEIGHTS])
+    larger = levels / np.array(WEIGHTS)
+    return np.concatenate([levels, larger]), np.concatenate([larger, levels])
 
-    @staticmethod
-    @lru_cache(maxsize=64)
-    def at(alpha: float) -> Combination:
-        """Return the combination that fails with probability alpha."""
-        return Combination(tuple(combined_level(alpha, weight) for weight in WEIGHTS))
 
-    def exponents(self, first: Counts, second: Counts) -> tuple[Floats, Floats]:
-        """Return -ln of the smallest p-value of the first and of the second group, from their numbers of rows.
+def _kinds(alpha: float, first: Counts, second: Counts) -> NDArray[np.intp]:
+    """Return the kind of each pair of sizes, an index into `exponents_at`.
 
-        The weight depends only on the two sizes: it is optimal if both counts are approximately normal with the same
-        variance.
-        """
-        own, others = self.of_kinds
-        kinds = self.kinds(first, second)
-        return own[kinds], others[kinds]
-
-    @property
-    def of_kinds(self) -> tuple[Floats, Floats]:
-        """The exponents of both groups, by the kind of a pair: its weight, and whether the first group is larger."""
-        levels = np.array(self.levels)
-        larger = levels / np.array(WEIGHTS)
-        return np.concatenate([levels, larger]), np.concatenate([larger, levels])
-
-    def kinds(self, first: Counts, second: Counts) -> NDArray[np.intp]:
-        """Return the kind of each pair of sizes, an index into `of_kinds`."""
-        ratio = np.minimum(first, second) / np.maximum(first, second)
-        best: NDArray[np.intp] = (np.array(self.levels) * (1 + ratio[..., None] / np.array(WEIGHTS))).argmin(axis=-1)
-        kinds: NDArray[np.intp] = best + len(WEIGHTS) * (first > second)
-        return kinds
+    The weight depends only on the two sizes: it is optimal if both counts are approximately normal with the same
+    variance.
+    """
+    levels, ratio = exponents_at(alpha)[0][: len(WEIGHTS)], np.minimum(first, second) / np.maximum(first, second)
+    best: NDArray[np.intp] = (levels * (1 + ratio[..., None] / np.array(WEIGHTS))).argmin(axis=-1)
+    return np.asarray(best + len(WEIGHTS) * (first > second))
 
 
 def _rate_bounds(
@@ -102,23 +86,14 @@ def two_sample_bounds(
 ) -> Floats:
     """Return upper (or lower) bounds of the gaps of some pairs, each of which fails with probability at most alpha.
 
-    Parameters
-    ----------
-    trials, successes
-        (groups,) and (outcomes, groups): rows, and the number with the outcome; groups share no row.
-    pairs
-        (pairs, 3): outcome, first and second group of each.
-    measure, alpha
-        "difference" for p_i - p_j, "ratio" for 1 - p_j / p_i; and the error probability of a bound.
-    upper
-        Whether to return upper bounds, or lower ones.
+    `trials` (groups,) and `successes` (outcomes, groups) count rows, and groups share none. `pairs` is (pairs, 3):
+    outcome, first and second group. A gap is p_i - p_j or, for a "ratio", 1 - p_j / p_i.
     """
     found = np.empty(len(pairs))
-    combination = Combination.at(alpha)
     for start in range(0, len(pairs), PAIRS_IN_MEMORY):
         part = slice(start, start + PAIRS_IN_MEMORY)
         outcome, i, j = pairs[part].T
-        own, others = combination.exponents(trials[i], trials[j])
+        own, others = (each[_kinds(alpha, trials[i], trials[j])] for each in exponents_at(alpha))
         one = _rate_bounds(trials[i], successes[outcome, i], own, upper=upper)
         two = _rate_bounds(trials[j], successes[outcome, j], others, upper=not upper)
         # A step from one level of the first rate to the next gives the second rate the rest of the product; evaluating
@@ -142,9 +117,8 @@ def largest_bound(
 
     def refine(pairs: NDArray[np.intp]) -> None:
         nonlocal best
-        best = max(
-            best, float(two_sample_bounds(trials, successes, pairs, measure, alpha, upper=upper).max(initial=-np.inf))
-        )
+        bounds = two_sample_bounds(trials, successes, pairs, measure, alpha, upper=upper)
+        best = max(best, float(bounds.max(initial=-np.inf)))
 
     distinct = _distinct(trials, successes, compared)
     looks = _looks(trials, successes, distinct, measure, alpha, lambda: best - BOUND_SLACK, upper=upper)
@@ -238,10 +212,9 @@ def _looks(
     beyond the group with the highest and the group with the lowest rate in every step.
     """
     worst, gap = np.maximum if upper else np.minimum, partial(_gap, at_zero=0.0 if upper else -np.inf)
-    combination = Combination.at(alpha)
-    kinds = combination.kinds(trials[:, None], trials[None, :])
+    kinds = _kinds(alpha, trials[:, None], trials[None, :])
     bounds = _CoarseBounds(trials, successes)
-    exponents = list(zip(*(each.tolist() for each in combination.of_kinds), strict=True))
+    exponents = list(zip(*(each.tolist() for each in exponents_at(alpha)), strict=True))
     for outcome, pairs in enumerate(compared):
         # Not by sorting the exponents: with many groups this would take longer than everything else.
         found = np.flatnonzero(np.bincount(kinds[pairs], minlength=len(exponents))).tolist()

@@ -19,6 +19,9 @@ from fairchain.statistics.rate_counts import (
     RowsAnswer,
     SubgroupCounts,
     any_time,
+    decision_of,
+    gap_estimate,
+    largest_gap,
     row_pairs_above,
     simultaneous,
 )
@@ -85,20 +88,17 @@ class UnseenRowsAnswer(RowsAnswer):
 
     def _bounds(self) -> tuple[float, float, float]:
         low, high = self.probabilities()
-        rates = self.counts.rates
+        estimate = gap_estimate(self.counts, self._compared, self._measure)
         floor = payoff_of(self._measure, self._compared).floor
-        estimate = max(floor, float(gaps_of(rates, rates, self._measure)[self._compared].max()))
-        below = float(gaps_of(low, high, self._measure)[self._compared].max())
-        above = float(gaps_of(high, low, self._measure)[self._compared].max())
+        below = largest_gap(gaps_of(low, high, self._measure), self._compared)
+        above = largest_gap(gaps_of(high, low, self._measure), self._compared)
         return estimate, max(floor, min(below, estimate)), max(above, estimate)
 
     @property
     def decision(self) -> Decision:
         """FAIR or UNFAIR if the whole interval lies on one side of the limit."""
         _, low, high = self._gap
-        if high < self._limit:
-            return Decision.FAIR
-        return Decision.UNFAIR if low - PROBABILITY_ROUNDING > self._limit else Decision.UNDECIDED
+        return decision_of(low - PROBABILITY_ROUNDING, high, self._limit)
 
     def violators(self) -> list[Leader]:
         """Return the pairs above the limit; all together are right with probability 1 - delta."""

@@ -24,9 +24,7 @@ from fairchain.verification.verdict import RunRecord, Verdict
 
 
 class PairGap(Record, frozen=True):
-    """P(outcome | first) - P(outcome | second) with its interval; for a ratio, the smaller rate divided by the
-    larger.
-    """
+    """P(outcome | first) - P(outcome | second) with its interval; for a ratio, the smaller over the larger rate."""
 
     first: str
     second: str
@@ -92,7 +90,7 @@ def all_pairs(case: Case, verdict: Verdict) -> AllPairs | None:
                 if first in pair[:2]:
                     ends = (-1.0, verdict.gap.high) if pair[0] == first else (-verdict.gap.high, 1.0)
                     found[pair] = _both(gap, Interval(gap.estimate, *ends))
-    pairs = tuple(PairGap(*pair, *_numbers(gap)) for pair, gap in found.items())
+    pairs = tuple(PairGap(*pair, gap.estimate, gap.low, gap.high) for pair, gap in found.items())
     return AllPairs(pairs, comparison.measure, verdict.delta)
 
 
@@ -121,9 +119,7 @@ def pair_intervals(
 def _within(
     found: dict[tuple[str, str, str], Interval], gap: Interval, *, ratio: bool
 ) -> dict[tuple[str, str, str], Interval]:
-    """Return the intervals intersected with that of the verdict: no pair exceeds the largest gap, and one pair attains
-    it.
-    """
+    """Return the intervals intersected with the verdict's: no pair exceeds the largest gap, and one attains it."""
     if ratio:
         most, attains = Interval(gap.estimate, gap.low, 1.0), [pair for pair in found if found[pair].low <= gap.high]
     else:
@@ -166,7 +162,3 @@ def ratio_between(one: Bounded, other: Bounded) -> Interval:
 
 def _difference(one: Bounded, other: Bounded) -> Interval:
     return Interval(one.estimate - other.estimate, one.low - other.high, one.high - other.low)
-
-
-def _numbers(value: Bounded) -> tuple[float, float, float]:
-    return value.estimate, value.low, value.high

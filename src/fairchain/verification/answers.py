@@ -1,7 +1,7 @@
 """Engines and their answers: an engine takes a `Case` and returns one `Answer`, from which the verdict is built.
 
 Sampling, counting, enumeration and bounding are engines, each in its own file; `choosing.engine_for` chooses one. A
-further engine is a class with `partial` and `answer` in its own file, and a line in `engine_for`.
+further engine is a class with `answer` in its own file, and a line in `engine_for`.
 """
 
 from __future__ import annotations
@@ -106,9 +106,5 @@ class Answer:
 class AnswerEngine(Protocol):
     """Protocol of an engine that answers a case."""
 
-    @property
-    def partial(self) -> bool:
-        """Whether a cancelled run still returns an answer."""
-
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
-        """Answer the case; a partial engine stops soon after `cancel` is set."""
+        """Answer the case; soon after `cancel` is set, from the evidence so far."""

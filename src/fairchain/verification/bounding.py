@@ -75,17 +75,11 @@ BOX_SUBSTREAM, MEMBER_SUBSTREAM = 2**61, 2**61 + 1
 class BoundingEngine:
     """Narrow certain bounds by branch and bound; sample what is open; stop when either decides.
 
-    Parameters
-    ----------
-    sampling
-        Whether rounds are drawn; without them every answer is certain.
-    seconds
-        The budget, by default the spec's.
+    Without `sampling` no rounds are drawn, and every answer is certain. `seconds` replaces the spec's budget.
     """
 
     sampling: bool = True
     seconds: float | None = None
-    partial: bool = True
 
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about a feed-forward ReLU network with independent features."""
@@ -101,19 +95,7 @@ class BoundingEngine:
 class BoundingRun:
     """One run: a partition, a rule, and the rounds drawn so far.
 
-    Parameters
-    ----------
-    case
-        The question.
-    workers
-        Threads to use.
-    sampling
-        Whether rounds are drawn.
-
-    Raises
-    ------
-    ModelError
-        If the model is no ONNX network of features.
+    It raises a ModelError if the model is no ONNX network of features.
     """
 
     def __init__(self, case: Case, workers: Workers | None = None, *, sampling: bool = True) -> None:
@@ -159,10 +141,7 @@ class BoundingRun:
     def partition(self) -> Partition:
         """The boxes. The network and the population are read when they are first needed, since that takes a while.
 
-        Raises
-        ------
-        SpecError, ModelError
-            If the question or the network is not one that boxes can answer.
+        It raises a SpecError or a ModelError if the question or the network is not one that boxes can answer.
         """
         if self._partition is None:
             case, bounds = self.case, label_bounds(self.case.model)
@@ -221,7 +200,7 @@ class BoundingRun:
             if progress is not None and now - reported > REPORT_EVERY:
                 reported = now
                 gap = Interval(*in_own_unit(spec, self.rule.gap()))
-                progress(Progress(self.rule.rounds, self._asked, now - start, gap))
+                progress(Progress(self.rule.rounds, self._all_evaluations, now - start, gap))
         return "decided" if spec.guarantee.epsilon is None else "epsilon"
 
     def _done(self) -> bool:
@@ -267,7 +246,11 @@ class BoundingRun:
         """Return whether a plain run has come so far that boxes are worth a look."""
         if seconds > self._refused_after:
             self._refused_after = math.inf
-            if not _seems_supported(self.case):
+            comparison = self.case.comparison
+            groups = [subgroup.group for subgroup in comparison.subgroups if subgroup.group is not None]
+            several = comparison.individual and any(domain.size != 1 for each in groups for domain in each.domains)
+            # A look of microseconds; the partition raises an error if boxes do not support the question.
+            if several or not has_known_operators(features_network(self.case.model)):
                 _ = self.partition
         if evaluations < self._plain_until:
             return False
@@ -294,14 +277,11 @@ class BoundingRun:
             worth = groups / (groups + self._draw_cost) / max(self.partition.open_mass, 1e-300)
             self._beginning = worth < WORTH_IT and self._halving_cost < 3 * SOON
             return self._beginning
-        if not self._affords_step():
+        # The rounds so far must be worth nearly as much as plain ones for the whole cost with a step.
+        if self.worth < (1 - EXPLORED) * (self.cost + self._step_cost):
             return False
         explored = self._halving_cost + self._step_cost <= EXPLORED * self._sampling_cost
         return explored or self._gain * self._sampling_cost >= 1
-
-    def _affords_step(self) -> bool:
-        """Return whether the rounds so far are worth nearly as much as plain ones for the whole cost with a step."""
-        return self.worth >= (1 - EXPLORED) * (self.cost + self._step_cost)
 
     @property
     def cost(self) -> float:
@@ -333,31 +313,22 @@ class BoundingRun:
             self._gain = 0.0
             return False
         self._halving_cost += fixed + (self.partition.boxes - bounded) * self._cost
-        self._course.append((self._halving_cost, max(self.partition.open_mass, 1e-300)))
-        self._gain = self._measured_gain()
-        self._bound()
-        return True
-
-    def _measured_gain(self) -> float:
-        """Return by how much, for its cost, the logarithm of the open probability fell while the last half was spent.
-
-        Single steps tell little: boxes of one size are settled together.
-        """
-        spent, now = self._course[-1]
+        spent, now = self._halving_cost, max(self.partition.open_mass, 1e-300)
+        self._course.append((spent, now))
+        # By how much, for its cost, the logarithm of the open probability fell while the last half was spent: single
+        # steps tell little, since boxes of one size are settled together.
         while len(self._course) > 2 and self._course[1][0] <= spent / 2:
             self._course.popleft()
         earlier, before = self._course[0]
-        return max(math.log(before / now), EXPLORED) / (spent - earlier)
-
-    def _bound(self) -> None:
-        """Hand the certain bounds to the rule, and put aside what no open pair needs."""
+        self._gain = max(math.log(before / now), EXPLORED) / (spent - earlier)
         self.rule.bound(*self.partition.rate_bounds())
-        if self.case.comparison.individual or self.case.spec.guarantee.epsilon is not None:
-            return
-        if self.rule.decision is Decision.UNDECIDED:
+        whole = self.case.comparison.individual or self.case.spec.guarantee.epsilon is not None
+        if not whole and self.rule.decision is Decision.UNDECIDED:
+            # What no open pair needs is put aside.
             waiting = ~self.rule.cleared
             matter = waiting.any(axis=(0, 1)) | waiting.any(axis=(0, 2))
             self.partition.restrict(np.asarray(self.space.weights[matter].any(axis=0)))
+        return True
 
     # -- Sampling ----------------------------------------------------------------------------------------------------
 
@@ -441,7 +412,7 @@ class BoundingRun:
     # -- The answer --------------------------------------------------------------------------------------------------
 
     @property
-    def _asked(self) -> int:
+    def _all_evaluations(self) -> int:
         return self.evaluations + (0 if self._partition is None else self._partition.evaluations)
 
     def answer(self, stopped: str) -> Answer:
@@ -459,15 +430,8 @@ class BoundingRun:
             seen |= labels_in(labels)
             self.evaluations += labels.size
         mass = partition.open_mass if len(partition.open) else 0.0
-        record = BoundsRecord(
-            self.case.seed,
-            self.rule.rounds,
-            partition.boxes,
-            len(partition.open),
-            mass,
-            tuple(sorted(seen)),
-            self._free_regions(),
-        )
+        counted = self.rule.rounds, partition.boxes, len(partition.open), mass
+        record = BoundsRecord(self.case.seed, *counted, tuple(sorted(seen)), self._free_regions())
         if self.rule.decision is Decision.UNDECIDED and self.case.spec.guarantee.epsilon is None:
             self.rule.settle()
             stopped = stopped if self.rule.decision is Decision.UNDECIDED else "decided"
@@ -479,8 +443,8 @@ class BoundingRun:
             engine="bounds",
             delta=0.0 if certain else self.case.spec.guarantee.delta,
             rounds=self.rule.rounds,
-            evaluations=self._asked,
-            tried=self._asked,
+            evaluations=self._all_evaluations,
+            tried=self._all_evaluations,
             stopped=stopped,
             witnesses=tuple(self.witnesses),
         )
@@ -527,14 +491,6 @@ def first_boxes(case: Case, most: float = math.inf) -> float:
             if boxes > most:
                 return math.inf
     return boxes
-
-
-def _seems_supported(case: Case) -> bool:
-    """Return whether a look of microseconds finds nothing that boxes do not support."""
-    groups = [subgroup.group for subgroup in case.comparison.subgroups if subgroup.group is not None]
-    if case.comparison.individual and any(domain.size != 1 for group in groups for domain in group.domains):
-        return False
-    return has_known_operators(features_network(case.model))
 
 
 def _reals(address: Address, count: int, substream: int) -> Floats:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from fairchain.populations.distributions import Counted, Distribution, Ranges
 from fairchain.populations.marginals import distributions_of
 from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature, Feature
-from fairchain.spec.subgroups import Subgroup, unmixed
+from fairchain.spec.subgroups import unmixed
 
 Floats = NDArray[np.float64]
 # Largest number of combinations of protected values that are evaluated one by one; with more, the axis of a protected
@@ -41,81 +41,61 @@ BOUNDS_OF_INDIVIDUALS = (
 )
 
 
-class Axis(Protocol):
-    """A coordinate along which boxes are divided."""
+class Axis:
+    """A coordinate along which boxes are divided, from `low` to `high`; by default the quantile of a protected feature.
 
-    @property
-    def low(self) -> float:
-        """The smallest value."""
+    It is uniform in [0, 1], and subgroups share it. A `real` axis is divided at real numbers; any other has whole
+    numbers, and a box contains both ends.
+    """
 
-    @property
-    def high(self) -> float:
-        """The largest value."""
-
-    @property
-    def real(self) -> bool:
-        """Whether it is divided at real numbers; otherwise it has whole numbers, and a box contains both ends."""
+    low, high, real = 0.0, 1.0, True
 
     def masses(self, low: Floats, high: Floats) -> Floats:
         """Return the probability of each interval, with a relative error of a few rounding units."""
+        return high - low
 
     def values(self, places: Floats) -> Floats:
-        """Return the feature's value at each position."""
+        """Return the feature's value at each position; at a quantile each member has its own."""
+        return places
 
     def draw(self, low: Floats, high: Floats, unit: Floats) -> Floats:
         """Return a position in each interval, with the axis's distribution there, from uniform reals in [0, 1)."""
+        return low + (high - low) * unit
 
 
-@dataclass(frozen=True, eq=False)
-class ListedAxis:
+class ListedAxis(Axis):
     """Values with integer counts; a position is the index of a value."""
 
-    listed: Counted
-    real: bool = False
-    low: float = 0.0
+    real = False
 
-    @property
-    def high(self) -> float:
-        """The index of the last value."""
-        return float(len(self.listed.values) - 1)
+    def __init__(self, listed: Counted) -> None:
+        kept = listed.counts > 0
+        self._values, self._sums = listed.values[kept], np.concatenate([[0], np.cumsum(listed.counts[kept])])
+        self.high = float(len(self._values) - 1)
 
     def masses(self, low: Floats, high: Floats) -> Floats:
         """Return the share of the counts."""
-        sums = np.concatenate([[0], np.cumsum(self.listed.counts)])
+        sums = self._sums
         return np.asarray((sums[high.astype(np.intp) + 1] - sums[low.astype(np.intp)]) / sums[-1])
 
     def values(self, places: Floats) -> Floats:
         """Return the values with these indices."""
-        return self.listed.values[places.astype(np.intp)]
+        return self._values[places.astype(np.intp)]
 
     def draw(self, low: Floats, high: Floats, unit: Floats) -> Floats:
         """Return the index of a value, with probability proportional to its count."""
-        sums = np.concatenate([[0], np.cumsum(self.listed.counts)]).astype(float)
+        sums = self._sums.astype(float)
         first, last = sums[low.astype(np.intp)], sums[high.astype(np.intp) + 1]
         found = np.searchsorted(sums, first + (last - first) * unit, side="right") - 1.0
         return np.asarray(np.clip(found, low, high))
 
 
-@dataclass(frozen=True, eq=False)
-class RangesAxis:
+class RangesAxis(Axis):
     """Ranges with weights, uniform inside each; a position is the value itself."""
 
-    ranges: Ranges
-
-    @property
-    def real(self) -> bool:
-        """Whether the values are reals."""
-        return self.ranges.real
-
-    @property
-    def low(self) -> float:
-        """The smallest value."""
-        return float(self.ranges.parts[0].low)
-
-    @property
-    def high(self) -> float:
-        """The largest value."""
-        return float(self.ranges.parts[-1].high)
+    def __init__(self, ranges: Ranges) -> None:
+        self.ranges, self.real = ranges, ranges.real
+        self.low, self.high = float(ranges.parts[0].low), float(ranges.parts[-1].high)
 
     def masses(self, low: Floats, high: Floats) -> Floats:
         """Return the sum over the ranges of the share of each that is inside."""
@@ -134,10 +114,6 @@ class RangesAxis:
         parts, mass = self.ranges.parts, self.ranges.mass
         share = [float(part.weight / mass) for part in parts]
         return np.array([part.low for part in parts]), np.array([part.high for part in parts]), np.array(share)
-
-    def values(self, places: Floats) -> Floats:
-        """Return the positions."""
-        return places
 
     def draw(self, low: Floats, high: Floats, unit: Floats) -> Floats:
         """Choose a range by its share of the interval, then a position in it."""
@@ -159,35 +135,6 @@ class RangesAxis:
         if self.real:
             return np.minimum(first + (last - first) * unit, last)
         return np.minimum(np.floor(first + (last - first + 1) * unit), last)
-
-
-@dataclass(frozen=True, eq=False)
-class QuantileAxis:
-    """The quantile of a protected feature that subgroups share: uniform in [0, 1]."""
-
-    real: bool = True
-    low: float = 0.0
-    high: float = 1.0
-
-    def masses(self, low: Floats, high: Floats) -> Floats:
-        """Return the lengths."""
-        return high - low
-
-    def values(self, places: Floats) -> Floats:
-        """Return the positions; each member has its own value there."""
-        return places
-
-    def draw(self, low: Floats, high: Floats, unit: Floats) -> Floats:
-        """Return a position in each interval."""
-        return low + (high - low) * unit
-
-
-def feature_axis(distribution: Distribution) -> Axis:
-    """Return the axis of a feature with this distribution."""
-    if isinstance(distribution, Counted):
-        kept = distribution.counts > 0
-        return ListedAxis(Counted(distribution.values[kept], distribution.counts[kept]))
-    return RangesAxis(distribution)
 
 
 def quantiles(distribution: Distribution, places: Floats) -> Floats:
@@ -230,9 +177,7 @@ def single(distribution: Distribution) -> float | None:
 
 
 def points_of(distribution: Distribution, most: int) -> list[tuple[float, float]] | None:
-    """Return the values of a distribution with their probabilities; None for reals, or if there are more than
-    `most`.
-    """
+    """Return the values of a distribution with their probabilities; None for reals or more than `most`."""
     if isinstance(distribution, Counted):
         mass = int(distribution.counts.sum())
         points = zip(distribution.values.tolist(), distribution.counts.tolist(), strict=True)
@@ -249,13 +194,7 @@ def points_of(distribution: Distribution, most: int) -> list[tuple[float, float]
 
 
 class WeightedChoice:
-    """Numbers drawn by given probabilities; sums are of whole numbers, thus exact.
-
-    Parameters
-    ----------
-    mass
-        (numbers,): proportional to the probability of each.
-    """
+    """Numbers drawn by probabilities that are proportional to `mass`; sums are of whole numbers, thus exact."""
 
     def __init__(self, mass: Floats) -> None:
         self._ends = np.cumsum(np.rint(mass / mass.sum() * 2.0**52).astype(np.int64))
@@ -325,13 +264,11 @@ class BoxSpace:
     @property
     def free_axes(self) -> tuple[Axis, ...]:
         """The axes of features that are not protected."""
-        return tuple(axis for axis in self.axes if not isinstance(axis, QuantileAxis))
+        return tuple(axis for axis in self.axes if isinstance(axis, ListedAxis | RangesAxis))
 
     @property
     def draw_error(self) -> float:
-        """Bound of the total variation distance between the distribution of a draw in a box and the exact one, due to
-        rounding.
-        """
+        """Bound of the total variation distance between a draw in a box and the exact distribution, due to rounding."""
         sizes = [axis.high - axis.low + 1 for axis in self.axes if not axis.real]
         return (sum(sizes) + 8 * len(self.axes) + 64) * 2.0**-51
 
@@ -434,13 +371,8 @@ class BoxSpace:
                     )
                 start += spans[place]
         none = np.zeros((len(first), 0), np.int64)
-        return InputBoxes(
-            low,
-            high,
-            np.stack(firsts, axis=1) if firsts else none,
-            np.stack(lasts, axis=1) if lasts else none,
-            tuple(blocks),
-        )
+        first_values, last_values = (np.stack(each, axis=1) if blocks else none for each in (firsts, lasts))
+        return InputBoxes(low, high, first_values, last_values, tuple(blocks))
 
     def widths_of(self, weights: Floats, boxes: InputBoxes, splittable: NDArray[np.bool_]) -> Floats:
         """Return (rows, axes): the change of a linear function of the network's inputs along each axis of a box."""
@@ -490,8 +422,15 @@ def box_space(case: Case) -> BoxSpace:
     assert isinstance(model, OnnxModel)
     distributions = distributions_of(spec, case.rows)
     protected = columns_of(spec)
-    parts = unmixed(comparison.subgroups)
-    restricted = [_restricted(distributions, protected, part) for part in parts]
+    # The distributions of the protected features in each group, or in the overall population.
+    restricted = [
+        tuple(distributions[column] for column in protected)
+        if part.group is None
+        else tuple(
+            distributions[column].within(each) for column, each in zip(protected, part.group.domains, strict=True)
+        )
+        for part in unmixed(comparison.subgroups)
+    ]
     members, shares = _members(restricted)
     ranges = any(single(each) is None for member in members for each in member.distributions)
     if comparison.individual and (ranges or (shares.max(axis=1) < 1).any()):
@@ -502,33 +441,15 @@ def box_space(case: Case) -> BoxSpace:
         count = max(len(subgroup.mixed), 1)
         weights[row] = shares[start : start + count].mean(axis=0)
         start += count
-    axes: list[tuple[int, Axis]] = []
+    axes: dict[int, Axis] = {}
     for column, distribution in enumerate(distributions):
         if column in protected:
             place = protected.index(column)
             if any(single(member.distributions[place]) is None for member in members):
-                axes.append((column, QuantileAxis()))
+                axes[column] = Axis()
         elif spec.features[column].model_input:
-            axes.append((column, feature_axis(distribution)))
-    return BoxSpace(
-        spec.features,
-        tuple(axis for _, axis in axes),
-        tuple(column for column, _ in axes),
-        protected,
-        members,
-        weights,
-        model,
-    )
-
-
-def _restricted(
-    distributions: Sequence[Distribution], protected: Sequence[int], part: Subgroup
-) -> tuple[Distribution, ...]:
-    """Return the distributions of the protected features in a group, or in the overall population."""
-    if part.group is None:
-        return tuple(distributions[column] for column in protected)
-    domains = part.group.domains
-    return tuple(distributions[column].within(domain) for column, domain in zip(protected, domains, strict=True))
+            axes[column] = ListedAxis(distribution) if isinstance(distribution, Counted) else RangesAxis(distribution)
+    return BoxSpace(spec.features, tuple(axes.values()), tuple(axes), protected, members, weights, model)
 
 
 def _members(restricted: Sequence[tuple[Distribution, ...]]) -> tuple[tuple[Member, ...], Floats]:

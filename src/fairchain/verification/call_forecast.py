@@ -15,7 +15,7 @@ import numpy as np
 from fairchain.models.adapters.answer_memo import REPEATED
 from fairchain.models.adapters.from_service import CallForecast
 from fairchain.prepare import Case
-from fairchain.spec import Individual, Spec, Table
+from fairchain.spec import Individual, Table
 from fairchain.spec.validate import may_count
 from fairchain.verification.choosing import FEW_EVALUATIONS, FEW_TEXTS, fewest_evaluations, fewest_rounds
 from fairchain.verification.counting import counted_evaluations
@@ -62,7 +62,7 @@ def forecast_calls(case: Case) -> ServiceForecast | None:
         least = most = min(_rows(case) + REPEATED, allowed or inf)
     elif may_count(spec) and (counted := counted_evaluations(case)) <= min(FEW_TEXTS, allowed or inf):
         least = most = counted + REPEATED
-    elif spec.guarantee.engine in ("auto", "enumeration") and _few(spec):
+    elif fewest_evaluations(spec) <= {"auto": FEW_EVALUATIONS, "enumeration": 1e12}.get(spec.guarantee.engine, -1):
         least = most = min(fewest_evaluations(spec) + REPEATED, allowed or inf)
     else:
         least = min(ceil(min(fewest_rounds(spec), 1e9)) * groups, allowed or inf)
@@ -76,11 +76,6 @@ def forecast_calls(case: Case) -> ServiceForecast | None:
         client.connections,
         len(service.journal) if service.has_file else 0,
     )
-
-
-def _few(spec: Spec) -> bool:
-    """Return whether the inputs are few enough to be enumerated immediately, or the spec requires an enumeration."""
-    return fewest_evaluations(spec) <= (FEW_EVALUATIONS if spec.guarantee.engine == "auto" else 1e12)
 
 
 def _rows(case: Case) -> int:

@@ -9,11 +9,12 @@ forecast to reach a verdict.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from math import floor, inf, log, prod
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -38,10 +39,7 @@ from fairchain.statistics import DIFFERENCE, Decision, Rule
 from fairchain.statistics.e_values import rounds_to_go
 from fairchain.verification.answers import Answer, AnswerEngine
 from fairchain.verification.progress import Report
-from fairchain.verification.sampling import SamplingEngine
-
-if TYPE_CHECKING:
-    from fairchain.input_space import InputSpace
+from fairchain.verification.sampling import Leave, SamplingEngine
 
 NOT_CONTINUED = (
     "checkpoint: only an enumeration or sampling can be continued; choose one by --engine (engine = ... in [guarantee])"
@@ -103,12 +101,8 @@ def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = N
 def _few_axes(spec: Spec) -> bool:
     """Return whether branch and bound may prove an answer: few features beside the protected ones, all independent."""
     drawn = [feature for feature in spec.features if feature.model_input and feature.name not in spec.protected]
-    return (
-        not no_bounds(spec)
-        and spec.property.shift is None
-        and spec.guarantee.epsilon is None
-        and len(drawn) <= MOST_AXES
-    )
+    plain = spec.property.shift is None and spec.guarantee.epsilon is None
+    return plain and len(drawn) <= MOST_AXES and not no_bounds(spec)
 
 
 def fewest_evaluations(spec: Spec) -> float:
@@ -126,13 +120,8 @@ def fewest_evaluations(spec: Spec) -> float:
         needed.update(given_features(spec))
     if isinstance(spec.property, ProbabilityFormula):
         needed.update(name for group in groups_of(spec) if group.condition for name in group.condition.names)
-    return prod(
-        (
-            _codes(feature) if feature.name not in needed else domain_of(feature).size or inf
-            for feature in spec.features
-        ),
-        start=1.0,
-    )
+    sizes = [domain_of(each).size or inf if each.name in needed else _codes(each) for each in spec.features]
+    return prod(sizes, start=1.0)
 
 
 def _codes(feature: Feature) -> float:
@@ -162,68 +151,54 @@ def fewest_rounds(spec: Spec) -> float:
 class CheapestEngine(Struct):
     """Engine that enumerates a small input space immediately; otherwise it samples, and enumerates if that is cheaper.
 
-    Parameters
-    ----------
-    fewest
-        Approximate number of evaluations of an enumeration.
+    `fewest` is the approximate number of evaluations of an enumeration.
     """
 
     fewest: float
-    partial: bool = True
-    _inputs: InputSpace | None = None
-    _refused: bool = False
-    _next_forecast: float = 0.0
 
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case whose input space may be finite."""
+        from fairchain.input_space import InputSpace, input_space
         from fairchain.verification.enumeration import EnumerationEngine
 
         groups = len(case.comparison.subgroups)
         budget, allowed = case.seconds, case.spec.guarantee.budget.evaluations
+        next_forecast = 0.0
+
+        @cache
+        def inputs() -> InputSpace | None:
+            try:
+                return input_space(case)
+            except SpecError:
+                return None
+
         if self.fewest <= max(FEW_EVALUATIONS, fewest_rounds(case.spec) * groups):
-            space = self._space(case)
+            space = inputs()
             if space is not None and (allowed is None or space.evaluations <= allowed):
                 few = EnumerationEngine(inputs=space)
                 return few.answer(case, workers=workers, cancel=cancel, progress=progress)
-        spent = 0.0
 
         def leave(rule: Rule, evaluations: int, seconds: float) -> bool:
-            nonlocal spent
-            spent = seconds
+            nonlocal next_forecast
             if evaluations < FIRST_FORECAST * self.fewest:
                 return False
-            space = self._space(case)
+            space = inputs()
             if space is None or space.evaluations * seconds > evaluations * (budget - seconds):
                 return False
             if allowed is not None and evaluations + space.evaluations > allowed:
                 return False
             if evaluations >= space.evaluations:
                 return True
-            if evaluations < self._next_forecast:
+            if evaluations < next_forecast:
                 return False
-            self._next_forecast = 2 * evaluations
+            next_forecast = 2 * evaluations
             to_go = rule.forecast()
             return to_go is not None and to_go * groups > space.evaluations
 
-        sampled = SamplingEngine(leave=leave).answer(case, workers=workers, cancel=cancel, progress=progress)
-        if sampled.stopped != "left":
-            return sampled
-        engine = EnumerationEngine(inputs=self._inputs, seconds=budget - spent)
-        found = engine.answer(case, workers=workers, cancel=cancel, progress=progress)
-        if found.decision is Decision.UNDECIDED and _width(sampled) < _width(found):
-            return replace(sampled, stopped=found.stopped)
-        return found
+        def enumeration(seconds: float) -> EnumerationEngine:
+            return EnumerationEngine(inputs=inputs(), seconds=seconds)
 
-    def _space(self, case: Case) -> InputSpace | None:
-        """Return the input space, built on first use; None if the inputs cannot be enumerated."""
-        if self._inputs is None and not self._refused:
-            from fairchain.input_space import input_space
-
-            try:
-                self._inputs = input_space(case)
-            except SpecError:
-                self._refused = True
-        return self._inputs
+        return _sampled_first(case, leave, enumeration, workers, cancel, progress)
 
 
 class ProofEngine(Struct):
@@ -233,50 +208,63 @@ class ProofEngine(Struct):
     Only a certain answer replaces the sampled one, so the error probability is spent once.
     """
 
-    partial: bool = True
-
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about a network with few features."""
         budget, groups = case.seconds, len(case.comparison.subgroups)
-        spent, looked = 0.0, 0
+        looked = 0
 
         def leave(rule: Rule, evaluations: int, seconds: float) -> bool:
-            nonlocal spent, looked
-            spent = seconds
+            nonlocal looked
             if evaluations < max(LEAST_SAMPLED, 2 * looked):
                 return False
             looked, to_go = evaluations, rule.forecast()
             if to_go is not None and to_go * groups * seconds <= HOPELESS * (budget - seconds) * evaluations:
                 return False
-            return self._small(case)
+            from fairchain.models.inspect.relu_layers import relu_network
 
-        sampled = SamplingEngine(leave=leave).answer(case, workers=workers, cancel=cancel, progress=progress)
-        if sampled.stopped != "left":
-            return sampled
-        from fairchain.verification.bounding import BoundingEngine
+            try:
+                return relu_network(case.model).units <= MOST_RELUS
+            except ModelError:
+                return False
 
-        engine = BoundingEngine(sampling=False, seconds=budget - spent)
-        found = engine.answer(case, workers=workers, cancel=cancel, progress=progress)
-        if found.decision is Decision.UNDECIDED and _width(sampled) < _width(found):
-            return replace(sampled, stopped=found.stopped)
-        return found
+        def bounding(seconds: float) -> AnswerEngine:
+            from fairchain.verification.bounding import BoundingEngine
 
-    def _small(self, case: Case) -> bool:
-        """Return whether the network is a small ReLU network."""
-        from fairchain.models.inspect.relu_layers import relu_network
+            return BoundingEngine(sampling=False, seconds=seconds)
 
-        try:
-            return relu_network(case.model).units <= MOST_RELUS
-        except ModelError:
-            return False
+        return _sampled_first(case, leave, bounding, workers, cancel, progress)
+
+
+def _sampled_first(
+    case: Case,
+    leave: Leave,
+    certain: Callable[[float], AnswerEngine],
+    workers: Workers,
+    cancel: Event,
+    progress: Report | None,
+) -> Answer:
+    """Sample until `leave`; then use the engine `certain`, given the remaining seconds.
+
+    If that is undecided, the narrower of the two intervals is the answer.
+    """
+    spent = 0.0
+
+    def leaves(rule: Rule, evaluations: int, seconds: float) -> bool:
+        nonlocal spent
+        spent = seconds
+        return leave(rule, evaluations, seconds)
+
+    sampled = SamplingEngine(leave=leaves).answer(case, workers=workers, cancel=cancel, progress=progress)
+    if sampled.stopped != "left":
+        return sampled
+    found = certain(case.seconds - spent).answer(case, workers=workers, cancel=cancel, progress=progress)
+    widths = [answer.gap.high - answer.gap.low for answer in (sampled, found)]
+    undecided = found.decision is Decision.UNDECIDED and widths[0] < widths[1]
+    return replace(sampled, stopped=found.stopped) if undecided else found
 
 
 class CorpusEngine(Struct):
-    """Engine that counts a corpus of moderate size, or if the spec says so; it samples others, and counts if that is
-    cheaper.
-    """
-
-    partial: bool = True
+    """Engine that counts a corpus of moderate size, or if the spec says so; others only if sampling costs more."""
 
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about a finite corpus."""
@@ -298,7 +286,3 @@ class CorpusEngine(Struct):
         if sampled.stopped != "left":
             return sampled
         return engine.answer(case, workers=workers, cancel=cancel, progress=progress)
-
-
-def _width(answer: Answer) -> float:
-    return answer.gap.high - answer.gap.low

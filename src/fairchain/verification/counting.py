@@ -23,21 +23,22 @@ from fairchain.errors import DataError
 from fairchain.executors import Workers
 from fairchain.models.onnx.decision import DECISION_WORDS, words_that_change
 from fairchain.prepare import Case
-from fairchain.spec import Comparison, Group, Subgroup, Texts
+from fairchain.spec import Comparison, Group, Texts
 from fairchain.spec.properties import factor_of, limit_of, shared_pairs
+from fairchain.spec.subgroups import unmixed
 from fairchain.statistics import Decision, Inference
 from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
 from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts
 from fairchain.statistics.shift import SharedRates
 from fairchain.statistics.shifted import ShiftedRows
 from fairchain.statistics.unseen_rows import UnseenRowsAnswer
-from fairchain.tables import TableRows
 from fairchain.verification.answers import Answer
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import Witness
-from fairchain.verification.row_evaluation import RowEvaluation, counts_all
+from fairchain.verification.row_evaluation import RowEvaluation
 from fairchain.verification.sampler import labels_in
 from fairchain.verification.sampling import shift_question
+from fairchain.verification.verdict import counts_all
 from fairchain.verification.witnesses import changed_rows, changed_texts
 
 if TYPE_CHECKING:
@@ -72,11 +73,8 @@ class RowCounts:
     only: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
 class CountingEngine:
     """Engine that evaluates every row once: exact for a whole population, with exact bounds for a sample."""
-
-    partial: bool = True
 
     def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about the rows of a table; if cancelled, from the rows seen so far."""
@@ -115,7 +113,7 @@ class CountingEngine:
             unseen=found.unseen,
             witnesses=_witnesses(case, found, inference),
             ratio=inference.ratio(),
-            exact_gap=inference.exact_gap if counts_all(case) and not found.unseen else None,
+            exact_gap=inference.exact_gap if counts_all(case.spec) and not found.unseen else None,
             shared=_shared(case, found) if found.only and not found.unseen else None,
         )
 
@@ -134,10 +132,7 @@ def counted_evaluations(case: Case) -> int:
     """Return the number of evaluations that counting a whole corpus takes."""
     if _is_swapped(case):
         return len(_texts(case).any_pool) * len(_shown(case))
-    assert case.concerned is not None
-    assert case.members is not None
-    columns, _ = _columns(case.comparison, case.groups, case.members, case.concerned, _texts(case).truth)
-    return int(np.count_nonzero(np.any([mask for _, mask in columns], axis=0)))
+    return int(np.count_nonzero(np.any([mask for _, mask in _columns(case)], axis=0)))
 
 
 def _is_swapped(case: Case) -> bool:
@@ -151,8 +146,8 @@ def _texts(case: Case) -> TextRows:
 
 def _shown(case: Case) -> list[Group | None]:
     """Return the groups as which every text is shown; None means the unchanged text."""
-    parts = [part for subgroup in case.comparison.subgroups for part in (subgroup.mixed or (subgroup.group,))]
-    return list({None if part is None else part.name: part for part in parts}.values())
+    groups = [part.group for part in unmixed(case.comparison.subgroups)]
+    return list({None if group is None else group.name: group for group in groups}.values())
 
 
 def _witnesses(case: Case, found: RowCounts, inference: Inference) -> tuple[Witness, ...]:
@@ -162,7 +157,7 @@ def _witnesses(case: Case, found: RowCounts, inference: Inference) -> tuple[Witn
     if not _is_swapped(case):
         # Rows that were evaluated unchanged show no change.
         individual = comparison.individual
-        return changed_rows(case.spec, comparison, rows.values[found.rows], found.labels) if individual else ()
+        return changed_rows(case, rows.values[found.rows], found.labels) if individual else ()
     if not found.labels.size:
         return ()
     shown = _shown(case)
@@ -182,7 +177,7 @@ def _inference(case: Case, found: RowCounts, stopped: str) -> RowsAnswer | Enume
     spec, question = case.spec, shift_question(case.spec, case.comparison)
     if question is None:
         return _of_the_rows(case, found, stopped)
-    if stopped or not counts_all(case):
+    if stopped or not counts_all(spec):
         return ShiftedRows(_of_the_rows(case, found, stopped), question)
     counts, alone = found.counts, [[column] for column in range(len(found.counts.trials))]
     parts = [
@@ -204,7 +199,7 @@ def _of_the_rows(case: Case, found: RowCounts, stopped: str) -> RowsAnswer:
     the population. A run may be interrupted because of the decisions seen so far: then bounds must hold at every time,
     or for any values of the other decisions (docs/mathematics.md, "Rows that were not evaluated").
     """
-    spec, comparison, exact = case.spec, case.comparison, counts_all(case)
+    spec, comparison, exact = case.spec, case.comparison, counts_all(case.spec)
     common = (found.counts, comparison.compared, comparison.measure, limit_of(spec))
     delta, single = spec.guarantee.delta, comparison.individual
     if not stopped or (stopped == "evaluations" and not exact):
@@ -237,22 +232,17 @@ def count_rows(
     """
     rows, comparison = case.rows, case.comparison
     assert rows is not None
-    assert case.concerned is not None
-    assert case.members is not None
     evaluation = RowEvaluation(case, workers or Workers(), progress, cancel)
     if _is_swapped(case):
         return _count_swapped(case, evaluation)
     if comparison.individual:
-        return _count_changes(case, rows, case.concerned, evaluation)
-    columns, weights = _columns(comparison, case.groups, case.members, case.concerned, rows.truth)
+        return _count_changes(case, evaluation)
+    columns, weights = _columns(case), _mean_weights(comparison)
     if empty := [name for name, mask in columns if not mask.any()]:
         more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
         given = f' for which property.given "{case.spec.property.given}" holds' if case.spec.property.given else ""
-        raise DataError(
-            GROUP_WITHOUT_ROWS.format(
-                source=rows.source, empty=empty[0], more=more, values_count=len(rows.values), given=given
-            )
-        )
+        found_in = {"source": rows.source, "values_count": len(rows.values), "given": given}
+        raise DataError(GROUP_WITHOUT_ROWS.format(empty=empty[0], more=more, **found_in))
     needed = seen = np.flatnonzero(np.any([mask for _, mask in columns], axis=0))
     known, classes = rows.recorded if decisions is None else decisions, len(case.spec.model.labels)
     totals = np.array([rows.sizes(mask) for _, mask in columns], np.int64)
@@ -295,9 +285,7 @@ def count_rows(
 
 
 def rows_at(values: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the rows at these indices; for all rows in order the array itself, by which a model recognises its
-    table.
-    """
+    """Return the rows at these indices; for all in order the array itself, by which a model knows its table."""
     whole = len(places) == len(values) and bool((places == np.arange(len(values))).all())
     return values if whole else values[places]
 
@@ -307,46 +295,32 @@ def _possible(shares: NDArray[np.int64]) -> tuple[int, ...]:
     return tuple(np.flatnonzero(shares.any(axis=0)).tolist())
 
 
-def _columns(
-    comparison: Comparison,
-    groups: tuple[Group, ...],
-    masks: Mask,
-    concerned: Mask,
-    truth: NDArray[np.integer] | None,
-) -> tuple[list[tuple[str, Mask]], NDArray[np.float64] | None]:
-    """Return the rows of each subgroup, and for means over groups the weights of the counts."""
-    of_group = {group.name: mask for group, mask in zip(groups, masks, strict=True)}
+def _columns(case: Case) -> list[tuple[str, Mask]]:
+    """Return the name and the rows of each subgroup, with every mean over groups replaced by its groups."""
+    assert case.rows is not None
+    assert case.concerned is not None
+    assert case.members is not None
+    of_group = {group.name: mask for group, mask in zip(case.groups, case.members, strict=True)}
+    columns = []
+    for part in unmixed(case.comparison.subgroups):
+        mask: Mask = case.concerned if part.group is None else of_group[part.group.name]
+        columns.append((part.name, mask if part.truth is None else mask & (case.rows.truth == part.truth)))
+    return columns
 
-    def rows_of(group: Group | None, subgroup: Subgroup) -> Mask:
-        mask = concerned if group is None else of_group[group.name]
-        if subgroup.truth is None:
-            return mask
-        assert truth is not None
-        with_it: Mask = mask & (truth == subgroup.truth)
-        return with_it
 
+def _mean_weights(comparison: Comparison) -> NDArray[np.float64] | None:
+    """Return (subgroups, columns): the weights by which subgroups are means over columns; None without means."""
+    counts = [max(len(subgroup.mixed), 1) for subgroup in comparison.subgroups]
     if not any(subgroup.mixed for subgroup in comparison.subgroups):
-        return [(subgroup.name, rows_of(subgroup.group, subgroup)) for subgroup in comparison.subgroups], None
-    columns: list[tuple[str, Mask]] = []
-    spans = []
-    for subgroup in comparison.subgroups:
-        parts = subgroup.mixed or (None,)
-        spans.append(range(len(columns), len(columns) + len(parts)))
-        columns += [(subgroup.name if part is None else part.name, rows_of(part, subgroup)) for part in parts]
-    return columns, _mean_weights(spans)
+        return None
+    return np.repeat(np.diag(1 / np.array(counts)), counts, axis=1)
 
 
-def _mean_weights(spans: Sequence[range]) -> NDArray[np.float64]:
-    """Return the weights, (subgroups, columns), such that each subgroup is the mean of the columns in its span."""
-    weights = np.zeros((len(spans), spans[-1].stop))
-    for subgroup_weights, span in zip(weights, spans, strict=True):
-        subgroup_weights[list(span)] = 1 / len(span)
-    return weights
-
-
-def _count_changes(case: Case, table: TableRows, concerned: Mask, evaluation: RowEvaluation) -> RowCounts:
+def _count_changes(case: Case, evaluation: RowEvaluation) -> RowCounts:
     """Evaluate every row as each group, with only the protected features changed."""
-    spec, comparison = case.spec, case.comparison
+    spec, comparison, table = case.spec, case.comparison, case.rows
+    assert table is not None
+    assert case.concerned is not None
     names = [feature.name for feature in spec.features]
     places = [names.index(name) for name in spec.protected]
     for subgroup in comparison.subgroups:
@@ -364,7 +338,7 @@ def _count_changes(case: Case, table: TableRows, concerned: Mask, evaluation: Ro
         shown[:, places] = np.repeat(members, len(rows), axis=0)
         return shown
 
-    needed = np.flatnonzero(concerned)
+    needed = np.flatnonzero(case.concerned)
     rows, answers = evaluation(needed, as_each_group, len(members))
     return _changes(case, evaluation, needed, rows, answers)
 
@@ -414,14 +388,9 @@ def _count_swapped(case: Case, evaluation: RowEvaluation) -> RowCounts:
         return _changes(case, evaluation, needed, rows, answers)
     # Each subgroup consists of the texts with its true label, if it has one, shown as its group.
     names = [None if group is None else group.name for group in shown]
-    columns: list[tuple[int, int | None]] = []
-    spans = []
-    for subgroup in comparison.subgroups:
-        parts = subgroup.mixed or (subgroup.group,)
-        spans.append(range(len(columns), len(columns) + len(parts)))
-        columns += [(names.index(None if part is None else part.name), subgroup.truth) for part in parts]
-    mixed = any(subgroup.mixed for subgroup in comparison.subgroups)
-    weights = _mean_weights(spans) if mixed else None
+    parts = unmixed(comparison.subgroups)
+    columns = [(names.index(None if part.group is None else part.group.name), part.truth) for part in parts]
+    weights = _mean_weights(comparison)
 
     def of(among: NDArray[np.int64], truth: int | None) -> Mask:
         if truth is None or texts.truth is None:
@@ -429,9 +398,7 @@ def _count_swapped(case: Case, evaluation: RowEvaluation) -> RowCounts:
         return np.asarray(texts.truth[among] == truth)
 
     def apart(alone: Callable[[int, int, int], NDArray[Any]]) -> tuple[int, ...]:
-        """Return the counts of the texts that get an outcome as one group only; `alone` gives the contribution of each
-        text.
-        """
+        """Return the counts of texts that get an outcome as one group only; `alone` gives those of each text."""
         found = []
         for number, i, j in shared_pairs(case.spec, comparison):
             (one, truth), (other, _) = columns[i], columns[j]
@@ -445,16 +412,10 @@ def _count_swapped(case: Case, evaluation: RowEvaluation) -> RowCounts:
         shares = ends - np.concatenate([np.zeros_like(ends[..., :1]), ends[..., :-1]], axis=2)
         counted = [shares[place][of(rows, truth)].sum(axis=0) for place, truth in columns]
         successes = np.array(counted).T[list(comparison.outcomes)]
+        counts = SubgroupCounts(totals, successes, weights, DECISION_WORDS)
         possible = _possible(shares.reshape(-1, classes))
-        return RowCounts(
-            SubgroupCounts(totals, successes, weights, DECISION_WORDS),
-            totals,
-            NO_LABELS,
-            rows,
-            len(shown) * len(rows),
-            possible,
-            only=apart(lambda i, j, outcome: np.maximum(shares[i, :, outcome] - shares[j, :, outcome], 0)),
-        )
+        only = apart(lambda i, j, outcome: np.maximum(shares[i, :, outcome] - shares[j, :, outcome], 0))
+        return RowCounts(counts, totals, NO_LABELS, rows, len(shown) * len(rows), possible, only=only)
     counted = [np.bincount(answers[place][of(rows, truth)], minlength=classes) for place, truth in columns]
     successes = np.array(counted).T[list(comparison.outcomes)].astype(np.int64)
     trials = np.array([np.count_nonzero(of(rows, truth)) for _, truth in columns], np.int64)

@@ -43,7 +43,7 @@ from fairchain.spec.properties import factor_of, in_own_unit, limit_of
 from fairchain.spec.seeds import meaning_of
 from fairchain.statistics import Decision, Interval
 from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
-from fairchain.system.work_record import ANOTHER_WRITER, WorkRecord, work_record
+from fairchain.system.work_record import ANOTHER_WRITER, work_record
 from fairchain.verification.answers import Answer
 from fairchain.verification.pair_weights import BlockPairs, PairWeights, shared_rates
 from fairchain.verification.progress import Progress, Report
@@ -72,32 +72,8 @@ BUDGET_TOO_SMALL = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Segment:
-    """The result of a sequence of points: the number of evaluations, and the weights of their decisions.
-
-    `weights` is (measures, parts, 1 + outcomes): the weight of all points, then of those with each outcome; `only` is
-    (measures, pairs): the weight of those that get an outcome as the first part only.
-    """
-
-    points: int
-    evaluations: int
-    labels: frozenset[int]
-    weights: list[list[list[int]]]
-    trials: list[int]
-    only: list[list[int]]
-
-
 class Enumerator:
-    """Evaluator of sequences of blocks of an input space.
-
-    Parameters
-    ----------
-    model, case, inputs
-        The network, the question and the space.
-    halted
-        Whether work should end after the current block.
-    """
+    """Evaluator of sequences of blocks of an input space; `halted` is whether to end after the current block."""
 
     def __init__(self, model: Model, case: Case, inputs: InputSpace, halted: Callable[[], bool]) -> None:
         self._model, self._case, self._inputs, self._halted = model, case, inputs, halted
@@ -161,9 +137,7 @@ class Enumerator:
         return tile
 
     def shown(self, block: int, shown: Shown) -> tuple[NDArray[np.integer], Tile]:
-        """Return the labels of a block's points with these protected values, and the rows; valid until the next
-        call.
-        """
+        """Return the labels of a block's points with these protected values; and the rows, until the next call."""
         tile = self._with(block, shown)
         return tile.predict(block, self.possible(block, shown)), tile
 
@@ -186,8 +160,8 @@ class Enumerator:
         scale, vector = self._weights[-1].at((*self._digits(block), *shown.indices), block % self.strips)
         return vector.possible if scale else np.zeros(self.rows(block), bool)
 
-    def run(self, first: int, blocks: int) -> Segment:
-        """Evaluate some blocks; fewer at the end of the space, or if the run is halted meanwhile."""
+    def run(self, first: int, blocks: int) -> SegmentEvidence:
+        """Evaluate some blocks; fewer at the end of the space, or if the run is halted meanwhile. It has no chain."""
         inputs, comparison = self._inputs, self._case.comparison
         outcomes = comparison.rows
         sums = [[[0] * (1 + len(outcomes)) for _ in inputs.parts] for _ in self._weights]
@@ -201,7 +175,9 @@ class Enumerator:
                 break
             evaluations += count(block, sums, trials, seen, only)
             points += self.rows(block)
-        return Segment(points, evaluations, frozenset(seen), sums, trials, only.tolist())
+        weights = [[[str(each) for each in own] for own in parts] for parts in sums]
+        exceeding = [[str(each) for each in own] for own in only.tolist()] if inputs.pairs else []
+        return SegmentEvidence(points, evaluations, trials, sorted(seen), weights, "", exceeding)
 
     def _rates(
         self, block: int, sums: list[list[list[int]]], trials: list[int], seen: set[int], only: NDArray[Any]
@@ -281,7 +257,6 @@ class EnumerationEngine:
         File of finished segments, which are not evaluated again; new ones are appended.
     """
 
-    partial: bool = True
     inputs: InputSpace | None = None
     seconds: float | None = None
     checkpoint: Path | None = None
@@ -308,8 +283,12 @@ class EnumerationEngine:
             record = None
             if self.checkpoint is not None:
                 record = stack.enter_context(work_record(self.checkpoint, _question(case, inputs, size)))
-                _restore(run, record, self.checkpoint)
-            first = run.segments
+                try:
+                    for piece in record.pieces:
+                        run.add(msgspec.json.decode(piece, type=SegmentEvidence))
+                except (msgspec.DecodeError, ValueError):
+                    raise CheckpointError(ANOTHER_WRITER.format(self.checkpoint)) from None
+            first = len(run.segments)
             if first < count and not run.settled:
                 # A range, not a list: a space can have many more segments than a run evaluates.
                 starts = range(first * size, enumerator.blocks, size)
@@ -335,22 +314,8 @@ def _question(case: Case, inputs: InputSpace, size: int) -> str:
     return hashlib.sha256(json.dumps([start, programs, layout]).encode()).hexdigest()
 
 
-def _restore(run: _Run, record: WorkRecord, path: Path) -> None:
-    """Add the segments of a checkpoint to a run."""
-    try:
-        for piece in record.pieces:
-            found = msgspec.json.decode(piece, type=SegmentEvidence)
-            weights = [[[int(each) for each in own] for own in parts] for parts in found.weights]
-            only = [[int(each) for each in own] for own in found.only]
-            run.add(Segment(found.points, found.evaluations, frozenset(found.labels), weights, found.inputs, only))
-    except (msgspec.DecodeError, ValueError):
-        raise CheckpointError(ANOTHER_WRITER.format(path)) from None
-
-
 def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
-    """Return the number of blocks of a segment: few segments for a certificate to list, each short enough to be checked
-    alone.
-    """
+    """Return the blocks of a segment: few segments for a certificate to list, each short enough to check alone."""
     values = (len(inputs.parts) * (1 + outcomes) + len(inputs.pairs)) * len(inputs.space.measures)
     few = -(-blocks // max(16, min(MOST_SEGMENTS, MOST_SEGMENT_WEIGHTS // values)))
     each = min(TILE, inputs.tile_points) * len(inputs.shown)
@@ -360,52 +325,40 @@ def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
 class _Run:
     """The segments of a run so far, and their sums.
 
-    `segments` and `points` are the numbers evaluated so far; `settled` is whether the others cannot change the verdict.
+    `points` is the number of those evaluated so far; `settled` is whether the others cannot change the verdict.
     """
 
     def __init__(
         self, case: Case, inputs: InputSpace, unit: int, count: int, start: float, progress: Report | None
     ) -> None:
         self._case, self._inputs, self._start, self._progress = case, inputs, start, progress
-        self._evidence: list[SegmentEvidence] = []
+        self.segments: list[SegmentEvidence] = []
         self._chain = chain_start(case.model_sha256, case.data_sha256, meaning_of(case.spec))
         looks = min(LOOKS, count, LOOKED_PAIRS // max(1, int(case.comparison.compared.sum())))
         self._looks = {count * look // looks for look in range(1, looks)}
         self._reported = start
         self._totals = [[mass * unit for mass in masses] for masses in inputs.part_masses]
-        self._sums: list[list[list[int]]] = []
+        outcomes = 1 + len(case.comparison.rows)
+        self._sums = [[[0] * outcomes for _ in inputs.parts] for _ in inputs.space.measures]
         self._only = [[0] * len(inputs.pairs) for _ in inputs.space.measures]
         self.points = self._evaluations = 0
         self.settled = False
         self._trials = [0] * len(inputs.parts)
 
-    @property
-    def segments(self) -> int:
-        """The number of segments so far."""
-        return len(self._evidence)
-
-    def add(self, segment: Segment) -> SegmentEvidence:
-        """Add a segment; return its entry for a certificate."""
-        weights = [[[str(each) for each in own] for own in parts] for parts in segment.weights]
-        labels = sorted(segment.labels)
-        only = [[str(each) for each in own] for own in segment.only] if self._inputs.pairs else []
-        found = SegmentEvidence(segment.points, segment.evaluations, segment.trials, labels, weights, "", only)
-        self._chain = chained(self._chain, found)
-        found = replace(found, chain=self._chain)
-        self._evidence.append(found)
+    def add(self, segment: SegmentEvidence) -> SegmentEvidence:
+        """Add a segment; return its entry for a certificate, with its chain."""
+        self._chain = chained(self._chain, segment)
+        found = replace(segment, chain=self._chain)
+        self.segments.append(found)
         self.points += segment.points
         self._evaluations += segment.evaluations
-        self._trials = [one + other for one, other in zip(self._trials, segment.trials, strict=True)]
-        if not self._sums:
-            self._sums = segment.weights
-        else:
-            self._sums = [
-                [[a + b for a, b in zip(mine, theirs, strict=True)] for mine, theirs in zip(one, other, strict=True)]
-                for one, other in zip(self._sums, segment.weights, strict=True)
-            ]
-        for sums, own in zip(self._only, segment.only, strict=True):
-            sums[:] = [one + other for one, other in zip(sums, own, strict=True)]
-        if len(self._evidence) in self._looks and self._evaluations >= FIRST_LOOK:
+        self._trials = [one + other for one, other in zip(self._trials, segment.inputs, strict=True)]
+        for one, other in zip(self._sums, segment.weights, strict=True):
+            for sums, own in zip(one, other, strict=True):
+                sums[:] = [mine + int(weight) for mine, weight in zip(sums, own, strict=True)]
+        for sums, own in zip(self._only, segment.only, strict=bool(self._inputs.pairs)):
+            sums[:] = [mine + int(weight) for mine, weight in zip(sums, own, strict=True)]
+        if len(self.segments) in self._looks and self._evaluations >= FIRST_LOOK:
             self.settled = self._inference().decision is not Decision.UNDECIDED
         self._report()
         return found
@@ -440,8 +393,17 @@ class _Run:
 
     def answer(self, enumerator: Enumerator, stopped: str) -> Answer:
         """Return the answer from all segments."""
-        case, found = self._case, self._inference()
-        whole = self.points == self._inputs.points
+        case, inputs, found = self._case, self._inputs, self._inference()
+        whole = self.points == inputs.points
+        names = [feature.name for feature in case.spec.features]
+        evidence = EnumerationEvidence(
+            points=str(inputs.points),
+            order=[names[column] for column in inputs.order],
+            sizes=[inputs.space.sizes[column] for column in inputs.order],
+            summed=list(inputs.summed),
+            outcomes=list(case.comparison.rows),
+            segments=self.segments,
+        )
         if found.decision is not Decision.UNDECIDED:
             stopped = "decided"
         elif whole:
@@ -449,29 +411,17 @@ class _Run:
         return Answer(
             spec=case.spec,
             found=found,
-            record=self._all_evidence(),
+            record=evidence,
             engine="enumeration",
             delta=0.0,
             rounds=0,
             evaluations=self._evaluations,
             tried=self._evaluations,
             stopped=stopped,
-            witnesses=_witnesses(case, self._inputs, enumerator, found),
+            witnesses=_witnesses(case, inputs, enumerator, found),
             ratio=found.ratio() if found.exact_gap is not None else None,
             exact_gap=found.exact_gap if whole else None,
-            shared=shared_rates(self._inputs, case.comparison.compared.shape, self._sums, self._only, self._totals[-1]),
-        )
-
-    def _all_evidence(self) -> EnumerationEvidence:
-        inputs = self._inputs
-        names = [feature.name for feature in self._case.spec.features]
-        return EnumerationEvidence(
-            points=str(inputs.points),
-            order=[names[column] for column in inputs.order],
-            sizes=[inputs.space.sizes[column] for column in inputs.order],
-            summed=list(inputs.summed),
-            outcomes=list(self._case.comparison.rows),
-            segments=self._evidence,
+            shared=shared_rates(inputs, case.comparison.compared.shape, self._sums, self._only, self._totals[-1]),
         )
 
 

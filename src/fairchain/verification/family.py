@@ -69,16 +69,20 @@ class SharedLabels:
 
         `place` is the number of the chunk, the requested rounds, and the rounds to draw.
         """
-        key = _inputs_of(case)
         chunk, count, _ = place
-        independent = isinstance(case.population, IndependentPopulation)
+        spec, subgroups = case.spec, case.comparison.subgroups
+        conditional = any(each.group is not None and each.group.condition is not None for each in subgroups)
         # Inputs that are only tested in search of a second label are not counted as evaluations.
-        if key is None or chunk >= LOOK_CHUNK:
+        if conditional or chunk >= LOOK_CHUNK:
             return evaluate(groups)
+        # What determines, with chunk and group, the inputs that are shown. Drawn candidates may depend on the groups.
+        shown = tuple((each.name, None if each.group is None else each.group.domains, each.truth) for each in subgroups)
+        independent = isinstance(case.population, IndependentPopulation)
+        own = case.comparison.individual and not independent, type(case.population).__name__
+        together = () if independent else tuple(groups)
+        key = spec.protected, spec.property.given, shown, *own, *place, together
         with self._lock:
-            # The set of drawn candidates may depend on the groups that are shown.
-            together = () if independent else tuple(groups)
-            known = self._rounds.setdefault((*key, *place, together), {})
+            known = self._rounds.setdefault(key, {})
             missing = [group for group in groups if group not in known]
         if missing:
             found = evaluate(missing)
@@ -108,16 +112,6 @@ class SharedLabels:
             labels[seen] = found
         known = needed[labels[needed] >= 0]
         return known, labels[known]
-
-
-def _inputs_of(case: Case) -> tuple[Any, ...] | None:
-    """Return the key that, with chunk and group, determines the inputs that are shown; None if unknown."""
-    spec, subgroups = case.spec, case.comparison.subgroups
-    if any(each.group is not None and each.group.condition is not None for each in subgroups):
-        return None
-    shown = tuple((each.name, None if each.group is None else each.group.domains, each.truth) for each in subgroups)
-    own = case.comparison.individual and not isinstance(case.population, IndependentPopulation)
-    return spec.protected, spec.property.given, shown, own, type(case.population).__name__
 
 
 class FamilyRecord(Record, frozen=True, kw_only=True):

@@ -51,21 +51,18 @@ class KeptBatches:
             self._record = None
         batch = self._sampler.run(first, planned, groups, halted, most)
         if self._record is not None and batch.rounds == planned and batch.parts:
-            self._record.add(msgspec.json.encode(_evidence(batch, groups)))
+            evidence = BatchEvidence(
+                chunk=batch.first,
+                chunk_rounds=batch.size,
+                rounds=batch.rounds,
+                groups=list(groups),
+                leader=None,
+                phase=0,
+                labels=list(batch.labels),
+                together=[[upper_triangle(table) for table in part] for part in batch.parts],
+            )
+            self._record.add(msgspec.json.encode(evidence))
         return batch
-
-
-def _evidence(batch: Batch, groups: Sequence[int]) -> BatchEvidence:
-    return BatchEvidence(
-        chunk=batch.first,
-        chunk_rounds=batch.size,
-        rounds=batch.rounds,
-        groups=list(groups),
-        leader=None,
-        phase=0,
-        labels=list(batch.labels),
-        together=[[upper_triangle(table) for table in part] for part in batch.parts],
-    )
 
 
 @contextmanager

@@ -33,16 +33,9 @@ MOST_DIFFERENCE = 2**62
 
 
 class PairWeights:
-    """The pairs of a space, weighed block by block.
+    """The pairs of a space, weighed block by block, for this number of outcomes.
 
-    Parameters
-    ----------
-    inputs
-        The space, with the pairs.
-    outcomes
-        The number of counted outcomes.
-    words
-        The largest number of words in which a point gets a label: 1, or all words if labels are drawn.
+    `words` is the largest number of words in which a point gets a label: 1, or all words if labels are drawn.
     """
 
     def __init__(self, inputs: InputSpace, outcomes: int, words: int) -> None:
@@ -162,14 +155,8 @@ def shared_rates(
 ) -> SharedRates | None:
     """Return bounds of the joint rates of points as two groups, (outcomes, subgroups, subgroups); None without pairs.
 
-    Parameters
-    ----------
-    inputs, shape
-        The space, and the shape of the result.
-    sums, only
-        (measures, parts, 1 + outcomes) and (measures, pairs): the weights of all evaluated points.
-    totals
-        (parts,): upper bound of the weight of all points.
+    `sums` (measures, parts, 1 + outcomes) and `only` (measures, pairs) are the weights of all evaluated points, and
+    `totals` (parts,) upper bounds of the weights of all points.
     """
     if not inputs.pairs:
         return None

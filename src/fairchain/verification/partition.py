@@ -38,14 +38,9 @@ END_ERROR, END_LEAD = 1e-6, 1e-5
 
 
 class LabelBounds:
-    """The labels that are possible in each box.
+    """The labels that are possible in each box, from the layers and how their output becomes a label.
 
-    Parameters
-    ----------
-    network, decision
-        The layers, and how their output becomes a label.
-    rounding
-        As for `LinearBounds`.
+    `rounding` is as for `LinearBounds`.
     """
 
     def __init__(self, network: ReluNetwork, decision: DecisionRule, *, rounding: bool = True) -> None:

@@ -118,9 +118,7 @@ class Shift(Record, frozen=True):
 
 
 class FreeRegion(Record, frozen=True):
-    """A box of inputs for which all groups get the same label: the range of each number, the values of each
-    category.
-    """
+    """Inputs for which all groups get the same label: the range of each number, the values of each category."""
 
     label: str
     probability: float

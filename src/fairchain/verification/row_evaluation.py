@@ -23,8 +23,8 @@ from fairchain.models.base import decide
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations.streams import decision_words
 from fairchain.prepare import Case
-from fairchain.spec import Table, Texts
 from fairchain.spec.seeds import derive_seed
+from fairchain.verification.verdict import counts_all
 
 # Rows that the network evaluates in one call.
 ROWS_AT_A_TIME = 8192
@@ -33,12 +33,6 @@ ALONE_PER_CALL = 256
 # Target seconds of a call of Python code, so that progress and Ctrl-C are handled without a long delay.
 SECONDS_PER_CALL = 0.5
 MOST_PER_CALL = 32768
-
-
-def counts_all(case: Case) -> bool:
-    """Return whether the rows are the whole population; a corpus is the whole population of its texts."""
-    population = case.spec.population
-    return isinstance(population, Texts) or (isinstance(population, Table) and population.reading == "population")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +47,7 @@ class RowEvaluation:
     @property
     def with_probabilities(self) -> bool:
         """Whether rows get label probabilities: those of a whole population, if decisions are drawn."""
-        return counts_all(self.case) and self.case.model is not None and self.case.model.drawn
+        return counts_all(self.case.spec) and self.case.model is not None and self.case.model.drawn
 
     def __call__(
         self, rows: NDArray[np.int64], show: Callable[[NDArray[np.int64]], NDArray[np.floating]], times: int = 1
@@ -108,7 +102,7 @@ class RowEvaluation:
             if isinstance(model, FunctionModel) and together == 1:
                 following = rows[done + size : min(most, done + 2 * size)]
                 model.expect(partial(show, following) if len(following) else None)
-                results = self._asked(model, read, parts)
+                results = self._one_by_one(model, read, parts)
             else:
                 results = self.workers.map(read, parts, sizes=[len(each.rows) for each in parts], halted=cancelled)
             for labels in _until_stopped(results, read, parts):
@@ -132,7 +126,9 @@ class RowEvaluation:
         size = model.rows_per_call(SECONDS_PER_CALL / times, MOST_PER_CALL)
         return left if model.local and left < 2 * size else size
 
-    def _asked(self, model: FunctionModel, read: RowReader, parts: Sequence[RowPart]) -> Iterator[NDArray[np.integer]]:
+    def _one_by_one(
+        self, model: FunctionModel, read: RowReader, parts: Sequence[RowPart]
+    ) -> Iterator[NDArray[np.integer]]:
         """Yield the labels of parts from a function that is called once for each distinct row."""
         with model.spread_over(self.workers):
             for part in parts:
@@ -176,17 +172,11 @@ class RowPart:
     show: Callable[[NDArray[np.int64]], NDArray[np.floating]]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RowPart, (self.rows, self.batch, self.words, _Shown(self.show(self.rows)))
+        return RowPart, (self.rows, self.batch, self.words, partial(_computed, self.show(self.rows)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Shown:
-    """Inputs that were computed elsewhere."""
-
-    values: NDArray[np.floating]
-
-    def __call__(self, _rows: NDArray[np.int64]) -> NDArray[np.floating]:
-        return self.values
+def _computed(values: NDArray[np.floating], _rows: NDArray[np.int64]) -> NDArray[np.floating]:
+    return values
 
 
 @dataclass(frozen=True, eq=False)

@@ -129,16 +129,8 @@ def _products(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
 class TileWeights:
     """The weights of a tile's points for each choice of the other columns, from the factors of one measure.
 
-    Parameters
-    ----------
-    factors
-        The factors of the whole space.
-    inner, outer
-        The columns of the tile, and those that are set for a block, including protected ones.
-    sizes
-        The number of values of each column.
-    strip
-        Points in a strip of a tile of one long column.
+    `inner` are the columns of the tile, and `outer` those that are set for a block, including protected ones. `sizes`
+    has the number of values of each column, and `strip` the points in a strip of a tile of one long column.
     """
 
     def __init__(
@@ -161,9 +153,7 @@ class TileWeights:
 
     @staticmethod
     def _arranged(factor: Factor, inner: Sequence[int], outer: Sequence[int], dtype: Any) -> Arranged:
-        """Return a factor with its outer columns first, then an axis for each column of the tile, and their
-        positions.
-        """
+        """Return a factor with outer columns first, then an axis for each column of the tile; and their positions."""
         first = [axis for axis, column in enumerate(factor.columns) if column in outer]
         last = [factor.columns.index(column) for column in inner if column in factor.columns]
         # A column that is neither has a single value.

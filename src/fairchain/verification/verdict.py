@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -266,7 +266,7 @@ class Verdict:
         if self.engine != "counting":
             return "exact" if self.delta == 0 else "stratified"
         interrupted = self.stopped == "interrupted"
-        if _whole(self.spec):
+        if counts_all(self.spec):
             return "exact" if not self.unseen else "worst case" if interrupted else "random part"
         return "any time" if interrupted else "fixed sample"
 
@@ -276,50 +276,29 @@ class Verdict:
         evidence, gap, widest = self.evidence, self.gap, self.widest
         drawn = isinstance(evidence, RunRecord) or (isinstance(evidence, BoundsRecord) and evidence.rounds > 0)
         seed = evidence.seed if isinstance(evidence, RunRecord | BoundsRecord) and drawn else None
-        return VerdictRecord(
-            verdict=self.conclusion,  # type: ignore[arg-type]  # one of the four words
-            decision=self.decision.name,  # type: ignore[arg-type]  # one of the three
-            constant=self.constant,
-            engine=self.engine,  # type: ignore[arg-type]  # the name of an engine
-            kind=kind_of(self.spec),  # type: ignore[arg-type]  # the tag of the property
-            inputs=self.spec.inputs,  # type: ignore[arg-type]  # individuals or texts
-            gap=Gap(gap.estimate, gap.low, gap.high, widest.more, widest.less, widest.outcome),
-            threshold=self.spec.property.threshold,
-            delta=self.delta,
-            epsilon=self.spec.guarantee.epsilon if self.engine in ("sampling", "bounds") else None,
-            question=str(self.spec.property),
-            groups=tuple(
+        own: dict[str, Any] = {
+            "verdict": self.conclusion,
+            "decision": self.decision.name,
+            "kind": kind_of(self.spec),
+            "inputs": self.spec.inputs,
+            "gap": Gap(gap.estimate, gap.low, gap.high, widest.more, widest.less, widest.outcome),
+            "threshold": self.spec.property.threshold,
+            "epsilon": self.spec.guarantee.epsilon if self.engine in ("sampling", "bounds") else None,
+            "question": str(self.spec.property),
+            "groups": tuple(
                 EvaluatedGroup(group.name, group.outcome, p.estimate, p.low, p.high, group.evaluations)
                 for group in self.groups
                 for p in [group.probability]
             ),
-            left_out=tuple(SmallGroup(name, size) for name, size in self.left_out),
-            violators=self.violators,
-            witnesses=self.witnesses,
-            free_regions=evidence.free if isinstance(evidence, BoundsRecord) else (),
-            rounds=self.rounds,
-            rows=evidence.rows if isinstance(evidence, RowEvidence) else None,
-            evaluations=self.evaluations,
-            seconds=self.seconds,
-            stopped=self.stopped,
-            forecast=self.forecast,
-            seed=seed.value if seed is not None else None,
-            seed_origin=seed.origin if seed is not None else None,
-            rule=self.rule,
-            sound=self.sound,
-            model_sha256=self.model_sha256,
-            table_sha256=self.table_sha256,
-            population=self.population,
-            statement=self.statement,
-            scope=self.scope,
-            notes=self.notes,
-            assumptions=self.assumptions,
-            unseen=self.unseen,
-            tipping=self.tipping,
-            shift=self.shift,
-            decision_rounds=self.decision_rounds,
-            decision_evaluations=self.decision_evaluations,
-        )
+            "left_out": tuple(SmallGroup(name, size) for name, size in self.left_out),
+            "free_regions": evidence.free if isinstance(evidence, BoundsRecord) else (),
+            "rows": evidence.rows if isinstance(evidence, RowEvidence) else None,
+            "seed": seed.value if seed is not None else None,
+            "seed_origin": seed.origin if seed is not None else None,
+        }
+        # All other fields have the same name and value here.
+        same = {name: getattr(self, name) for name in VerdictRecord.__struct_fields__ if name not in own}
+        return VerdictRecord(**own, **same)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain JSON values."""
@@ -399,11 +378,9 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
         assumptions=case.assumptions,
         workers=() if workers is None else workers.described,
         unseen=answer.unseen,
-        notes=case.notes
-        + ((workers.note,) if workers is not None and workers.note else ())
-        + _unseen_note(answer)
-        + _ignored_note(spec, answer.record)
-        + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
+        notes=tuple(
+            filter(None, (*case.notes, "" if workers is None else workers.note, *_notes(spec, answer, constant)))
+        ),
         certifiable=case.certifiable
         and not answer.unseen
         and not isinstance(answer.record, BoundsRecord)
@@ -431,12 +408,8 @@ def _tipping(spec: Spec, comparison: Comparison, answer: Answer) -> Tipping | No
     if answer.decision is Decision.UNDECIDED or not answer.found.sound or spec.property.shift is not None:
         return None
     fair, limit = answer.decision is Decision.FAIR, float(limit_of(spec))
-    about: dict[str, Any] = {
-        "compared": comparison.compared,
-        "measure": comparison.measure,
-        "limit": limit,
-        "fair": fair,
-    }
+    about: dict[str, Any] = {"compared": comparison.compared, "measure": comparison.measure}
+    about |= {"limit": limit, "fair": fair}
     if comparison.individual:
         low, high = (np.array([[end, 0.0]]) for end in (answer.gap.low, answer.gap.high))
         factor = factor_of_rates(low, high, **about | {"compared": np.array([[[False, True], [False, False]]])})
@@ -453,108 +426,67 @@ def _tipping(spec: Spec, comparison: Comparison, answer: Answer) -> Tipping | No
     return Tipping(each_group, alike)
 
 
-def _ignored_note(spec: Spec, record: Evidence) -> tuple[str, ...]:
-    """Return the note about features that the network takes and provably ignores, if any."""
-    if not isinstance(record, EnumerationEvidence):
-        return ()
-    taken = [feature.name for feature in spec.features if feature.model_input and feature.name in record.summed]
-    return (ignored_note(taken),) if taken else ()
-
-
-def _constant_note(spec: Spec, label: str, tried: int) -> str:
-    recorded = isinstance(spec.population, Table) and spec.population.prediction is not None
-    return constant_note(label, tried, allowed=spec.guarantee.allow_constant, recorded=recorded)
-
-
-def _unseen_note(answer: Answer) -> tuple[str, ...]:
-    """Return the note about rows that were not evaluated."""
-    if not answer.unseen:
-        return ()
-    why = "the run was stopped" if answer.stopped == "interrupted" else "the budget of evaluations is spent"
-    return (f"{answer.seen:,} of {answer.seen + answer.unseen:,} rows seen, in random order: {why}.",)
+def _notes(spec: Spec, answer: Answer, constant: str | None) -> Iterator[str]:
+    """Yield notes about rows that were not evaluated, features that the network ignores, and a constant decision."""
+    if answer.unseen:
+        why = "the run was stopped" if answer.stopped == "interrupted" else "the budget of evaluations is spent"
+        yield f"{answer.seen:,} of {answer.seen + answer.unseen:,} rows seen, in random order: {why}."
+    summed = answer.record.summed if isinstance(answer.record, EnumerationEvidence) else ()
+    if taken := [feature.name for feature in spec.features if feature.model_input and feature.name in summed]:
+        yield ignored_note(taken)
+    if constant is not None:
+        recorded = isinstance(spec.population, Table) and spec.population.prediction is not None
+        yield constant_note(constant, answer.tried, allowed=spec.guarantee.allow_constant, recorded=recorded)
 
 
 def _statement(case: Case, answer: Answer) -> str:
-    spec, kind = case.spec, kind_of(case.spec)
-    record, population = answer.record, case.described_population
-    whole = _whole(spec)
+    spec, record, decision, whole = case.spec, answer.record, answer.decision.name, counts_all(case.spec)
+    common: dict[str, Any] = {"kind": kind_of(spec), "threshold": spec.property.threshold}
+    common |= {"population": case.described_population, "left_out": len(case.left_out)}
     if isinstance(record, EnumerationEvidence):
-        return enumeration_statement(
-            answer.decision.name,
-            kind=kind,
-            measured=bounded(answer.gap, least=close_to(answer.gap.estimate, spec.property.threshold)),
-            threshold=spec.property.threshold,
-            population=population,
-            evaluations=answer.evaluations,
-            done=(record.done, int(record.points)),
-            left_out=len(case.left_out),
-        )
+        measured = bounded(answer.gap, least=close_to(answer.gap.estimate, spec.property.threshold))
+        done = record.done, int(record.points)
+        return enumeration_statement(decision, measured=measured, evaluations=answer.evaluations, done=done, **common)
     if isinstance(record, BoundsRecord) and answer.delta == 0:
-        return bounds_statement(
-            answer.decision.name,
-            kind=kind,
-            measured=bounded(answer.gap, least=4),
-            threshold=spec.property.threshold,
-            population=population,
-            open_mass=record.open_mass,
-            left_out=len(case.left_out),
-        )
-    population = case.populations(answer.decision.name)
-    if answer.unseen:
-        population += f" ({answer.seen:,} of them were evaluated, chosen at random)"
+        measured = bounded(answer.gap, least=4)
+        return bounds_statement(decision, measured=measured, open_mass=record.open_mass, **common)
     if whole and answer.unseen and answer.stopped == "interrupted":
-        return unseen_statement(
-            answer.decision.name,
-            kind=kind,
-            low=f"{answer.gap.low:.4f}",
-            high=f"{answer.gap.high:.4f}",
-            threshold=spec.property.threshold,
-            seen=answer.seen,
-            unseen=answer.unseen,
-            population=case.described_population,
-        )
+        del common["left_out"]
+        low, high = f"{answer.gap.low:.4f}", f"{answer.gap.high:.4f}"
+        return unseen_statement(decision, low=low, high=high, seen=answer.seen, unseen=answer.unseen, **common)
     if answer.exact_gap is not None:
         # From the fraction: a sentence must not depend on floating-point rounding.
-        return exact_statement(
-            answer.decision.name,
-            kind=kind,
-            measured=float(1 - answer.exact_gap if kind == "ratio" else answer.exact_gap),
-            threshold=spec.property.threshold,
-            population=case.described_population,
-            left_out=len(case.left_out),
-            inputs=spec.inputs,
-        )
+        exact = float(1 - answer.exact_gap if common["kind"] == "ratio" else answer.exact_gap)
+        return exact_statement(decision, measured=exact, inputs=spec.inputs, **common)
+    common["population"] = case.populations(decision)
+    if answer.unseen:
+        common["population"] += f" ({answer.seen:,} of them were evaluated, chosen at random)"
     told = statement(
-        answer.decision.name,
-        threshold=spec.property.threshold,
+        decision,
         delta=spec.guarantee.delta,
-        population=population,
         sound=answer.found.sound,
         within=spec.guarantee.epsilon if answer.stopped == "epsilon" else None,
-        kind=kind,
         inputs=spec.inputs,
         run="sample" if isinstance(spec.population, Table) and not whole else "run",
-        left_out=len(case.left_out),
+        **common,
     )
     return f"{told} {open_part(record.open_mass, sampled=True)}" if isinstance(record, BoundsRecord) else told
 
 
 def _scope(case: Case, record: Evidence) -> str:
     population = case.spec.population
-    if isinstance(record, EnumerationEvidence):
-        return enumeration_scope(case.model_sha256)
-    if isinstance(record, BoundsRecord) and not record.rounds:
+    if isinstance(record, EnumerationEvidence) or (isinstance(record, BoundsRecord) and not record.rounds):
         return enumeration_scope(case.model_sha256)
     if isinstance(record, RunRecord | BoundsRecord):
         return scope(case.model_sha256, record.seed.value, record.seed.origin)
     assert isinstance(population, Table | Texts)
     recorded = population.prediction if isinstance(population, Table) else None
     sha256, inputs = case.data_sha256 or "", case.spec.inputs
-    return rows_scope(case.model_sha256, sha256, exact=_whole(case.spec), recorded=recorded, inputs=inputs)
+    return rows_scope(case.model_sha256, sha256, exact=counts_all(case.spec), recorded=recorded, inputs=inputs)
 
 
-def _whole(spec: Spec) -> bool:
-    """Return whether the counted rows or texts are the whole population."""
+def counts_all(spec: Spec) -> bool:
+    """Return whether the counted rows are the whole population; a corpus is the whole population of its texts."""
     population = spec.population
     return isinstance(population, Texts) or (isinstance(population, Table) and population.reading == "population")
 

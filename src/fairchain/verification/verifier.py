@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -167,26 +167,9 @@ def verify(
         return verify_case(case, workers=opened, progress=report, certify=certify, checkpoint=path)
 
 
-def workers_for(case: Case, workers: AnyWorkers) -> AnyWorkers:
-    """Return the workers for a case: a model with a journal is evaluated in one order, over its own connections.
-
-    Raises
-    ------
-    ExecutorError
-        If the caller gave an executor for such a model.
-    """
-    if not getattr(case.model, "costly", False):
-        return workers
-    if isinstance(workers, Workers) and workers.remote:
-        raise ExecutorError(IN_ONE_PROCESS.format(name=getattr(case.model, "name", "model")))
-    return Workers()
-
-
 @contextmanager
 def watching(case: Case, cancel: Event, progress: Report | None, start: float) -> Iterator[Report | None]:
-    """Stop a slow model as soon as `cancel` is set, and yield a callback that also reports its answers during a
-    batch.
-    """
+    """Stop a slow model as soon as `cancel` is set; yield a callback that reports its answers during a batch too."""
     model: Any = case.model
     if getattr(model, "kept", None) is None:
         yield progress
@@ -200,7 +183,7 @@ def watching(case: Case, cancel: Event, progress: Report | None, start: float) -
         with model.kept.watched(cancel, None if answers is None else answers.count):
             yield answers
     except StoppedError:
-        # For an engine without partial answers.
+        # The model was stopped outside the loop of the engine: there is no evidence yet.
         raise KeyboardInterrupt from None
 
 
@@ -269,25 +252,20 @@ def verify_case(
     certify: bool = False,
     checkpoint: Path | None = None,
 ) -> Verdict:
-    """Return the verdict on a case: the engine's answer with its statements.
+    """Return the verdict on a case as `prepare` returns it: the engine's answer with its statements.
 
-    Parameters
-    ----------
-    case
-        A case as `prepare` returns it.
-    workers, progress
-        As for `verify`.
-    certify
-        Whether to choose only engines with certificates.
-    checkpoint
-        The file from which an enumeration or a sampling run continues.
+    With `certify` only engines with certificates are chosen; the other options are as for `verify`.
     """
     engine, cancel = engine_for(case, certify=certify, checkpoint=checkpoint), Event()
     start = time.perf_counter()
-    # From here to the verdict, Ctrl-C does not lose evidence if the engine has a partial answer.
-    with first_interrupt(cancel.set) if engine.partial else nullcontext():
-        report = watching(case, cancel, progress, start)
-        with report as told, open_workers(workers_for(case, workers)) as opened:
+    if getattr(case.model, "costly", False):
+        # A model with a journal is evaluated in one order, over its own connections.
+        if isinstance(workers, Workers) and workers.remote:
+            raise ExecutorError(IN_ONE_PROCESS.format(name=getattr(case.model, "name", "model")))
+        workers = Workers()
+    # From here to the verdict, Ctrl-C does not lose evidence.
+    with first_interrupt(cancel.set):
+        with watching(case, cancel, progress, start) as told, open_workers(workers) as opened:
             if getattr(case.model, "stateless", False) and not getattr(case.model, "thread_safe", False):
                 opened.allow_processes()
             answer = engine.answer(case, workers=opened, cancel=cancel, progress=told)

@@ -52,23 +52,21 @@ def find_witnesses(case: Case, rule: Rule, record: RunRecord, *, seconds: float 
         words = np.tile(decision_words(record.seed.value, first, rounds), len(pair)) if model.drawn else None
         labels = decide(model, shown, words).reshape(len(pair), rounds)
         inputs = shown.reshape(len(pair), rounds, -1)
-        found += _flips(spec, comparison, [comparison.subgroups[subgroup].name for subgroup in pair], labels, inputs)
+        found += changed_points(case, [comparison.subgroups[subgroup].name for subgroup in pair], labels, inputs)
         if len(found) >= WITNESSES:
             break
     return tuple(found[:WITNESSES])
 
 
-def changed_rows(
-    spec: Spec, comparison: Comparison, values: NDArray[np.floating], labels: NDArray[np.integer]
-) -> tuple[Witness, ...]:
+def changed_rows(case: Case, values: NDArray[np.floating], labels: NDArray[np.integer]) -> tuple[Witness, ...]:
     """Return the first rows of a table with a changed decision.
 
     `values` are the evaluated rows, and `labels` (subgroups, rows) their classes as each subgroup.
     """
-    names = [subgroup.name for subgroup in comparison.subgroups]
-    flips = np.flatnonzero(comparison.fold(labels)[0])[:WITNESSES]
+    names = [subgroup.name for subgroup in case.comparison.subgroups]
+    flips = np.flatnonzero(case.comparison.fold(labels)[0])[:WITNESSES]
     rows = values[flips]
-    return tuple(_flips(spec, comparison, names, labels[:, flips], np.broadcast_to(rows, (len(names), *rows.shape))))
+    return tuple(changed_points(case, names, labels[:, flips], np.broadcast_to(rows, (len(names), *rows.shape))))
 
 
 def changed_texts(
@@ -82,27 +80,18 @@ def changed_texts(
     rows: Any = case.rows
     inputs = np.stack([rows.values[texts[flips]] if g is None else rows.shown_as(texts[flips], g) for g in groups])
     names = ["as it is" if group is None else group.name for group in groups]
-    return tuple(_flips(case.spec, case.comparison, names, labels[:, flips], inputs))
+    return tuple(changed_points(case, names, labels[:, flips], inputs))
 
 
 def changed_points(
     case: Case, names: Sequence[str], labels: NDArray[np.integer], inputs: NDArray[np.floating]
 ) -> list[Witness]:
-    """Return the first points whose decision changes, from (groups, points) labels and the inputs that were shown."""
-    return _flips(case.spec, case.comparison, names, labels, inputs)
+    """Return the first inputs whose class, or outcome if the property names one, differs between the named groups.
 
-
-def _flips(
-    spec: Spec,
-    comparison: Comparison,
-    names: Sequence[str],
-    labels: NDArray[np.integer],
-    inputs: NDArray[np.floating],
-) -> list[Witness]:
-    """Return a witness for each input whose class, or outcome if the property names one, differs between subgroups.
-
-    If features depend on each other, two subgroups may show different inputs; these are not witnesses.
+    `labels` is (groups, inputs), and `inputs` those that were shown as each group. If features depend on each other,
+    two groups may show different inputs; these are not witnesses.
     """
+    spec, comparison = case.spec, case.comparison
     columns = [place for place, feature in enumerate(spec.features) if feature.name not in spec.protected]
     found = []
     seen = labels == comparison.outcomes[0] if comparison.individual and comparison.outcomes else labels
