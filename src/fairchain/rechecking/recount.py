@@ -32,7 +32,7 @@ from fairchain.rechecking.expected import (
     tipping_of_cells,
     tipping_of_rates,
 )
-from fairchain.rechecking.expected_rows import changing_words
+from fairchain.rechecking.expected_rows import changed_words
 from fairchain.rechecking.rerun import Repetition
 from fairchain.spec.properties import factor_of, kind_of, limit_of
 from fairchain.spec.seeds import meaning_of
@@ -265,14 +265,9 @@ class Recount(Repetition[_Stretch]):
         if not inputs.individual:
             return found
         seen = np.stack(decided)
-        if self._model.drawn:
-            given = np.asarray((np.diff(seen, axis=2, prepend=0) > 0).any(axis=0))
-            changed = [changing_words(seen[:, point], comparison.outcomes) for point in range(len(numbers))]
-            return [_Shown((0,), len(seen), given, np.array(changed, object)[:, None], weights)]
-        given = np.asarray((seen[..., None] == labels).any(axis=0))
-        compared = seen == comparison.outcomes[0] if comparison.outcomes else seen
-        differ = (compared.max(axis=0) != compared.min(axis=0)).astype(np.int64)
-        return [_Shown((0,), len(seen), given, differ[:, None], weights)]
+        possible_labels = np.diff(seen, axis=2, prepend=0) > 0 if seen.ndim == 3 else seen[..., None] == labels
+        changed = changed_words(seen, comparison.outcomes)[:, None]
+        return [_Shown((0,), len(seen), np.asarray(possible_labels.any(axis=0)), changed, weights)]
 
 
 def _product(weights: NDArray[Any], numbers: NDArray[Any]) -> int:
