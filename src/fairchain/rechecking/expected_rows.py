@@ -24,14 +24,7 @@ from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations.streams import decision_words
 from fairchain.populations.text_rows import TextRows
 from fairchain.rechecking.arithmetic import Floats, bounds_at, crossing, exact_bounds, least_gap, ratio_of, shifted_gap
-from fairchain.rechecking.expected import (
-    common_claims,
-    gap_claim,
-    group_claims,
-    pair_claim,
-    tipping_of_cells,
-    tipping_of_rates,
-)
+from fairchain.rechecking.expected import claims_of
 from fairchain.spec import Comparison, Group, Spec, Table, Texts, comparison_of, groups_of
 from fairchain.spec.conditions import predicate_of
 from fairchain.spec.properties import factor_of, kind_of, limit_of, populations_of, shared_pairs
@@ -300,8 +293,8 @@ def changed_words(seen: NDArray[np.int64], outcomes: Sequence[int]) -> NDArray[A
     between two neighbouring ends, so one word of each interval is enough.
     """
     if seen.ndim == 2:
-        decided = (seen == outcomes[0]).astype(np.int64) if outcomes else seen
-        return np.not_equal(decided.max(axis=0), decided.min(axis=0)).astype(np.int64)
+        decided: NDArray[Any] = seen == outcomes[0] if outcomes else seen
+        return np.array(decided.max(axis=0) != decided.min(axis=0), np.int64)
     changed = []
     for ends in seen.transpose(1, 0, 2):
         changed.append(0)
@@ -361,30 +354,24 @@ def expected_row_claims(
         rate = float(count.rate(outcome, subgroup))
         numbers[outcome, subgroup] = (rate, *bounds.get((outcome, subgroup), (rate, rate)))
     trials = [sum(count.trials[part] for part in parts) for parts in count.parts]
-    each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
-    cells = count.cells(spec) if each_group is not None else []
-    alike = tipping_of_cells(spec, decision, [each[: 3 if kind == "ratio" else 2] for each in cells]) if cells else None
     network = "" if rows.recorded is not None else model_sha256
-    return common_claims(
+    return claims_of(
         spec,
+        comparison,
         decision,
         count.labels,
-        tipping=(each_group, alike),
+        gap=gap,
+        pair=pair,
+        rates=numbers,
+        trials=trials,
+        cells=count.cells(spec),
+        violators=gaps.violators(limit),
+        left_out=count.left_out,
         engine="counting",
-        gap=gap_claim(spec, comparison, gap, pair),
         delta=delta,
-        epsilon=None,
-        groups=group_claims(spec, comparison, numbers, trials, gap),
-        left_out=[{"name": name, "size": size} for name, size in count.left_out],
-        violators=[pair_claim(spec, comparison, pair) for pair in gaps.violators(limit)],
-        rounds=0,
         rows=len(rows.values),
         evaluations=count.evaluations,
-        decision_rounds=0,
-        decision_evaluations=count.evaluations,
         stopped="rows" if decision == "UNDECIDED" else "decided",
-        seed=None,
-        seed_origin=None,
         rule="exact" if exact else "fixed sample",
         model_sha256=network,
         table_sha256=rows.sha256,

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,16 +25,9 @@ from fairchain.number_format import close_to, with_interval
 from fairchain.populations.finite import Factor
 from fairchain.prepare import Case
 from fairchain.rechecking.arithmetic import least_gap, ratio_of, shifted_gap
-from fairchain.rechecking.expected import (
-    common_claims,
-    gap_claim,
-    group_claims,
-    pair_claim,
-    tipping_of_cells,
-    tipping_of_rates,
-)
+from fairchain.rechecking.expected import claims_of
 from fairchain.rechecking.expected_rows import changed_words
-from fairchain.rechecking.rerun import Repetition
+from fairchain.rechecking.rerun import Part, RecheckOptions, Repetition
 from fairchain.spec.properties import factor_of, kind_of, limit_of
 from fairchain.spec.seeds import meaning_of
 from fairchain.statements import enumeration_scope, enumeration_statement
@@ -122,12 +116,11 @@ def chain_problem(evidence: EnumerationEvidence, case: Case, model_sha256: str) 
 
 
 @dataclass(frozen=True, eq=False)
-class _Stretch:
-    """A segment of a certificate: its number, its first point, its evaluations, and its claimed weights."""
+class _Stretch(Part):
+    """A segment of a certificate: its number, its first point and its claimed weights."""
 
     number: int
     first: int
-    cost: int
     claimed: SegmentEvidence
 
 
@@ -146,45 +139,28 @@ class _Shown(NamedTuple):
 
 
 class Recount(Repetition[_Stretch]):
-    """A re-run of the segments of a certificate.
-
-    Parameters
-    ----------
-    model, case, inputs
-        The network, the question and the space, all from the checker.
-    evidence
-        The evidence of the certificate.
-    full, seconds, seed
-        As for `Repetition`.
-    """
+    """A re-run of the segments of a certificate with the checker's own network, question and space."""
 
     unit, agreed = "segments", "inputs evaluated again, every weight the same"
 
     def __init__(
-        self,
-        model: Model,
-        case: Case,
-        inputs: InputSpace,
-        evidence: EnumerationEvidence,
-        *,
-        full: bool,
-        seconds: float,
-        seed: int | None,
+        self, model: Model, case: Case, inputs: InputSpace, evidence: EnumerationEvidence, options: RecheckOptions
     ) -> None:
-        first, stretches = 0, []
-        for number, segment in enumerate(evidence.segments):
-            stretches.append(_Stretch(number, first, segment.points * len(inputs.shown), segment))
-            first += segment.points
-        super().__init__(stretches, full=full, seconds=seconds, seed=seed)
+        firsts = accumulate((segment.points for segment in evidence.segments), initial=0)
+        stretches = [
+            _Stretch(segment.points * len(inputs.shown), number, first, segment)
+            for number, (segment, first) in enumerate(zip(evidence.segments, firsts, strict=False))
+        ]
+        super().__init__(stretches, options)
         self._model, self._case, self._inputs = model, case, inputs
 
-    def run(self, chunk: _Stretch) -> str:
+    def run(self, part: _Stretch) -> str:
         """Run one segment again; return the problem, or an empty text."""
-        again = self._segment(chunk)
-        for name in ("evaluations", "inputs", "labels", "weights", *(["only"] if chunk.claimed.only else [])):
-            if getattr(again, name) != getattr(chunk.claimed, name):
+        again = self._segment(part)
+        for name in ("evaluations", "inputs", "labels", "weights", *(["only"] if part.claimed.only else [])):
+            if getattr(again, name) != getattr(part.claimed, name):
                 return (
-                    f"segment {chunk.number} gives other {name} than the certificate states; if few of its inputs "
+                    f"segment {part.number} gives other {name} than the certificate states; if few of its inputs "
                     "differ, another processor may round the network's sums differently"
                 )
         return ""
@@ -399,11 +375,10 @@ def expected_enumeration_claims(
     evidence: EnumerationEvidence, inputs: InputSpace, case: Case, model_sha256: str, stopped: str
 ) -> tuple[dict[str, Any], str]:
     """Return all claims that the weights support, and the reason why the weights are impossible, or an empty text."""
-    spec, comparison, kind = case.spec, case.comparison, kind_of(case.spec)
+    spec, kind = case.spec, kind_of(case.spec)
     rates, limit = _Rates(evidence, inputs, case), limit_of(case.spec)
     (estimate, low, high), pair = rates.largest()
     decision = "FAIR" if high <= limit else "UNFAIR" if low > limit else "UNDECIDED"
-    whole = evidence.done == inputs.points
     gap = _rounded(estimate, low, high)
     if kind == "ratio":
         outcome, i, j = pair
@@ -416,29 +391,23 @@ def expected_enumeration_claims(
     evaluations = sum(segment.evaluations for segment in evidence.segments)
     population = case.described_population
     numbers = {key: _rounded(*each) for key, each in rates.rates.items()}
-    each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
-    cells = rates.cells() if each_group is not None else []
-    alike = tipping_of_cells(spec, decision, [each[: 3 if kind == "ratio" else 2] for each in cells]) if cells else None
-    claims = common_claims(
+    ended = stopped if stopped in ("seconds", "interrupted") else "seconds"
+    claims = claims_of(
         spec,
+        case.comparison,
         decision,
         evidence.labels,
-        tipping=(each_group, alike),
+        gap=gap,
+        pair=pair,
+        rates=numbers,
+        trials=of_subgroups,
+        cells=rates.cells(),
+        violators=rates.violators(limit),
+        left_out=case.left_out,
         engine="enumeration",
-        gap=gap_claim(spec, comparison, gap, pair),
         delta=0.0,
-        epsilon=None,
-        groups=group_claims(spec, comparison, numbers, of_subgroups, gap),
-        left_out=[{"name": name, "size": size} for name, size in case.left_out],
-        violators=[pair_claim(spec, comparison, each) for each in rates.violators(limit)],
-        rounds=0,
-        rows=None,
         evaluations=evaluations,
-        decision_rounds=0,
-        decision_evaluations=evaluations,
-        stopped=_why_it_ended(decision, whole, stopped),
-        seed=None,
-        seed_origin=None,
+        stopped="decided" if decision != "UNDECIDED" else "weights" if evidence.done == inputs.points else ended,
         rule="exact",
         model_sha256=model_sha256,
         table_sha256=case.data_sha256,
@@ -456,14 +425,6 @@ def expected_enumeration_claims(
         scope=enumeration_scope(model_sha256),
     )
     return claims, rates.problem()
-
-
-def _why_it_ended(decision: str, whole: bool, said: str) -> str:
-    if decision != "UNDECIDED":
-        return "decided"
-    if whole:
-        return "weights"
-    return said if said in ("seconds", "interrupted") else "seconds"
 
 
 def _rounded(estimate: Fraction, low: Fraction, high: Fraction) -> tuple[float, float, float]:
