@@ -232,18 +232,8 @@ def next_decisions(
     """Return the decision at each look, as indices of DECISIONS, if `now` was decided before it.
 
     If the bounds decide, this decision is used. Otherwise `now` is kept while the estimate agrees with it and, if it is
-    FAIR, no more than `groups` groups have occurred.
-
-    Parameters
-    ----------
-    now
-        Index of the current decision.
-    groups
-        Number of groups at the previous look: one number, or one for each look.
-    trials, successes
-        (looks, groups): trials and successes.
-    question
-        The property.
+    FAIR, no more than `groups` groups have occurred: their number at the previous look, or at the one before each look.
+    `trials` and `successes` are (looks, groups).
     """
     if trials.shape[-1] < 2:
         return np.zeros(len(trials), np.intp)
@@ -283,24 +273,12 @@ def _looks(counts: GroupCounts, codes: NDArray[np.intp], hits: Mask, question: M
 def advance(
     counts: GroupCounts, decision: Decision, codes: NDArray[np.intp], hits: Mask, question: MonitoredProperty
 ) -> tuple[int, GroupCounts, Decision]:
-    """Count rows until the conclusion changes, or all of them.
+    """Count rows until the conclusion changes, or all of them; return their number, the new counts and decision.
 
     The bounds are valid at all times, so the result is sound for any choice of looks; they depend only on the rows, so
-    the result does not depend on the blocks in which they arrive (docs/monitor.md, "The looks").
-
-    Parameters
-    ----------
-    counts, decision
-        Counts with an entry for every group of the rows, and the current decision.
-    codes, hits
-        (rows,): index of the group, and whether the row has the outcome; at least one row.
-    question
-        The property.
-
-    Returns
-    -------
-    tuple
-        The number of rows counted, the new counts and the new decision.
+    the result does not depend on the blocks in which they arrive (docs/monitor.md, "The looks"). `counts` has an entry
+    for every group of the rows; `codes` and `hits` are, for at least one row, the index of its group, and whether it
+    has the outcome.
     """
     looks = _looks(counts, codes, hits, question)
     if len(looks) and len(counts.names) > 1:

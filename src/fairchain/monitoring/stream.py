@@ -89,33 +89,29 @@ class Report:
         }
 
 
-class Watch:
-    """The monitor of one input.
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions:
+    """How an input is read, and which verdicts count."""
 
-    Parameters
-    ----------
-    source
-        The source of the lines.
-    spec
-        The columns and the property.
-    state
-        The state of an earlier run, from which to continue.
-    resumable
-        Whether a state is kept: then the last line of a file counts only once it has an end.
-    form
-        `csv`, `jsonl`, or None to infer it from the input.
-    delimiter
-        The delimiter of the cells of a CSV file.
-    skip_bad
-        Whether lines that cannot be read are skipped and counted.
-    allow_constant
-        Whether FAIR may be concluded while every row has the outcome, or none has it.
-    grouping
-        The group of a row, if it is not the combination of its values.
-    labels
-        The possible decisions; by default any.
-    passed
-        The position after the lines of an earlier run, if another monitor of the same source has skipped them.
+    # Whether a state is kept: then the last line of a file counts only once it has an end.
+    resumable: bool = False
+    # None: inferred from the input.
+    form: Form | None = None
+    delimiter: str = ","
+    # Whether lines that cannot be read are skipped and counted.
+    skip_bad: bool = False
+    allow_constant: bool = False
+
+
+DEFAULT_OPTIONS = StreamOptions()
+
+
+class Watch:
+    """The monitor of one property of an input, which continues from the state of an earlier run.
+
+    `grouping` gives the group of a row, by default the combination of its values, and `labels` are the possible
+    decisions, by default any. `passed` is the position after the lines of an earlier run, if another monitor of this
+    source has skipped them.
     """
 
     def __init__(
@@ -123,21 +119,15 @@ class Watch:
         source: LineSource,
         spec: StreamSpec,
         state: State | None = None,
+        options: StreamOptions = DEFAULT_OPTIONS,
         *,
-        resumable: bool = False,
-        form: Form | None = None,
-        delimiter: str = ",",
-        skip_bad: bool = False,
-        allow_constant: bool = False,
         grouping: Grouping | None = None,
         labels: Sequence[str] = (),
         passed: tuple[Place, bytes] | None = None,
     ) -> None:
         self.passed = passed
-        self.question = spec.monitored(allow_constant=allow_constant)
-        self._spec, self._source, self._skip_bad = spec, source, skip_bad
-        self._keep_unfinished = resumable and source.regular
-        self._form, self._delimiter = form, delimiter
+        self.question = spec.monitored(allow_constant=options.allow_constant)
+        self._spec, self._source, self._options, self._form = spec, source, options, options.form
         self._parser: Parser | None = None
         self.progress = StreamProgress(GroupCounts.none(self.question), Place())
         if state is not None:
@@ -196,8 +186,7 @@ class Watch:
         if self.progress.concluded(self.question) in ENDING_VERDICTS and not keep_going:
             yield Report("before", self.progress, self.question)
             return
-        number = self.progress.place.lines + 1
-        for raw in self._source.blocks(number, keep_unfinished=self._keep_unfinished):
+        for raw in self._source.blocks(self.progress.place.lines + 1, keep_unfinished=self._options.resumable):
             for report in self._take(self._body(raw), every):
                 ends = report.event == "change" and report.verdict in ENDING_VERDICTS and not keep_going
                 if ends or keep_going or report.event != "change":
@@ -243,13 +232,13 @@ class Watch:
         if self._form == "jsonl":
             return json_parser(self._spec.columns), 0
         size = start.find(b"\n") + 1 or len(start)
-        return csv_parser(start[:size], self._spec.columns, self._delimiter, self._source.name), size
+        return csv_parser(start[:size], self._spec.columns, self._options.delimiter, self._source.name), size
 
     def _take(self, raw: bytes, every: int | None) -> Iterator[Report]:
         """Count a block of lines; a report is yielded at its row."""
         if not raw or self._parser is None:
             return
-        block = _Block(raw, self._parser(raw), self._encoder, skip_bad=self._skip_bad)
+        block = _Block(raw, self._parser(raw), self._encoder, skip_bad=self._options.skip_bad)
         first_line, before = self.progress.place.lines + 1, self.progress
         counts, done = before.counts.widened(self._encoder.names), 0
         while done < len(block.counted):
