@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import combinations
 from math import ceil, isfinite
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace as replace_record
@@ -24,7 +25,7 @@ from fairchain.errors import SpecError
 from fairchain.models.journal import Journaled
 from fairchain.planning.result import CurvePoint, PropertyKind, QuestionPlan, RowsPlan, VerificationPlan
 from fairchain.prepare import Case, case_of, gather, read_question, read_rows
-from fairchain.spec import Comparison, Spec, Subgroup, Table, comparison_of, load_specs
+from fairchain.spec import Comparison, Guarantee, Spec, Subgroup, Table, comparison_of, load_specs
 from fairchain.spec.groups import Group
 from fairchain.spec.properties import kind_of, limit_of, shows_same_individual
 from fairchain.spec.seeds import family_seed
@@ -113,6 +114,12 @@ class _Question:
         fair = gap >= self.threshold if self.kind == "ratio" else gap <= self.limit
         return "FAIR" if fair else "UNFAIR"
 
+    def plan(self, **found: Any) -> QuestionPlan:
+        """Return the plan of this question with these results."""
+        groups = tuple(each.name for each in self.comparison.subgroups)
+        about: dict[str, Any] = {"kind": self.kind, "threshold": self.threshold, "delta": self.delta}
+        return QuestionPlan(question=self.name, groups=groups, **about, **found)
+
     def forecast(
         self, rates: Sequence[float], differ: float | None, runs: int = RUNS, most_rounds: int = HORIZON
     ) -> RunForecast:
@@ -120,11 +127,9 @@ class _Question:
         if self.gap_of(rates) == self.threshold:
             # No number of rounds decides this.
             return RunForecast(Spread(None, None), Spread(None, None), {"UNDECIDED": runs})
-        comparison = self.comparison
-        outcomes = list(comparison.rows)
-        answers = RoundAnswers.assumed(rates, differ)
-        other = next(label for label in range(3) if label != outcomes[-1])
-        answers = replace(answers, labels=np.where(answers.labels == 1, outcomes[-1], other))
+        answers, outcome = RoundAnswers.assumed(rates, differ), self.comparison.rows[-1]
+        other = next(label for label in range(3) if label != outcome)
+        answers = replace(answers, labels=np.where(answers.labels == 1, outcome, other))
         return self.of_answers(answers, runs, most_rounds)
 
     def of_answers(self, answers: RoundAnswers, runs: int = RUNS, most_rounds: int = HORIZON) -> RunForecast:
@@ -242,36 +247,33 @@ class _Assumed:
 
     def of(self, question: _Question) -> tuple[list[float], float | None, tuple[str, ...]]:
         """Return a rate for each subgroup, the share of rounds that differ (None: independent), and the sentences."""
-        told = []
+        individual = question.kind == "individual"
         if self.rates is None:
             equal = 1.0 if question.kind == "ratio" else 0.0
             gap = self.gap if self.gap is not None else round((equal + question.threshold) / 2, 12)
             halfway = "" if self.gap is not None else ", halfway between equal rates and the threshold"
             what = {"ratio": "the smallest ratio", "individual": "the share of decisions that change"}
-            told.append(f"{what.get(question.kind, 'the largest difference')} is {gap:g}{halfway}")
+            stated = [f"{what.get(question.kind, 'the largest difference')} is {gap:g}{halfway}"]
             rates = question.rates(gap, self.rate)
-            if question.kind != "individual":
+            if not individual:
                 others = "; other groups are spread evenly between" if len(set(rates)) > 2 else ""
-                told.append(f"the highest rate is {max(rates):g}, the lowest {min(rates):g}{others}")
+                stated.append(f"the highest rate is {max(rates):g}, the lowest {min(rates):g}{others}")
         else:
             counted = len(question.comparison.subgroups)
-            if question.kind == "individual" or len(self.rates) != counted:
-                wanted = "gap, the share" if question.kind == "individual" else f"{counted}, one for each group"
+            if individual or len(self.rates) != counted:
+                wanted = "gap, the share" if individual else f"{counted}, one for each group"
                 raise SpecError(f"rates: found {len(self.rates)}; write {wanted}")
             rates = list(self.rates)
-            told.append("the rates are " + ", ".join(f"{each:g}" for each in rates))
-        return rates, *self._differ(question, rates, told)
-
-    def _differ(self, question: _Question, rates: list[float], told: list[str]) -> tuple[float | None, tuple[str, ...]]:
-        if question.kind == "individual":
-            return None, tuple(told)
-        least, most = differing(rates)
+            stated = ["the rates are " + ", ".join(f"{each:g}" for each in rates)]
+        if individual:
+            return rates, None, tuple(stated)
         if self.differ is None and not question.coupled:
-            return None, (*told, "groups are drawn independently")
+            return rates, None, (*stated, "groups are drawn independently")
+        least, most = differing(rates)
         differ = least + DIFFER_PART * (most - least) if self.differ is None else self.differ
         if not least - 1e-9 <= differ <= most + 1e-9:
             raise SpecError(f"differ: found {differ:g}; these rates allow {least:.4g} to {most:.4g}")
-        return differ, (*told, f"two groups get different decisions in {differ:.3g} of all rounds")
+        return rates, differ, (*stated, f"two groups get different decisions in {differ:.3g} of all rounds")
 
 
 def _bare_question(
@@ -283,8 +285,6 @@ def _bare_question(
     **unknown: Any,
 ) -> _Question:
     """Return a question without a spec."""
-    from fairchain.spec import Guarantee
-
     if unknown:
         raise SpecError(f"{', '.join(unknown)}: needs a spec; give one")
     kind = kind or "difference"
@@ -319,16 +319,6 @@ def _bare_question(
     )
 
 
-@dataclass(frozen=True)
-class _Effort:
-    """Rounds, evaluations and the decision that are expected of a verdict."""
-
-    engine: Literal["sampling", "enumeration", "counting"]
-    evaluations: Spread
-    rounds: Spread | None = None
-    verdict: str | None = None
-
-
 def _of_spec(
     spec: Spec, model: Any, data: Any, pilot: int | None, *, assume: _Assumed, speed: float | None, curve: bool
 ) -> QuestionPlan:
@@ -353,7 +343,8 @@ def _of_spec(
         if table or rows <= FEW_TEXTS or spec.guarantee.engine == "counting":
             if pilot is not None:
                 raise SpecError(PILOT_OF_ROWS)
-            return _timed(_result(question, _Effort("counting", Spread(rows, rows)), (EVERY_INPUT,)), speed)
+            counted = question.plan(engine="counting", evaluations=Spread(rows, rows), assumptions=(EVERY_INPUT,))
+            return _timed(counted, speed)
     if pilot is None:
         return _of_rounds(question, spec, assume=assume, speed=speed, curve=curve)
     return _of_pilot(case, question, pilot, curve=curve)
@@ -376,15 +367,11 @@ def _of_rounds(
     question: _Question, spec: Spec | None, *, assume: _Assumed, speed: float | None, curve: bool
 ) -> QuestionPlan:
     """Return the plan for drawn inputs, or enumerated ones if that is cheaper."""
-    rates, differ, told = assume.of(question)
-    if spec is None:
-        effort = _effort(question.forecast(rates, differ))
-    else:
-        effort = _cheapest(spec, question, _effort(question.forecast(rates, differ, most_rounds=_worth_sampling(spec))))
-    points: tuple[CurvePoint, ...] = ()
-    if curve:
-        points = _curve(question, max(rates), lambda some: _cost(question, assume, some))
-    return _timed(replace_record(_result(question, effort, told), curve=points), speed)
+    rates, differ, assumptions = assume.of(question)
+    most_rounds = HORIZON if spec is None else _worth_sampling(spec)
+    forecast = question.forecast(rates, differ, most_rounds=most_rounds)
+    points = _curve(question, max(rates), lambda some: _cost(question, assume, some)) if curve else ()
+    return _timed(_cheapest(spec, question, forecast, assumptions, points), speed)
 
 
 def _cost(question: _Question, assume: _Assumed, rates: Sequence[float]) -> dict[str, Any]:
@@ -396,29 +383,34 @@ def _cost(question: _Question, assume: _Assumed, rates: Sequence[float]) -> dict
     return {"verdict": found.decision, "evaluations": found.evaluations}
 
 
-def _effort(found: RunForecast) -> _Effort:
-    return _Effort("sampling", found.evaluations, found.rounds, found.decision)
-
-
 def _worth_sampling(spec: Spec) -> int:
     """Return the rounds after which a run would certainly have switched to an enumeration."""
     fewest = fewest_evaluations(spec)
     return int(min(4 * fewest, HORIZON)) if spec.guarantee.engine == "auto" else HORIZON
 
 
-def _cheapest(spec: Spec, question: _Question, sampled: _Effort) -> _Effort:
-    """Return the effort of the engine that a verdict would use: an enumeration takes over if it costs less."""
-    guarantee = spec.guarantee
-    fewest, groups = fewest_evaluations(spec), len(question.comparison.subgroups)
-    if guarantee.engine not in ("auto", "enumeration") or guarantee.rule == "paper" or not isfinite(fewest):
-        return sampled
-    if guarantee.engine == "enumeration" or fewest <= max(FEW_EVALUATIONS, fewest_rounds(spec) * groups):
-        return _Effort("enumeration", Spread(fewest, fewest), verdict=sampled.verdict)
-    mean = sampled.evaluations.mean
-    if mean is not None and mean <= fewest:
-        return sampled
-    # Sampling comes first, until it is forecast to need more, or has cost as much.
-    return _Effort("enumeration", Spread((1 + FIRST_FORECAST) * fewest, 2 * fewest), verdict=sampled.verdict)
+def _cheapest(
+    spec: Spec | None,
+    question: _Question,
+    sampled: RunForecast,
+    assumptions: tuple[str, ...],
+    curve: tuple[CurvePoint, ...],
+) -> QuestionPlan:
+    """Return the plan of the engine that a verdict would use: an enumeration takes over if it costs less."""
+    about: dict[str, Any] = {"verdict": sampled.decision, "assumptions": assumptions, "curve": curve}
+    plan = question.plan(engine="sampling", evaluations=sampled.evaluations, rounds=sampled.rounds, **about)
+    if spec is None or spec.guarantee.engine not in ("auto", "enumeration") or spec.guarantee.rule == "paper":
+        return plan
+    fewest, mean = fewest_evaluations(spec), sampled.evaluations.mean
+    few = max(FEW_EVALUATIONS, fewest_rounds(spec) * len(question.comparison.subgroups))
+    if spec.guarantee.engine == "enumeration" or fewest <= few:
+        cost = Spread(fewest, fewest)
+    else:
+        # Sampling comes first, until it is forecast to need more, or has cost as much.
+        cost = Spread((1 + FIRST_FORECAST) * fewest, 2 * fewest)
+        if mean is not None and mean <= fewest:
+            return plan
+    return question.plan(engine="enumeration", evaluations=cost, **about) if isfinite(fewest) else plan
 
 
 def _of_pilot(case: Case, question: _Question, rounds: int, *, curve: bool) -> QuestionPlan:
@@ -434,25 +426,23 @@ def _of_pilot(case: Case, question: _Question, rounds: int, *, curve: bool) -> Q
     start = time.perf_counter()
     labels = sampler.labels(1, rounds, groups)
     speed = rounds * len(groups) / max(time.perf_counter() - start, 1e-9)
-    answers = RoundAnswers.seen(comparison.fold(labels))
-    effort = _cheapest(
-        case.spec, question, _effort(question.of_answers(answers, most_rounds=_worth_sampling(case.spec)))
-    )
-    hits = comparison.fold(labels) == np.array(comparison.rows)[:, None, None]
-    worst = int(np.ptp(hits.mean(axis=2), axis=1).argmax())
-    rates = hits[worst].mean(axis=1).tolist()
-    told = (
-        f"a pilot of {rounds:,} rounds: {'a share' if question.kind == 'individual' else 'rates'} of "
-        + ", ".join(f"{each:.3g}" for each in (rates[:1] if question.kind == "individual" else rates)),
+    folded = comparison.fold(labels)
+    hits = folded == np.array(comparison.rows)[:, None, None]
+    worst = hits[int(np.ptp(hits.mean(axis=2), axis=1).argmax())]
+    rates = worst.mean(axis=1).tolist()
+    individual = question.kind == "individual"
+    assumptions = (
+        f"a pilot of {rounds:,} rounds: {'a share' if individual else 'rates'} of "
+        + ", ".join(f"{each:.3g}" for each in (rates[:1] if individual else rates)),
         f"{speed:,.0f} evaluations a second, measured in one thread",
     )
+    forecast = question.of_answers(RoundAnswers.seen(folded), most_rounds=_worth_sampling(case.spec))
     points: tuple[CurvePoint, ...] = ()
     if curve:
-        i, j = np.triu_indices(len(rates), 1)
-        differ = float(np.mean([(hits[worst][a] != hits[worst][b]).mean() for a, b in zip(i, j, strict=True)]))
+        differ = float(np.mean([(one != other).mean() for one, other in combinations(worst, 2)]))
         assume = _Assumed(gap=None, rate=max(rates), rates=None, differ=differ)
         points = _curve(question, max(rates), lambda some: _cost(question, assume, some))
-    return _timed(replace_record(_result(question, effort, told), curve=points), speed)
+    return _timed(_cheapest(case.spec, question, forecast, assumptions, points), speed)
 
 
 def _curve(question: _Question, rate: float, cost: Callable[[list[float]], dict[str, Any]]) -> tuple[CurvePoint, ...]:
@@ -476,27 +466,29 @@ def _of_sample(question: _Question, sizes: NDArray[np.int64] | None, assume: _As
     if known and assume.differ is not None:
         raise SpecError(DIFFER_OF_ROWS)
     sizes = np.ones(len(question.comparison.subgroups), np.int64) if sizes is None else sizes
-    rates, _, told = replace(assume, differ=None).of(question)
+    rates, _, assumptions = replace(assume, differ=None).of(question)
     sample = _Sample(question, sizes)
-    gap, limit = question.gap_of(rates), question.threshold
-    found = RowsPlan(
+    gap = question.gap_of(rates)
+    rows = RowsPlan(
         sizes=tuple(sizes.tolist()) if known else None,
         decided=sample.decided(rates, 1) if known else None,
         needed=sample.needed(rates),
         fair_up_to=sample.extreme(max(rates), above=False) if known else None,
         unfair_from=sample.extreme(max(rates), above=True) if known else None,
     )
-    points: tuple[CurvePoint, ...] = ()
-    if curve:
 
-        def cost(some: list[float]) -> dict[str, Any]:
-            needed = sample.needed(some)
-            return {"verdict": question.decides(question.gap_of(some)), "rows": max(needed) if needed else None}
+    def cost(some: list[float]) -> dict[str, Any]:
+        needed = sample.needed(some)
+        return {"verdict": question.decides(question.gap_of(some)), "rows": max(needed) if needed else None}
 
-        points = _curve(question, max(rates), cost)
-    verdict = question.decides(gap) if gap != limit else None
-    effort = _Effort("counting", Spread(int(sizes.sum()), int(sizes.sum())), verdict=verdict)
-    return replace_record(_result(question, effort, told), rows=found, curve=points)
+    return question.plan(
+        engine="counting",
+        evaluations=Spread(int(sizes.sum()), int(sizes.sum())),
+        verdict=question.decides(gap) if gap != question.threshold else None,
+        assumptions=assumptions,
+        rows=rows,
+        curve=_curve(question, max(rates), cost) if curve else (),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -572,21 +564,6 @@ def _sizes(rows: int | Sequence[int], groups: int) -> NDArray[np.int64]:
     if len(sizes) != groups or min(sizes) < 1:
         raise SpecError(f"rows: found {len(sizes)} numbers; write one for each of {groups} groups, each above 0")
     return np.array(sizes, np.int64)
-
-
-def _result(question: _Question, effort: _Effort, told: tuple[str, ...]) -> QuestionPlan:
-    return QuestionPlan(
-        question=question.name,
-        engine=effort.engine,
-        kind=question.kind,
-        threshold=question.threshold,
-        delta=question.delta,
-        groups=tuple(each.name for each in question.comparison.subgroups),
-        verdict=effort.verdict,
-        rounds=effort.rounds,
-        evaluations=effort.evaluations,
-        assumptions=told,
-    )
 
 
 def _timed(found: QuestionPlan, speed: float | None) -> QuestionPlan:
