@@ -84,9 +84,7 @@ def grouped(columns: Sequence[Objects], rows: int) -> tuple[list[Hashable], NDAr
 
 
 def feature_columns(argument: str, features: Any, rows: int) -> dict[str, Objects]:
-    """Return every feature of an argument as a column with this number of rows, by its name; a single column has no
-    name.
-    """
+    """Return the features of an argument as columns of this length, by their names; a single column may have none."""
     if isinstance(features, Mapping) or hasattr(features, "columns"):
         names = list(features) if isinstance(features, Mapping) else list(features.columns)
         if not names:

@@ -243,9 +243,7 @@ class GroupTable:
         return heads, lines
 
     def _remarks(self) -> Iterator[str]:
-        """Yield notes on what the table does not show: empty denominators, and bins that are certainly
-        miscalibrated.
-        """
+        """Yield notes on what is not shown: empty denominators, and bins that are certainly miscalibrated."""
         empty = [each for each in self.rates if not each.rows]
         if empty:
             yield f"{many(len(empty), 'rate')} without rows: unknown, and not compared."
@@ -269,9 +267,7 @@ class GroupTable:
     def _compared(
         self, metric: str, method: str, by: str | None, control: Hashable
     ) -> tuple[NDArray[np.float64], float | None, list[tuple[Interval, Interval]]]:
-        """Return the estimates of the groups within a control value, that of all rows there if they are compared with
-        it, and the compared pairs in both directions.
-        """
+        """Return estimates of groups within a control value, that of all rows if compared, and the compared pairs."""
         check_method(method)
         wanted = control if isinstance(control, tuple) else (control,)
         found = [each for each in self._part(metric, by).values() if each.control == wanted]
@@ -383,9 +379,7 @@ class _Family:
     keys: tuple[tuple[GroupKey, GroupKey], ...]
 
     def rates(self, metric: str, counted: Mask, successes: Mask, share: float) -> Iterator[TableRate]:
-        """Yield the rate of successes among the counted rows of each group; their joint error probability is at most
-        `share`.
-        """
+        """Yield the rate of successes among counted rows of each group; their joint error probability is `share`."""
         size = len(self.keys)
         trials = np.bincount(self.codes[counted], minlength=size)
         hits = np.bincount(self.codes[counted & successes], minlength=size)

@@ -232,9 +232,7 @@ def selection_rates(
 
 
 def joint_intervals(successes: NDArray[np.intp], trials: NDArray[np.intp], share: float) -> Iterator[Interval]:
-    """Yield the intervals of some rates, [0, 1] for those without rows; their joint error probability is at most
-    `share`.
-    """
+    """Yield intervals of some rates, [0, 1] for those without rows, with a joint error probability of `share`."""
     low, high = fixed_sample(successes, trials, share / 2 / max(int(np.count_nonzero(trials)), 1))
     for hits, rows, lower, upper in zip(successes.tolist(), trials.tolist(), low, high, strict=True):
         yield Interval(hits / rows, float(lower), float(upper)) if rows else Interval(math.nan, 0.0, 1.0)

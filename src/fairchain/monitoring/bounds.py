@@ -98,9 +98,7 @@ class MonitoredProperty:
         return self.threshold if self.kind == "difference" else 1 - self.threshold
 
     def levels(self, count: int) -> Floats:
-        """Return the shares of delta: equal for named groups, otherwise delta / (i (i + 1)) for the i-th group that
-        occurred.
-        """
+        """Return the shares of delta: equal for named groups, delta / (i (i + 1)) for the i-th that occurred."""
         if self.groups:
             return np.full(count, self.delta / len(self.groups))
         i = np.arange(1.0, count + 1)

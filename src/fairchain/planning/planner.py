@@ -85,9 +85,7 @@ class _Question:
     coupled: bool = True
 
     def rates(self, gap: float, rate: float) -> list[float]:
-        """Return a rate for each counted subgroup: the highest and the lowest differ by this gap, the others are
-        between.
-        """
+        """Return a rate for each subgroup: the highest and the lowest differ by this gap, the others are between."""
         if self.kind == "individual":
             return [gap, 0.0]
         low = rate * gap if self.kind == "ratio" else rate - gap

@@ -288,9 +288,7 @@ def differences(found: Any, expected: Any, where: str = "") -> list[str]:
 
 
 def _why_it_ended(replay: Replay, case: Case, decision: str, reached: bool, said: str) -> str:
-    """Return why the run ended; the counts show an answer or a budget, but not a time limit, an interrupt or a failed
-    proof.
-    """
+    """Return why the run ended; the counts show an answer or a budget, no time limit, interrupt or failed proof."""
     budget = case.spec.guarantee.budget
     if reached:
         return "epsilon"
@@ -324,9 +322,7 @@ def within_epsilon(replay: Replay, epsilon: float) -> bool:
 
 
 def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
-    """Return the largest gap and its bounds: from all pairs together in estimate mode, otherwise from leaders and
-    pairs.
-    """
+    """Return the largest gap and its bounds: from all pairs in estimate mode, otherwise from leaders and pairs."""
     question = replay.question
     if question.shift > 1:
         # If every pair is compared in both directions, the largest gap is at least 0.
@@ -385,9 +381,7 @@ def _gaps_of_rates(replay: Replay) -> tuple[arithmetic.Floats, arithmetic.Floats
 
 
 def _group_numbers(replay: Replay) -> dict[tuple[int, int], BoundedEstimate]:
-    """Return the rate of every outcome and group with its bounds: exact ones after a successful try of estimate
-    mode.
-    """
+    """Return the rate of every outcome and group with its bounds: exact ones after a try that succeeded."""
     rule = replay.question
     cells = list(np.ndindex(rule.outcomes, rule.groups))
     if replay.known:

@@ -63,9 +63,7 @@ class RowCount:
         return sum(rates, start=Fraction(0)) / len(rates)
 
     def cells(self, spec: Spec) -> list[list[tuple[float, float]]]:
-        """Return for each compared pair the shares of the texts that get the outcome as only one of the two groups, or
-        as both.
-        """
+        """Return for each compared pair the shares of texts with the outcome as one of the groups only, or as both."""
         alone = dict(zip(shared_pairs(spec, self.comparison), self.only, strict=True)) if self.only else {}
         found = []
         for o, i, j in np.argwhere(self.comparison.compared).tolist() if alone else ():
@@ -76,9 +74,7 @@ class RowCount:
     def bounds(
         self, level: float, shared_level: float = 0.0, shared: frozenset[tuple[int, int]] = frozenset()
     ) -> PairBounds:
-        """Return bounds of every rate: each fails with probability at most `level`, those of `shared` with
-        `shared_level`.
-        """
+        """Return bounds of every rate, which fail with probability `level`, those of `shared` with `shared_level`."""
         found = {}
         for outcome in range(len(self.successes)):
             for subgroup, parts in enumerate(self.parts):

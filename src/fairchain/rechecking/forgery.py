@@ -32,8 +32,7 @@ def escape_probability(chunks: int, sampled: int, forged: int) -> float:
 
 
 def smallest_forgery(batches: Sequence[BatchEvidence], question: ReplayedRule, verdict: str) -> int | None:
-    """Return the number of chunks that a verdict depends on: without that many, the others alone are no evidence for
-    it.
+    """Return the number of chunks that a verdict depends on: without them, the others are no evidence for it.
 
     It is a lower bound, at least 1; None without a verdict. For FAIR it is the minimum over all pairs, because FAIR
     needs all of them. For UNFAIR it is that of the leaders, or in estimate mode of the pair that needs most. For a
@@ -59,8 +58,7 @@ def smallest_forgery(batches: Sequence[BatchEvidence], question: ReplayedRule, v
 
 
 def _needed(cells: NDArray[np.int64], question: ReplayedRule, side: Side) -> NDArray[np.int64]:
-    """Return for each pair the smallest number of chunks without which its e-value is at most 1; `cells` is (chunks,
-    pairs, 3).
+    """Return for each pair the fewest chunks without which its e-value is at most 1; `cells` is (chunks, pairs, 3).
 
     The e-value is a mean over betting fractions, so it is at most 1 only if each fraction's share is. The logarithm of
     a fraction's wealth is a sum over chunks, of which the largest terms are removed first; the fraction that needs most

@@ -168,9 +168,7 @@ class Replay:
         return gaps
 
     def _base(self) -> Table:
-        """Return the denominator of a gap: all rounds, or for a ratio those in which the first group has the
-        outcome.
-        """
+        """Return the denominator of a gap: all rounds, or for a ratio those with the outcome for the first group."""
         return self.only + self.both if self.question.relative else np.broadcast_to(self.joint, self.only.shape)
 
     def widest(self) -> tuple[int, int, int]:
@@ -263,9 +261,7 @@ class Replay:
         self._check_size(number, batch, last, sizes, rounds)
 
     def _check_refinement(self, number: int, batch: BatchEvidence, last: bool) -> None:
-        """Check a batch after the decision: all groups, the forecast number of rounds, the widest pair as the
-        leader.
-        """
+        """Check a batch after the decision: all groups, the forecast rounds, the widest pair as the leader."""
         outcome, i, j = self.widest()
         leader = None if self.question.shift > 1 else (i, j, outcome)
         sizes = self._refining_sizes()
@@ -276,8 +272,7 @@ class Replay:
         self._check_size(number, batch, last, sizes, max(sizes))
 
     def _check_size(self, number: int, batch: BatchEvidence, last: bool, sizes: Collection[int], planned: int) -> None:
-        """Check the rounds and chunks of a batch that the rule plans with one of these sizes; `planned` are its own
-        numbers.
+        """Check the rounds and chunks of a batch: the rule plans one of these sizes, and here `planned` rounds.
 
         Any other size could have been chosen after its rounds were seen; only the last batch may be shortened. Other
         chunks contain other rounds: the chunks are those of the plan, so that a shortened batch has the first rounds of

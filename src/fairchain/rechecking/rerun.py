@@ -168,9 +168,7 @@ class Repetition(ABC, Generic[AnyPart]):
         return ""
 
     def check(self) -> tuple[Claim, Cost, float]:
-        """Measure the speed, report the cost, and compare; return the claim, the parts that were run and the share of
-        evaluations that agreed.
-        """
+        """Measure the speed, report the cost, and compare; return the claim, the cost, and the share that agreed."""
         cost, options = Cost(0, len(self._parts), 0, 0, 0.0), self._options
         try:
             wrong, speed = self._probe()
