@@ -46,7 +46,7 @@ def expected_claims(
         violators = np.argwhere(rule.compared)[shifted[:, 1] > rule.threshold]
         widest = tuple(np.argwhere(rule.compared)[shifted[:, 0].argmax()].tolist())
     else:
-        evidence = arithmetic.log_evidence(replay.cells(), rule.threshold, "below", rule.relative, rule.share)
+        evidence = rule.evidence(replay.cells(), "below")
         violators, widest = np.argwhere((evidence >= rule.pairs_bar) & rule.compared), replay.widest()
     trials = np.diag(replay.joint)
     return claims_of(
@@ -66,12 +66,8 @@ def expected_claims(
         epsilon=rule.epsilon,
         rounds=replay.rounds,
         evaluations=evaluations(case, replay.rounds, trials),
-        decision_rounds=replay.rounds if replay.decided is None else replay.decision_rounds,
-        decision_evaluations=evaluations(
-            case,
-            replay.rounds if replay.decided is None else replay.decision_rounds,
-            trials if replay.decision_trials is None else replay.decision_trials,
-        ),
+        decision_rounds=replay.decision_rounds,
+        decision_evaluations=evaluations(case, replay.decision_rounds, replay.decision_trials),
         stopped=_why_it_ended(replay, case, decision, known, stopped),
         seed=seed.value,
         seed_origin=seed.origin,
@@ -390,11 +386,6 @@ def _group_numbers(replay: Replay) -> dict[tuple[int, int], BoundedEstimate]:
         return {cell: (float(rates[cell]), float(low[cell]), float(high[cell])) for cell in cells}
     # In estimate mode half of delta is for the gaps, and nine tenths of the rest for complete tries.
     alpha = (rule.delta / 2 / 10 if rule.epsilon is not None else rule.rates_delta) / (rule.groups * rule.outcomes)
-    found = {}
-    for outcome, group in cells:
-        successes, trials = int(replay.successes[outcome, group]), int(replay.joint[group, group])
-        found[outcome, group] = (
-            successes / max(trials, 1),
-            *arithmetic.any_time_bounds(successes, trials, alpha),
-        )
-    return found
+    trials = np.broadcast_to(np.diag(replay.joint), replay.successes.shape)
+    table = arithmetic.any_time_table(replay.successes, trials, alpha)
+    return {cell: tuple(table[cell].tolist()) for cell in cells}
