@@ -144,21 +144,22 @@ def make_family_certificate(family: FamilyVerdict, *, timed: bool = True) -> dic
 
 def write_certificate(verdict: Verdict | FamilyVerdict, path: str | Path) -> None:
     """Write a certificate atomically: a reader never sees an incomplete file."""
-    if isinstance(verdict, FamilyVerdict):
-        content = make_family_certificate(verdict)
-        text = _object(content, "", members=lambda members: "[\n" + ",\n".join(map(_certificate, members)) + "\n]")
-        place({Path(path): f"{text}\n".encode()})
-        return
-    place({Path(path): dump(make_certificate(verdict)).encode()})
+    content = make_family_certificate(verdict) if isinstance(verdict, FamilyVerdict) else make_certificate(verdict)
+    place({Path(path): dump(content).encode()})
 
 
 def dump(content: dict[str, Any]) -> str:
-    """Return the certificate as readable JSON: one line for each batch or segment."""
+    """Return a certificate as readable JSON: one line for each batch or segment."""
     return _certificate(content) + "\n"
 
 
 def _certificate(content: dict[str, Any]) -> str:
-    return _object(content, "", evidence=lambda evidence: _object(evidence, " ", batches=_lines, segments=_lines))
+    return _object(
+        content,
+        "",
+        evidence=lambda evidence: _object(evidence, " ", batches=_lines, segments=_lines),
+        members=lambda members: "[\n" + ",\n".join(map(_certificate, members)) + "\n]",
+    )
 
 
 def _object(content: Mapping[str, Any], margin: str, **special: Callable[[Any], str]) -> str:

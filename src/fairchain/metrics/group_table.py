@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.messages import many, needs, unknown
-from fairchain.metrics.arguments import Objects, check_delta, column, feature_columns, grouped, positives, same_length
+from fairchain.metrics.arguments import Objects, check_delta, column, feature_columns, grouped, positives
 from fairchain.metrics.parity import ComparedWith, check_method, estimate_of, joint_intervals
 from fairchain.statistics.intervals import Interval
 
@@ -346,8 +346,7 @@ def by_group(
     parts: dict[str, tuple[Mask, Mask]] = {"selection_rate": (np.ones(len(labels), bool), selected)}
     truth = None
     if y_true is not None:
-        truths = column("y_true", y_true)
-        same_length("y_true", truths, labels)
+        truths = column("y_true", y_true, len(labels))
         truth = positives("y_true", truths, pos_label)
         parts |= {
             "accuracy": (parts["selection_rate"][0], np.equal(truths, labels).astype(bool)),
@@ -355,7 +354,7 @@ def by_group(
             "false_negative_rate": (truth, ~selected),
             "positive_predictive_value": (selected, truth),
         }
-    scores = None if y_score is None else _scores(y_score, labels, bins)
+    scores = None if y_score is None else _scores(y_score, len(labels), bins)
     if scores is not None and truth is None:
         raise DataError("y_score: calibration compares scores with true labels; give y_true")
     families = _families(sensitive, controls, len(labels))
@@ -417,10 +416,9 @@ def _families(sensitive: Mapping[str, Objects], controls: Mapping[str, Objects],
     return found
 
 
-def _scores(values: Any, labels: Objects, bins: int) -> NDArray[np.float64]:
+def _scores(values: Any, rows: int, bins: int) -> NDArray[np.float64]:
     """Return the scores as probabilities."""
-    found = column("y_score", values)
-    same_length("y_score", found, labels)
+    found = column("y_score", values, rows)
     if not isinstance(bins, int) or not 1 <= bins <= MOST_SCORE_BINS:
         raise DataError(f"bins: found {bins!r}; give a whole number from 1 to {MOST_SCORE_BINS}")
     try:

@@ -22,11 +22,11 @@ from fairchain.metrics.arguments import (
     check_delta,
     column,
     complete,
+    feature_columns,
+    grouped,
     is_one,
     one_dimensional,
     positives,
-    read_groups,
-    same_length,
 )
 from fairchain.statistics.intervals import Interval
 from fairchain.statistics.rate_counts import SubgroupCounts, fixed_sample, gap_bounds
@@ -224,8 +224,9 @@ def selection_rates(
     if sample_weight is not None:
         raise DataError(NO_SAMPLE_WEIGHTS)
     labels = column("y_pred", y_pred)
-    same_length("y_true", one_dimensional("y_true", y_true), labels)
-    groups, codes = read_groups(sensitive_features, len(labels))
+    one_dimensional("y_true", y_true, len(labels))
+    features = feature_columns("sensitive_features", sensitive_features, len(labels))
+    groups, codes = grouped(features.values(), len(labels))
     check_delta(delta)
     trials, successes = _counts(codes, len(groups), positives("y_pred", labels, pos_label))
     return dict(zip(groups, joint_intervals(successes, trials, delta), strict=True))
@@ -326,9 +327,10 @@ def _read_rows(y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight:
     """Check the arguments of a metric and convert them to arrays."""
     if sample_weight is not None:
         raise DataError(NO_SAMPLE_WEIGHTS)
-    truths, labels = one_dimensional("y_true", y_true), column("y_pred", y_pred)
-    same_length("y_true", truths, labels)
-    groups, codes = read_groups(sensitive_features, len(labels))
+    labels = column("y_pred", y_pred)
+    truths = one_dimensional("y_true", y_true, len(labels))
+    features = feature_columns("sensitive_features", sensitive_features, len(labels))
+    groups, codes = grouped(features.values(), len(labels))
     if len(groups) < 2:
         raise DataError(f"sensitive_features: all rows have the group {groups[0]!r}; give at least two groups")
     return _Rows(groups, codes, is_one("y_pred", labels), truths)

@@ -47,18 +47,7 @@ def name_problem(name: str) -> str:
 class MonitoredProperty:
     """The monitored property: the largest gap between groups, its threshold and the error probability.
 
-    Parameters
-    ----------
-    threshold
-        Largest difference, or smallest ratio, that still counts as fair.
-    kind
-        `difference` or `ratio`.
-    delta
-        Largest probability that any statement is ever wrong.
-    groups
-        The compared groups; empty if groups are added when they occur.
-    allow_constant
-        Whether FAIR may be concluded while every row has the outcome, or none has it.
+    The fields are the parameters of `Monitor`; `groups` is empty if groups are added when they occur.
     """
 
     threshold: float

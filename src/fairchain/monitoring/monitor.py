@@ -107,7 +107,18 @@ class Monitor:
             for row, (group, name) in enumerate(zip(given, names, strict=True)):
                 if name in MISSING_TEXTS and not isinstance(group, str):
                     raise DataError(GROUP_NOT_KNOWN.format(row=row + 1))
-        places = self._placed(names)
+        places = dict(self._places)
+        for name in dict.fromkeys(names):
+            if name not in places and self.question.groups:
+                raise DataError(
+                    f'group "{name}": not one of those named ({", ".join(self.question.groups[:8])}); name it, or '
+                    "leave its rows out"
+                )
+            if name not in places and (problem := name_problem(name)):
+                raise DataError(f"groups: {problem}")
+            places.setdefault(name, len(places))
+        if len(places) > MOST_GROUPS:
+            raise DataError(TOO_MANY_STREAM_GROUPS.format(places_count=len(places), most_groups=MOST_GROUPS))
         codes = np.fromiter(map(places.__getitem__, names), np.intp, len(names))
         self._counts, self._places = self._counts.widened(tuple(places)), places
         return self._count(codes, outcomes.astype(bool))
@@ -124,22 +135,6 @@ class Monitor:
                 first = done - 1
             self._decision = decision
         return first
-
-    def _placed(self, names: Sequence[str]) -> dict[str, int]:
-        """Return the index of every group, including new ones of these rows."""
-        places = dict(self._places)
-        for name in dict.fromkeys(names):
-            if name not in places and self.question.groups:
-                raise DataError(
-                    f'group "{name}": not one of those named ({", ".join(self.question.groups[:8])}); name it, or '
-                    "leave its rows out"
-                )
-            if name not in places and (problem := name_problem(name)):
-                raise DataError(f"groups: {problem}")
-            places.setdefault(name, len(places))
-        if len(places) > MOST_GROUPS:
-            raise DataError(TOO_MANY_STREAM_GROUPS.format(places_count=len(places), most_groups=MOST_GROUPS))
-        return places
 
     @property
     def decision(self) -> Decision:

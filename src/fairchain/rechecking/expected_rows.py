@@ -33,6 +33,7 @@ from fairchain.statements import exact_statement, rows_phrase, rows_scope, state
 from fairchain.tables import TableRows
 
 PairBounds = dict[tuple[int, int], tuple[float, float]]
+PairGaps = dict[tuple[int, int, int], float]
 ROWS_PER_EVALUATION = 4096
 
 
@@ -381,49 +382,36 @@ class _Gaps:
     """Gaps of all compared pairs, with their bounds; all are plain numbers by (outcome, i, j)."""
 
     def __init__(self, count: RowCount, delta: float, factor: Fraction | None = None) -> None:
-        self._factor = factor or Fraction(1)
+        self._factor, self.delta, self._most = factor or Fraction(1), delta, math.inf
         self._pairs = [(int(o), int(i), int(j)) for o, i, j in np.argwhere(count.comparison.compared)]
         self._relative = count.comparison.measure == "ratio"
         self._floor = least_gap(count.comparison.compared, self._relative) or 0.0
         self.exact = {(o, i, j): self._gap(count.rate(o, i), count.rate(o, j)) for o, i, j in self._pairs}
-        self.delta = delta
-        self._most = math.inf
-        self.above: dict[tuple[int, int, int], float] = {}
-        self.below: dict[tuple[int, int, int], float] = {}
-        if delta:
-            if count.comparison.individual:
-                # One share of rows: each side of its exact interval fails at delta/2.
-                low, high = exact_bounds(count.successes[0][0], count.trials[0], delta)
-                self.above = {(0, 0, 1): high, (0, 1, 0): -low}
-                self.below = {(0, 0, 1): low, (0, 1, 0): -high}
-                return
-            if factor is not None:
-                known = _together(count, delta)
-                self.above = {(o, i, j): self._gap(known[o, i][1], known[o, j][0]) for o, i, j in self._pairs}
-                self.below = {(o, i, j): self._gap(known[o, i][0], known[o, j][1]) for o, i, j in self._pairs}
-                return
-            if count.comparison.disjoint:
-                self._from_both(count)
-                return
+        self.above: PairGaps = {}
+        self.below: PairGaps = {}
+        if not delta:
+            return
+        if count.comparison.individual:
+            # One share of rows: each side of its exact interval fails at delta/2.
+            low, high = exact_bounds(count.successes[0][0], count.trials[0], delta)
+            self.above, self.below = {(0, 0, 1): high, (0, 1, 0): -low}, {(0, 0, 1): low, (0, 1, 0): -high}
+        elif factor is not None:
+            known = _together(count, delta)
+            self.above, self.below = self._between(known, 1, 0), self._between(known, 0, 1)
+        elif count.comparison.disjoint:
+            # From a weighted product of two p-values, one for each group, in 256 steps. Within a step from level a to
+            # a' the first rate is evaluated at a, the second at the level that a' leaves: the worst case of the step.
+            alone, together = (_Levels(count, alpha) for alpha in (delta / 2, delta / 2 / len(self._pairs)))
+            for o, i, j in self._pairs:
+                one, other = alone.of(o, i, j), alone.of(o, j, i)
+                self.above[o, i, j] = float(self._gaps(one[1][:-1], other[0][-2::-1], 0.0).max())
+                one, other = together.of(o, i, j), together.of(o, j, i)
+                self.below[o, i, j] = float(self._gaps(one[0][:-1], other[1][-2::-1], -np.inf).min())
+        else:
             # The rates of all rows together have separate levels, because they may show which groups are compared.
             shared = _overall_rates(count)
-            alone = count.bounds(delta / 4, delta / 8 / max(len(shared), 1), shared)
-            together = _together(count, delta / 2)
-            self.above = {(o, i, j): self._gap(alone[o, i][1], alone[o, j][0]) for o, i, j in self._pairs}
-            self.below = {(o, i, j): self._gap(together[o, i][0], together[o, j][1]) for o, i, j in self._pairs}
-
-    def _from_both(self, count: RowCount) -> None:
-        """Set the bounds of each pair from a weighted product of two p-values, one for each group, in 256 steps.
-
-        Within a step from level a to a' the first rate is evaluated at a, and the second at the level that a' leaves:
-        the worst case of the step.
-        """
-        alone, together = (_Levels(count, alpha) for alpha in (self.delta / 2, self.delta / 2 / len(self._pairs)))
-        for o, i, j in self._pairs:
-            one, other = alone.of(o, i, j), alone.of(o, j, i)
-            self.above[o, i, j] = float(self._gaps(one[1][:-1], other[0][-2::-1], 0.0).max())
-            one, other = together.of(o, i, j), together.of(o, j, i)
-            self.below[o, i, j] = float(self._gaps(one[0][:-1], other[1][-2::-1], -np.inf).min())
+            known = count.bounds(delta / 4, delta / 8 / max(len(shared), 1), shared)
+            self.above, self.below = self._between(known, 1, 0), self._between(_together(count, delta / 2), 0, 1)
 
     def _gaps(self, more: Floats, less: Floats, at_zero: float) -> Floats:
         if not self._relative:
@@ -435,6 +423,10 @@ class _Gaps:
         factor = self._factor if isinstance(more, Fraction) else float(self._factor)
         return shifted_gap(more, less, factor, self._relative)
 
+    def _between(self, rates: PairBounds, one: int, other: int) -> PairGaps:
+        """Return the gaps between the lower (0) or upper (1) bounds of two rates."""
+        return {(o, i, j): float(self._gap(rates[o, i][one], rates[o, j][other])) for o, i, j in self._pairs}
+
     def largest(self) -> tuple[float, float, float]:
         estimate = max(self._floor, float(max(self.exact.values())))
         if not self.delta:
@@ -444,9 +436,8 @@ class _Gaps:
 
     def narrow(self, rates: PairBounds) -> None:
         """Intersect with bounds of the rates that hold in the same event."""
-        for o, i, j in self._pairs:
-            self.below[o, i, j] = max(self.below[o, i, j], float(self._gap(rates[o, i][0], rates[o, j][1])))
-        self._most = max(float(self._gap(rates[o, i][1], rates[o, j][0])) for o, i, j in self._pairs)
+        self.below = {pair: max(self.below[pair], low) for pair, low in self._between(rates, 0, 1).items()}
+        self._most = max(self._between(rates, 1, 0).values())
 
     def decision(self, limit: Fraction) -> str:
         if not self.delta:
@@ -501,19 +492,16 @@ class _Levels:
         return self._found[outcome, group, first]
 
 
-def _compared_rates(count: RowCount) -> list[tuple[int, int]]:
+def _compared_rates(count: RowCount) -> set[tuple[int, int]]:
     """Return (outcome, subgroup) of every rate that is compared with another."""
     pairs = np.argwhere(count.comparison.compared).tolist()
-    return sorted({(outcome, subgroup) for outcome, *both in pairs for subgroup in both})
+    return {(outcome, subgroup) for outcome, *both in pairs for subgroup in both}
 
 
 def _overall_rates(count: RowCount) -> frozenset[tuple[int, int]]:
     """Return the compared rates, (outcome, subgroup), that are of all rows, not of a group or a mean of groups."""
-    return frozenset(
-        (int(outcome), int(subgroup))
-        for outcome, subgroup in _compared_rates(count)
-        if count.comparison.subgroups[subgroup].group is None and not count.comparison.subgroups[subgroup].mixed
-    )
+    overall = [subgroup.group is None and not subgroup.mixed for subgroup in count.comparison.subgroups]
+    return frozenset(each for each in _compared_rates(count) if overall[each[1]])
 
 
 def _together(count: RowCount, spend: float) -> PairBounds:
