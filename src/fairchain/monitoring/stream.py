@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -35,11 +35,6 @@ from fairchain.statistics.rules import Decision
 # The decisions that end a run, unless it should continue.
 EMPTY_STREAM = "{name}: is empty; give a CSV file with a header, or JSON Lines"
 ENDING_VERDICTS = ("FAIR", "UNFAIR")
-VERDICT_NAMES: dict[Decision, Verdict] = {
-    Decision.FAIR: "FAIR",
-    Decision.UNFAIR: "UNFAIR",
-    Decision.UNDECIDED: "UNDECIDED",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +270,7 @@ class Watch:
         fresh = block.raw[self.progress.place.size - before.place.size : size]
         now, first = self.progress.now, self.progress.first
         if changed:
-            now = Turn(verdict=VERDICT_NAMES[changed], rows=counts.rows)
+            now = Turn(verdict=cast("Verdict", changed.name), rows=counts.rows)
             first = first or (None if now.verdict == "UNDECIDED" else now)
         return StreamProgress(
             counts,

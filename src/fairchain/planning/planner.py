@@ -203,19 +203,11 @@ def plan(
     if speed is not None and not (speed > 0 and isfinite(speed)):
         raise SpecError(f"speed: found {speed:g}; write the number of evaluations per second, above 0")
     assume = _Assumed(gap=gap, rate=rate, rates=None if rates is None else tuple(rates), differ=differ)
-    about: dict[str, Any] = {"assume": assume, "speed": speed, "curve": curve}
     if spec is None:
         if pilot is not None or model is not None or data is not None:
             raise SpecError("pilot, model, data: need a spec, which states the inputs of the model")
         bare = _bare_question(groups, questions, **overrides)
-        sizes = None if rows is None else _sizes(rows, groups)
-        if sizes is None:
-            one = _of_rounds(bare, None, **about)
-            if bare.kind != "individual":
-                one = replace_record(one, rows=_of_sample(bare, None, assume, curve=False).rows)
-        else:
-            one = _timed(_of_sample(bare, sizes, assume, curve=curve), speed)
-        found = [one] * questions
+        found = [_without_spec(bare, rows, groups, assume, curve=curve)] * questions
     else:
         if rows is not None or questions != 1 or groups != 2:
             raise SpecError(SPEC_HAS_ITS_OWN)
@@ -224,7 +216,16 @@ def plan(
             raise SpecError(MEASURED_AND_ASSUMED.format(name=assumed[0]))
         specs = load_specs(spec) if isinstance(spec, str | Path) else (spec,) if isinstance(spec, Spec) else tuple(spec)
         changed = divided([read_question(each, **spec_changes(overrides)) for each in specs])
-        found = [_of_spec(each, model, data, pilot, **about) for each in changed]
+        found = [_of_spec(each, model, data, pilot, assume, curve=curve) for each in changed]
+    if speed is not None:
+        found = [
+            replace_record(
+                each,
+                seconds=each.evaluations.times(1 / speed),
+                assumptions=(*each.assumptions, f"{speed:,.10g} evaluations a second"),
+            )
+            for each in found
+        ]
     seconds = [each.seconds for each in found if each.seconds is not None]
     return VerificationPlan(
         delta=float(f"{found[0].delta * len(found):.12g}"),
@@ -317,9 +318,22 @@ def _bare_question(
     )
 
 
-def _of_spec(
-    spec: Spec, model: Any, data: Any, pilot: int | None, *, assume: _Assumed, speed: float | None, curve: bool
+def _without_spec(
+    question: _Question, rows: int | Sequence[int] | None, groups: int, assume: _Assumed, *, curve: bool
 ) -> QuestionPlan:
+    """Return the plan for drawn inputs, with the rows that a table would need, or for a table with these rows."""
+    if rows is None:
+        found = _of_rounds(question, None, assume, curve=curve)
+        if question.kind == "individual":
+            return found
+        return replace_record(found, rows=_of_sample(question, None, assume, curve=False).rows)
+    sizes = [rows] * groups if isinstance(rows, int) else list(rows)
+    if len(sizes) != groups or min(sizes) < 1:
+        raise SpecError(f"rows: found {len(sizes)} numbers; write one for each of {groups} groups, each above 0")
+    return _of_sample(question, np.array(sizes, np.int64), assume, curve=curve)
+
+
+def _of_spec(spec: Spec, model: Any, data: Any, pilot: int | None, assume: _Assumed, *, curve: bool) -> QuestionPlan:
     """Return the plan of a question."""
     refuse_shift(spec, "a plan")
     table = isinstance(spec.population, Table)
@@ -328,7 +342,7 @@ def _of_spec(
     if pilot is not None and not spec.model.deterministic and isinstance(model, Journaled) and model.has_file:
         raise SpecError(PILOT_IN_JOURNAL)
     if not table and data is None and pilot is None and not may_count(spec):
-        return _of_rounds(_question_of(spec, comparison_of(spec)), spec, assume=assume, speed=speed, curve=curve)
+        return _of_rounds(_question_of(spec, comparison_of(spec)), spec, assume, curve=curve)
     case = gather(model, spec, data=data) if pilot is not None else case_of(spec, None, read_rows(spec, data))
     question = _question_of(spec, case.comparison)
     if table or (may_count(spec) and spec.guarantee.engine in ("auto", "counting")):
@@ -337,14 +351,13 @@ def _of_spec(
         rows = 0 if recorded else counted_evaluations(case)
         if sample:
             found = _of_sample(question, _subgroup_sizes(case), assume, curve=curve)
-            return _timed(replace_record(found, evaluations=Spread(rows, rows)), speed)
+            return replace_record(found, evaluations=Spread(rows, rows))
         if table or rows <= FEW_TEXTS or spec.guarantee.engine == "counting":
             if pilot is not None:
                 raise SpecError(PILOT_OF_ROWS)
-            counted = question.plan(engine="counting", evaluations=Spread(rows, rows), assumptions=(EVERY_INPUT,))
-            return _timed(counted, speed)
+            return question.plan(engine="counting", evaluations=Spread(rows, rows), assumptions=(EVERY_INPUT,))
     if pilot is None:
-        return _of_rounds(question, spec, assume=assume, speed=speed, curve=curve)
+        return _of_rounds(question, spec, assume, curve=curve)
     return _of_pilot(case, question, pilot, curve=curve)
 
 
@@ -361,15 +374,13 @@ def _question_of(spec: Spec, comparison: Comparison) -> _Question:
     )
 
 
-def _of_rounds(
-    question: _Question, spec: Spec | None, *, assume: _Assumed, speed: float | None, curve: bool
-) -> QuestionPlan:
+def _of_rounds(question: _Question, spec: Spec | None, assume: _Assumed, *, curve: bool) -> QuestionPlan:
     """Return the plan for drawn inputs, or enumerated ones if that is cheaper."""
     rates, differ, assumptions = assume.of(question)
     most_rounds = HORIZON if spec is None else _worth_sampling(spec)
     forecast = question.forecast(rates, differ, most_rounds=most_rounds)
     points = _curve(question, max(rates), lambda some: _cost(question, assume, some)) if curve else ()
-    return _timed(_cheapest(spec, question, forecast, assumptions, points), speed)
+    return _cheapest(spec, question, forecast, assumptions, points)
 
 
 def _cost(question: _Question, assume: _Assumed, rates: Sequence[float]) -> dict[str, Any]:
@@ -440,7 +451,8 @@ def _of_pilot(case: Case, question: _Question, rounds: int, *, curve: bool) -> Q
         differ = float(np.mean([(one != other).mean() for one, other in combinations(worst, 2)]))
         assume = _Assumed(gap=None, rate=max(rates), rates=None, differ=differ)
         points = _curve(question, max(rates), lambda some: _cost(question, assume, some))
-    return _timed(_cheapest(case.spec, question, forecast, assumptions, points), speed)
+    found = _cheapest(case.spec, question, forecast, assumptions, points)
+    return replace_record(found, seconds=found.evaluations.times(1 / speed))
 
 
 def _curve(question: _Question, rate: float, cost: Callable[[list[float]], dict[str, Any]]) -> tuple[CurvePoint, ...]:
@@ -555,21 +567,6 @@ def _subgroup_sizes(case: Case) -> NDArray[np.int64]:
         mask = of[each.group]
         masks.append(mask if each.truth is None else mask & (case.rows.truth == each.truth))
     return np.array([case.rows.sizes(mask) for mask in masks], np.int64)
-
-
-def _sizes(rows: int | Sequence[int], groups: int) -> NDArray[np.int64]:
-    sizes = [rows] * groups if isinstance(rows, int) else list(rows)
-    if len(sizes) != groups or min(sizes) < 1:
-        raise SpecError(f"rows: found {len(sizes)} numbers; write one for each of {groups} groups, each above 0")
-    return np.array(sizes, np.int64)
-
-
-def _timed(found: QuestionPlan, speed: float | None) -> QuestionPlan:
-    if speed is None:
-        return found
-    stated = () if any("a second" in each for each in found.assumptions) else (f"{speed:,.10g} evaluations a second",)
-    seconds = found.evaluations.times(1 / speed)
-    return replace_record(found, seconds=seconds, assumptions=(*found.assumptions, *stated))
 
 
 def _sum(spreads: Sequence[Spread]) -> Spread:

@@ -19,18 +19,12 @@ from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.input_space import input_space
 from fairchain.models import Model
 from fairchain.prepare import Case, case_of
+from fairchain.rechecking import recount
 from fairchain.rechecking.contents import Claim, Raw, evidence_of
 from fairchain.rechecking.expected import differences, expected_claims
 from fairchain.rechecking.expected_rows import RowCount, count_rows, expected_row_claims
 from fairchain.rechecking.forgery import smallest_forgery
 from fairchain.rechecking.fresh import Fresh, fresh_run
-from fairchain.rechecking.recount import (
-    Recount,
-    chain_problem,
-    expected_enumeration_claims,
-    in_stated_order,
-    layout_problem,
-)
 from fairchain.rechecking.replay import Replay, ReplayedRule, contradiction, impossible, labels_problem
 from fairchain.rechecking.rerun import Counter, RecheckOptions, Rerun, Sample
 from fairchain.rechecking.result import Recheck
@@ -160,26 +154,28 @@ class QuestionCheck:
         if self.model is None:
             return result
         try:
-            inputs = in_stated_order(evidence, input_space(case), case)
+            inputs = recount.in_stated_order(evidence, input_space(case), case)
         except SpecError as error:
             claims.append(Claim("layout", False, str(error)))
             return result
-        layout = layout_problem(evidence, inputs, case)
+        layout = recount.layout_problem(evidence, inputs, case)
         detail = f"{len(evidence.segments):,} segments, {evidence.done:,} of {inputs.points:,} points in their order"
         claims.append(Claim.check("layout", layout, detail))
         if layout:
             return result
         model_sha256 = str(said.get("model_sha256"))
-        problem = chain_problem(evidence, case, model_sha256)
+        problem = recount.chain_problem(evidence, case, model_sha256)
         claims.append(Claim.check("chain", problem, "every segment continues the hash of those before"))
-        expected, problem = expected_enumeration_claims(evidence, inputs, case, model_sha256, str(said.get("stopped")))
+        expected, problem = recount.expected_enumeration_claims(
+            evidence, inputs, case, model_sha256, str(said.get("stopped"))
+        )
         claims.append(Claim.check("weights", problem, "no part has more weight than its inputs"))
         claims += self._compare(expected, "the weights give")
-        recount = Recount(self.model, case, inputs, evidence, self.options)
-        claim, cost, fraction = recount.check()
+        segments = recount.Recount(self.model, case, inputs, evidence, self.options)
+        claim, cost, fraction = segments.check()
         claims.append(claim)
         sample = Sample.of(cost, None) if claim.holds and not cost.whole else None
-        return replace(result, evaluations=recount.evaluations, fraction=fraction, sample=sample)
+        return replace(result, evaluations=segments.evaluations, fraction=fraction, sample=sample)
 
     def by_rows(self, rows: TableRows, claims: list[Claim], result: Recheck) -> Recheck:
         """Evaluate every row again, and compute every number from the counts."""

@@ -139,15 +139,13 @@ def _recheck_family(
     allowed = Fraction(repr(file.delta)) * Fraction(1 + 1e-9)
     claims.append(Claim.check("delta", "" if spent <= allowed else f"{share}, above {file.delta:g}", share))
     hashes = {str(member.claims.get("model_sha256")) for _, member, _ in members}
-    about = {key: text for each in inside for key, text in meaning_of(each).items() if key not in ("property",)}
-    same = len(hashes) == 1 and all(
-        {key: text for key, text in meaning_of(each).items() if key != "property"} == about for each in inside
-    )
+    meanings = [meaning_of(each) | {"property": ""} for each in inside]
+    same = len(hashes) == 1 and all(each == meanings[0] for each in meanings)
     problem = "" if same else "the questions differ in model, features, population or guarantee"
     claims.append(Claim.check("family", problem, "one model, one population, one guarantee"))
-    told = [str(each.property) for each in inside]
-    problem = "" if len(set(told)) == len(told) else "a question is answered twice"
-    claims.append(Claim.check("questions", problem, f"{len(told)} different questions"))
+    different = len({str(each.property) for each in inside}) == len(inside)
+    problem = "" if different else "a question is answered twice"
+    claims.append(Claim.check("questions", problem, f"{len(inside)} different questions"))
     joint = family_seed(
         [
             derive_seed(each, str(member.claims.get("model_sha256")), member.claims.get("table_sha256"))
