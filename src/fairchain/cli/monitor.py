@@ -304,14 +304,16 @@ def _line(report: Report) -> str:
     from fairchain.monitoring.monitor import sentence
 
     progress = report.progress
-    gap = progress.counts.seen(report.question).gap(report.question)
+    gap = progress.counts.seen().gap
     where = {"end": ", at the end of the input", "before": ", before this run"}.get(
         report.event, f" (line {progress.place.lines:,})"
     )
     since = (
         f", decided after {progress.now.rows:,}" if progress.now.rows < progress.counts.rows and progress.first else ""
     )
-    return f"{report.verdict} after {progress.counts.rows:,} rows{since}{where}: {sentence(gap, report.question)}"
+    return (
+        f"{report.verdict} after {progress.counts.rows:,} rows{since}{where}: {sentence(gap, progress.counts.question)}"
+    )
 
 
 def _notes(found: dict[str, Any]) -> list[str]:

@@ -142,7 +142,7 @@ class FamilyReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON values."""
-        delta = sum(each.question.delta for each in self.reports)
+        delta = sum(each.progress.counts.question.delta for each in self.reports)
         return {
             "event": self.event,
             "verdict": self.verdict,
@@ -190,7 +190,7 @@ class FamilyWatch:
         return self._report("").verdict
 
     def _report(self, event: str, changed: tuple[int, ...] = ()) -> FamilyReport:
-        reports = tuple(Report(event, each.progress, each.question) for each in self.watches)
+        reports = tuple(Report(event, each.progress) for each in self.watches)
         return FamilyReport(event, reports, self._names, changed)
 
     def reports(

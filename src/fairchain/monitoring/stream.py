@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from fairchain.errors import DataError
-from fairchain.monitoring.bounds import GroupCounts, MonitoredProperty, advance
+from fairchain.monitoring.bounds import GroupCounts, advance
 from fairchain.monitoring.lines import LineSource, Place
 from fairchain.monitoring.monitor import describe_monitor
 from fairchain.monitoring.rows import (
@@ -48,9 +48,10 @@ class StreamProgress:
     now: Turn = FIRST_TURN
     first: Turn | None = None
 
-    def concluded(self, question: MonitoredProperty) -> str:
-        """Return the conclusion for a gate: FAIR, UNFAIR, UNDECIDED or CONSTANT."""
-        return self.counts.concluded(Decision[self.now.verdict], question)
+    @property
+    def verdict(self) -> str:
+        """The conclusion for a gate: FAIR, UNFAIR, UNDECIDED or CONSTANT."""
+        return self.counts.concluded(Decision[self.now.verdict])
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +60,11 @@ class Report:
 
     event: str
     progress: StreamProgress
-    question: MonitoredProperty
 
     @property
     def verdict(self) -> str:
         """FAIR, UNFAIR, UNDECIDED or CONSTANT."""
-        return self.progress.concluded(self.question)
+        return self.progress.verdict
 
     @property
     def unfair(self) -> frozenset[int]:
@@ -78,7 +78,7 @@ class Report:
             "event": self.event,
             "line": progress.place.lines,
             "since": progress.now.rows,
-            **describe_monitor(Decision[progress.now.verdict], progress.counts.seen(self.question), self.question),
+            **describe_monitor(Decision[progress.now.verdict], progress.counts.seen()),
             "left_out": progress.left_out,
             "skipped": progress.skipped,
         }
@@ -121,10 +121,9 @@ class Watch:
         passed: tuple[Place, bytes] | None = None,
     ) -> None:
         self.passed = passed
-        self.question = spec.monitored(allow_constant=options.allow_constant)
         self._spec, self._source, self._options, self._form = spec, source, options, options.form
         self._parser: Parser | None = None
-        self.progress = StreamProgress(GroupCounts.none(self.question), Place())
+        self.progress = StreamProgress(GroupCounts.none(spec.monitored(allow_constant=options.allow_constant)), Place())
         if state is not None:
             self._resume(state)
         self._encoder = Encoder(spec, self.progress.counts.names, grouping, labels)
@@ -144,6 +143,7 @@ class Watch:
             self._form = self._form or state.file.format
             self._parser = self._parser_for(start)[0]
         counts = GroupCounts(
+            self.progress.counts.question,
             tuple(group.name for group in state.groups),
             np.array([group.rows for group in state.groups], np.int64),
             np.array([group.successes for group in state.groups], np.int64),
@@ -154,7 +154,7 @@ class Watch:
     def state(self) -> State:
         """The state, for a file."""
         progress, read = self.progress, None
-        counts, place = progress.counts.seen(self.question), progress.place
+        counts, place = progress.counts.seen(), progress.place
         if self._source.regular:
             read = Read(format=self._form if place.size else None, bytes=place.size, sha256=place.sha256)
         return State(
@@ -178,8 +178,8 @@ class Watch:
         Without `keep_going` the first decision ends it, but not FAIR while all rows have the same decision. With
         `every` there is also a report after each multiple of this number of rows.
         """
-        if self.progress.concluded(self.question) in ENDING_VERDICTS and not keep_going:
-            yield Report("before", self.progress, self.question)
+        if self.progress.verdict in ENDING_VERDICTS and not keep_going:
+            yield Report("before", self.progress)
             return
         for raw in self._source.blocks(self.progress.place.lines + 1, keep_unfinished=self._options.resumable):
             for report in self._take(self._body(raw), every):
@@ -191,12 +191,12 @@ class Watch:
             after_block()
         if not self.started:
             raise DataError(EMPTY_STREAM.format(name=self._source.name))
-        yield Report("end", self.progress, self.question)
+        yield Report("end", self.progress)
 
     @property
     def verdict(self) -> str:
         """FAIR, UNFAIR, UNDECIDED or CONSTANT, so far."""
-        return self.progress.concluded(self.question)
+        return self.progress.verdict
 
     @property
     def rows(self) -> int:
@@ -240,17 +240,17 @@ class Watch:
             stop = len(block.counted)
             if every:
                 stop = min(stop, done + every - counts.rows % every)
-            former, conclusion = Decision[self.progress.now.verdict], self.progress.concluded(self.question)
-            taken, counts, decision = advance(counts, former, *block.part(done, stop), self.question)
+            former, conclusion = Decision[self.progress.now.verdict], self.progress.verdict
+            taken, counts, decision = advance(counts, former, *block.part(done, stop))
             done += taken
             progress = self._advanced(before, counts, block, done, decision if decision is not former else None)
             if decision is not former:
                 self._must_be_meant(progress)
             self.progress = progress
-            if progress.concluded(self.question) != conclusion:
-                yield Report("change", progress, self.question)
+            if progress.verdict != conclusion:
+                yield Report("change", progress)
             elif every and counts.rows % every == 0:
-                yield Report("every", self.progress, self.question)
+                yield Report("every", self.progress)
         self.progress = self._advanced(before, counts, block)
         if block.error is not None:
             line, problem = block.error
