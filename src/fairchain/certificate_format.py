@@ -217,8 +217,7 @@ class Times(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class Certificate(Record, Generic[Contents], frozen=True, forbid_unknown_fields=True):
-    """A complete certificate; a reader decodes its evidence as `dict[str, Any]` first, because the spec determines its
-    type.
+    """A complete certificate; its evidence is decoded as `dict[str, Any]` first, because the spec determines its type.
 
     `notes` are the issuer's assumptions and remarks. They are shown but not checked.
     """

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from fairchain import statements
 from fairchain._version import __version__
 from fairchain.certificate_format import (
     FAMILY_FORMAT,
@@ -37,15 +38,6 @@ from fairchain.certificate_format import (
 from fairchain.errors import CertificateError
 from fairchain.spec import Marginals, Table
 from fairchain.spec.documents import files_of, texts_in_memory
-from fairchain.statements import (
-    NO_BOUNDS_CERTIFICATE,
-    NO_CERTIFICATE,
-    NO_PAPER_CERTIFICATE,
-    NO_PARTIAL_CERTIFICATE,
-    NO_TEXTS_CERTIFICATE,
-    TOO_MANY_COUNTS,
-    table_name,
-)
 from fairchain.system.atomic_write import place
 from fairchain.verification.family import FamilyVerdict
 from fairchain.verification.verdict import BoundsRecord, RunRecord, Verdict
@@ -58,16 +50,16 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     """
     record = verdict.evidence
     if not verdict.sound:
-        raise CertificateError(NO_PAPER_CERTIFICATE)
+        raise CertificateError(statements.NO_PAPER_CERTIFICATE)
     if isinstance(record, BoundsRecord):
-        raise CertificateError(NO_BOUNDS_CERTIFICATE)
+        raise CertificateError(statements.NO_BOUNDS_CERTIFICATE)
     if isinstance(record, RunRecord) and not record.whole:
-        raise CertificateError(TOO_MANY_COUNTS)
+        raise CertificateError(statements.TOO_MANY_COUNTS)
     if verdict.unseen:
-        raise CertificateError(NO_PARTIAL_CERTIFICATE)
+        raise CertificateError(statements.NO_PARTIAL_CERTIFICATE)
     if not verdict.certifiable:
         in_memory = texts_in_memory(verdict.spec.population)
-        raise CertificateError(NO_TEXTS_CERTIFICATE if in_memory else NO_CERTIFICATE)
+        raise CertificateError(statements.NO_TEXTS_CERTIFICATE if in_memory else statements.NO_CERTIFICATE)
     claims = verdict.to_dict()
     seconds = claims.pop("seconds")
     # Illustrations, not claims: anyone can find witnesses again, and a forecast or a remark has no guarantee.
@@ -102,7 +94,7 @@ def _spec_without_folders(verdict: Verdict) -> dict[str, Any]:
         written |= {key: Path(name).name for key, name in files_of(part).items()}
     population = verdict.spec.population
     if verdict.table_sha256 is not None and isinstance(population, Table | Marginals) and population.path is None:
-        spec["population"]["path"] = table_name(None)
+        spec["population"]["path"] = statements.table_name(None)
     return spec
 
 
@@ -144,21 +136,22 @@ def make_family_certificate(family: FamilyVerdict, *, timed: bool = True) -> dic
 
 def write_certificate(verdict: Verdict | FamilyVerdict, path: str | Path) -> None:
     """Write a certificate atomically: a reader never sees an incomplete file."""
-    if isinstance(verdict, FamilyVerdict):
-        content = make_family_certificate(verdict)
-        text = _object(content, "", members=lambda members: "[\n" + ",\n".join(map(_certificate, members)) + "\n]")
-        place({Path(path): f"{text}\n".encode()})
-        return
-    place({Path(path): dump(make_certificate(verdict)).encode()})
+    content = make_family_certificate(verdict) if isinstance(verdict, FamilyVerdict) else make_certificate(verdict)
+    place({Path(path): dump(content).encode()})
 
 
 def dump(content: dict[str, Any]) -> str:
-    """Return the certificate as readable JSON: one line for each batch or segment."""
+    """Return a certificate as readable JSON: one line for each batch or segment."""
     return _certificate(content) + "\n"
 
 
 def _certificate(content: dict[str, Any]) -> str:
-    return _object(content, "", evidence=lambda evidence: _object(evidence, " ", batches=_lines, segments=_lines))
+    return _object(
+        content,
+        "",
+        evidence=lambda evidence: _object(evidence, " ", batches=_lines, segments=_lines),
+        members=lambda members: "[\n" + ",\n".join(map(_certificate, members)) + "\n]",
+    )
 
 
 def _object(content: Mapping[str, Any], margin: str, **special: Callable[[Any], str]) -> str:

@@ -33,7 +33,7 @@ from fairchain.spec.conditions import predicate_of
 from fairchain.spec.seeds import derive_seed, family_seed
 from fairchain.spec.subgroups import OVERALL, Subgroup
 from fairchain.spec.validate import refuse_shift
-from fairchain.statistics.intervals import Floats, clopper_pearson
+from fairchain.statistics.intervals import clopper_pearson
 from fairchain.verification.row_evaluation import ROWS_AT_A_TIME
 
 Mask = NDArray[np.bool_]
@@ -94,16 +94,6 @@ class SubgroupSearch(Record, frozen=True, kw_only=True):
             for each in self.subgroups
         ]
         return "\n".join([*lines, self.statement])
-
-
-@dataclass(frozen=True, eq=False)
-class _Inputs:
-    """Inputs with their decisions: independent draws, or all rows of a population (`exact`)."""
-
-    values: NDArray[Any]
-    hits: Mask
-    exact: bool
-    evaluations: int
 
 
 def find_subgroups(
@@ -175,14 +165,21 @@ def find_subgroups(
     case = gather(model, question, weights=weights, data=data, population=None, limits=limits)
     derived = family_seed([derive_seed(each, case.model_sha256, case.data_sha256) for each in singles])
     chosen_seed = seed if seed is not None else derived
-    known = _evaluated(case, question, inputs, chosen_seed, progress)
-    members = _members(question, features, groups, known.values)
+    values, hits = _evaluated(case, question, inputs, chosen_seed, progress)
+    exact = isinstance(question.population, Table) and question.population.reading == "population"
+    recorded = case.rows is not None and case.rows.recorded is not None
+    columns = [feature.name for feature in question.features]
+    # For each feature, (groups, inputs): which inputs belong to which group.
+    members = [
+        np.array([group.domains[0].holds(values[:, columns.index(name)]) for group in each])
+        for name, each in zip(features, groups, strict=True)
+    ]
     alpha = question.guarantee.delta
     # Fixed before any decision is seen: the method with the narrower forecast intervals.
     together, few = math.log(4 * len(candidates) / alpha), 2 * math.log(4 * top / alpha)
-    method: IntervalSource = "exact" if known.exact else "simultaneous" if together <= few else "fresh half"
-    least = min_size if min_size >= 1 else min_size * len(known.values)
-    search = _Search(members, known.hits, candidates, least)
+    method: IntervalSource = "exact" if exact else "simultaneous" if together <= few else "fresh half"
+    least = min_size if min_size >= 1 else min_size * len(values)
+    search = _Search(members, hits, candidates, least)
     found, sizes_below = search.worst(method, alpha, top, chosen_seed)
     names = [[group.name for group in each] for each in groups]
     limit = question.property.threshold
@@ -190,7 +187,7 @@ def find_subgroups(
         WorstSubgroup(
             " & ".join(names[feature][group] for feature, group in candidates[place]),
             size,
-            size / max(len(known.values), 1),
+            size / max(len(values), 1),
             rate,
             other,
             rate - other,
@@ -200,26 +197,25 @@ def find_subgroups(
         )
         for place, size, rate, other, low, high in found[:top]
     )
-    every = method != "fresh half"
     verdict: Literal["FAIR", "UNFAIR", "UNDECIDED"] = "UNDECIDED"
     if any(each.certified for each in listed):
         verdict = "UNFAIR"
-    elif every and all(-limit <= low and high <= limit for *_, low, high in found):
+    elif method != "fresh half" and all(-limit <= low and high <= limit for *_, low, high in found):
         verdict = "FAIR"
     return SubgroupSearch(
         verdict=verdict,
         outcome=str(question.property.outcome),
         threshold=limit,
-        delta=0.0 if known.exact else alpha,
+        delta=0.0 if exact else alpha,
         features=features,
         depth=depth,
         candidates=len(candidates),
         small=sizes_below,
-        inputs=len(known.values),
+        inputs=len(values),
         method=method,
-        evaluations=known.evaluations,
+        evaluations=0 if recorded else len(values),
         seconds=time.perf_counter() - start,
-        seed=None if known.exact else chosen_seed,
+        seed=None if exact else chosen_seed,
         model_sha256=case.model_sha256,
         population=case.described_population,
         statement=_statement(method, alpha, len(candidates), sizes_below, min(top, len(found))),
@@ -288,16 +284,16 @@ def _candidates(groups: Sequence[Sequence[Group]], depth: int) -> list[tuple[tup
 
 def _evaluated(
     case: Case, question: Spec, inputs: int, seed: int, progress: Callable[[int, int], None] | None
-) -> _Inputs:
-    """Return the rows of a table, or fresh inputs of the overall population, with their decisions."""
+) -> tuple[NDArray[Any], Mask]:
+    """Return the rows of a table, or fresh inputs of the overall population, and which of them get the outcome."""
     population, model = question.population, case.model
     outcome = question.model.labels.index(str(question.property.outcome))
     if isinstance(population, Table):
         assert case.rows is not None
         assert case.concerned is not None
-        values, exact = case.rows.values[case.concerned], population.reading == "population"
+        values = case.rows.values[case.concerned]
         if case.rows.recorded is not None:
-            return _Inputs(values, case.rows.recorded[case.concerned] == outcome, exact, 0)
+            return values, case.rows.recorded[case.concerned] == outcome
     else:
         assert model is not None
         drawn = build_population(
@@ -312,7 +308,7 @@ def _evaluated(
             np.array(drawn.rounds(seed, chunk, min(ROWS_AT_A_TIME, inputs - start)).show(0))
             for chunk, start in enumerate(range(0, inputs, ROWS_AT_A_TIME))
         ]
-        values, exact = np.concatenate(parts), False
+        values = np.concatenate(parts)
     assert model is not None
     hits = np.empty(len(values), bool)
     for batch, start in enumerate(range(0, len(values), ROWS_AT_A_TIME)):
@@ -322,18 +318,7 @@ def _evaluated(
         hits[start : start + len(part)] = labels == outcome
         if progress is not None:
             progress(start + len(part), len(values))
-    return _Inputs(values, hits, exact, len(values))
-
-
-def _members(
-    question: Spec, features: Sequence[str], groups: Sequence[Sequence[Group]], values: NDArray[Any]
-) -> list[Mask]:
-    """Return for each feature (groups, inputs): which inputs belong to which group."""
-    names = [feature.name for feature in question.features]
-    return [
-        np.array([group.domains[0].holds(values[:, names.index(name)]) for group in each])
-        for name, each in zip(features, groups, strict=True)
-    ]
+    return values, hits
 
 
 # Index of the candidate, its inputs, its rate and that of the others, and bounds of the gap.
@@ -402,16 +387,11 @@ class _Search:
         kept = (own > 0) & (others > 0)
         places, own, hits, others, other_hits = (each[kept] for each in (places, own, hits, others, other_hits))
         rate, other = hits / own, other_hits / others
-        low: Floats = rate - other
-        high: Floats = rate - other
+        low = high = rate - other
         if level:
-            (low_in, high_in), (low_out, high_out) = (
-                clopper_pearson(hits, own, level),
-                clopper_pearson(other_hits, others, level),
-            )
+            low_in, high_in = clopper_pearson(hits, own, level)
+            low_out, high_out = clopper_pearson(other_hits, others, level)
             low, high = low_in - high_out, high_in - low_out
         score = np.maximum(low, -high) if by_bound else np.abs(rate - other)
         order = np.argsort(-score, kind="stable")
-        return [
-            (int(places[i]), int(own[i]), float(rate[i]), float(other[i]), float(low[i]), float(high[i])) for i in order
-        ]
+        return list(zip(*(each[order].tolist() for each in (places, own, rate, other, low, high)), strict=True))

@@ -95,11 +95,12 @@ def _stream_questions() -> Any:
 def _watching(source: Any, before: Any = None, *, several: bool) -> Any:
     """Return what watches decisions: one property, or several."""
     from fairchain.monitoring.several import FamilyWatch
-    from fairchain.monitoring.stream import Watch
+    from fairchain.monitoring.stream import StreamOptions, Watch
 
+    options = StreamOptions(resumable=True)
     if several:
-        return FamilyWatch(source, _stream_questions(), before, resumable=True)
-    return Watch(source, _stream_spec(), before, resumable=True)
+        return FamilyWatch(source, _stream_questions(), before, options)
+    return Watch(source, _stream_spec(), before, options)
 
 
 def _monitor_states(*, several: bool) -> list[bytes]:
@@ -119,12 +120,12 @@ def _monitor_states(*, several: bool) -> list[bytes]:
 
 def _state_in(path: Path, *, several: bool) -> Any:
     from fairchain.monitoring.several import definitions_of
-    from fairchain.monitoring.state import read_family_state, read_state
+    from fairchain.monitoring.state import FamilyState, State, read_state
 
     if not several:
-        return read_state(path, _stream_spec())
+        return read_state(path, State, [_stream_spec()])
     questions = _stream_questions()
-    return read_family_state(path, [each.spec for each in questions], definitions_of(questions))
+    return read_state(path, FamilyState, [each.spec for each in questions], definitions_of(questions))
 
 
 def _resume(path: Path, *, several: bool) -> object:
@@ -145,17 +146,17 @@ def _resume(path: Path, *, several: bool) -> object:
 
 def _watch(path: Path) -> object:
     from fairchain.monitoring.lines import LineSource
-    from fairchain.monitoring.state import read_state, write_state
-    from fairchain.monitoring.stream import Watch
+    from fairchain.monitoring.state import State, read_state, write_state
+    from fairchain.monitoring.stream import StreamOptions, Watch
 
     for skip in (True, False):
         with LineSource(path) as source:
-            watch = Watch(source, _stream_spec(), skip_bad=skip, resumable=True)
+            watch = Watch(source, _stream_spec(), options=StreamOptions(skip_bad=skip, resumable=True))
             for report in watch.reports(keep_going=True, every=50):
                 json.dumps(report.to_dict())
         # What is written can be read again.
         write_state(watch.state, path.with_suffix(".state"))
-        read_state(path.with_suffix(".state"), _stream_spec())
+        read_state(path.with_suffix(".state"), State, [_stream_spec()])
     return None
 
 

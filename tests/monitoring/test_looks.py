@@ -36,19 +36,19 @@ def rows_of(seed: int, groups: int, size: int) -> tuple[Any, Any]:
     return np.array([order[group] for group in drawn.tolist()]), hits
 
 
-def counts_of(codes: Any, hits: Any, groups: int) -> GroupCounts:
-    empty = GroupCounts(tuple("abcdef"[:groups]), np.zeros(groups, np.int64), np.zeros(groups, np.int64))
-    return empty.after(codes, hits)
+def counts_of(codes: Any, hits: Any, groups: int, question: MonitoredProperty) -> GroupCounts:
+    zeros = np.zeros(groups, np.int64)
+    return GroupCounts(question, tuple("abcdef"[:groups]), zeros, zeros).after(codes, hits)
 
 
 def decisions(codes: Any, hits: Any, groups: int, question: MonitoredProperty, blocks: list[int]) -> list[Any]:
     """After how many rows the decision changes, and to what, if the rows come in these blocks."""
-    counts, decision, found = counts_of(codes[:0], hits[:0], groups), Decision.UNDECIDED, []
+    counts, decision, found = counts_of(codes[:0], hits[:0], groups, question), Decision.UNDECIDED, []
     for start, stop in pairwise([0, *blocks, len(codes)]):
         done = start
         while done < stop:
             former = decision
-            taken, counts, decision = advance(counts, decision, codes[done:stop], hits[done:stop], question)
+            taken, counts, decision = advance(counts, decision, codes[done:stop], hits[done:stop])
             done += taken
             assert counts.rows == done
             if decision is not former:
@@ -63,7 +63,7 @@ def at_every_look(codes: Any, hits: Any, groups: int, question: MonitoredPropert
     second = {int(each) + 1 for each in np.flatnonzero(hits != hits[0])[:1]}
     now, came, found = 0, len(question.groups), []
     for rows in sorted(first | second | {int(each) for each in GRID if each <= size}):
-        counts = counts_of(codes[:rows], hits[:rows], groups)
+        counts = counts_of(codes[:rows], hits[:rows], groups, question)
         (new,) = next_decisions(now, came, counts.trials[None], counts.successes[None], question)
         came = int(existing(counts.trials, question).sum())
         if new != now:
@@ -108,7 +108,7 @@ def test_a_decision_is_at_most_one_percent_of_the_rows_late() -> None:
     rows, decision = decisions(codes, hits, 2, question, [])[0]
     assert decision is Decision.UNFAIR
     before = int(GRID[np.searchsorted(GRID, rows) - 1])
-    lows = [counts_of(codes[:end], hits[:end], 2).gap(question).low for end in (before, rows)]
+    lows = [counts_of(codes[:end], hits[:end], 2, question).gap.low for end in (before, rows)]
     assert lows[0] <= 0.1 < lows[1]
     assert rows - before <= before / 100
 
@@ -140,7 +140,7 @@ def test_the_largest_gap_is_that_of_all_pairs(bounds: list[tuple[int, int]], kin
 def test_nothing_can_be_said_of_fewer_than_two_groups() -> None:
     codes, hits = np.zeros(5000, np.intp), np.ones(5000, bool)
     for question in (MonitoredProperty(threshold=0.9), MonitoredProperty(threshold=0.9, groups=("a", "b"))):
-        counts = counts_of(codes[:0], hits[:0], max(1, len(question.groups)))
-        assert advance(counts, Decision.UNDECIDED, codes, hits, question)[2] is Decision.UNDECIDED
-        gap = counts.after(codes, hits).gap(question)
+        counts = counts_of(codes[:0], hits[:0], max(1, len(question.groups)), question)
+        assert advance(counts, Decision.UNDECIDED, codes, hits)[2] is Decision.UNDECIDED
+        gap = counts.after(codes, hits).gap
         assert (gap.low, gap.high) == (0, 1)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fairchain.errors import DataError
 from fairchain.monitoring.lines import LineSource
-from fairchain.monitoring.state import StreamSpec, read_state, write_state
-from fairchain.monitoring.stream import Watch
+from fairchain.monitoring.state import State, StreamSpec, read_state, write_state
+from fairchain.monitoring.stream import StreamOptions, Watch
 
 SPEC = StreamSpec(
     protected=("sex",), prediction="d", outcome="1", kind="difference", threshold=0.5, delta=0.05, groups=()
@@ -30,8 +30,9 @@ def test_any_bytes_are_read_or_refused_and_leave_a_state(data: bytes, skip_bad: 
     with tempfile.TemporaryDirectory() as folder:
         path, kept = Path(folder) / "input", Path(folder) / "state.json"
         path.write_bytes(data)
+        options = StreamOptions(resumable=True, skip_bad=skip_bad)
         with LineSource(path) as source:
-            watch = Watch(source, SPEC, resumable=True, skip_bad=skip_bad)
+            watch = Watch(source, SPEC, options=options)
             try:
                 for report in watch.reports(keep_going=True, every=3):
                     assert report.to_dict()["verdict"] in ("FAIR", "UNFAIR", "UNDECIDED")
@@ -41,10 +42,10 @@ def test_any_bytes_are_read_or_refused_and_leave_a_state(data: bytes, skip_bad: 
         # What was counted is what stands before the place.
         assert counts.rows <= data[: place.size].count(b"\n")
         write_state(watch.state, kept)
-        state = read_state(kept, SPEC)
+        state = read_state(kept, State, [SPEC])
         assert state is not None
         with LineSource(path) as source:
-            again = Watch(source, SPEC, state, resumable=True, skip_bad=skip_bad)
+            again = Watch(source, SPEC, state, options)
             assert again.progress.place.sha256 == place.sha256
             assert again.state == watch.state
 
@@ -55,6 +56,6 @@ def test_any_state_file_is_read_or_refused(data: bytes) -> None:
         path = Path(folder) / "state.json"
         path.write_bytes(data)
         try:
-            assert read_state(path, SPEC) is not None
+            assert read_state(path, State, [SPEC]) is not None
         except DataError as error:
             assert "start with a new --state" in str(error)  # noqa: PT017

@@ -84,8 +84,8 @@ def monitor(
     rows, 2 bad input or a result that cannot be written.
     """
     from fairchain.monitoring.lines import LineSource
-    from fairchain.monitoring.state import read_family_state, read_state, sole_use
-    from fairchain.monitoring.stream import Watch
+    from fairchain.monitoring.state import FamilyState, State, read_state, sole_use
+    from fairchain.monitoring.stream import StreamOptions, Watch
 
     delimiter = "\t" if delimiter == "\\t" else delimiter
     if len(delimiter) != 1 or delimiter in '\r\n"':
@@ -103,7 +103,13 @@ def monitor(
         state = Path(os.path.realpath(state))
     if state is not None:
         must_be_writable(state, "--state")
-    options = {"form": form, "delimiter": delimiter, "skip_bad": skip_bad, "allow_constant": bool(allow_constant)}
+    options = StreamOptions(
+        resumable=state is not None,
+        form=form,
+        delimiter=delimiter,
+        skip_bad=skip_bad,
+        allow_constant=bool(allow_constant),
+    )
     # The state is read after it is locked, and written before the lock is released.
     with sole_use(state) if state is not None else nullcontext(), LineSource(file) as source:
         watch: Watch | FamilyWatch
@@ -111,12 +117,13 @@ def monitor(
             from fairchain.monitoring.several import FamilyWatch, definitions_of
 
             stream_specs = [each.spec for each in several]
-            kept = read_family_state(state, stream_specs, definitions_of(several)) if state is not None else None
-            watch = FamilyWatch(source, several, kept, resumable=state is not None, **options)
+            meaning = definitions_of(several)
+            kept = read_state(state, FamilyState, stream_specs, meaning) if state is not None else None
+            watch = FamilyWatch(source, several, kept, options)
         else:
             assert one is not None
-            before = read_state(state, one) if state is not None else None
-            watch = Watch(source, one, before, resumable=state is not None, **options)
+            before = read_state(state, State, [one]) if state is not None else None
+            watch = Watch(source, one, before, options)
         alarm = _Alarm(alarm_file, webhook)
         with _kept(watch, state) as save:
             try:
@@ -183,13 +190,14 @@ class _Alarm:
         raised, self._known = report.unfair - self._known, report.unfair
         if not raised or (self._path is None and self._webhook is None):
             return
-        from fairchain.monitoring.alarms import send_alarm, write_alarm
+        from fairchain.monitoring.alarms import send_alarm
+        from fairchain.system.atomic_write import place
 
         content = {"alarm": "UNFAIR", **report.to_dict()}
         if self._webhook is not None and (problem := send_alarm(self._webhook, content)):
             print(f"fairchain: {problem}; the alarm was not delivered there.", file=sys.stderr)
         if self._path is not None:
-            write_alarm(self._path, content)
+            place({self._path: (json.dumps(content, indent=1) + "\n").encode()})
 
 
 @contextmanager
@@ -296,14 +304,16 @@ def _line(report: Report) -> str:
     from fairchain.monitoring.monitor import sentence
 
     progress = report.progress
-    gap = progress.counts.seen(report.question).gap(report.question)
+    gap = progress.counts.seen().gap
     where = {"end": ", at the end of the input", "before": ", before this run"}.get(
         report.event, f" (line {progress.place.lines:,})"
     )
     since = (
         f", decided after {progress.now.rows:,}" if progress.now.rows < progress.counts.rows and progress.first else ""
     )
-    return f"{report.verdict} after {progress.counts.rows:,} rows{since}{where}: {sentence(gap, report.question)}"
+    return (
+        f"{report.verdict} after {progress.counts.rows:,} rows{since}{where}: {sentence(gap, progress.counts.question)}"
+    )
 
 
 def _notes(found: dict[str, Any]) -> list[str]:

@@ -19,13 +19,13 @@ Objects = NDArray[Any]
 NO_ROW_LABEL = "{name}: no row has the label {pos_label!r}, found {found}; state pos_label=..."
 
 
-def column(name: str, values: Any) -> Objects:
+def column(name: str, values: Any, rows: int | None = None) -> Objects:
     """Return a column as a one-dimensional array without missing values."""
-    return complete(name, one_dimensional(name, values))
+    return complete(name, one_dimensional(name, values, rows))
 
 
-def one_dimensional(name: str, values: Any) -> Objects:
-    """Return one value for each row."""
+def one_dimensional(name: str, values: Any, rows: int | None = None) -> Objects:
+    """Return one value for each of this number of rows, which is that of the decisions."""
     if has_masked(values):
         raise DataError(f"{name}: has masked values; fill them or leave these rows out")
     # A list of mixed types must not become one of texts.
@@ -37,6 +37,8 @@ def one_dimensional(name: str, values: Any) -> Objects:
         raise DataError(f"{name}: found {found}; give one value for each row: a list, an array or a column")
     if not len(array):
         raise DataError(f"{name}: found no rows; give at least one")
+    if rows is not None and len(array) != rows:
+        raise DataError(f"{name}: {len(array)} rows, but y_pred has {rows}; give one for each")
     return array
 
 
@@ -65,13 +67,8 @@ def _is_missing(value: object) -> bool:
         return True
 
 
-def read_groups(features: Any, rows: int) -> tuple[list[Hashable], NDArray[np.intp]]:
-    """Return the groups in order, and the index of each row's group."""
-    return grouped(list(feature_columns("sensitive_features", features, rows).values()), rows)
-
-
-def grouped(columns: Sequence[Objects], rows: int) -> tuple[list[Hashable], NDArray[np.intp]]:
-    """Return the values that occur, or tuples of them for several columns, and the index of each row."""
+def grouped(columns: Iterable[Objects], rows: int) -> tuple[list[Hashable], NDArray[np.intp]]:
+    """Return the values that occur in order, or tuples of them for several columns, and the index of each row."""
     keys: list[Any] = [each.tolist() for each in columns]
     values = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True)) if keys else [()] * rows
     found = distinct_values("sensitive_features", values)
@@ -84,9 +81,7 @@ def grouped(columns: Sequence[Objects], rows: int) -> tuple[list[Hashable], NDAr
 
 
 def feature_columns(argument: str, features: Any, rows: int) -> dict[str, Objects]:
-    """Return every feature of an argument as a column with this number of rows, by its name; a single column has no
-    name.
-    """
+    """Return the features of an argument as columns of this length, by their names; a single column may have none."""
     if isinstance(features, Mapping) or hasattr(features, "columns"):
         names = list(features) if isinstance(features, Mapping) else list(features.columns)
         if not names:
@@ -137,12 +132,6 @@ def positives(name: str, labels: Objects, pos_label: Any) -> NDArray[np.bool_]:
         raise DataError(NO_ROW_LABEL.format(name=name, pos_label=pos_label, found=some_values(found)))
     positive: NDArray[np.bool_] = np.equal(labels, pos_label).astype(bool)
     return positive
-
-
-def same_length(name: str, values: Objects, labels: Objects) -> None:
-    """Raise a DataError unless there is one value for each decision."""
-    if len(values) != len(labels):
-        raise DataError(f"{name}: {len(values)} rows, but y_pred has {len(labels)}; give one for each")
 
 
 def some_values(values: Sequence[Any], most: int = 5) -> str:

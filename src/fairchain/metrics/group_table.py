@@ -11,16 +11,17 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Literal
+from itertools import permutations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.messages import many, needs, unknown
-from fairchain.metrics.arguments import Objects, check_delta, column, feature_columns, grouped, positives, same_length
+from fairchain.metrics.arguments import Objects, check_delta, column, feature_columns, grouped, positives
+from fairchain.metrics.parity import ComparedWith, check_method, estimate_of, joint_intervals
 from fairchain.statistics.intervals import Interval
-from fairchain.statistics.rate_counts import fixed_sample
 
 Codes = NDArray[np.intp]
 Mask = NDArray[np.bool_]
@@ -123,7 +124,7 @@ class GroupTable:
         self,
         metric: str,
         *,
-        method: Literal["between_groups", "to_overall"] = "between_groups",
+        method: ComparedWith = "between_groups",
         by: str | None = None,
         control: Hashable = (),
     ) -> Interval:
@@ -143,22 +144,16 @@ class GroupTable:
         control
             The value of the control feature, or a tuple of values, within which groups are compared.
         """
-        groups, whole = self._compared(metric, method, by, control)
-        if whole is None:
-            low = max(one.low - other.high for one, other in _pairs(groups))
-            high = max(one.high - other.low for one, other in _pairs(groups))
-            estimates = [each.estimate for each in groups]
-            return Interval(max(estimates) - min(estimates), max(0.0, low), min(1.0, high))
-        low = max(max(each.low - whole.high, whole.low - each.high) for each in groups)
-        high = max(max(each.high - whole.low, whole.high - each.low) for each in groups)
-        estimate = max(abs(each.estimate - whole.estimate) for each in groups)
-        return Interval(estimate, max(0.0, low), min(1.0, high))
+        estimates, whole, pairs = self._compared(metric, method, by, control)
+        low = max(one.low - other.high for one, other in pairs)
+        high = max(one.high - other.low for one, other in pairs)
+        return Interval(estimate_of(estimates, whole, "difference"), max(0.0, low), min(1.0, high))
 
     def ratio(
         self,
         metric: str,
         *,
-        method: Literal["between_groups", "to_overall"] = "between_groups",
+        method: ComparedWith = "between_groups",
         by: str | None = None,
         control: Hashable = (),
     ) -> Interval:
@@ -166,21 +161,10 @@ class GroupTable:
 
         The parameters are those of `difference`. If the group in the denominator has no success, the estimate is NaN.
         """
-        groups, whole = self._compared(metric, method, by, control)
-        if whole is None:
-            low = min(_quotient(one.low, other.high) for one, other in _pairs(groups))
-            high = min(_quotient(one.high, other.low) for one, other in _pairs(groups))
-            estimates = [each.estimate for each in groups]
-            estimate = min(estimates) / max(estimates) if max(estimates) else math.nan
-            return Interval(estimate, min(1.0, low), min(1.0, high))
-        both = [pair for each in groups for pair in ((each, whole), (whole, each))]
-        low = min(_quotient(one.low, other.high) for one, other in both)
-        high = min(_quotient(one.high, other.low) for one, other in both)
-        estimate = math.nan
-        if whole.estimate:
-            ratios = [each.estimate / whole.estimate for each in groups]
-            estimate = min(1 / ratio if ratio > 1 else ratio for ratio in ratios)
-        return Interval(estimate, min(1.0, low), min(1.0, high))
+        estimates, whole, pairs = self._compared(metric, method, by, control)
+        low = min(one.low / other.high if other.high else math.inf for one, other in pairs)
+        high = min(one.high / other.low if other.low else math.inf for one, other in pairs)
+        return Interval(estimate_of(estimates, whole, "ratio"), min(1.0, low), min(1.0, high))
 
     def to_frame(self, *, by: str | None = None) -> Any:
         """Return a pandas frame with a line for each group, and columns such as `accuracy`, `accuracy_low`, `_high`.
@@ -259,9 +243,7 @@ class GroupTable:
         return heads, lines
 
     def _remarks(self) -> Iterator[str]:
-        """Yield notes on what the table does not show: empty denominators, and bins that are certainly
-        miscalibrated.
-        """
+        """Yield notes on what is not shown: empty denominators, and bins that are certainly miscalibrated."""
         empty = [each for each in self.rates if not each.rows]
         if empty:
             yield f"{many(len(empty), 'rate')} without rows: unknown, and not compared."
@@ -284,10 +266,9 @@ class GroupTable:
 
     def _compared(
         self, metric: str, method: str, by: str | None, control: Hashable
-    ) -> tuple[list[Interval], Interval | None]:
-        """Return the rates of the groups within a control value, and the rate of all rows there if needed."""
-        if method not in ("between_groups", "to_overall"):
-            raise DataError(f'method: found {method!r}; write "between_groups" or "to_overall"')
+    ) -> tuple[NDArray[np.float64], float | None, list[tuple[Interval, Interval]]]:
+        """Return estimates of groups within a control value, that of all rows if compared, and the compared pairs."""
+        check_method(method)
         wanted = control if isinstance(control, tuple) else (control,)
         found = [each for each in self._part(metric, by).values() if each.control == wanted]
         if not found:
@@ -300,7 +281,11 @@ class GroupTable:
         groups = [each.rate for each in found if each.rows]
         if len(groups) < 2:
             raise DataError(NOTHING_TO_COMPARE.format(metric=metric))
-        return groups, self._known[metric, ()][wanted].rate if method == "to_overall" else None
+        estimates = np.array([each.estimate for each in groups])
+        if method == "between_groups":
+            return estimates, None, list(permutations(groups, 2))
+        whole = self._known[metric, ()][wanted].rate
+        return estimates, whole.estimate, [pair for each in groups for pair in ((each, whole), (whole, each))]
 
 
 def by_group(
@@ -361,8 +346,7 @@ def by_group(
     parts: dict[str, tuple[Mask, Mask]] = {"selection_rate": (np.ones(len(labels), bool), selected)}
     truth = None
     if y_true is not None:
-        truths = column("y_true", y_true)
-        same_length("y_true", truths, labels)
+        truths = column("y_true", y_true, len(labels))
         truth = positives("y_true", truths, pos_label)
         parts |= {
             "accuracy": (parts["selection_rate"][0], np.equal(truths, labels).astype(bool)),
@@ -370,18 +354,16 @@ def by_group(
             "false_negative_rate": (truth, ~selected),
             "positive_predictive_value": (selected, truth),
         }
-    scores = None if y_score is None else _scores(y_score, labels, bins)
+    scores = None if y_score is None else _scores(y_score, len(labels), bins)
     if scores is not None and truth is None:
         raise DataError("y_score: calibration compares scores with true labels; give y_true")
     families = _families(sensitive, controls, len(labels))
     # The share of delta of each metric, and of each family of groups, does not depend on the rows.
     share = delta / (len(parts) + (scores is not None)) / len(families)
     rates = [rate for metric, part in parts.items() for each in families for rate in each.rates(metric, *part, share)]
-    calibrated = [
-        found
-        for each in families
-        for found in (each.calibration(scores, truth, bins, share) if scores is not None and truth is not None else ())
-    ]
+    calibrated: list[CalibrationBin] = []
+    if scores is not None and truth is not None:
+        calibrated = [found for each in families for found in each.calibration(scores, truth, bins, share)]
     return GroupTable(
         tuple(rates), tuple(calibrated), tuple(parts), tuple(sensitive), tuple(controls), len(labels), delta
     )
@@ -396,13 +378,12 @@ class _Family:
     keys: tuple[tuple[GroupKey, GroupKey], ...]
 
     def rates(self, metric: str, counted: Mask, successes: Mask, share: float) -> Iterator[TableRate]:
-        """Yield the rate of successes among the counted rows of each group; their joint error probability is at most
-        `share`.
-        """
+        """Yield the rate of successes among counted rows of each group; their joint error probability is `share`."""
         size = len(self.keys)
         trials = np.bincount(self.codes[counted], minlength=size)
         hits = np.bincount(self.codes[counted & successes], minlength=size)
-        for (control, group), rows, rate in zip(self.keys, trials.tolist(), _bounded(hits, trials, share), strict=True):
+        intervals = joint_intervals(hits, trials, share)
+        for (control, group), rows, rate in zip(self.keys, trials.tolist(), intervals, strict=True):
             yield TableRate(metric, self.features, control, group, rows, rate)
 
     def calibration(
@@ -414,7 +395,7 @@ class _Family:
         size = len(self.keys) * bins
         trials = np.bincount(codes, minlength=size)
         sums = np.bincount(codes, scores, minlength=size)
-        for place, rate in enumerate(_bounded(np.bincount(codes[truth], minlength=size), trials, share)):
+        for place, rate in enumerate(joint_intervals(np.bincount(codes[truth], minlength=size), trials, share)):
             if trials[place]:
                 (control, group), number = self.keys[place // bins], place % bins
                 low, high = float(edges[number]), float(edges[number + 1])
@@ -435,20 +416,9 @@ def _families(sensitive: Mapping[str, Objects], controls: Mapping[str, Objects],
     return found
 
 
-def _bounded(hits: NDArray[np.intp], trials: NDArray[np.intp], share: float) -> Iterator[Interval]:
-    """Yield the intervals of some rates, [0, 1] for those without rows; their joint error probability is at most
-    `share`.
-    """
-    known = int(np.count_nonzero(trials))
-    low, high = fixed_sample(hits, trials, share / 2 / max(known, 1))
-    for successes, count, lower, upper in zip(hits.tolist(), trials.tolist(), low, high, strict=True):
-        yield Interval(successes / count, float(lower), float(upper)) if count else Interval(math.nan, 0.0, 1.0)
-
-
-def _scores(values: Any, labels: Objects, bins: int) -> NDArray[np.float64]:
+def _scores(values: Any, rows: int, bins: int) -> NDArray[np.float64]:
     """Return the scores as probabilities."""
-    found = column("y_score", values)
-    same_length("y_score", found, labels)
+    found = column("y_score", values, rows)
     if not isinstance(bins, int) or not 1 <= bins <= MOST_SCORE_BINS:
         raise DataError(f"bins: found {bins!r}; give a whole number from 1 to {MOST_SCORE_BINS}")
     try:
@@ -465,15 +435,6 @@ def _scores(values: Any, labels: Objects, bins: int) -> NDArray[np.float64]:
 
 def _key(key: GroupKey) -> Hashable:
     return key[0] if len(key) == 1 else key
-
-
-def _pairs(groups: Sequence[Interval]) -> Iterator[tuple[Interval, Interval]]:
-    """Yield every ordered pair of two groups."""
-    return ((one, other) for one in groups for other in groups if one is not other)
-
-
-def _quotient(one: float, other: float) -> float:
-    return one / other if other else math.inf
 
 
 def _frame(names: Sequence[str], keys: Sequence[GroupKey], lines: Sequence[Mapping[str, Any]]) -> Any:

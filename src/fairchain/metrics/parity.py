@@ -9,7 +9,7 @@ rows are an independent sample of the population and no model was fitted on them
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,11 +22,11 @@ from fairchain.metrics.arguments import (
     check_delta,
     column,
     complete,
+    feature_columns,
+    grouped,
     is_one,
     one_dimensional,
     positives,
-    read_groups,
-    same_length,
 )
 from fairchain.statistics.intervals import Interval
 from fairchain.statistics.rate_counts import SubgroupCounts, fixed_sample, gap_bounds
@@ -80,7 +80,7 @@ def demographic_parity_difference(
         With the argument, what was found and the remedy.
     """
     rows = _read_rows(y_true, y_pred, sensitive_features, sample_weight)
-    return _bounded(rows, (None,), "difference", method, delta)
+    return rows.bounded((None,), "difference", method, delta)
 
 
 def demographic_parity_ratio(
@@ -103,7 +103,7 @@ def demographic_parity_ratio(
     0.667 [0.545, 0.817]
     """
     rows = _read_rows(y_true, y_pred, sensitive_features, sample_weight)
-    return _bounded(rows, (None,), "ratio", method, delta)
+    return rows.bounded((None,), "ratio", method, delta)
 
 
 def equalized_odds_difference(
@@ -128,7 +128,7 @@ def equalized_odds_difference(
     0.500 [0.341, 0.636]
     """
     rows = _read_rows(y_true, y_pred, sensitive_features, sample_weight)
-    return _aggregated(rows, agg, "difference", method, delta)
+    return rows.aggregated(agg, "difference", method, delta)
 
 
 def equalized_odds_ratio(
@@ -153,7 +153,7 @@ def equalized_odds_ratio(
     0.500 [0.364, 0.659]
     """
     rows = _read_rows(y_true, y_pred, sensitive_features, sample_weight)
-    return _aggregated(rows, agg, "ratio", method, delta)
+    return rows.aggregated(agg, "ratio", method, delta)
 
 
 def equal_opportunity_difference(
@@ -176,7 +176,7 @@ def equal_opportunity_difference(
     0.500 [0.352, 0.636]
     """
     rows = _read_rows(y_true, y_pred, sensitive_features, sample_weight)
-    return _bounded(rows, (True,), "difference", method, delta)
+    return rows.bounded((True,), "difference", method, delta)
 
 
 def equal_opportunity_ratio(
@@ -199,7 +199,7 @@ def equal_opportunity_ratio(
     0.500 [0.364, 0.648]
     """
     rows = _read_rows(y_true, y_pred, sensitive_features, sample_weight)
-    return _bounded(rows, (True,), "ratio", method, delta)
+    return rows.bounded((True,), "ratio", method, delta)
 
 
 def selection_rates(
@@ -224,71 +224,39 @@ def selection_rates(
     if sample_weight is not None:
         raise DataError(NO_SAMPLE_WEIGHTS)
     labels = column("y_pred", y_pred)
-    same_length("y_true", one_dimensional("y_true", y_true), labels)
-    groups, codes = read_groups(sensitive_features, len(labels))
+    one_dimensional("y_true", y_true, len(labels))
+    features = feature_columns("sensitive_features", sensitive_features, len(labels))
+    groups, codes = grouped(features.values(), len(labels))
     check_delta(delta)
-    counts = _count(codes, len(groups), positives("y_pred", labels, pos_label))
-    low, high = counts.bounds(delta / 2 / len(groups), fixed_sample)
-    return {
-        group: Interval(float(rate), float(low[0, i]), float(high[0, i]))
-        for i, (group, rate) in enumerate(zip(groups, counts.rates[0], strict=True))
-    }
+    trials, successes = _counts(codes, len(groups), positives("y_pred", labels, pos_label))
+    return dict(zip(groups, joint_intervals(successes, trials, delta), strict=True))
 
 
-def _aggregated(rows: _Rows, agg: Aggregation, measure: Measure, method: ComparedWith, delta: float) -> Interval:
-    """Return the metric of the rates among rows of true label 1 and among those of true label 0."""
-    if agg == "worst_case":
-        return _bounded(rows, (True, False), measure, method, delta)
-    if agg != "mean":
-        raise DataError(f'agg: found {agg!r}; write "worst_case" or "mean"')
-    parts = [_bounded(rows, (truth,), measure, method, delta / 2) for truth in (True, False)]
-    known = [part.estimate for part in parts if not math.isnan(part.estimate)]
-    estimate = sum(known) / len(known) if known else math.nan
-    return _around(estimate, sum(part.low for part in parts) / 2, sum(part.high for part in parts) / 2)
+def joint_intervals(successes: NDArray[np.intp], trials: NDArray[np.intp], share: float) -> Iterator[Interval]:
+    """Yield intervals of some rates, [0, 1] for those without rows, with a joint error probability of `share`."""
+    low, high = fixed_sample(successes, trials, share / 2 / max(int(np.count_nonzero(trials)), 1))
+    for hits, rows, lower, upper in zip(successes.tolist(), trials.tolist(), low, high, strict=True):
+        yield Interval(hits / rows, float(lower), float(upper)) if rows else Interval(math.nan, 0.0, 1.0)
 
 
-def _bounded(
-    rows: _Rows, truths: Sequence[bool | None], measure: Measure, method: ComparedWith, delta: float
-) -> Interval:
-    """Return the worst gap among rows of the same true label, with its bounds."""
-    check_delta(delta)
-    if method not in ("between_groups", "to_overall"):
-        raise DataError(f'method: found {method!r}; write "between_groups" or "to_overall"')
-    overall = method == "to_overall"
-    parts = [rows.counts(truth, overall=overall) for truth in truths]
-    pairs = ~np.eye(len(parts[0].trials), dtype=bool)
-    if overall:
-        pairs[:-1, :-1] = False
-    compared = np.kron(np.eye(len(parts), dtype=bool), pairs)[None]
-    counts = SubgroupCounts(
-        np.concatenate([part.trials for part in parts]), np.concatenate([part.successes for part in parts], axis=1)
-    )
-    whole = np.tile(np.arange(len(pairs)) == len(pairs) - 1, len(parts)) if overall else None
-    _, low, high = gap_bounds(counts, compared, measure, delta, fixed_sample, whole, disjoint=not overall)
-    each = [_estimate(part.rates[0], measure, overall) for part in parts]
+def estimate_of(groups: Floats, whole: float | None, measure: Measure) -> float:
+    """Return the metric of these rates, by the same operations as in fairlearn, so that all digits are equal.
+
+    Groups are compared with the rate of all rows (`whole`), or with each other if it is None.
+    """
     if measure == "difference":
-        return _around(max(each), low, high)
-    # As in fairlearn, Python's own minimum: a second ratio that is NaN is left out.
-    return _around(min(each), 1 - high, 1 - low)
-
-
-def _estimate(rates: Floats, measure: Measure, overall: bool) -> float:
-    """Return the metric of these rates, by the same operations as in fairlearn, so that all digits are equal."""
-    groups = rates[:-1] if overall else rates
-    if measure == "difference":
-        return float(np.abs(groups - (rates[-1] if overall else rates.min())).max())
-    reference = rates[-1] if overall else rates.max()
+        return float(np.abs(groups - (groups.min() if whole is None else whole)).max())
+    reference = groups.max() if whole is None else whole
     if reference == 0:
         return math.nan
     ratios = groups / reference
     return float(np.where(ratios > 1, 1 / np.maximum(ratios, 1), ratios).min())
 
 
-def _around(estimate: float, low: float, high: float) -> Interval:
-    """Return an interval that contains the estimate despite rounding."""
-    if math.isnan(estimate):
-        return Interval(estimate, max(0.0, low), min(1.0, high))
-    return Interval(estimate, max(0.0, min(low, estimate)), min(1.0, max(high, estimate)))
+def check_method(method: str) -> None:
+    """Raise a DataError unless groups are compared with each other, or with all rows."""
+    if method not in ("between_groups", "to_overall"):
+        raise DataError(f'method: found {method!r}; write "between_groups" or "to_overall"')
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,36 +268,74 @@ class _Rows:
     selected: NDArray[np.bool_]
     truths: Objects
 
-    def counts(self, truth: bool | None, *, overall: bool) -> SubgroupCounts:
-        """Count the rows of each group, and of all together if `overall`, with this true label."""
+    def aggregated(self, agg: Aggregation, measure: Measure, method: ComparedWith, delta: float) -> Interval:
+        """Return the metric of the rates among rows of true label 1 and among those of true label 0."""
+        if agg == "worst_case":
+            return self.bounded((True, False), measure, method, delta)
+        if agg != "mean":
+            raise DataError(f'agg: found {agg!r}; write "worst_case" or "mean"')
+        parts = [self.bounded((truth,), measure, method, delta / 2) for truth in (True, False)]
+        known = [part.estimate for part in parts if not math.isnan(part.estimate)]
+        estimate = sum(known) / len(known) if known else math.nan
+        return _around(estimate, sum(part.low for part in parts) / 2, sum(part.high for part in parts) / 2)
+
+    def bounded(self, truths: Sequence[bool | None], measure: Measure, method: ComparedWith, delta: float) -> Interval:
+        """Return the worst gap among rows of the same true label, with its bounds."""
+        check_delta(delta)
+        check_method(method)
+        overall = method == "to_overall"
+        trials, successes = np.concatenate([self._count(truth, overall=overall) for truth in truths], axis=1)
+        size = len(trials) // len(truths)
+        pairs = ~np.eye(size, dtype=bool)
+        if overall:
+            pairs[:-1, :-1] = False
+        compared = np.kron(np.eye(len(truths), dtype=bool), pairs)[None]
+        counts = SubgroupCounts(trials, successes[None])
+        whole = np.tile(np.arange(size) == size - 1, len(truths)) if overall else None
+        _, low, high = gap_bounds(counts, compared, measure, delta, fixed_sample, whole, disjoint=not overall)
+        each = [
+            estimate_of(rates[:-1], rates[-1], measure) if overall else estimate_of(rates, None, measure)
+            for rates in counts.rates.reshape(-1, size)
+        ]
+        if measure == "difference":
+            return _around(max(each), low, high)
+        # As in fairlearn, Python's own minimum: a second ratio that is NaN is left out.
+        return _around(min(each), 1 - high, 1 - low)
+
+    def _count(self, truth: bool | None, *, overall: bool) -> NDArray[np.intp]:
+        """Return (2, groups): rows of this true label, and those of them that are selected; with all rows last."""
         # True labels are checked only here, because demographic parity does not use them.
         mine = slice(None) if truth is None else is_one("y_true", complete("y_true", self.truths)) == truth
-        counts = _count(self.codes[mine], len(self.groups), self.selected[mine])
-        empty = np.flatnonzero(counts.trials == 0)
+        counts = _counts(self.codes[mine], len(self.groups), self.selected[mine])
+        empty = np.flatnonzero(counts[0] == 0)
         if len(empty):
             raise DataError(
                 f"y_true: no row of the group {self.groups[empty[0]]!r} has the true label {int(bool(truth))}, so this "
                 "rate is unknown; leave out the rows of this group, or join it with another"
             )
-        if not overall:
-            return counts
-        return SubgroupCounts(
-            np.append(counts.trials, counts.trials.sum()), np.append(counts.successes, counts.successes.sum())[None]
-        )
+        return np.column_stack([counts, counts.sum(axis=1)]) if overall else counts
+
+
+def _around(estimate: float, low: float, high: float) -> Interval:
+    """Return an interval that contains the estimate despite rounding."""
+    if not math.isnan(estimate):
+        low, high = min(low, estimate), max(high, estimate)
+    return Interval(estimate, max(0.0, low), min(1.0, high))
 
 
 def _read_rows(y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any) -> _Rows:
     """Check the arguments of a metric and convert them to arrays."""
     if sample_weight is not None:
         raise DataError(NO_SAMPLE_WEIGHTS)
-    truths, labels = one_dimensional("y_true", y_true), column("y_pred", y_pred)
-    same_length("y_true", truths, labels)
-    groups, codes = read_groups(sensitive_features, len(labels))
+    labels = column("y_pred", y_pred)
+    truths = one_dimensional("y_true", y_true, len(labels))
+    features = feature_columns("sensitive_features", sensitive_features, len(labels))
+    groups, codes = grouped(features.values(), len(labels))
     if len(groups) < 2:
         raise DataError(f"sensitive_features: all rows have the group {groups[0]!r}; give at least two groups")
     return _Rows(groups, codes, is_one("y_pred", labels), truths)
 
 
-def _count(codes: NDArray[np.intp], groups: int, selected: NDArray[np.bool_]) -> SubgroupCounts:
-    trials, successes = np.bincount(codes, minlength=groups), np.bincount(codes[selected], minlength=groups)
-    return SubgroupCounts(trials, successes[None])
+def _counts(codes: NDArray[np.intp], groups: int, selected: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return (2, groups): the rows of each group, and those of them that are selected."""
+    return np.array([np.bincount(each, minlength=groups) for each in (codes, codes[selected])])

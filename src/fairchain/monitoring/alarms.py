@@ -1,4 +1,4 @@
-"""Alarms of a monitor: a file, or a message to a webhook that the user names on the command line.
+"""Alarms of a monitor: a message to a webhook that the user names on the command line.
 
 An alarm contains verdicts, counts and rates of groups; no row of the input. A webhook that fails is reported and tried
 again; it never changes the verdict or the exit code.
@@ -10,13 +10,11 @@ import json
 import urllib.error
 import urllib.request
 from http.client import HTTPException
-from pathlib import Path
 from threading import Thread
 from typing import IO, Any
 from urllib.parse import urlsplit
 
 from fairchain.errors import SpecError
-from fairchain.system.atomic_write import place
 
 TIMEOUT, WEBHOOK_TRIES = 10.0, 3
 NO_ANSWER_IN_TIME = "did not answer in time"
@@ -31,11 +29,6 @@ def check_webhook(url: str) -> None:
         known = False
     if not known:
         raise SpecError("--webhook: write an address that begins with http:// or https://")
-
-
-def write_alarm(path: Path, report: dict[str, Any]) -> None:
-    """Write the alarm to a file, atomically."""
-    place({path: (json.dumps(report, indent=1) + "\n").encode()})
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -56,7 +49,7 @@ def send_alarm(url: str, report: dict[str, Any], *, timeout: float = TIMEOUT, tr
     for _ in range(tries):
         # The time-out of a socket applies to each piece, and a server may send many small ones.
         found: list[str] = []
-        sending = Thread(target=lambda told=found: told.append(_sent(url, content, timeout)), daemon=True)
+        sending = Thread(target=lambda answers=found: answers.append(_sent(url, content, timeout)), daemon=True)
         sending.start()
         sending.join(timeout)
         problem = found[0] if found else NO_ANSWER_IN_TIME

@@ -47,18 +47,7 @@ def name_problem(name: str) -> str:
 class MonitoredProperty:
     """The monitored property: the largest gap between groups, its threshold and the error probability.
 
-    Parameters
-    ----------
-    threshold
-        Largest difference, or smallest ratio, that still counts as fair.
-    kind
-        `difference` or `ratio`.
-    delta
-        Largest probability that any statement is ever wrong.
-    groups
-        The compared groups; empty if groups are added when they occur.
-    allow_constant
-        Whether FAIR may be concluded while every row has the outcome, or none has it.
+    The fields are the parameters of `Monitor`; `groups` is empty if groups are added when they occur.
     """
 
     threshold: float
@@ -98,9 +87,7 @@ class MonitoredProperty:
         return self.threshold if self.kind == "difference" else 1 - self.threshold
 
     def levels(self, count: int) -> Floats:
-        """Return the shares of delta: equal for named groups, otherwise delta / (i (i + 1)) for the i-th group that
-        occurred.
-        """
+        """Return the shares of delta: equal for named groups, delta / (i (i + 1)) for the i-th that occurred."""
         if self.groups:
             return np.full(count, self.delta / len(self.groups))
         i = np.arange(1.0, count + 1)
@@ -114,6 +101,7 @@ class GroupCounts:
     Groups are in the order in which they were named or occurred.
     """
 
+    question: MonitoredProperty
     names: tuple[str, ...]
     trials: Counts
     successes: Counts
@@ -122,28 +110,25 @@ class GroupCounts:
     def none(cls, question: MonitoredProperty) -> GroupCounts:
         """Return counts without rows."""
         zeros = np.zeros(len(question.groups), np.int64)
-        return cls(question.groups, zeros, zeros)
+        return cls(question, question.groups, zeros, zeros)
 
     def widened(self, names: Sequence[str]) -> GroupCounts:
         """Return the counts with entries for groups that occurred later."""
         if len(names) == len(self.names):
             return self
         more = np.zeros(len(names) - len(self.names), np.int64)
-        return GroupCounts(tuple(names), np.append(self.trials, more), np.append(self.successes, more))
+        return GroupCounts(self.question, tuple(names), np.append(self.trials, more), np.append(self.successes, more))
 
     def after(self, codes: NDArray[np.intp], hits: Mask) -> GroupCounts:
         """Return the counts with these rows: the index of each one's group, and whether it got the outcome."""
         size = len(self.names)
-        return GroupCounts(
-            self.names,
-            self.trials + np.bincount(codes, minlength=size),
-            self.successes + np.bincount(codes[hits], minlength=size),
-        )
+        more, more_hits = np.bincount(codes, minlength=size), np.bincount(codes[hits], minlength=size)
+        return GroupCounts(self.question, self.names, self.trials + more, self.successes + more_hits)
 
-    def seen(self, question: MonitoredProperty) -> GroupCounts:
+    def seen(self) -> GroupCounts:
         """Return the counts without groups that occur only in later rows; named groups always stay."""
-        count = len(question.groups) or int((self.trials > 0).sum())
-        return GroupCounts(self.names[:count], self.trials[:count], self.successes[:count])
+        count = len(self.question.groups) or int((self.trials > 0).sum())
+        return GroupCounts(self.question, self.names[:count], self.trials[:count], self.successes[:count])
 
     @property
     def rows(self) -> int:
@@ -156,27 +141,29 @@ class GroupCounts:
         successes, rows = int(self.successes.sum()), self.rows
         return None if not rows or 0 < successes < rows else successes == rows
 
-    def concluded(self, decision: Decision, question: MonitoredProperty) -> str:
+    def concluded(self, decision: Decision) -> str:
         """Return the conclusion for a gate: CONSTANT instead of FAIR while every row has the same decision."""
-        empty = decision is Decision.FAIR and self.constant is not None and not question.allow_constant
+        empty = decision is Decision.FAIR and self.constant is not None and not self.question.allow_constant
         return CONSTANT if empty else decision.name
 
-    def rates(self, question: MonitoredProperty) -> list[Interval]:
-        """Return every group's rate; all intervals hold together, at all times, with probability 1 - delta."""
+    @property
+    def rates(self) -> list[Interval]:
+        """The rate of every group; all intervals hold together, at all times, with probability 1 - delta."""
         if not self.names:
             return []
-        low, high = any_time(self.successes, self.trials, question.levels(len(self.names)))
+        low, high = any_time(self.successes, self.trials, self.question.levels(len(self.names)))
         estimates = self.successes / np.maximum(self.trials, 1)
         return [Interval(float(e), float(a), float(b)) for e, a, b in zip(estimates, low, high, strict=True)]
 
-    def gap(self, question: MonitoredProperty) -> Interval:
-        """Return the largest difference, or the smallest ratio; [0, 1] while nothing can be compared."""
-        estimate, low, high = 0.0, 0.0, 1.0
+    @property
+    def gap(self) -> Interval:
+        """The largest difference, or the smallest ratio; [0, 1] while nothing can be compared."""
+        estimate, low, high, kind = 0.0, 0.0, 1.0, self.question.kind
         if (self.trials > 0).sum() >= 2:
-            estimate = max(0.0, float(estimated_gap(self.trials, self.successes, question.kind)))
-            bounds = monitored_gap_bounds(self.trials, self.successes, question)
+            estimate = max(0.0, float(estimated_gap(self.trials, self.successes, kind)))
+            bounds = monitored_gap_bounds(self.trials, self.successes, self.question)
             low, high = min(max(0.0, float(bounds[0])), estimate), max(min(1.0, float(bounds[1])), estimate)
-        return Interval(1 - estimate, 1 - high, 1 - low) if question.kind == "ratio" else Interval(estimate, low, high)
+        return Interval(1 - estimate, 1 - high, 1 - low) if kind == "ratio" else Interval(estimate, low, high)
 
     def widest(self) -> tuple[str, str] | None:
         """Return the groups with the highest and the lowest observed rate, if there are two."""
@@ -232,18 +219,8 @@ def next_decisions(
     """Return the decision at each look, as indices of DECISIONS, if `now` was decided before it.
 
     If the bounds decide, this decision is used. Otherwise `now` is kept while the estimate agrees with it and, if it is
-    FAIR, no more than `groups` groups have occurred.
-
-    Parameters
-    ----------
-    now
-        Index of the current decision.
-    groups
-        Number of groups at the previous look: one number, or one for each look.
-    trials, successes
-        (looks, groups): trials and successes.
-    question
-        The property.
+    FAIR, no more than `groups` groups have occurred: their number at the previous look, or at the one before each look.
+    `trials` and `successes` are (looks, groups).
     """
     if trials.shape[-1] < 2:
         return np.zeros(len(trials), np.intp)
@@ -266,14 +243,14 @@ def _look_grid() -> Counts:
 GRID = _look_grid()
 
 
-def _looks(counts: GroupCounts, codes: NDArray[np.intp], hits: Mask, question: MonitoredProperty) -> NDArray[np.intp]:
+def _looks(counts: GroupCounts, codes: NDArray[np.intp], hits: Mask) -> NDArray[np.intp]:
     """Return the rows after which the bounds are computed: the grid, the first row of a group, a second decision."""
     rows, successes = int(counts.trials.sum()), int(counts.successes.sum())
     first, last = GRID.searchsorted((rows, rows + len(codes)), side="right")
     if first == last and 0 < successes < rows and counts.trials[codes].all():
         return codes[:0]
     looks = [GRID[first:last] - rows - 1]
-    if not question.groups:
+    if not counts.question.groups:
         looks += [np.flatnonzero(codes == group)[:1] for group in np.flatnonzero(counts.trials == 0)]
     if not rows or counts.constant is not None:
         looks.append(np.flatnonzero(hits != (counts.constant if rows else hits[0]))[:1])
@@ -281,28 +258,16 @@ def _looks(counts: GroupCounts, codes: NDArray[np.intp], hits: Mask, question: M
 
 
 def advance(
-    counts: GroupCounts, decision: Decision, codes: NDArray[np.intp], hits: Mask, question: MonitoredProperty
+    counts: GroupCounts, decision: Decision, codes: NDArray[np.intp], hits: Mask
 ) -> tuple[int, GroupCounts, Decision]:
-    """Count rows until the conclusion changes, or all of them.
+    """Count rows until the conclusion changes, or all of them; return their number, the new counts and decision.
 
     The bounds are valid at all times, so the result is sound for any choice of looks; they depend only on the rows, so
-    the result does not depend on the blocks in which they arrive (docs/monitor.md, "The looks").
-
-    Parameters
-    ----------
-    counts, decision
-        Counts with an entry for every group of the rows, and the current decision.
-    codes, hits
-        (rows,): index of the group, and whether the row has the outcome; at least one row.
-    question
-        The property.
-
-    Returns
-    -------
-    tuple
-        The number of rows counted, the new counts and the new decision.
+    the result does not depend on the blocks in which they arrive (docs/monitor.md, "The looks"). `counts` has an entry
+    for every group of the rows; `codes` and `hits` are, for at least one row, the index of its group, and whether it
+    has the outcome.
     """
-    looks = _looks(counts, codes, hits, question)
+    looks, question = _looks(counts, codes, hits), counts.question
     if len(looks) and len(counts.names) > 1:
         now, size = DECISIONS.index(decision), len(counts.names)
         # For each row, the first look that includes it; rows after the last look are not needed.

@@ -49,13 +49,7 @@ class Place:
 
 
 class LineSource:
-    """An open input: a regular file, or a stream such as standard input.
-
-    Parameters
-    ----------
-    path
-        The path; None or `-` for standard input.
-    """
+    """An open input: a regular file, or a stream such as standard input (None or `-`)."""
 
     def __init__(self, path: Path | None) -> None:
         is_stdin = path is None or str(path) == "-"
@@ -94,8 +88,13 @@ class LineSource:
         Python checks for signals between its instructions, and a waiting system call ends early only for a signal
         during it. A signal just before it would be noticed after the wait, so every wait is short.
         """
-        if self.regular or sys.platform == "win32" or not _has_number(self._file):
+        if self.regular or sys.platform == "win32":
             return
+        try:
+            if self._file.fileno() < 0:
+                return
+        except OSError:
+            return  # an object without a file descriptor, on which no process can wait
         while not select.select([self._file], [], [], PAUSE)[0]:
             pass
 
@@ -110,23 +109,21 @@ class LineSource:
             running = place.after(raw)
             # A block can end within a line here; only whole lines are counted.
             place = Place(running.size, place.lines + raw.count(b"\n"), running.hash)
+        problem = f"the {size:,} bytes that were counted already have changed" if place.sha256 != sha256 else ""
         if place.size < size:
+            problem = f"has {place.size:,} bytes, but {size:,} were counted already"
+        if problem:
             raise DataError(
-                f"{self.name}: has {place.size:,} bytes, but {size:,} were counted already; give the same file, which "
-                "may only grow, or start with a new --state"
-            )
-        if place.sha256 != sha256:
-            raise DataError(
-                f"{self.name}: the {size:,} bytes that were counted already have changed; give the same file, which "
-                "may only grow, or start with a new --state"
+                f"{self.name}: {problem}; give the same file, which may only grow, or start with a new --state"
             )
         return place, start
 
     def blocks(self, number: int, *, keep_unfinished: bool) -> Iterator[bytes]:
         """Yield whole lines, as many as are available; `number` is that of the first line, for messages.
 
-        A last line without an end is left out if `keep_unfinished`: it may be incomplete.
+        A last line of a regular file without an end is left out if `keep_unfinished`: it may be incomplete.
         """
+        keep_unfinished = keep_unfinished and self.regular
         rest = b""
         while raw := self._read():
             rest += raw
@@ -141,11 +138,3 @@ class LineSource:
         self.unfinished = bool(rest) and keep_unfinished
         if rest and not keep_unfinished:
             yield rest
-
-
-def _has_number(file: BinaryIO) -> bool:
-    """Return whether a stream has a file descriptor, on which a process can wait."""
-    try:
-        return file.fileno() >= 0
-    except OSError:
-        return False

@@ -107,26 +107,6 @@ class Monitor:
             for row, (group, name) in enumerate(zip(given, names, strict=True)):
                 if name in MISSING_TEXTS and not isinstance(group, str):
                     raise DataError(GROUP_NOT_KNOWN.format(row=row + 1))
-        places = self._placed(names)
-        codes = np.fromiter(map(places.__getitem__, names), np.intp, len(names))
-        self._counts, self._places = self._counts.widened(tuple(places)), places
-        return self._count(codes, outcomes.astype(bool))
-
-    def _count(self, codes: NDArray[np.intp], hits: NDArray[np.bool_]) -> int | None:
-        """Count rows; return the first after which the decision has changed."""
-        first, done = None, 0
-        while done < len(codes):
-            taken, self._counts, decision = advance(
-                self._counts, self._decision, codes[done:], hits[done:], self.question
-            )
-            done += taken
-            if first is None and decision is not self._decision:
-                first = done - 1
-            self._decision = decision
-        return first
-
-    def _placed(self, names: Sequence[str]) -> dict[str, int]:
-        """Return the index of every group, including new ones of these rows."""
         places = dict(self._places)
         for name in dict.fromkeys(names):
             if name not in places and self.question.groups:
@@ -139,7 +119,20 @@ class Monitor:
             places.setdefault(name, len(places))
         if len(places) > MOST_GROUPS:
             raise DataError(TOO_MANY_STREAM_GROUPS.format(places_count=len(places), most_groups=MOST_GROUPS))
-        return places
+        codes = np.fromiter(map(places.__getitem__, names), np.intp, len(names))
+        self._counts, self._places = self._counts.widened(tuple(places)), places
+        return self._count(codes, outcomes.astype(bool))
+
+    def _count(self, codes: NDArray[np.intp], hits: NDArray[np.bool_]) -> int | None:
+        """Count rows; return the first after which the decision has changed."""
+        first, done = None, 0
+        while done < len(codes):
+            taken, self._counts, decision = advance(self._counts, self._decision, codes[done:], hits[done:])
+            done += taken
+            if first is None and decision is not self._decision:
+                first = done - 1
+            self._decision = decision
+        return first
 
     @property
     def decision(self) -> Decision:
@@ -152,17 +145,17 @@ class Monitor:
     @property
     def conclusion(self) -> str:
         """The verdict for a gate: the decision, but CONSTANT instead of FAIR while all rows have the same decision."""
-        return self._counts.concluded(self._decision, self.question)
+        return self._counts.concluded(self._decision)
 
     @property
     def gap(self) -> Interval:
         """The largest difference between two groups, or the smallest ratio, as in `Verdict.gap`."""
-        return self._counts.gap(self.question)
+        return self._counts.gap
 
     @property
     def rates(self) -> dict[str, Interval]:
         """The rate of the outcome in each group; all intervals hold simultaneously, at all times."""
-        return dict(zip(self._counts.names, self._counts.rates(self.question), strict=True))
+        return dict(zip(self._counts.names, self._counts.rates, strict=True))
 
     @property
     def rows(self) -> int:
@@ -171,7 +164,7 @@ class Monitor:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain JSON values; `Monitor.from_dict` continues from it."""
-        return describe_monitor(self._decision, self._counts, self.question)
+        return describe_monitor(self._decision, self._counts)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Monitor:
@@ -193,7 +186,7 @@ class Monitor:
             or len(names) > MOST_GROUPS
         ):
             raise DataError("monitor: the counts contradict each other; start a new one")
-        monitor._counts = GroupCounts(names, trials, successes)
+        monitor._counts = GroupCounts(monitor.question, names, trials, successes)
         monitor._places = {name: place for place, name in enumerate(names)}
         return monitor
 
@@ -256,7 +249,7 @@ def monitor_statement(decision: Decision, question: MonitoredProperty, groups: i
     )
 
 
-def forecast(counts: GroupCounts, question: MonitoredProperty) -> int | None:
+def forecast(counts: GroupCounts) -> int | None:
     """Forecast the number of further rows until a decision at these rates; None beyond a million times the rows."""
     if (counts.trials > 0).sum() < 2:
         return None
@@ -264,16 +257,16 @@ def forecast(counts: GroupCounts, question: MonitoredProperty) -> int | None:
     times = times[times[:, 0] * counts.rows < 2**62]
     trials = np.round(counts.trials * times).astype(np.int64)
     successes = np.round(counts.successes / np.maximum(counts.trials, 1) * trials).astype(np.int64)
-    decided = next_decisions(0, 0, trials, successes, question) > 0
+    decided = next_decisions(0, 0, trials, successes, counts.question) > 0
     return int(trials[decided.argmax()].sum()) - counts.rows if decided.any() else None
 
 
-def describe_monitor(decision: Decision, counts: GroupCounts, question: MonitoredProperty) -> dict[str, Any]:
+def describe_monitor(decision: Decision, counts: GroupCounts) -> dict[str, Any]:
     """Return all results as plain JSON values."""
-    gap, widest = counts.gap(question), counts.widest()
-    more, less = widest or (None, None)
+    gap, question = counts.gap, counts.question
+    more, less = counts.widest() or (None, None)
     return {
-        "verdict": counts.concluded(decision, question),
+        "verdict": counts.concluded(decision),
         "decision": decision.name,
         "constant": counts.constant,
         "allow_constant": question.allow_constant,
@@ -293,9 +286,9 @@ def describe_monitor(decision: Decision, counts: GroupCounts, question: Monitore
                 "high": rate.high,
             }
             for name, rows, successes, rate in zip(
-                counts.names, counts.trials, counts.successes, counts.rates(question), strict=True
+                counts.names, counts.trials, counts.successes, counts.rates, strict=True
             )
         ],
-        "forecast": forecast(counts, question) if decision is Decision.UNDECIDED else None,
+        "forecast": forecast(counts) if decision is Decision.UNDECIDED else None,
         "statement": monitor_statement(decision, question, len(counts.names)),
     }

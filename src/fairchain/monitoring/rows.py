@@ -110,42 +110,33 @@ def _parser(
             keys = None
         if keys is not None and not any(map(_problem, set(keys))):
             return ParsedLines(keys, range(len(keys)), [])
-        return _line_by_line(raw, columns, single)
+        parsed = ParsedLines([], lines := [], [])
+        for number, line in enumerate(raw.removesuffix(b"\n").split(b"\n")):
+            try:
+                if line.strip():
+                    key = single(line)
+                    if problem := _problem(key):
+                        raise _BadLineError(f'{problem[1]} "{columns[problem[0]]}"')
+                    parsed.keys.append(key)
+                    lines.append(number)
+            except _BadLineError as error:
+                parsed.bad.append((number, str(error)))
+            except UnicodeDecodeError:
+                parsed.bad.append((number, "not UTF-8 text"))
+            except csv.Error as error:
+                parsed.bad.append((number, f"not CSV ({error})"))
+            except msgspec.DecodeError as error:
+                parsed.bad.append((number, _plain(str(error), columns)))
+        return parsed
 
     return parse
-
-
-def _line_by_line(raw: bytes, columns: Sequence[str], single: Callable[[bytes], GroupCells]) -> ParsedLines:
-    parsed = ParsedLines([], lines := [], [])
-    for number, line in enumerate(raw.removesuffix(b"\n").split(b"\n")):
-        if not line.strip():
-            continue
-        try:
-            key = single(line)
-            if problem := _problem(key):
-                place, what = problem
-                raise _BadLineError(f'{what} "{columns[place]}"')
-        except _BadLineError as error:
-            parsed.bad.append((number, str(error)))
-        except UnicodeDecodeError:
-            parsed.bad.append((number, "not UTF-8 text"))
-        except csv.Error as error:
-            parsed.bad.append((number, f"not CSV ({error})"))
-        except msgspec.DecodeError as error:
-            parsed.bad.append((number, _plain(str(error), columns)))
-        else:
-            parsed.keys.append(key)
-            lines.append(number)
-    return parsed
 
 
 def _problem(key: GroupCells) -> tuple[int, str] | None:
     """Return the first cell with a missing or invalid value, and the problem."""
     for place, cell in enumerate(key):
-        if not cell:
-            return place, "no value for"
-        if "\0" in cell:
-            return place, "a NUL character in"
+        if not cell or "\0" in cell:
+            return place, "a NUL character in" if cell else "no value for"
     return None
 
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairchain.errors import DataError, SpecError
 from fairchain.monitoring.lines import LineSource
-from fairchain.monitoring.rows import Form, Grouping
+from fairchain.monitoring.rows import Grouping
 from fairchain.monitoring.state import FamilyState, StreamSpec
-from fairchain.monitoring.stream import EMPTY_STREAM, ENDING_VERDICTS, Report, Watch
+from fairchain.monitoring.stream import DEFAULT_OPTIONS, EMPTY_STREAM, ENDING_VERDICTS, Report, StreamOptions, Watch
 from fairchain.spec import CategoryFeature, Difference, Ratio, Spec, Table, groups_of
 from fairchain.statements import family_conclusion, family_statement
 from fairchain.verification.family import divided
@@ -92,10 +93,9 @@ def _question(spec: Spec) -> StreamQuestion:
         delta=spec.guarantee.delta,
         groups=tuple(group.name for group in groups),
     )
-    codes = [_code_of(features[name]) for name in prop.protected]
 
     def grouping(values: Sequence[str]) -> str | None:
-        found = [code(value) for code, value in zip(codes, values, strict=True)]
+        found = [_coded(features[name], value) for name, value in zip(prop.protected, values, strict=True)]
         for group in groups:
             if all(domain.holds(each).all() for domain, each in zip(group.domains, found, strict=True)):
                 return group.name
@@ -105,27 +105,17 @@ def _question(spec: Spec) -> StreamQuestion:
     return StreamQuestion(stream_spec, str(prop), grouping, spec.model.labels, repr([groups, cells]))
 
 
-def _code_of(feature: Any) -> Callable[[str], Any]:
-    """Return the function from a cell to the number by which groups are defined; it raises a DataError for other
-    cells.
-    """
+def _coded(feature: Any, cell: str) -> NDArray[np.float64]:
+    """Return the number, (1,), by which groups are defined; raise a DataError for a cell that is no value."""
     if isinstance(feature, CategoryFeature):
         names = [str(each) for each in (feature.aliases or feature.values)]
-
-        def place(cell: str) -> Any:
-            if cell not in names:
-                raise DataError(f'"{cell}" is not a value of feature {feature.name} ({", ".join(names[:8])})')
-            return np.array([names.index(cell)], float)
-
-        return place
-
-    def number(cell: str) -> Any:
-        try:
-            return np.array([float(cell)])
-        except ValueError:
-            raise DataError(f'"{cell}" is not a number, and feature {feature.name} contains numbers') from None
-
-    return number
+        if cell not in names:
+            raise DataError(f'"{cell}" is not a value of feature {feature.name} ({", ".join(names[:8])})')
+        return np.array([names.index(cell)], float)
+    try:
+        return np.array([float(cell)])
+    except ValueError:
+        raise DataError(f'"{cell}" is not a number, and feature {feature.name} contains numbers') from None
 
 
 @dataclass(frozen=True)
@@ -152,7 +142,7 @@ class FamilyReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON values."""
-        delta = sum(each.question.delta for each in self.reports)
+        delta = sum(each.progress.counts.question.delta for each in self.reports)
         return {
             "event": self.event,
             "verdict": self.verdict,
@@ -172,33 +162,17 @@ class FamilyWatch:
         source: LineSource,
         questions: Sequence[StreamQuestion],
         state: FamilyState | None = None,
-        *,
-        resumable: bool = False,
-        form: Form | None = None,
-        delimiter: str = ",",
-        skip_bad: bool = False,
-        allow_constant: bool = False,
+        options: StreamOptions = DEFAULT_OPTIONS,
     ) -> None:
         self._source, self._names = source, tuple(each.name for each in questions)
-        self._keep_unfinished, self._definitions = resumable and source.regular, definitions_of(questions)
-        watches: list[Watch] = []
-        for number, question in enumerate(questions):
-            watches.append(
-                Watch(
-                    source,
-                    question.spec,
-                    None if state is None else state.questions[number],
-                    resumable=resumable,
-                    form=form,
-                    delimiter=delimiter,
-                    skip_bad=skip_bad,
-                    allow_constant=allow_constant,
-                    grouping=question.grouping,
-                    labels=question.labels,
-                    passed=watches[0].passed if watches else None,
-                )
+        self._keep_unfinished, self._definitions = options.resumable, definitions_of(questions)
+        self.watches: list[Watch] = []
+        for number, each in enumerate(questions):
+            before = None if state is None else state.questions[number]
+            passed = self.watches[0].passed if self.watches else None
+            self.watches.append(
+                Watch(source, each.spec, before, options, grouping=each.grouping, labels=each.labels, passed=passed)
             )
-        self.watches = tuple(watches)
 
     @property
     def state(self) -> FamilyState:
@@ -208,7 +182,7 @@ class FamilyWatch:
     @property
     def rows(self) -> int:
         """Rows that at least one property counted."""
-        return max(each.progress.counts.rows for each in self.watches)
+        return max(each.rows for each in self.watches)
 
     @property
     def verdict(self) -> str:
@@ -216,7 +190,7 @@ class FamilyWatch:
         return self._report("").verdict
 
     def _report(self, event: str, changed: tuple[int, ...] = ()) -> FamilyReport:
-        reports = tuple(Report(event, each.progress, each.question) for each in self.watches)
+        reports = tuple(Report(event, each.progress) for each in self.watches)
         return FamilyReport(event, reports, self._names, changed)
 
     def reports(
@@ -233,9 +207,9 @@ class FamilyWatch:
         empty = True
         for raw in self._source.blocks(self.watches[0].progress.place.lines + 1, keep_unfinished=self._keep_unfinished):
             empty = False
-            before, rows = [each.progress.concluded(each.question) for each in self.watches], self.rows
+            before, rows = [each.verdict for each in self.watches], self.rows
             self._feed(raw)
-            after = [each.progress.concluded(each.question) for each in self.watches]
+            after = [each.verdict for each in self.watches]
             changed = tuple(place for place, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1])
             if changed:
                 yield (report := self._report("change", changed))

@@ -146,42 +146,16 @@ def sole_use(path: Path) -> Iterator[None]:
         yield
 
 
-def read_state(path: Path, question: StreamSpec) -> State | None:
-    """Return the state in a file; None if there is none.
-
-    Raises a DataError if it is damaged, or answers another question.
-    """
-    state = _read(path, State)
-    if state is None:
-        return None
-    if not _consistent(state):
-        raise DataError(f"{path}: was damaged or changed by hand; {NEW}")
-    _must_answer(path, state, question)
-    return state
-
-
-def read_family_state(path: Path, questions: Sequence[StreamSpec], definitions: str = "") -> FamilyState | None:
-    """Return the state of several properties in a file; None if there is none. Raises a DataError as `read_state`."""
-    family = _read(path, FamilyState)
-    if family is None:
-        return None
-    files = {each.file for each in family.questions}
-    if not all(map(_consistent, family.questions)) or len(files) > 1:
-        raise DataError(f"{path}: was damaged or changed by hand; {NEW}")
-    if len(family.questions) != len(questions):
-        raise DataError(f"{path}: was made for {len(family.questions)} properties, not {len(questions)}; {NEW}")
-    for state, question in zip(family.questions, questions, strict=True):
-        _must_answer(path, state, question)
-    if family.definitions != definitions:
-        raise DataError(f"{path}: was made for other definitions of the groups or labels; {NEW}")
-    return family
-
-
 StateFile = TypeVar("StateFile", State, FamilyState)
 
 
-def _read(path: Path, kind: type[StateFile]) -> StateFile | None:
-    """Return the content of a state file, if it was not changed."""
+def read_state(
+    path: Path, kind: type[StateFile], questions: Sequence[StreamSpec], definitions: str = ""
+) -> StateFile | None:
+    """Return the state of one or several properties in a file; None if there is none.
+
+    Raises a DataError if it is damaged, or belongs to other questions.
+    """
     try:
         state = msgspec.json.decode(read_plain(path, MOST_STATE_BYTES), type=kind)
     except UnreadableError as error:
@@ -190,19 +164,22 @@ def _read(path: Path, kind: type[StateFile]) -> StateFile | None:
         raise DataError(f"{path}: {error}; --state must name a file that monitor wrote, or a new one") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path}: not a state of fairchain monitor ({error}); {NEW}") from None
-    if state.digest != digest(msgspec.to_builtins(state)):
+    found = (state,) if isinstance(state, State) else state.questions
+    intact = state.digest == digest(msgspec.to_builtins(state)) and len({each.file for each in found}) == 1
+    if not intact or not all(map(_consistent, found)):
         raise DataError(f"{path}: was damaged or changed by hand; {NEW}")
+    if len(found) != len(questions):
+        raise DataError(f"{path}: was made for {len(found)} properties, not {len(questions)}; {NEW}")
+    for each, question in zip(found, questions, strict=True):
+        for key in StreamSpec.__struct_fields__:
+            was, now = getattr(each.question, key), getattr(question, key)
+            if was != now:
+                raise DataError(
+                    f"{path}: was made for {key} {_shown(was)}, not {_shown(now)}; give the same options, or {NEW}"
+                )
+    if isinstance(state, FamilyState) and state.definitions != definitions:
+        raise DataError(f"{path}: was made for other definitions of the groups or labels; {NEW}")
     return state
-
-
-def _must_answer(path: Path, state: State, question: StreamSpec) -> None:
-    """Raise a DataError if a state belongs to another question."""
-    for key in StreamSpec.__struct_fields__:
-        was, now = getattr(state.question, key), getattr(question, key)
-        if was != now:
-            raise DataError(
-                f"{path}: was made for {key} {_shown(was)}, not {_shown(now)}; give the same options, or {NEW}"
-            )
 
 
 def _consistent(state: State) -> bool:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from fairchain.errors import DataError
-from fairchain.monitoring.bounds import GroupCounts, MonitoredProperty, advance
+from fairchain.monitoring.bounds import GroupCounts, advance
 from fairchain.monitoring.lines import LineSource, Place
 from fairchain.monitoring.monitor import describe_monitor
 from fairchain.monitoring.rows import (
@@ -35,11 +35,6 @@ from fairchain.statistics.rules import Decision
 # The decisions that end a run, unless it should continue.
 EMPTY_STREAM = "{name}: is empty; give a CSV file with a header, or JSON Lines"
 ENDING_VERDICTS = ("FAIR", "UNFAIR")
-VERDICT_NAMES: dict[Decision, Verdict] = {
-    Decision.FAIR: "FAIR",
-    Decision.UNFAIR: "UNFAIR",
-    Decision.UNDECIDED: "UNDECIDED",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +48,10 @@ class StreamProgress:
     now: Turn = FIRST_TURN
     first: Turn | None = None
 
-    def concluded(self, question: MonitoredProperty) -> str:
-        """Return the conclusion for a gate: FAIR, UNFAIR, UNDECIDED or CONSTANT."""
-        return self.counts.concluded(Decision[self.now.verdict], question)
+    @property
+    def verdict(self) -> str:
+        """The conclusion for a gate: FAIR, UNFAIR, UNDECIDED or CONSTANT."""
+        return self.counts.concluded(Decision[self.now.verdict])
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +60,11 @@ class Report:
 
     event: str
     progress: StreamProgress
-    question: MonitoredProperty
 
     @property
     def verdict(self) -> str:
         """FAIR, UNFAIR, UNDECIDED or CONSTANT."""
-        return self.progress.concluded(self.question)
+        return self.progress.verdict
 
     @property
     def unfair(self) -> frozenset[int]:
@@ -83,39 +78,35 @@ class Report:
             "event": self.event,
             "line": progress.place.lines,
             "since": progress.now.rows,
-            **describe_monitor(Decision[progress.now.verdict], progress.counts.seen(self.question), self.question),
+            **describe_monitor(Decision[progress.now.verdict], progress.counts.seen()),
             "left_out": progress.left_out,
             "skipped": progress.skipped,
         }
 
 
-class Watch:
-    """The monitor of one input.
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions:
+    """How an input is read, and which verdicts count."""
 
-    Parameters
-    ----------
-    source
-        The source of the lines.
-    spec
-        The columns and the property.
-    state
-        The state of an earlier run, from which to continue.
-    resumable
-        Whether a state is kept: then the last line of a file counts only once it has an end.
-    form
-        `csv`, `jsonl`, or None to infer it from the input.
-    delimiter
-        The delimiter of the cells of a CSV file.
-    skip_bad
-        Whether lines that cannot be read are skipped and counted.
-    allow_constant
-        Whether FAIR may be concluded while every row has the outcome, or none has it.
-    grouping
-        The group of a row, if it is not the combination of its values.
-    labels
-        The possible decisions; by default any.
-    passed
-        The position after the lines of an earlier run, if another monitor of the same source has skipped them.
+    # Whether a state is kept: then the last line of a file counts only once it has an end.
+    resumable: bool = False
+    # None: inferred from the input.
+    form: Form | None = None
+    delimiter: str = ","
+    # Whether lines that cannot be read are skipped and counted.
+    skip_bad: bool = False
+    allow_constant: bool = False
+
+
+DEFAULT_OPTIONS = StreamOptions()
+
+
+class Watch:
+    """The monitor of one property of an input, which continues from the state of an earlier run.
+
+    `grouping` gives the group of a row, by default the combination of its values, and `labels` are the possible
+    decisions, by default any. `passed` is the position after the lines of an earlier run, if another monitor of this
+    source has skipped them.
     """
 
     def __init__(
@@ -123,23 +114,16 @@ class Watch:
         source: LineSource,
         spec: StreamSpec,
         state: State | None = None,
+        options: StreamOptions = DEFAULT_OPTIONS,
         *,
-        resumable: bool = False,
-        form: Form | None = None,
-        delimiter: str = ",",
-        skip_bad: bool = False,
-        allow_constant: bool = False,
         grouping: Grouping | None = None,
         labels: Sequence[str] = (),
         passed: tuple[Place, bytes] | None = None,
     ) -> None:
         self.passed = passed
-        self.question = spec.monitored(allow_constant=allow_constant)
-        self._spec, self._source, self._skip_bad = spec, source, skip_bad
-        self._keep_unfinished = resumable and source.regular
-        self._form, self._delimiter = form, delimiter
+        self._spec, self._source, self._options, self._form = spec, source, options, options.form
         self._parser: Parser | None = None
-        self.progress = StreamProgress(GroupCounts.none(self.question), Place())
+        self.progress = StreamProgress(GroupCounts.none(spec.monitored(allow_constant=options.allow_constant)), Place())
         if state is not None:
             self._resume(state)
         self._encoder = Encoder(spec, self.progress.counts.names, grouping, labels)
@@ -159,6 +143,7 @@ class Watch:
             self._form = self._form or state.file.format
             self._parser = self._parser_for(start)[0]
         counts = GroupCounts(
+            self.progress.counts.question,
             tuple(group.name for group in state.groups),
             np.array([group.rows for group in state.groups], np.int64),
             np.array([group.successes for group in state.groups], np.int64),
@@ -169,7 +154,7 @@ class Watch:
     def state(self) -> State:
         """The state, for a file."""
         progress, read = self.progress, None
-        counts, place = progress.counts.seen(self.question), progress.place
+        counts, place = progress.counts.seen(), progress.place
         if self._source.regular:
             read = Read(format=self._form if place.size else None, bytes=place.size, sha256=place.sha256)
         return State(
@@ -193,11 +178,10 @@ class Watch:
         Without `keep_going` the first decision ends it, but not FAIR while all rows have the same decision. With
         `every` there is also a report after each multiple of this number of rows.
         """
-        if self.progress.concluded(self.question) in ENDING_VERDICTS and not keep_going:
-            yield Report("before", self.progress, self.question)
+        if self.progress.verdict in ENDING_VERDICTS and not keep_going:
+            yield Report("before", self.progress)
             return
-        number = self.progress.place.lines + 1
-        for raw in self._source.blocks(number, keep_unfinished=self._keep_unfinished):
+        for raw in self._source.blocks(self.progress.place.lines + 1, keep_unfinished=self._options.resumable):
             for report in self._take(self._body(raw), every):
                 ends = report.event == "change" and report.verdict in ENDING_VERDICTS and not keep_going
                 if ends or keep_going or report.event != "change":
@@ -207,12 +191,12 @@ class Watch:
             after_block()
         if not self.started:
             raise DataError(EMPTY_STREAM.format(name=self._source.name))
-        yield Report("end", self.progress, self.question)
+        yield Report("end", self.progress)
 
     @property
     def verdict(self) -> str:
         """FAIR, UNFAIR, UNDECIDED or CONSTANT, so far."""
-        return self.progress.concluded(self.question)
+        return self.progress.verdict
 
     @property
     def rows(self) -> int:
@@ -243,30 +227,30 @@ class Watch:
         if self._form == "jsonl":
             return json_parser(self._spec.columns), 0
         size = start.find(b"\n") + 1 or len(start)
-        return csv_parser(start[:size], self._spec.columns, self._delimiter, self._source.name), size
+        return csv_parser(start[:size], self._spec.columns, self._options.delimiter, self._source.name), size
 
     def _take(self, raw: bytes, every: int | None) -> Iterator[Report]:
         """Count a block of lines; a report is yielded at its row."""
         if not raw or self._parser is None:
             return
-        block = _Block(raw, self._parser(raw), self._encoder, skip_bad=self._skip_bad)
+        block = _Block(raw, self._parser(raw), self._encoder, skip_bad=self._options.skip_bad)
         first_line, before = self.progress.place.lines + 1, self.progress
         counts, done = before.counts.widened(self._encoder.names), 0
         while done < len(block.counted):
             stop = len(block.counted)
             if every:
                 stop = min(stop, done + every - counts.rows % every)
-            former, conclusion = Decision[self.progress.now.verdict], self.progress.concluded(self.question)
-            taken, counts, decision = advance(counts, former, *block.part(done, stop), self.question)
+            former, conclusion = Decision[self.progress.now.verdict], self.progress.verdict
+            taken, counts, decision = advance(counts, former, *block.part(done, stop))
             done += taken
             progress = self._advanced(before, counts, block, done, decision if decision is not former else None)
             if decision is not former:
                 self._must_be_meant(progress)
             self.progress = progress
-            if progress.concluded(self.question) != conclusion:
-                yield Report("change", progress, self.question)
+            if progress.verdict != conclusion:
+                yield Report("change", progress)
             elif every and counts.rows % every == 0:
-                yield Report("every", self.progress, self.question)
+                yield Report("every", self.progress)
         self.progress = self._advanced(before, counts, block)
         if block.error is not None:
             line, problem = block.error
@@ -286,7 +270,7 @@ class Watch:
         fresh = block.raw[self.progress.place.size - before.place.size : size]
         now, first = self.progress.now, self.progress.first
         if changed:
-            now = Turn(verdict=VERDICT_NAMES[changed], rows=counts.rows)
+            now = Turn(verdict=cast("Verdict", changed.name), rows=counts.rows)
             first = first or (None if now.verdict == "UNDECIDED" else now)
         return StreamProgress(
             counts,

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import combinations
 from math import ceil, isfinite
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace as replace_record
@@ -24,7 +25,7 @@ from fairchain.errors import SpecError
 from fairchain.models.journal import Journaled
 from fairchain.planning.result import CurvePoint, PropertyKind, QuestionPlan, RowsPlan, VerificationPlan
 from fairchain.prepare import Case, case_of, gather, read_question, read_rows
-from fairchain.spec import Comparison, Spec, Subgroup, Table, comparison_of, load_specs
+from fairchain.spec import Comparison, Guarantee, Spec, Subgroup, Table, comparison_of, load_specs
 from fairchain.spec.groups import Group
 from fairchain.spec.properties import kind_of, limit_of, shows_same_individual
 from fairchain.spec.seeds import family_seed
@@ -84,9 +85,7 @@ class _Question:
     coupled: bool = True
 
     def rates(self, gap: float, rate: float) -> list[float]:
-        """Return a rate for each counted subgroup: the highest and the lowest differ by this gap, the others are
-        between.
-        """
+        """Return a rate for each subgroup: the highest and the lowest differ by this gap, the others are between."""
         if self.kind == "individual":
             return [gap, 0.0]
         low = rate * gap if self.kind == "ratio" else rate - gap
@@ -113,6 +112,12 @@ class _Question:
         fair = gap >= self.threshold if self.kind == "ratio" else gap <= self.limit
         return "FAIR" if fair else "UNFAIR"
 
+    def plan(self, **found: Any) -> QuestionPlan:
+        """Return the plan of this question with these results."""
+        groups = tuple(each.name for each in self.comparison.subgroups)
+        about: dict[str, Any] = {"kind": self.kind, "threshold": self.threshold, "delta": self.delta}
+        return QuestionPlan(question=self.name, groups=groups, **about, **found)
+
     def forecast(
         self, rates: Sequence[float], differ: float | None, runs: int = RUNS, most_rounds: int = HORIZON
     ) -> RunForecast:
@@ -120,11 +125,9 @@ class _Question:
         if self.gap_of(rates) == self.threshold:
             # No number of rounds decides this.
             return RunForecast(Spread(None, None), Spread(None, None), {"UNDECIDED": runs})
-        comparison = self.comparison
-        outcomes = list(comparison.rows)
-        answers = RoundAnswers.assumed(rates, differ)
-        other = next(label for label in range(3) if label != outcomes[-1])
-        answers = replace(answers, labels=np.where(answers.labels == 1, outcomes[-1], other))
+        answers, outcome = RoundAnswers.assumed(rates, differ), self.comparison.rows[-1]
+        other = next(label for label in range(3) if label != outcome)
+        answers = replace(answers, labels=np.where(answers.labels == 1, outcome, other))
         return self.of_answers(answers, runs, most_rounds)
 
     def of_answers(self, answers: RoundAnswers, runs: int = RUNS, most_rounds: int = HORIZON) -> RunForecast:
@@ -200,19 +203,11 @@ def plan(
     if speed is not None and not (speed > 0 and isfinite(speed)):
         raise SpecError(f"speed: found {speed:g}; write the number of evaluations per second, above 0")
     assume = _Assumed(gap=gap, rate=rate, rates=None if rates is None else tuple(rates), differ=differ)
-    about: dict[str, Any] = {"assume": assume, "speed": speed, "curve": curve}
     if spec is None:
         if pilot is not None or model is not None or data is not None:
             raise SpecError("pilot, model, data: need a spec, which states the inputs of the model")
         bare = _bare_question(groups, questions, **overrides)
-        sizes = None if rows is None else _sizes(rows, groups)
-        if sizes is None:
-            one = _of_rounds(bare, None, **about)
-            if bare.kind != "individual":
-                one = replace_record(one, rows=_of_sample(bare, None, assume, curve=False).rows)
-        else:
-            one = _timed(_of_sample(bare, sizes, assume, curve=curve), speed)
-        found = [one] * questions
+        found = [_without_spec(bare, rows, groups, assume, curve=curve)] * questions
     else:
         if rows is not None or questions != 1 or groups != 2:
             raise SpecError(SPEC_HAS_ITS_OWN)
@@ -221,7 +216,16 @@ def plan(
             raise SpecError(MEASURED_AND_ASSUMED.format(name=assumed[0]))
         specs = load_specs(spec) if isinstance(spec, str | Path) else (spec,) if isinstance(spec, Spec) else tuple(spec)
         changed = divided([read_question(each, **spec_changes(overrides)) for each in specs])
-        found = [_of_spec(each, model, data, pilot, **about) for each in changed]
+        found = [_of_spec(each, model, data, pilot, assume, curve=curve) for each in changed]
+    if speed is not None:
+        found = [
+            replace_record(
+                each,
+                seconds=each.evaluations.times(1 / speed),
+                assumptions=(*each.assumptions, f"{speed:,.10g} evaluations a second"),
+            )
+            for each in found
+        ]
     seconds = [each.seconds for each in found if each.seconds is not None]
     return VerificationPlan(
         delta=float(f"{found[0].delta * len(found):.12g}"),
@@ -242,36 +246,33 @@ class _Assumed:
 
     def of(self, question: _Question) -> tuple[list[float], float | None, tuple[str, ...]]:
         """Return a rate for each subgroup, the share of rounds that differ (None: independent), and the sentences."""
-        told = []
+        individual = question.kind == "individual"
         if self.rates is None:
             equal = 1.0 if question.kind == "ratio" else 0.0
             gap = self.gap if self.gap is not None else round((equal + question.threshold) / 2, 12)
             halfway = "" if self.gap is not None else ", halfway between equal rates and the threshold"
             what = {"ratio": "the smallest ratio", "individual": "the share of decisions that change"}
-            told.append(f"{what.get(question.kind, 'the largest difference')} is {gap:g}{halfway}")
+            stated = [f"{what.get(question.kind, 'the largest difference')} is {gap:g}{halfway}"]
             rates = question.rates(gap, self.rate)
-            if question.kind != "individual":
+            if not individual:
                 others = "; other groups are spread evenly between" if len(set(rates)) > 2 else ""
-                told.append(f"the highest rate is {max(rates):g}, the lowest {min(rates):g}{others}")
+                stated.append(f"the highest rate is {max(rates):g}, the lowest {min(rates):g}{others}")
         else:
             counted = len(question.comparison.subgroups)
-            if question.kind == "individual" or len(self.rates) != counted:
-                wanted = "gap, the share" if question.kind == "individual" else f"{counted}, one for each group"
+            if individual or len(self.rates) != counted:
+                wanted = "gap, the share" if individual else f"{counted}, one for each group"
                 raise SpecError(f"rates: found {len(self.rates)}; write {wanted}")
             rates = list(self.rates)
-            told.append("the rates are " + ", ".join(f"{each:g}" for each in rates))
-        return rates, *self._differ(question, rates, told)
-
-    def _differ(self, question: _Question, rates: list[float], told: list[str]) -> tuple[float | None, tuple[str, ...]]:
-        if question.kind == "individual":
-            return None, tuple(told)
-        least, most = differing(rates)
+            stated = ["the rates are " + ", ".join(f"{each:g}" for each in rates)]
+        if individual:
+            return rates, None, tuple(stated)
         if self.differ is None and not question.coupled:
-            return None, (*told, "groups are drawn independently")
+            return rates, None, (*stated, "groups are drawn independently")
+        least, most = differing(rates)
         differ = least + DIFFER_PART * (most - least) if self.differ is None else self.differ
         if not least - 1e-9 <= differ <= most + 1e-9:
             raise SpecError(f"differ: found {differ:g}; these rates allow {least:.4g} to {most:.4g}")
-        return differ, (*told, f"two groups get different decisions in {differ:.3g} of all rounds")
+        return rates, differ, (*stated, f"two groups get different decisions in {differ:.3g} of all rounds")
 
 
 def _bare_question(
@@ -283,8 +284,6 @@ def _bare_question(
     **unknown: Any,
 ) -> _Question:
     """Return a question without a spec."""
-    from fairchain.spec import Guarantee
-
     if unknown:
         raise SpecError(f"{', '.join(unknown)}: needs a spec; give one")
     kind = kind or "difference"
@@ -319,19 +318,22 @@ def _bare_question(
     )
 
 
-@dataclass(frozen=True)
-class _Effort:
-    """Rounds, evaluations and the decision that are expected of a verdict."""
-
-    engine: Literal["sampling", "enumeration", "counting"]
-    evaluations: Spread
-    rounds: Spread | None = None
-    verdict: str | None = None
-
-
-def _of_spec(
-    spec: Spec, model: Any, data: Any, pilot: int | None, *, assume: _Assumed, speed: float | None, curve: bool
+def _without_spec(
+    question: _Question, rows: int | Sequence[int] | None, groups: int, assume: _Assumed, *, curve: bool
 ) -> QuestionPlan:
+    """Return the plan for drawn inputs, with the rows that a table would need, or for a table with these rows."""
+    if rows is None:
+        found = _of_rounds(question, None, assume, curve=curve)
+        if question.kind == "individual":
+            return found
+        return replace_record(found, rows=_of_sample(question, None, assume, curve=False).rows)
+    sizes = [rows] * groups if isinstance(rows, int) else list(rows)
+    if len(sizes) != groups or min(sizes) < 1:
+        raise SpecError(f"rows: found {len(sizes)} numbers; write one for each of {groups} groups, each above 0")
+    return _of_sample(question, np.array(sizes, np.int64), assume, curve=curve)
+
+
+def _of_spec(spec: Spec, model: Any, data: Any, pilot: int | None, assume: _Assumed, *, curve: bool) -> QuestionPlan:
     """Return the plan of a question."""
     refuse_shift(spec, "a plan")
     table = isinstance(spec.population, Table)
@@ -340,7 +342,7 @@ def _of_spec(
     if pilot is not None and not spec.model.deterministic and isinstance(model, Journaled) and model.has_file:
         raise SpecError(PILOT_IN_JOURNAL)
     if not table and data is None and pilot is None and not may_count(spec):
-        return _of_rounds(_question_of(spec, comparison_of(spec)), spec, assume=assume, speed=speed, curve=curve)
+        return _of_rounds(_question_of(spec, comparison_of(spec)), spec, assume, curve=curve)
     case = gather(model, spec, data=data) if pilot is not None else case_of(spec, None, read_rows(spec, data))
     question = _question_of(spec, case.comparison)
     if table or (may_count(spec) and spec.guarantee.engine in ("auto", "counting")):
@@ -349,13 +351,13 @@ def _of_spec(
         rows = 0 if recorded else counted_evaluations(case)
         if sample:
             found = _of_sample(question, _subgroup_sizes(case), assume, curve=curve)
-            return _timed(replace_record(found, evaluations=Spread(rows, rows)), speed)
+            return replace_record(found, evaluations=Spread(rows, rows))
         if table or rows <= FEW_TEXTS or spec.guarantee.engine == "counting":
             if pilot is not None:
                 raise SpecError(PILOT_OF_ROWS)
-            return _timed(_result(question, _Effort("counting", Spread(rows, rows)), (EVERY_INPUT,)), speed)
+            return question.plan(engine="counting", evaluations=Spread(rows, rows), assumptions=(EVERY_INPUT,))
     if pilot is None:
-        return _of_rounds(question, spec, assume=assume, speed=speed, curve=curve)
+        return _of_rounds(question, spec, assume, curve=curve)
     return _of_pilot(case, question, pilot, curve=curve)
 
 
@@ -372,19 +374,13 @@ def _question_of(spec: Spec, comparison: Comparison) -> _Question:
     )
 
 
-def _of_rounds(
-    question: _Question, spec: Spec | None, *, assume: _Assumed, speed: float | None, curve: bool
-) -> QuestionPlan:
+def _of_rounds(question: _Question, spec: Spec | None, assume: _Assumed, *, curve: bool) -> QuestionPlan:
     """Return the plan for drawn inputs, or enumerated ones if that is cheaper."""
-    rates, differ, told = assume.of(question)
-    if spec is None:
-        effort = _effort(question.forecast(rates, differ))
-    else:
-        effort = _cheapest(spec, question, _effort(question.forecast(rates, differ, most_rounds=_worth_sampling(spec))))
-    points: tuple[CurvePoint, ...] = ()
-    if curve:
-        points = _curve(question, max(rates), lambda some: _cost(question, assume, some))
-    return _timed(replace_record(_result(question, effort, told), curve=points), speed)
+    rates, differ, assumptions = assume.of(question)
+    most_rounds = HORIZON if spec is None else _worth_sampling(spec)
+    forecast = question.forecast(rates, differ, most_rounds=most_rounds)
+    points = _curve(question, max(rates), lambda some: _cost(question, assume, some)) if curve else ()
+    return _cheapest(spec, question, forecast, assumptions, points)
 
 
 def _cost(question: _Question, assume: _Assumed, rates: Sequence[float]) -> dict[str, Any]:
@@ -396,29 +392,34 @@ def _cost(question: _Question, assume: _Assumed, rates: Sequence[float]) -> dict
     return {"verdict": found.decision, "evaluations": found.evaluations}
 
 
-def _effort(found: RunForecast) -> _Effort:
-    return _Effort("sampling", found.evaluations, found.rounds, found.decision)
-
-
 def _worth_sampling(spec: Spec) -> int:
     """Return the rounds after which a run would certainly have switched to an enumeration."""
     fewest = fewest_evaluations(spec)
     return int(min(4 * fewest, HORIZON)) if spec.guarantee.engine == "auto" else HORIZON
 
 
-def _cheapest(spec: Spec, question: _Question, sampled: _Effort) -> _Effort:
-    """Return the effort of the engine that a verdict would use: an enumeration takes over if it costs less."""
-    guarantee = spec.guarantee
-    fewest, groups = fewest_evaluations(spec), len(question.comparison.subgroups)
-    if guarantee.engine not in ("auto", "enumeration") or guarantee.rule == "paper" or not isfinite(fewest):
-        return sampled
-    if guarantee.engine == "enumeration" or fewest <= max(FEW_EVALUATIONS, fewest_rounds(spec) * groups):
-        return _Effort("enumeration", Spread(fewest, fewest), verdict=sampled.verdict)
-    mean = sampled.evaluations.mean
-    if mean is not None and mean <= fewest:
-        return sampled
-    # Sampling comes first, until it is forecast to need more, or has cost as much.
-    return _Effort("enumeration", Spread((1 + FIRST_FORECAST) * fewest, 2 * fewest), verdict=sampled.verdict)
+def _cheapest(
+    spec: Spec | None,
+    question: _Question,
+    sampled: RunForecast,
+    assumptions: tuple[str, ...],
+    curve: tuple[CurvePoint, ...],
+) -> QuestionPlan:
+    """Return the plan of the engine that a verdict would use: an enumeration takes over if it costs less."""
+    about: dict[str, Any] = {"verdict": sampled.decision, "assumptions": assumptions, "curve": curve}
+    plan = question.plan(engine="sampling", evaluations=sampled.evaluations, rounds=sampled.rounds, **about)
+    if spec is None or spec.guarantee.engine not in ("auto", "enumeration") or spec.guarantee.rule == "paper":
+        return plan
+    fewest, mean = fewest_evaluations(spec), sampled.evaluations.mean
+    few = max(FEW_EVALUATIONS, fewest_rounds(spec) * len(question.comparison.subgroups))
+    if spec.guarantee.engine == "enumeration" or fewest <= few:
+        cost = Spread(fewest, fewest)
+    else:
+        # Sampling comes first, until it is forecast to need more, or has cost as much.
+        cost = Spread((1 + FIRST_FORECAST) * fewest, 2 * fewest)
+        if mean is not None and mean <= fewest:
+            return plan
+    return question.plan(engine="enumeration", evaluations=cost, **about) if isfinite(fewest) else plan
 
 
 def _of_pilot(case: Case, question: _Question, rounds: int, *, curve: bool) -> QuestionPlan:
@@ -434,25 +435,24 @@ def _of_pilot(case: Case, question: _Question, rounds: int, *, curve: bool) -> Q
     start = time.perf_counter()
     labels = sampler.labels(1, rounds, groups)
     speed = rounds * len(groups) / max(time.perf_counter() - start, 1e-9)
-    answers = RoundAnswers.seen(comparison.fold(labels))
-    effort = _cheapest(
-        case.spec, question, _effort(question.of_answers(answers, most_rounds=_worth_sampling(case.spec)))
-    )
-    hits = comparison.fold(labels) == np.array(comparison.rows)[:, None, None]
-    worst = int(np.ptp(hits.mean(axis=2), axis=1).argmax())
-    rates = hits[worst].mean(axis=1).tolist()
-    told = (
-        f"a pilot of {rounds:,} rounds: {'a share' if question.kind == 'individual' else 'rates'} of "
-        + ", ".join(f"{each:.3g}" for each in (rates[:1] if question.kind == "individual" else rates)),
+    folded = comparison.fold(labels)
+    hits = folded == np.array(comparison.rows)[:, None, None]
+    worst = hits[int(np.ptp(hits.mean(axis=2), axis=1).argmax())]
+    rates = worst.mean(axis=1).tolist()
+    individual = question.kind == "individual"
+    assumptions = (
+        f"a pilot of {rounds:,} rounds: {'a share' if individual else 'rates'} of "
+        + ", ".join(f"{each:.3g}" for each in (rates[:1] if individual else rates)),
         f"{speed:,.0f} evaluations a second, measured in one thread",
     )
+    forecast = question.of_answers(RoundAnswers.seen(folded), most_rounds=_worth_sampling(case.spec))
     points: tuple[CurvePoint, ...] = ()
     if curve:
-        i, j = np.triu_indices(len(rates), 1)
-        differ = float(np.mean([(hits[worst][a] != hits[worst][b]).mean() for a, b in zip(i, j, strict=True)]))
+        differ = float(np.mean([(one != other).mean() for one, other in combinations(worst, 2)]))
         assume = _Assumed(gap=None, rate=max(rates), rates=None, differ=differ)
         points = _curve(question, max(rates), lambda some: _cost(question, assume, some))
-    return _timed(replace_record(_result(question, effort, told), curve=points), speed)
+    found = _cheapest(case.spec, question, forecast, assumptions, points)
+    return replace_record(found, seconds=found.evaluations.times(1 / speed))
 
 
 def _curve(question: _Question, rate: float, cost: Callable[[list[float]], dict[str, Any]]) -> tuple[CurvePoint, ...]:
@@ -476,27 +476,29 @@ def _of_sample(question: _Question, sizes: NDArray[np.int64] | None, assume: _As
     if known and assume.differ is not None:
         raise SpecError(DIFFER_OF_ROWS)
     sizes = np.ones(len(question.comparison.subgroups), np.int64) if sizes is None else sizes
-    rates, _, told = replace(assume, differ=None).of(question)
+    rates, _, assumptions = replace(assume, differ=None).of(question)
     sample = _Sample(question, sizes)
-    gap, limit = question.gap_of(rates), question.threshold
-    found = RowsPlan(
+    gap = question.gap_of(rates)
+    rows = RowsPlan(
         sizes=tuple(sizes.tolist()) if known else None,
         decided=sample.decided(rates, 1) if known else None,
         needed=sample.needed(rates),
         fair_up_to=sample.extreme(max(rates), above=False) if known else None,
         unfair_from=sample.extreme(max(rates), above=True) if known else None,
     )
-    points: tuple[CurvePoint, ...] = ()
-    if curve:
 
-        def cost(some: list[float]) -> dict[str, Any]:
-            needed = sample.needed(some)
-            return {"verdict": question.decides(question.gap_of(some)), "rows": max(needed) if needed else None}
+    def cost(some: list[float]) -> dict[str, Any]:
+        needed = sample.needed(some)
+        return {"verdict": question.decides(question.gap_of(some)), "rows": max(needed) if needed else None}
 
-        points = _curve(question, max(rates), cost)
-    verdict = question.decides(gap) if gap != limit else None
-    effort = _Effort("counting", Spread(int(sizes.sum()), int(sizes.sum())), verdict=verdict)
-    return replace_record(_result(question, effort, told), rows=found, curve=points)
+    return question.plan(
+        engine="counting",
+        evaluations=Spread(int(sizes.sum()), int(sizes.sum())),
+        verdict=question.decides(gap) if gap != question.threshold else None,
+        assumptions=assumptions,
+        rows=rows,
+        curve=_curve(question, max(rates), cost) if curve else (),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -565,36 +567,6 @@ def _subgroup_sizes(case: Case) -> NDArray[np.int64]:
         mask = of[each.group]
         masks.append(mask if each.truth is None else mask & (case.rows.truth == each.truth))
     return np.array([case.rows.sizes(mask) for mask in masks], np.int64)
-
-
-def _sizes(rows: int | Sequence[int], groups: int) -> NDArray[np.int64]:
-    sizes = [rows] * groups if isinstance(rows, int) else list(rows)
-    if len(sizes) != groups or min(sizes) < 1:
-        raise SpecError(f"rows: found {len(sizes)} numbers; write one for each of {groups} groups, each above 0")
-    return np.array(sizes, np.int64)
-
-
-def _result(question: _Question, effort: _Effort, told: tuple[str, ...]) -> QuestionPlan:
-    return QuestionPlan(
-        question=question.name,
-        engine=effort.engine,
-        kind=question.kind,
-        threshold=question.threshold,
-        delta=question.delta,
-        groups=tuple(each.name for each in question.comparison.subgroups),
-        verdict=effort.verdict,
-        rounds=effort.rounds,
-        evaluations=effort.evaluations,
-        assumptions=told,
-    )
-
-
-def _timed(found: QuestionPlan, speed: float | None) -> QuestionPlan:
-    if speed is None:
-        return found
-    stated = () if any("a second" in each for each in found.assumptions) else (f"{speed:,.10g} evaluations a second",)
-    seconds = found.evaluations.times(1 / speed)
-    return replace_record(found, seconds=seconds, assumptions=(*found.assumptions, *stated))
 
 
 def _sum(spreads: Sequence[Spread]) -> Spread:

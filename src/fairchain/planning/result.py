@@ -83,7 +83,20 @@ def plan_lines(found: QuestionPlan) -> list[str]:
     if found.verdict is not None:
         lines.append(f"  expected verdict: {found.verdict}")
     if found.rows is not None:
-        lines += [f"  {line}" for line in _row_lines(found, found.rows)]
+        rows, what = found.rows, "ratio" if found.kind == "ratio" else "gap"
+        if rows.decided is not None:
+            lines.append(f"  these rows decide it in {rows.decided:.0%} of samples")
+        needed = ", ".join(f"{size:,}" for size in (rows.needed or ())[:8])
+        lines.append(
+            f"  rows of a table read as a sample that decide it in 95 of 100 samples, by group: {needed}"
+            if rows.needed
+            else "  rows needed: more than a billion in a group"
+        )
+        sides = ("smallest", "largest") if what == "ratio" else ("largest", "smallest")
+        for verdict, side, end in zip(("FAIR", "UNFAIR"), sides, (rows.fair_up_to, rows.unfair_from), strict=True):
+            if rows.sizes is not None:
+                shown = "none" if end is None else f"{end:g}"
+                lines.append(f"  {side} {what} that these rows show to be {verdict}: {shown}")
     return [*lines, *(f"  assumed: {each}" for each in found.assumptions)]
 
 
@@ -98,21 +111,3 @@ def amount(spread: Spread, unit: str) -> str:
 
 def _shown(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
-
-
-def _row_lines(found: QuestionPlan, rows: RowsPlan) -> list[str]:
-    what = "ratio" if found.kind == "ratio" else "gap"
-    lines = []
-    if rows.decided is not None:
-        lines.append(f"these rows decide it in {rows.decided:.0%} of samples")
-    if rows.needed is None:
-        lines.append("rows needed: more than a billion in a group")
-    else:
-        each = ", ".join(f"{size:,}" for size in rows.needed[:8])
-        lines.append(f"rows of a table read as a sample that decide it in 95 of 100 samples, by group: {each}")
-    if rows.sizes is not None:
-        sides = ("smallest", "largest") if what == "ratio" else ("largest", "smallest")
-        for verdict, side, end in zip(("FAIR", "UNFAIR"), sides, (rows.fair_up_to, rows.unfair_from), strict=True):
-            shown = "none" if end is None else f"{end:g}"
-            lines.append(f"{side} {what} that these rows show to be {verdict}: {shown}")
-    return lines

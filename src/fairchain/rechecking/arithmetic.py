@@ -71,26 +71,6 @@ def most_lost(c: float, relative: bool, share: bool) -> float:
     return 1.0 if relative else 1 + c
 
 
-def rounds_left(
-    evidence: Floats,
-    cells: Triple,
-    rounds: NDArray[Any],
-    c: float,
-    side: Side,
-    *,
-    bar: float,
-    relative: bool,
-    share: bool,
-) -> Floats:
-    """Return the forecast that ends a batch: rounds until each of these pairs reaches the critical value."""
-    plus, zero, minus = cells
-    best = np.full(np.shape(plus), -np.inf)
-    for factors, _ in log_factors(c, side, relative, share):
-        best = np.maximum(best, (plus * factors[0] + zero * factors[1] + minus * factors[2]) / np.maximum(rounds, 1))
-    found: Floats = np.where(best > 0, np.maximum(bar - evidence, 0) / np.where(best > 0, best, 1.0), np.inf)
-    return found
-
-
 def crossing(refuted: Callable[[float], bool], kept: float, gone: float) -> float:
     """Return the position of a bound between a value that is kept and one that is refuted."""
     for _ in range(60):

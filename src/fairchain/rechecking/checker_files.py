@@ -19,7 +19,6 @@ from fairchain.spec import BayesNetwork, Marginals, Spec, Table, Texts
 from fairchain.spec.documents import files_of
 
 WORDNET = Path("/usr/share/wordnet")
-BYTES_AT_ONCE = 2**20
 FILE_MISSING_BESIDE = (
     "{certificate}: names {bare}, which is not in the folder of the network or of the data that you gave; put yours "
     "there, or give your own spec with --spec (spec=... in Python)"
@@ -124,8 +123,7 @@ def _sha256(path: Path) -> str:
                 digest.update(each.name.encode() + b"\0")
             if each.is_file():
                 with each.open("rb") as file:
-                    while block := file.read(BYTES_AT_ONCE):
-                        digest.update(block)
+                    hashlib.file_digest(file, lambda: digest)
     except OSError:
         return ""
     return digest.hexdigest()

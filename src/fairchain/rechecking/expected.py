@@ -46,34 +46,28 @@ def expected_claims(
         violators = np.argwhere(rule.compared)[shifted[:, 1] > rule.threshold]
         widest = tuple(np.argwhere(rule.compared)[shifted[:, 0].argmax()].tolist())
     else:
-        evidence = arithmetic.log_evidence(replay.cells(), rule.threshold, "below", rule.relative, rule.share)
+        evidence = rule.evidence(replay.cells(), "below")
         violators, widest = np.argwhere((evidence >= rule.pairs_bar) & rule.compared), replay.widest()
-    trials, numbers = np.diag(replay.joint), _group_numbers(replay)
-    each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
-    alike = None
-    if not comparison.individual and decision != "UNDECIDED":
-        alike = _tipping_of_rounds(replay, case, decision)
-    return common_claims(
+    trials = np.diag(replay.joint)
+    return claims_of(
         spec,
+        comparison,
         decision,
         labels,
-        tipping=(each_group, alike),
+        gap=gap,
+        pair=widest,
+        rates=_group_numbers(replay),
+        trials=trials.tolist(),
+        cells=_cells_of_rounds(replay, case, decision),
+        violators=violators.tolist(),
+        left_out=case.left_out,
         engine="sampling",
-        gap=gap_claim(spec, comparison, gap, widest),
         delta=rule.delta,
         epsilon=rule.epsilon,
-        groups=group_claims(spec, comparison, numbers, trials.tolist(), gap),
-        left_out=[{"name": name, "size": size} for name, size in case.left_out],
-        violators=[pair_claim(spec, comparison, pair) for pair in violators.tolist()],
         rounds=replay.rounds,
-        rows=None,
         evaluations=evaluations(case, replay.rounds, trials),
-        decision_rounds=replay.rounds if replay.decided is None else replay.decision_rounds,
-        decision_evaluations=evaluations(
-            case,
-            replay.rounds if replay.decided is None else replay.decision_rounds,
-            trials if replay.decision_trials is None else replay.decision_trials,
-        ),
+        decision_rounds=replay.decision_rounds,
+        decision_evaluations=evaluations(case, replay.decision_rounds, replay.decision_trials),
         stopped=_why_it_ended(replay, case, decision, known, stopped),
         seed=seed.value,
         seed_origin=seed.origin,
@@ -96,45 +90,106 @@ def expected_claims(
     )
 
 
-def tipping_of_rates(
+def claims_of(
     spec: Spec,
     comparison: Comparison,
     decision: str,
-    numbers: Mapping[tuple[int, int], BoundedEstimate],
+    labels: Sequence[int],
+    *,
     gap: BoundedEstimate,
-) -> float | None:
-    """Return the largest factor for which the decision holds if each group shifts separately; None without a decision.
+    pair: Sequence[int],
+    rates: Mapping[tuple[int, int], BoundedEstimate],
+    trials: Sequence[int],
+    cells: Sequence[Sequence[tuple[float, float]]],
+    violators: Sequence[Sequence[int]],
+    left_out: Sequence[tuple[str, float]],
+    **others: Any,
+) -> dict[str, Any]:
+    """Return all claims of a certificate: those that follow from these numbers, and the `others`.
 
-    `numbers` are the rates by (outcome, subgroup); for individual discrimination the gap is the single rate.
+    `gap` is the largest gap, that of `pair`, (outcome, i, j); `rates` are by (outcome, subgroup), from the `trials` of
+    each subgroup. `cells` are, for each compared pair, bounds of the probabilities that only the first group gets the
+    outcome, only the second, and both; there are none if no individual was seen as every group.
     """
-    if decision == "UNDECIDED" or spec.property.shift is not None:
-        return None
-    limit = float(limit_of(spec))
+    names, prop, outcomes = spec.model.labels, spec.property, outcome_names(spec, comparison)
+    constant = names[labels[0]] if len(labels) == 1 and labels[0] < len(names) else None
+    tipping = None
+    if decision != "UNDECIDED" and prop.shift is None and constant is None:
+        each_group = _tipping_of_rates(spec, comparison, decision, rates, gap)
+        # Without an individual seen as every group, each group's own factor is a bound.
+        alike = _tipping_of_cells(spec, decision, cells) if cells else each_group
+        tipping = {"each_group": each_group, "all_groups_alike": alike}
+
+    def named(pair: Sequence[int]) -> dict[str, str]:
+        outcome, i, j = pair
+        return {"more": comparison.counted[i], "less": comparison.counted[j], "outcome": outcomes[outcome]}
+
+    estimate, low, high = gap
+    claims = {
+        "verdict": conclusion(decision, constant, allowed=spec.guarantee.allow_constant),
+        "decision": decision,
+        "constant": constant,
+        "kind": kind_of(spec),
+        "inputs": spec.inputs,
+        "threshold": prop.threshold,
+        "property": str(prop),
+        "sound": True,
+        "tipping": tipping,
+        "shift": None if prop.shift is None else {"factor": prop.shift, "of": prop.shift_of},
+        "gap": {"estimate": estimate, "low": low, "high": high, **named(pair)},
+        "epsilon": None,
+        "groups": _group_claims(spec, comparison, rates, trials, gap),
+        "left_out": [{"name": name, "size": size} for name, size in left_out],
+        "violators": [named(each) for each in violators],
+        "rounds": 0,
+        "rows": None,
+        "decision_rounds": 0,
+        "decision_evaluations": others["evaluations"],
+        "seed": None,
+        "seed_origin": None,
+    }
+    return claims | others
+
+
+def _tipping_of_rates(
+    spec: Spec,
+    comparison: Comparison,
+    decision: str,
+    rates: Mapping[tuple[int, int], BoundedEstimate],
+    gap: BoundedEstimate,
+) -> float:
+    """Return the largest factor for which the decision holds if each group shifts separately.
+
+    For individual discrimination the gap is the single rate.
+    """
+    limit, fair = float(limit_of(spec)), decision == "FAIR"
     scale, margin = (1 - limit, 0.0) if comparison.measure == "ratio" else (1.0, limit)
     pairs = [(o, i, j) for o, i, j in np.argwhere(comparison.compared).tolist() if not comparison.individual or i == 0]
-    known = {(0, 0): gap, (0, 1): (0.0, 0.0, 0.0)} if comparison.individual else numbers
-    low, high = ({key: each[side] for key, each in known.items()} for side in (1, 2))
-    one, other = (high, low) if decision == "FAIR" else (low, high)
-    ends = {(one[o, i], other[o, j]) for o, i, j in pairs}
+    known = {(0, 0): gap, (0, 1): (0.0, 0.0, 0.0)} if comparison.individual else rates
+    one, other = (2, 1) if fair else (1, 2)
+    ends = {(known[o, i][one], known[o, j][other]) for o, i, j in pairs}
     first, second = (np.array(each) for each in zip(*ends, strict=True))
 
     def holds(factor: float) -> bool:
-        least, most = 0, 1
-        if decision == "FAIR":
-            shifted = scale * arithmetic.shifted_rates(first, factor)[most]
-            return bool((shifted - arithmetic.shifted_rates(second, factor)[least] <= margin).all())
-        shifted = scale * arithmetic.shifted_rates(first, factor)[least]
-        return bool((shifted - arithmetic.shifted_rates(second, factor)[most] > margin).any())
+        (least, most), (other_least, other_most) = (arithmetic.shifted_rates(each, factor) for each in (first, second))
+        if fair:
+            return bool((scale * most - other_least <= margin).all())
+        return bool((scale * least - other_most > margin).any())
 
     return arithmetic.tipping_factor(holds)
 
 
-def _tipping_of_rounds(replay: Replay, case: Case, decision: str) -> float | None:
-    """Return the largest factor for which the decision holds if the individuals shown to all groups shift."""
+def _cells_of_rounds(replay: Replay, case: Case, decision: str) -> list[list[tuple[float, float]]]:
+    """Return the cells of a decision from rounds that show one individual as every group, for `claims_of`."""
     rule = replay.question
     pairs = np.argwhere(rule.compared).tolist()
-    if not shows_same_individual(case.spec) or len(pairs) > arithmetic.MOST_SHIFTED_PAIRS:
-        return None
+    if (
+        decision == "UNDECIDED"
+        or case.comparison.individual
+        or not shows_same_individual(case.spec)
+        or len(pairs) > arithmetic.MOST_SHIFTED_PAIRS
+    ):
+        return []
     cells = 3 if rule.relative else 2
     alpha = rule.delta / cells / (1 if decision == "FAIR" else len(pairs))
     bounds = {}
@@ -143,21 +198,17 @@ def _tipping_of_rounds(replay: Replay, case: Case, decision: str) -> float | Non
         key = (*(int(count) for count in counts[:cells]), int(replay.joint[i, j]))
         if key not in bounds:
             bounds[key] = [arithmetic.any_time_bounds(count, key[-1], alpha) for count in key[:-1]]
-    return tipping_of_cells(case.spec, decision, list(bounds.values()))
+    return list(bounds.values())
 
 
-def tipping_of_cells(spec: Spec, decision: str, pairs: Sequence[Sequence[tuple[float, float]]]) -> float:
-    """Return the largest factor for which the decision holds if the individuals shown to all groups shift.
-
-    `pairs` are, for each pair, bounds of the probabilities that only the first group gets the outcome, only the second
-    and, for a ratio, both.
-    """
-    limit, fair = float(limit_of(spec)), decision == "FAIR"
-    keep, margin = (1 - limit, 0.0) if kind_of(spec) == "ratio" else (1.0, limit)
+def _tipping_of_cells(spec: Spec, decision: str, pairs: Sequence[Sequence[tuple[float, float]]]) -> float:
+    """Return the largest factor for which the decision holds if the individuals shown to all groups shift."""
+    limit, fair, relative = float(limit_of(spec)), decision == "FAIR", kind_of(spec) == "ratio"
+    keep, margin = (1 - limit, 0.0) if relative else (1.0, limit)
 
     def survives(cells: Sequence[tuple[float, float]], factor: float) -> bool:
-        # The first cell is evidence against FAIR and for UNFAIR, the others the reverse.
-        shares = [ends[1] if (place == 0) == fair else ends[0] for place, ends in enumerate(cells)]
+        # The first cell is evidence against FAIR and for UNFAIR, the others the reverse. Only a ratio needs the third.
+        shares = [ends[(place == 0) == fair] for place, ends in enumerate(cells[: 3 if relative else 2])]
         worth = dict(zip((keep, -1.0, keep - 1), shares, strict=False))
         worth[0.0] = worth.get(0.0, 0.0) + 1 - sum(shares)
         if fair:
@@ -171,82 +222,35 @@ def tipping_of_cells(spec: Spec, decision: str, pairs: Sequence[Sequence[tuple[f
     return min(found) if fair else max(found)
 
 
-def common_claims(
-    spec: Spec,
-    decision: str,
-    labels: Sequence[int],
-    *,
-    tipping: tuple[float | None, float | None],
-    **others: Any,
-) -> dict[str, Any]:
-    """Return the claims that follow from the spec, the decision and the observed labels, merged with the others.
-
-    `tipping` are the factors of distribution shift, for each group separately and for all groups alike; the latter is
-    None if no individual was seen as every group: then each group's own factor is a bound.
-    """
-    names, prop = spec.model.labels, spec.property
-    constant = names[labels[0]] if len(labels) == 1 and labels[0] < len(names) else None
-    each_group, alike = tipping
-    shift = {"each_group": each_group, "all_groups_alike": each_group if alike is None else alike}
-    return {
-        "verdict": conclusion(decision, constant, allowed=spec.guarantee.allow_constant),
-        "decision": decision,
-        "constant": constant,
-        "kind": kind_of(spec),
-        "inputs": spec.inputs,
-        "threshold": spec.property.threshold,
-        "property": str(spec.property),
-        "sound": True,
-        "tipping": None if each_group is None or constant is not None else shift,
-        "shift": None if prop.shift is None else {"factor": prop.shift, "of": prop.shift_of},
-        **others,
-    }
-
-
-def pair_claim(spec: Spec, comparison: Comparison, pair: Sequence[int]) -> dict[str, str]:
-    """Return the names of (outcome, i, j)."""
-    outcome, i, j = pair
-    names = comparison.counted
-    return {"more": names[i], "less": names[j], "outcome": outcome_names(spec, comparison)[outcome]}
-
-
-def gap_claim(spec: Spec, comparison: Comparison, gap: BoundedEstimate, pair: Sequence[int]) -> dict[str, Any]:
-    """Return the claim about the largest gap and its pair."""
-    estimate, low, high = gap
-    return {"estimate": estimate, "low": low, "high": high, **pair_claim(spec, comparison, pair)}
-
-
-def group_claims(
+def _group_claims(
     spec: Spec,
     comparison: Comparison,
-    numbers: Mapping[tuple[int, int], BoundedEstimate],
+    rates: Mapping[tuple[int, int], BoundedEstimate],
     trials: Sequence[int],
     gap: BoundedEstimate,
 ) -> list[dict[str, Any]]:
-    """Return the claims about the rates, `numbers` by (outcome, subgroup), from the given `trials` of each subgroup.
+    """Return the claims about the rates.
 
     For individual discrimination the single rate is the gap itself. With two labels the other rate follows.
     """
     words, labels = outcome_names(spec, comparison), spec.model.labels
-    rates = [
+    found = [
         (words[outcome], subgroup, each)
-        for (outcome, subgroup), each in (numbers if not comparison.individual else {(0, 0): gap}).items()
+        for (outcome, subgroup), each in (rates if not comparison.individual else {(0, 0): gap}).items()
         if comparison.compared[outcome, subgroup].any() or comparison.compared[outcome, :, subgroup].any()
     ]
     if not comparison.individual and len(labels) == 2 and spec.property.outcome is None and len(words) == 1:
-        others = [(labels[0], subgroup, (1 - p, 1 - high, 1 - low)) for _, subgroup, (p, low, high) in rates]
-        rates = others + rates
-    names = comparison.counted
+        found = [(labels[0], subgroup, (1 - p, 1 - high, 1 - low)) for _, subgroup, (p, low, high) in found] + found
     return [
         {
-            "name": names[subgroup],
+            "name": comparison.counted[subgroup],
             "outcome": word,
             "probability": p,
             "low": low,
             "high": high,
             "evaluations": trials[subgroup],
         }
-        for word, subgroup, (p, low, high) in rates
+        for word, subgroup, (p, low, high) in found
     ]
 
 
@@ -280,9 +284,7 @@ def differences(found: Any, expected: Any, where: str = "") -> list[str]:
 
 
 def _why_it_ended(replay: Replay, case: Case, decision: str, reached: bool, said: str) -> str:
-    """Return why the run ended; the counts show an answer or a budget, but not a time limit, an interrupt or a failed
-    proof.
-    """
+    """Return why the run ended; the counts show an answer or a budget, no time limit, interrupt or failed proof."""
     budget = case.spec.guarantee.budget
     if reached:
         return "epsilon"
@@ -316,9 +318,7 @@ def within_epsilon(replay: Replay, epsilon: float) -> bool:
 
 
 def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
-    """Return the largest gap and its bounds: from all pairs together in estimate mode, otherwise from leaders and
-    pairs.
-    """
+    """Return the largest gap and its bounds: from all pairs in estimate mode, otherwise from leaders and pairs."""
     question = replay.question
     if question.shift > 1:
         # If every pair is compared in both directions, the largest gap is at least 0.
@@ -377,9 +377,7 @@ def _gaps_of_rates(replay: Replay) -> tuple[arithmetic.Floats, arithmetic.Floats
 
 
 def _group_numbers(replay: Replay) -> dict[tuple[int, int], BoundedEstimate]:
-    """Return the rate of every outcome and group with its bounds: exact ones after a successful try of estimate
-    mode.
-    """
+    """Return the rate of every outcome and group with its bounds: exact ones after a try that succeeded."""
     rule = replay.question
     cells = list(np.ndindex(rule.outcomes, rule.groups))
     if replay.known:
@@ -388,11 +386,6 @@ def _group_numbers(replay: Replay) -> dict[tuple[int, int], BoundedEstimate]:
         return {cell: (float(rates[cell]), float(low[cell]), float(high[cell])) for cell in cells}
     # In estimate mode half of delta is for the gaps, and nine tenths of the rest for complete tries.
     alpha = (rule.delta / 2 / 10 if rule.epsilon is not None else rule.rates_delta) / (rule.groups * rule.outcomes)
-    found = {}
-    for outcome, group in cells:
-        successes, trials = int(replay.successes[outcome, group]), int(replay.joint[group, group])
-        found[outcome, group] = (
-            successes / max(trials, 1),
-            *arithmetic.any_time_bounds(successes, trials, alpha),
-        )
-    return found
+    trials = np.broadcast_to(np.diag(replay.joint), replay.successes.shape)
+    table = arithmetic.any_time_table(replay.successes, trials, alpha)
+    return {cell: tuple(table[cell].tolist()) for cell in cells}

@@ -24,14 +24,7 @@ from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations.streams import decision_words
 from fairchain.populations.text_rows import TextRows
 from fairchain.rechecking.arithmetic import Floats, bounds_at, crossing, exact_bounds, least_gap, ratio_of, shifted_gap
-from fairchain.rechecking.expected import (
-    common_claims,
-    gap_claim,
-    group_claims,
-    pair_claim,
-    tipping_of_cells,
-    tipping_of_rates,
-)
+from fairchain.rechecking.expected import claims_of
 from fairchain.spec import Comparison, Group, Spec, Table, Texts, comparison_of, groups_of
 from fairchain.spec.conditions import predicate_of
 from fairchain.spec.properties import factor_of, kind_of, limit_of, populations_of, shared_pairs
@@ -40,6 +33,7 @@ from fairchain.statements import exact_statement, rows_phrase, rows_scope, state
 from fairchain.tables import TableRows
 
 PairBounds = dict[tuple[int, int], tuple[float, float]]
+PairGaps = dict[tuple[int, int, int], float]
 ROWS_PER_EVALUATION = 4096
 
 
@@ -70,9 +64,7 @@ class RowCount:
         return sum(rates, start=Fraction(0)) / len(rates)
 
     def cells(self, spec: Spec) -> list[list[tuple[float, float]]]:
-        """Return for each compared pair the shares of the texts that get the outcome as only one of the two groups, or
-        as both.
-        """
+        """Return for each compared pair the shares of texts with the outcome as one of the groups only, or as both."""
         alone = dict(zip(shared_pairs(spec, self.comparison), self.only, strict=True)) if self.only else {}
         found = []
         for o, i, j in np.argwhere(self.comparison.compared).tolist() if alone else ():
@@ -83,9 +75,7 @@ class RowCount:
     def bounds(
         self, level: float, shared_level: float = 0.0, shared: frozenset[tuple[int, int]] = frozenset()
     ) -> PairBounds:
-        """Return bounds of every rate: each fails with probability at most `level`, those of `shared` with
-        `shared_level`.
-        """
+        """Return bounds of every rate, which fail with probability `level`, those of `shared` with `shared_level`."""
         found = {}
         for outcome in range(len(self.successes)):
             for subgroup, parts in enumerate(self.parts):
@@ -117,12 +107,9 @@ def count_rows(
             "was issued for"
         )
     comparison = comparison_of(spec, groups)
-    if isinstance(rows, TextRows) and rows.population.reading == "swapped":
+    if comparison.individual or (isinstance(rows, TextRows) and rows.population.reading == "swapped"):
         assert model is not None
-        return _count_exchanged(rows, spec, model, comparison, concerned, left_out, progress)
-    if comparison.individual:
-        assert model is not None
-        return _count_changes(rows, spec, model, comparison, concerned, left_out, progress)
+        return _count_shown(rows, spec, model, comparison, concerned, left_out, progress)
     columns: list[NDArray[np.bool_]] = []
     parts = []
     for subgroup in comparison.subgroups:
@@ -135,33 +122,21 @@ def count_rows(
     if not all(mask.any() for mask in columns):
         raise CertificateError(f"{rows.source}: a group that the certificate is about has no rows")
     needed = np.logical_or.reduce(columns)
-    if model is not None and rows.recorded is None and _counts_probabilities(spec, model):
-        shares = np.zeros((len(rows.values), len(spec.model.labels)), np.int64)
-        shares[needed] = np.diff(_ends(model, rows.values[needed], progress), axis=1, prepend=0)
-        return RowCount(
-            comparison,
-            [int(mask.sum()) for mask in columns],
-            [[int(shares[mask, outcome].sum()) for mask in columns] for outcome in comparison.outcomes],
-            parts,
-            left_out,
-            int(needed.sum()),
-            np.flatnonzero(shares.any(axis=0)).tolist(),
-            2**32,
-        )
     if rows.recorded is not None:
-        labels = rows.recorded.astype(np.int64)
+        answers = rows.recorded[needed].astype(np.int64)
     else:
         assert model is not None
-        labels = np.full(len(rows.values), -1, np.int64)
-        labels[needed] = _evaluate(model, rows, spec, rows.values[needed], needed, progress)
+        answers = _evaluate(model, rows, spec, rows.values[needed], needed, progress)
+    hits = [_words(answers, outcome) for outcome in comparison.outcomes]
     return RowCount(
         comparison,
         [int(mask.sum()) for mask in columns],
-        [[int((labels[mask] == outcome).sum()) for mask in columns] for outcome in comparison.outcomes],
+        [[int(own[mask[needed]].sum()) for mask in columns] for own in hits],
         parts,
         left_out,
-        0 if rows.recorded is not None else int(needed.sum()),
-        np.unique(labels[needed]).tolist(),
+        0 if rows.recorded is not None else len(answers),
+        sorted(_given(answers)),
+        _unit(answers),
     )
 
 
@@ -192,7 +167,7 @@ def _large_enough(
     return kept, [(name, written(size)) for name, size in sizes.items() if size < wanted]
 
 
-def _count_changes(
+def _count_shown(
     rows: TableRows,
     spec: Spec,
     model: Model,
@@ -201,111 +176,61 @@ def _count_changes(
     left_out: list[tuple[str, float]],
     progress: Callable[[int, int], None] | None,
 ) -> RowCount:
-    names = [feature.name for feature in spec.features]
-    values = rows.values[concerned]
-    seen = []
-    ends = []
-    probable = _counts_probabilities(spec, model)
-    given: set[int] = set()
-    for subgroup in comparison.subgroups:
-        shown = values.copy()
-        if subgroup.group is None or any(domain.size != 1 for domain in subgroup.group.domains):
-            raise CertificateError(f'{rows.source}: no row can be shown as "{subgroup.name}", which has several values')
-        for protected, domain in zip(spec.protected, subgroup.group.domains, strict=True):
-            shown[:, names.index(protected)] = domain.low
-        if probable:
-            ends.append(_ends(model, shown, progress))
-            given |= set(np.flatnonzero(np.diff(ends[-1], axis=1, prepend=0).any(axis=0)).tolist())
-            continue
-        labels = _evaluate(model, rows, spec, shown, concerned, progress)
-        given |= set(labels.tolist())
-        seen.append(labels == comparison.outcomes[0] if comparison.outcomes else labels)
-    if probable:
-        changed = sum(changing_words(np.array(row), comparison.outcomes) for row in zip(*ends, strict=True))
-    else:
-        changed = int((np.max(seen, axis=0) != np.min(seen, axis=0)).sum())
-    return RowCount(
-        comparison,
-        [len(values), len(values)],
-        [[changed, 0]],
-        [[0], [1]],
-        left_out,
-        len(values) * len(comparison.subgroups),
-        sorted(given),
-        2**32 if probable else 1,
-    )
-
-
-def _count_exchanged(
-    rows: TextRows,
-    spec: Spec,
-    model: Model,
-    comparison: Comparison,
-    concerned: NDArray[np.bool_],
-    left_out: list[tuple[str, float]],
-    progress: Callable[[int, int], None] | None,
-) -> RowCount:
-    """Show every text that mentions a value of each protected feature as every group, and count."""
+    """Show every row, or every text that mentions a value of each protected feature, as every group, and count."""
     chosen = concerned.copy()
-    for mentions in rows.mentions.values():
+    for mentions in rows.mentions.values() if isinstance(rows, TextRows) else ():
         chosen &= np.logical_or.reduce(list(mentions.by_value.values()))
-    texts = np.flatnonzero(chosen)
-    probable = _counts_probabilities(spec, model)
+    places = np.flatnonzero(chosen)
     found: dict[str | None, NDArray[np.int64]] = {}
-    only: list[int] = []
 
     def answers(group: Group | None) -> NDArray[np.int64]:
-        """Return (texts, labels): the number of words, of 2**32 or of one, in which each text gets each label as a
-        group.
-        """
         name = None if group is None else group.name
         if name not in found:
-            values = rows.values[texts] if group is None else rows.shown_as(texts, group)
-            if probable:
-                found[name] = np.diff(_ends(model, values, progress), axis=1, prepend=0)
-            else:
-                labels = _evaluate(model, rows, spec, values, chosen, progress)
-                found[name] = (labels[:, None] == np.arange(len(spec.model.labels))).astype(np.int64)
+            found[name] = _evaluate(model, rows, spec, _shown_as(rows, spec, places, group), chosen, progress)
         return found[name]
 
+    only: list[int] = []
     if comparison.individual:
-        each = np.array([answers(subgroup.group) for subgroup in comparison.subgroups])
-        if probable:
-            every = np.cumsum(each, axis=2).transpose(1, 0, 2)
-            changed = sum(changing_words(ends, comparison.outcomes) for ends in every)
-        else:
-            seen = each[:, :, list(comparison.outcomes) or slice(None)]
-            changed = int((seen != seen[0]).any(axis=(0, 2)).sum())
-        trials, successes, parts = [len(texts), len(texts)], [[changed, 0]], [[0], [1]]
+        each = np.stack([answers(subgroup.group) for subgroup in comparison.subgroups])
+        changed = int(changed_words(each, comparison.outcomes).sum())
+        trials, successes, parts = [len(places), len(places)], [[changed, 0]], [[0], [1]]
     else:
+        among = [
+            np.ones(len(places), bool) if truth is None or rows.truth is None else rows.truth[places] == truth
+            for truth in (subgroup.truth for subgroup in comparison.subgroups)
+        ]
         trials, parts = [], []
-        columns: list[NDArray[np.int64]] = []
-        for subgroup in comparison.subgroups:
-            among = np.ones(len(texts), bool)
-            if subgroup.truth is not None and rows.truth is not None:
-                among = rows.truth[texts] == subgroup.truth
+        columns: list[list[int]] = []
+        for subgroup, mask in zip(comparison.subgroups, among, strict=True):
             shown = subgroup.mixed or (subgroup.group,)
             parts.append(list(range(len(columns), len(columns) + len(shown))))
-            columns += [answers(group)[among].sum(axis=0) for group in shown]
-            trials += [int(among.sum())] * len(shown)
-        successes = [[int(column[outcome]) for column in columns] for outcome in comparison.outcomes]
+            columns += [[int(_words(answers(group), o)[mask].sum()) for o in comparison.outcomes] for group in shown]
+            trials += [int(mask.sum())] * len(shown)
+        successes = [list(counts) for counts in zip(*columns, strict=True)]
         for number, i, j in shared_pairs(spec, comparison):
-            one, other = comparison.subgroups[i], comparison.subgroups[j]
-            among = (
-                np.ones(len(texts), bool) if one.truth is None or rows.truth is None else rows.truth[texts] == one.truth
+            first, second = (
+                _words(answers(comparison.subgroups[each].group), comparison.outcomes[number])[among[i]]
+                for each in (i, j)
             )
-            label = comparison.outcomes[number]
-            first, second = (answers(each.group)[among, label] for each in (one, other))
-            only.append(int((first - second)[first > second].sum()))
-    labels = np.flatnonzero(np.any([each.any(axis=0) for each in found.values()], axis=0)).tolist()
-    unit = 2**32 if probable else 1
-    evaluations = len(texts) * len(found)
+            only.append(int(np.maximum(first - second, 0).sum()))
+    labels = sorted(set().union(*map(_given, found.values())))
+    unit = _unit(next(iter(found.values())))
+    evaluations = len(places) * len(found)
     return RowCount(comparison, trials, successes, parts, left_out, evaluations, labels, unit, tuple(only))
 
 
-def _counts_probabilities(spec: Spec, model: Model) -> bool:
-    """Return whether rows count with the probabilities of their labels: for a whole population with drawn labels."""
-    return model.drawn and _whole(spec)
+def _shown_as(rows: TableRows, spec: Spec, places: NDArray[np.intp], group: Group | None) -> NDArray[Any]:
+    """Return these rows with the protected values, or the terms, of a group."""
+    if group is None:
+        return rows.values[places]
+    if isinstance(rows, TextRows):
+        return rows.shown_as(places, group)
+    if any(domain.size != 1 for domain in group.domains):
+        raise CertificateError(f'{rows.source}: no row can be shown as "{group.name}", which has several values')
+    names, shown = [feature.name for feature in spec.features], rows.values[places]
+    for protected, domain in zip(spec.protected, group.domains, strict=True):
+        shown[:, names.index(protected)] = domain.low
+    return shown
 
 
 def _whole(spec: Spec) -> bool:
@@ -313,52 +238,68 @@ def _whole(spec: Spec) -> bool:
     return isinstance(population, Texts) or (isinstance(population, Table) and population.reading == "population")
 
 
-def changing_words(ends: NDArray[np.int64], outcomes: Sequence[int]) -> int:
-    """Return the number of the 2**32 words for which one row is decided differently in two groups; `ends` is (groups,
-    labels).
-
-    Nothing changes between two neighbouring ends, so one word of each interval is enough.
-    """
-    edges = sorted({0, *ends.ravel().tolist()})
-    changing = 0
-    for low, high in pairwise(edges):
-        labels = {int(np.searchsorted(row, low, side="right")) for row in ends}
-        different = len({label == outcomes[0] for label in labels}) > 1 if outcomes else len(labels) > 1
-        changing += (high - low) * different
-    return changing
-
-
-def _ends(model: Model, values: NDArray[np.float64], progress: Callable[[int, int], None] | None) -> NDArray[np.int64]:
-    found = [np.empty((0, 0), np.int64)]
-    for start in range(0, len(values), ROWS_PER_EVALUATION):
-        part = values[start : start + ROWS_PER_EVALUATION].astype(model.dtype)
-        found.append(model.ends(part))
-        check_alone(model, part, found[-1], start // ROWS_PER_EVALUATION)
-        if progress is not None:
-            progress(min(start + ROWS_PER_EVALUATION, len(values)), len(values))
-    return np.concatenate(found[1:]) if len(values) else found[0]
-
-
 def _evaluate(
     model: Model,
     rows: TableRows,
     spec: Spec,
-    values: NDArray[np.float64],
+    values: NDArray[Any],
     which: NDArray[np.bool_],
     progress: Callable[[int, int], None] | None,
-) -> NDArray[np.integer]:
-    answers = []
-    words = None
-    if model.drawn:
+) -> NDArray[np.int64]:
+    """Return the label of each of these rows.
+
+    For a whole population with drawn labels, rows count with the probabilities of their labels; the result is then
+    (rows, labels): the ends of the labels' words.
+    """
+    probable, words = model.drawn and _whole(spec), None
+    found = [np.empty((0, len(spec.model.labels)) if probable else 0, np.int64)]
+    if model.drawn and not probable:
         words = decision_words(derive_seed(spec, model.sha256, rows.sha256), 0, len(rows.values))[which]
     for start in range(0, len(values), ROWS_PER_EVALUATION):
         part = values[start : start + ROWS_PER_EVALUATION].astype(model.dtype)
         own = None if words is None else words[start : start + ROWS_PER_EVALUATION]
-        answers.append(decide(model, part, own).astype(np.int64))
-        check_alone(model, part, answers[-1], start // ROWS_PER_EVALUATION, words=own)
+        found.append((model.ends(part) if probable else decide(model, part, own)).astype(np.int64))
+        check_alone(model, part, found[-1], start // ROWS_PER_EVALUATION, words=own)
         if progress is not None:
             progress(min(start + ROWS_PER_EVALUATION, len(values)), len(values))
-    return np.concatenate(answers) if answers else np.empty(0, np.int64)
+    return np.concatenate(found)
+
+
+def _unit(answers: NDArray[np.int64]) -> int:
+    """Return the number of words of a row: all 2**32 if it counts with the probabilities of its labels."""
+    return 2**32 if answers.ndim == 2 else 1
+
+
+def _words(answers: NDArray[np.int64], label: int) -> NDArray[np.int64]:
+    """Return the number of words with which each row gets a label."""
+    words: NDArray[Any] = answers == label if answers.ndim == 1 else np.diff(answers, axis=1, prepend=0)[:, label]
+    return words.astype(np.int64)
+
+
+def _given(answers: NDArray[np.int64]) -> set[int]:
+    """Return the labels that rows get, or can get."""
+    if answers.ndim == 1:
+        return set(np.unique(answers).tolist())
+    return set(np.flatnonzero(np.diff(answers, axis=1, prepend=0).any(axis=0)).tolist())
+
+
+def changed_words(seen: NDArray[np.int64], outcomes: Sequence[int]) -> NDArray[Any]:
+    """Return for each row the number of words with which it is decided differently in two groups.
+
+    `seen` is (groups, rows) with labels, or (groups, rows, labels) with the ends of their words. Nothing changes
+    between two neighbouring ends, so one word of each interval is enough.
+    """
+    if seen.ndim == 2:
+        decided: NDArray[Any] = seen == outcomes[0] if outcomes else seen
+        return np.array(decided.max(axis=0) != decided.min(axis=0), np.int64)
+    changed = []
+    for ends in seen.transpose(1, 0, 2):
+        changed.append(0)
+        for low, high in pairwise(sorted({0, *ends.ravel().tolist()})):
+            labels = {int(np.searchsorted(row, low, side="right")) for row in ends}
+            different = len({label == outcomes[0] for label in labels} if outcomes else labels) > 1
+            changed[-1] += (high - low) * different
+    return np.array(changed, object)
 
 
 def expected_row_claims(
@@ -410,30 +351,24 @@ def expected_row_claims(
         rate = float(count.rate(outcome, subgroup))
         numbers[outcome, subgroup] = (rate, *bounds.get((outcome, subgroup), (rate, rate)))
     trials = [sum(count.trials[part] for part in parts) for parts in count.parts]
-    each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
-    cells = count.cells(spec) if each_group is not None else []
-    alike = tipping_of_cells(spec, decision, [each[: 3 if kind == "ratio" else 2] for each in cells]) if cells else None
     network = "" if rows.recorded is not None else model_sha256
-    return common_claims(
+    return claims_of(
         spec,
+        comparison,
         decision,
         count.labels,
-        tipping=(each_group, alike),
+        gap=gap,
+        pair=pair,
+        rates=numbers,
+        trials=trials,
+        cells=count.cells(spec),
+        violators=gaps.violators(limit),
+        left_out=count.left_out,
         engine="counting",
-        gap=gap_claim(spec, comparison, gap, pair),
         delta=delta,
-        epsilon=None,
-        groups=group_claims(spec, comparison, numbers, trials, gap),
-        left_out=[{"name": name, "size": size} for name, size in count.left_out],
-        violators=[pair_claim(spec, comparison, pair) for pair in gaps.violators(limit)],
-        rounds=0,
         rows=len(rows.values),
         evaluations=count.evaluations,
-        decision_rounds=0,
-        decision_evaluations=count.evaluations,
         stopped="rows" if decision == "UNDECIDED" else "decided",
-        seed=None,
-        seed_origin=None,
         rule="exact" if exact else "fixed sample",
         model_sha256=network,
         table_sha256=rows.sha256,
@@ -447,49 +382,36 @@ class _Gaps:
     """Gaps of all compared pairs, with their bounds; all are plain numbers by (outcome, i, j)."""
 
     def __init__(self, count: RowCount, delta: float, factor: Fraction | None = None) -> None:
-        self._factor = factor or Fraction(1)
+        self._factor, self.delta, self._most = factor or Fraction(1), delta, math.inf
         self._pairs = [(int(o), int(i), int(j)) for o, i, j in np.argwhere(count.comparison.compared)]
         self._relative = count.comparison.measure == "ratio"
         self._floor = least_gap(count.comparison.compared, self._relative) or 0.0
         self.exact = {(o, i, j): self._gap(count.rate(o, i), count.rate(o, j)) for o, i, j in self._pairs}
-        self.delta = delta
-        self._most = math.inf
-        self.above: dict[tuple[int, int, int], float] = {}
-        self.below: dict[tuple[int, int, int], float] = {}
-        if delta:
-            if count.comparison.individual:
-                # One share of rows: each side of its exact interval fails at delta/2.
-                low, high = exact_bounds(count.successes[0][0], count.trials[0], delta)
-                self.above = {(0, 0, 1): high, (0, 1, 0): -low}
-                self.below = {(0, 0, 1): low, (0, 1, 0): -high}
-                return
-            if factor is not None:
-                known = _together(count, delta)
-                self.above = {(o, i, j): self._gap(known[o, i][1], known[o, j][0]) for o, i, j in self._pairs}
-                self.below = {(o, i, j): self._gap(known[o, i][0], known[o, j][1]) for o, i, j in self._pairs}
-                return
-            if count.comparison.disjoint:
-                self._from_both(count)
-                return
+        self.above: PairGaps = {}
+        self.below: PairGaps = {}
+        if not delta:
+            return
+        if count.comparison.individual:
+            # One share of rows: each side of its exact interval fails at delta/2.
+            low, high = exact_bounds(count.successes[0][0], count.trials[0], delta)
+            self.above, self.below = {(0, 0, 1): high, (0, 1, 0): -low}, {(0, 0, 1): low, (0, 1, 0): -high}
+        elif factor is not None:
+            known = _together(count, delta)
+            self.above, self.below = self._between(known, 1, 0), self._between(known, 0, 1)
+        elif count.comparison.disjoint:
+            # From a weighted product of two p-values, one for each group, in 256 steps. Within a step from level a to
+            # a' the first rate is evaluated at a, the second at the level that a' leaves: the worst case of the step.
+            alone, together = (_Levels(count, alpha) for alpha in (delta / 2, delta / 2 / len(self._pairs)))
+            for o, i, j in self._pairs:
+                one, other = alone.of(o, i, j), alone.of(o, j, i)
+                self.above[o, i, j] = float(self._gaps(one[1][:-1], other[0][-2::-1], 0.0).max())
+                one, other = together.of(o, i, j), together.of(o, j, i)
+                self.below[o, i, j] = float(self._gaps(one[0][:-1], other[1][-2::-1], -np.inf).min())
+        else:
             # The rates of all rows together have separate levels, because they may show which groups are compared.
             shared = _overall_rates(count)
-            alone = count.bounds(delta / 4, delta / 8 / max(len(shared), 1), shared)
-            together = _together(count, delta / 2)
-            self.above = {(o, i, j): self._gap(alone[o, i][1], alone[o, j][0]) for o, i, j in self._pairs}
-            self.below = {(o, i, j): self._gap(together[o, i][0], together[o, j][1]) for o, i, j in self._pairs}
-
-    def _from_both(self, count: RowCount) -> None:
-        """Set the bounds of each pair from a weighted product of two p-values, one for each group, in 256 steps.
-
-        Within a step from level a to a' the first rate is evaluated at a, and the second at the level that a' leaves:
-        the worst case of the step.
-        """
-        alone, together = (_Levels(count, alpha) for alpha in (self.delta / 2, self.delta / 2 / len(self._pairs)))
-        for o, i, j in self._pairs:
-            one, other = alone.of(o, i, j), alone.of(o, j, i)
-            self.above[o, i, j] = float(self._gaps(one[1][:-1], other[0][-2::-1], 0.0).max())
-            one, other = together.of(o, i, j), together.of(o, j, i)
-            self.below[o, i, j] = float(self._gaps(one[0][:-1], other[1][-2::-1], -np.inf).min())
+            known = count.bounds(delta / 4, delta / 8 / max(len(shared), 1), shared)
+            self.above, self.below = self._between(known, 1, 0), self._between(_together(count, delta / 2), 0, 1)
 
     def _gaps(self, more: Floats, less: Floats, at_zero: float) -> Floats:
         if not self._relative:
@@ -501,6 +423,10 @@ class _Gaps:
         factor = self._factor if isinstance(more, Fraction) else float(self._factor)
         return shifted_gap(more, less, factor, self._relative)
 
+    def _between(self, rates: PairBounds, one: int, other: int) -> PairGaps:
+        """Return the gaps between the lower (0) or upper (1) bounds of two rates."""
+        return {(o, i, j): float(self._gap(rates[o, i][one], rates[o, j][other])) for o, i, j in self._pairs}
+
     def largest(self) -> tuple[float, float, float]:
         estimate = max(self._floor, float(max(self.exact.values())))
         if not self.delta:
@@ -510,9 +436,8 @@ class _Gaps:
 
     def narrow(self, rates: PairBounds) -> None:
         """Intersect with bounds of the rates that hold in the same event."""
-        for o, i, j in self._pairs:
-            self.below[o, i, j] = max(self.below[o, i, j], float(self._gap(rates[o, i][0], rates[o, j][1])))
-        self._most = max(float(self._gap(rates[o, i][1], rates[o, j][0])) for o, i, j in self._pairs)
+        self.below = {pair: max(self.below[pair], low) for pair, low in self._between(rates, 0, 1).items()}
+        self._most = max(self._between(rates, 1, 0).values())
 
     def decision(self, limit: Fraction) -> str:
         if not self.delta:
@@ -567,19 +492,16 @@ class _Levels:
         return self._found[outcome, group, first]
 
 
-def _compared_rates(count: RowCount) -> list[tuple[int, int]]:
+def _compared_rates(count: RowCount) -> set[tuple[int, int]]:
     """Return (outcome, subgroup) of every rate that is compared with another."""
     pairs = np.argwhere(count.comparison.compared).tolist()
-    return sorted({(outcome, subgroup) for outcome, *both in pairs for subgroup in both})
+    return {(outcome, subgroup) for outcome, *both in pairs for subgroup in both}
 
 
 def _overall_rates(count: RowCount) -> frozenset[tuple[int, int]]:
     """Return the compared rates, (outcome, subgroup), that are of all rows, not of a group or a mean of groups."""
-    return frozenset(
-        (int(outcome), int(subgroup))
-        for outcome, subgroup in _compared_rates(count)
-        if count.comparison.subgroups[subgroup].group is None and not count.comparison.subgroups[subgroup].mixed
-    )
+    overall = [subgroup.group is None and not subgroup.mixed for subgroup in count.comparison.subgroups]
+    return frozenset(each for each in _compared_rates(count) if overall[each[1]])
 
 
 def _together(count: RowCount, spend: float) -> PairBounds:

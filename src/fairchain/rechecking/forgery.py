@@ -32,8 +32,7 @@ def escape_probability(chunks: int, sampled: int, forged: int) -> float:
 
 
 def smallest_forgery(batches: Sequence[BatchEvidence], question: ReplayedRule, verdict: str) -> int | None:
-    """Return the number of chunks that a verdict depends on: without that many, the others alone are no evidence for
-    it.
+    """Return the number of chunks that a verdict depends on: without them, the others are no evidence for it.
 
     It is a lower bound, at least 1; None without a verdict. For FAIR it is the minimum over all pairs, because FAIR
     needs all of them. For UNFAIR it is that of the leaders, or in estimate mode of the pair that needs most. For a
@@ -45,7 +44,7 @@ def smallest_forgery(batches: Sequence[BatchEvidence], question: ReplayedRule, v
         return 1
     side: Side = "above" if verdict == "FAIR" else "below"
     if side == "below" and question.epsilon is None:
-        return max(1, int(_needed(_leaders(batches, question), question, side)[0]))
+        return max(1, int(_needed(_cells(batches, question, None), question, side)[0]))
     pairs = np.argwhere(question.compared)
     size = sum(batch.chunks for batch in batches)
     block = max(1, AT_ONCE // (3 * max(size, 1)))
@@ -59,8 +58,7 @@ def smallest_forgery(batches: Sequence[BatchEvidence], question: ReplayedRule, v
 
 
 def _needed(cells: NDArray[np.int64], question: ReplayedRule, side: Side) -> NDArray[np.int64]:
-    """Return for each pair the smallest number of chunks without which its e-value is at most 1; `cells` is (chunks,
-    pairs, 3).
+    """Return for each pair the fewest chunks without which its e-value is at most 1; `cells` is (chunks, pairs, 3).
 
     The e-value is a mean over betting fractions, so it is at most 1 only if each fraction's share is. The logarithm of
     a fraction's wealth is a sum over chunks, of which the largest terms are removed first; the fraction that needs most
@@ -76,43 +74,29 @@ def _needed(cells: NDArray[np.int64], question: ReplayedRule, side: Side) -> NDA
     return most
 
 
-def _cells(batches: Sequence[BatchEvidence], question: ReplayedRule, pairs: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return (only the first, middle, only the second) of every chunk for these (outcome, i, j)."""
-    outcome, first, second = pairs.T
-    found = []
+def _cells(
+    batches: Sequence[BatchEvidence], question: ReplayedRule, pairs: NDArray[np.intp] | None
+) -> NDArray[np.int64]:
+    """Return (chunks, pairs, 3), the counts (only the first, middle, only the second) of every chunk.
+
+    `pairs` are (outcome, i, j); None means the leader of each batch.
+    """
+    found = [np.zeros((1 if pairs is None else len(pairs), 3), np.int64)]
     for batch in batches:
+        if pairs is not None:
+            outcome, first, second = pairs.T
+        elif batch.leader is not None:
+            first, second, outcome = np.array(batch.leader)[:, None]
+        else:
+            continue
         place = np.full(question.groups, -1)
         place[batch.groups] = np.arange(len(batch.groups))
         a, b = place[first], place[second]
         drawn = (a >= 0) & (b >= 0)
         for chunk in range(batch.chunks):
-            found.append(
-                _triples(batch.tables(chunk), outcome, a, b, batch.size(chunk), question.relative) * drawn[:, None]
-            )
+            tables = batch.tables(chunk)
+            both = tables[outcome, a, b]
+            plus, minus = tables[outcome, a, a] - both, tables[outcome, b, b] - both
+            middle = both if question.relative else batch.size(chunk) - plus - minus
+            found.append(np.stack([plus, middle, minus], axis=1) * drawn[:, None])
     return np.stack(found)
-
-
-def _leaders(batches: Sequence[BatchEvidence], question: ReplayedRule) -> NDArray[np.int64]:
-    """Return the same for each batch's leader, as one pair."""
-    found = [np.zeros((1, 3), np.int64)]
-    for batch in batches:
-        if batch.leader is None or not set(batch.leader[:2]) <= set(batch.groups):
-            continue
-        i, j, outcome = batch.leader
-        a, b = (np.array([batch.groups.index(each)]) for each in (i, j))
-        for chunk in range(batch.chunks):
-            found.append(_triples(batch.tables(chunk), np.array([outcome]), a, b, batch.size(chunk), question.relative))
-    return np.stack(found)
-
-
-def _triples(
-    tables: NDArray[np.int64],
-    outcome: NDArray[np.intp],
-    a: NDArray[np.intp],
-    b: NDArray[np.intp],
-    rounds: int,
-    relative: bool,
-) -> NDArray[np.int64]:
-    both = tables[outcome, a, b]
-    plus, minus = tables[outcome, a, a] - both, tables[outcome, b, b] - both
-    return np.stack([plus, both if relative else rounds - plus - minus, minus], axis=1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from fairchain.prepare import Case
 from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.expected import evaluations, expected_claims, within_epsilon
 from fairchain.rechecking.replay import Replay, ReplayedRule, chunk_rounds
-from fairchain.rechecking.rerun import Counter
+from fairchain.rechecking.rerun import Counter, RecheckOptions
 from fairchain.records import Record
 from fairchain.spec.seeds import Seed
 
@@ -41,11 +41,17 @@ class Fresh(Record, frozen=True):
     constant: str | None = None
 
     @classmethod
-    def of_rows(cls, found: dict[str, Any], claims: Mapping[str, Any], evaluations: int) -> Fresh:
-        """Return the verdict on the same rows, which a random model evaluated again."""
-        gap, decision, constant = found["gap"], found["decision"], found["constant"]
-        agrees = _agrees(decision, claims, same_labels=(constant is None) == (claims.get("constant") is None))
-        return cls(0, decision, gap["estimate"], gap["low"], gap["high"], 0, evaluations, agrees, constant)
+    def of(
+        cls, found: Mapping[str, Any], claims: Mapping[str, Any], *, seed: int, constant: str | None, random: bool
+    ) -> Fresh:
+        """Compare the results of a run with the claims of a certificate."""
+        gap, decision, claimed = found["gap"], found["decision"], claims.get("decision")
+        other_labels = random and (constant is None) != (claims.get("constant") is None)
+        agrees: bool | None = decision == claimed
+        if not {decision, claimed} <= {"FAIR", "UNFAIR"} or (agrees and other_labels):
+            agrees = None
+        numbers = gap["estimate"], gap["low"], gap["high"], found["rounds"], found["evaluations"]
+        return cls(seed, decision, *numbers, agrees, constant)
 
     def claim(self, claimed: str) -> Claim:
         """Return the claim that this run does not contradict the certificate's decision."""
@@ -58,38 +64,21 @@ class Fresh(Record, frozen=True):
         return Claim("fresh run", self.agrees is not False, detail)
 
 
-def _agrees(decision: str, claims: Mapping[str, Any], *, same_labels: bool) -> bool | None:
-    """Return whether a decision equals that of the claims; None without one, or with a single label on one side
-    only.
-    """
-    claimed = claims.get("decision")
-    if not {decision, claimed} <= {"FAIR", "UNFAIR"} or (decision == claimed and not same_labels):
-        return None
-    return decision == claimed
-
-
 def fresh_run(
-    model: Any,
-    case: Case,
-    question: ReplayedRule,
-    *,
-    claims: Mapping[str, Any],
-    random: bool,
-    seed: int | None,
-    seconds: float,
-    progress: Callable[[int, int], None] | None,
+    model: Any, case: Case, question: ReplayedRule, claims: Mapping[str, Any], options: RecheckOptions
 ) -> Fresh:
     """Sample until the rule decides or the seconds are spent; without a seed the system's entropy gives one.
 
-    The certificate's budget is not used, because the issuer chose it. For a `random` model, further inputs are tested
-    if all got one label, as many as in a verdict.
+    The certificate's budget is not used, because the issuer chose it. For a random model, further inputs are tested if
+    all got one label, as many as in a verdict.
     """
-    chosen = secrets.randbits(63) if seed is None else seed
+    random = not case.spec.model.deterministic
+    chosen = secrets.randbits(63) if options.seed is None else options.seed
     counter, evaluated = Counter(model, case, chosen), case.comparison.evaluated
     replay = Replay(question)
     chunk = number = 0
     given: set[int] = set()
-    deadline = time.perf_counter() + seconds
+    deadline = time.perf_counter() + options.seconds
     while replay.decision == "UNDECIDED" and not (
         question.epsilon is not None and within_epsilon(replay, question.epsilon)
     ):
@@ -110,8 +99,8 @@ def fresh_run(
         batch = BatchEvidence(chunk, size, done, groups, leader, replay.phase, [], together, cut)
         replay.take(number, batch, last=False)
         chunk, number = chunk + batch.chunks, number + 1
-        if progress is not None:
-            progress(evaluations(case, replay.rounds, np.diag(replay.joint)), 0)
+        if options.progress is not None:
+            options.progress(evaluations(case, replay.rounds, np.diag(replay.joint)), 0)
     every = range(len(case.comparison.subgroups))
     for place in range(-(-LOOKED // (LOOK_ROUNDS * len(every))) if random else 0):
         if len(given) == 1 and time.perf_counter() <= deadline:
@@ -119,17 +108,4 @@ def fresh_run(
     constant = case.spec.model.labels[min(given)] if random and len(given) == 1 else None
     # Only the decision is compared, and it does not depend on labels that are not counted.
     found = expected_claims(replay, case, [], "", Seed(chosen, "chosen"), "seconds")
-    gap, decision = found["gap"], found["decision"]
-    return Fresh(
-        seed=chosen,
-        verdict=decision,
-        estimate=gap["estimate"],
-        low=gap["low"],
-        high=gap["high"],
-        rounds=replay.rounds,
-        evaluations=found["evaluations"],
-        agrees=_agrees(
-            decision, claims, same_labels=not random or (constant is None) == (claims.get("constant") is None)
-        ),
-        constant=constant,
-    )
+    return Fresh.of(found, claims, seed=chosen, constant=constant, random=random)

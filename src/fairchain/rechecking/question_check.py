@@ -7,7 +7,6 @@ evidence.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,20 +19,14 @@ from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.input_space import input_space
 from fairchain.models import Model
 from fairchain.prepare import Case, case_of
+from fairchain.rechecking import recount
 from fairchain.rechecking.contents import Claim, Raw, evidence_of
 from fairchain.rechecking.expected import differences, expected_claims
 from fairchain.rechecking.expected_rows import RowCount, count_rows, expected_row_claims
 from fairchain.rechecking.forgery import smallest_forgery
 from fairchain.rechecking.fresh import Fresh, fresh_run
-from fairchain.rechecking.recount import (
-    Recount,
-    chain_problem,
-    expected_enumeration_claims,
-    in_stated_order,
-    layout_problem,
-)
 from fairchain.rechecking.replay import Replay, ReplayedRule, contradiction, impossible, labels_problem
-from fairchain.rechecking.rerun import Cost, Counter, Rerun, Sample
+from fairchain.rechecking.rerun import Counter, RecheckOptions, Rerun, Sample
 from fairchain.rechecking.result import Recheck
 from fairchain.spec import Spec, Texts
 from fairchain.spec.properties import shared_pairs
@@ -64,9 +57,9 @@ VERDICT = ("verdict", "decision", "constant", "statement", "scope", "sound", "st
 
 @dataclass(frozen=True)
 class QuestionCheck:
-    """A certificate, the checker's own spec and model, and the limits of the re-run.
+    """A certificate, the checker's own spec and model, and the options of `recheck`.
 
-    `compared` is whether the spec was compared with the checker's own. The other options are those of `recheck`.
+    `compared` is whether the spec was compared with the checker's own, and `joint` the seed of the family.
     """
 
     path: Path
@@ -74,12 +67,7 @@ class QuestionCheck:
     spec: Spec
     compared: bool
     model: Model | None
-    full: bool
-    fresh: bool
-    seconds: float
-    seed: int | None
-    progress: Callable[[int, int], None] | None
-    report: Callable[[Cost], None] | None
+    options: RecheckOptions
     joint: int | None = None
 
     @property
@@ -96,23 +84,19 @@ class QuestionCheck:
         seed = seed_of(self.spec, str(said.get("model_sha256")), case.data_sha256)
         if self.joint is not None and seed.origin == "derived":
             seed = Seed(self.joint, "derived")
-        claims.append(_seed_claim(seed, evidence, hashed=bool(said.get("model_sha256"))))
+        hashed = bool(said.get("model_sha256"))
+        claims.append(_seed_claim(seed, evidence, hashed=hashed))
         rule = ReplayedRule.of(case, self.file.version)
         replay, layout = _replay(evidence, rule, list(case.comparison.rows))
         layout = layout or contradiction(evidence, case.comparison, self.spec.model.labels)
-        claims.append(
-            Claim.check(
-                "layout", layout, f"{len(evidence.batches)} batches, each of a possible size and in the right order"
-            )
-        )
-        hashed = bool(said.get("model_sha256"))
+        detail = f"{len(evidence.batches)} batches, each of a possible size and in the right order"
+        claims.append(Claim.check("layout", layout, detail))
         origin = seed.origin if hashed or seed.origin == "chosen" else "spec"
         result = replace(result, seed_origin=origin, cut=rule.cut_chunks and replay.cut is not None)
         if layout:
             return result
         if rule.paper:
-            problem = "rule = paper has no valid guarantee, so no claim can hold"
-            claims.append(Claim("verdict", False, problem))
+            claims.append(Claim("verdict", False, "rule = paper has no valid guarantee, so no claim can hold"))
             claims.append(Claim("intervals", False, "rule = paper gives no valid intervals"))
         else:
             expected = expected_claims(
@@ -127,17 +111,16 @@ class QuestionCheck:
             claims += [question, choices, verdict, intervals]
         if self.model is None:
             return result
-        if result.random:
-            return replace(result, fresh=self._fresh_run(self.model, claims, rule, case))
-        return self._run_again(self.model, claims, evidence, rule, case, result)
-
-    def _fresh_run(self, model: Model, claims: list[Claim], rule: ReplayedRule, case: Case) -> Fresh:
-        """Verify again with the checker's own seed."""
-        options: dict[str, Any] = {"seed": self.seed, "seconds": self.seconds, "progress": self.progress}
-        random = not self.spec.model.deterministic
-        fresh = fresh_run(model, case, rule, claims=self.file.claims, random=random, **options)
-        claims.append(fresh.claim(self.decision))
-        return fresh
+        if not result.random:
+            # Drawn with the seed that the certificate claims; whether it is the right one is a separate claim.
+            counter = Counter(self.model, case, evidence.seed, coupled=not rule.paper)
+            result = self._run_again(counter, claims, evidence, rule, result)
+        if result.random or (self.options.fresh and not rule.paper):
+            # Verify again with the checker's own seed.
+            fresh = fresh_run(self.model, case, rule, said, self.options)
+            claims.append(fresh.claim(self.decision))
+            result = replace(result, fresh=fresh)
+        return result
 
     def _texts_claim(self, found: str | None) -> Claim:
         """Return the claim that corpus, words, terms and synonyms, with this hash, are those of the certificate."""
@@ -150,19 +133,11 @@ class QuestionCheck:
         return Claim.check("texts", "" if found == claimed else problem, detail)
 
     def _run_again(
-        self,
-        model: Model,
-        claims: list[Claim],
-        evidence: RunEvidence,
-        rule: ReplayedRule,
-        case: Case,
-        result: Recheck,
+        self, counter: Counter, claims: list[Claim], evidence: RunEvidence, rule: ReplayedRule, result: Recheck
     ) -> Recheck:
-        """Run the rounds again, and a fresh run if requested."""
-        # Inputs are drawn with the seed that the certificate claims; whether it is the right one is a separate claim.
-        counter = Counter(model, case, evidence.seed, coupled=not rule.paper)
-        rerun = Rerun(counter, evidence.batches, full=self.full, seconds=self.seconds, seed=self.seed)
-        claim, cost = rerun.check(self.report, self.progress)
+        """Run the rounds again."""
+        rerun = Rerun(counter, evidence.batches, self.options)
+        claim, cost, fraction = rerun.check()
         claims.append(claim)
         if evidence.look is not None:
             claims.append(rerun.look(evidence.look, cut_chunks=rule.cut_chunks))
@@ -171,11 +146,7 @@ class QuestionCheck:
             # Rounds after the decision only make intervals narrower.
             deciding = [batch for batch in evidence.batches if rule.epsilon is not None or batch.phase == 0]
             sample = Sample.of(cost, smallest_forgery(deciding, rule, self.decision))
-        fraction = rerun.evaluations / cost.evaluations if cost.evaluations and claim.holds else float(claim.holds)
-        fresh = None
-        if self.fresh and not rule.paper:
-            fresh = self._fresh_run(model, claims, rule, case)
-        return replace(result, evaluations=rerun.evaluations, fraction=fraction, sample=sample, fresh=fresh)
+        return replace(result, evaluations=rerun.evaluations, fraction=fraction, sample=sample)
 
     def by_enumeration(self, case: Case, claims: list[Claim], result: Recheck) -> Recheck:
         """Evaluate and weigh the inputs again, and compute every number from the weights."""
@@ -183,27 +154,28 @@ class QuestionCheck:
         if self.model is None:
             return result
         try:
-            inputs = in_stated_order(evidence, input_space(case), case)
+            inputs = recount.in_stated_order(evidence, input_space(case), case)
         except SpecError as error:
             claims.append(Claim("layout", False, str(error)))
             return result
-        layout = layout_problem(evidence, inputs, case)
+        layout = recount.layout_problem(evidence, inputs, case)
         detail = f"{len(evidence.segments):,} segments, {evidence.done:,} of {inputs.points:,} points in their order"
         claims.append(Claim.check("layout", layout, detail))
         if layout:
             return result
         model_sha256 = str(said.get("model_sha256"))
-        problem = chain_problem(evidence, case, model_sha256)
+        problem = recount.chain_problem(evidence, case, model_sha256)
         claims.append(Claim.check("chain", problem, "every segment continues the hash of those before"))
-        expected, problem = expected_enumeration_claims(evidence, inputs, case, model_sha256, str(said.get("stopped")))
+        expected, problem = recount.expected_enumeration_claims(
+            evidence, inputs, case, model_sha256, str(said.get("stopped"))
+        )
         claims.append(Claim.check("weights", problem, "no part has more weight than its inputs"))
         claims += self._compare(expected, "the weights give")
-        recount = Recount(self.model, case, inputs, evidence, full=self.full, seconds=self.seconds, seed=self.seed)
-        claim, cost = recount.check(self.report, self.progress)
+        segments = recount.Recount(self.model, case, inputs, evidence, self.options)
+        claim, cost, fraction = segments.check()
         claims.append(claim)
         sample = Sample.of(cost, None) if claim.holds and not cost.whole else None
-        fraction = recount.evaluations / cost.evaluations if cost.evaluations and claim.holds else float(claim.holds)
-        return replace(result, evaluations=recount.evaluations, fraction=fraction, sample=sample)
+        return replace(result, evaluations=segments.evaluations, fraction=fraction, sample=sample)
 
     def by_rows(self, rows: TableRows, claims: list[Claim], result: Recheck) -> Recheck:
         """Evaluate every row again, and compute every number from the counts."""
@@ -213,7 +185,7 @@ class QuestionCheck:
         if self.model is None and rows.recorded is None:
             return result
         try:
-            count = count_rows(rows, self.spec, self.model, self.progress)
+            count = count_rows(rows, self.spec, self.model, self.options.progress)
         except (ModelError, CertificateError) as error:
             claims.append(Claim("re-run", False, str(error)))
             return result
@@ -229,14 +201,8 @@ class QuestionCheck:
         phrase = None
         if isinstance(self.spec.population, Texts):
             phrase = str(case_of(self.spec, self.model, rows).population)
-        expected = expected_row_claims(
-            count,
-            self.spec,
-            rows,
-            str(self.file.claims.get("model_sha256")),
-            phrase,
-            version=self.file.version,
-        )
+        model_sha256 = str(self.file.claims.get("model_sha256"))
+        expected = expected_row_claims(count, self.spec, rows, model_sha256, phrase, version=self.file.version)
         claims += self._compare(expected, "every row counted again gives")
         return replace(result, evaluations=count.evaluations, fraction=1.0)
 
@@ -248,18 +214,13 @@ class QuestionCheck:
         claims.append(Claim.check("layout", problem, "possible counts"))
         if problem:
             return result
-        claimed = dataclasses.replace(
-            again,
-            trials=evidence.trials,
-            successes=evidence.successes,
-            labels=evidence.labels,
-            only=tuple(evidence.only),
-        )
+        trials, successes, only = evidence.trials, evidence.successes, tuple(evidence.only)
+        claimed = dataclasses.replace(again, trials=trials, successes=successes, labels=evidence.labels, only=only)
         own, expected = (
             expected_row_claims(each, self.spec, rows, "", None, version=self.file.version) for each in (again, claimed)
         )
         claims += self._compare(expected, "its counts give")
-        fresh = Fresh.of_rows(own, self.file.claims, again.evaluations)
+        fresh = Fresh.of(own, self.file.claims, seed=0, constant=own["constant"], random=True)
         claims.append(fresh.claim(self.decision))
         return replace(result, evaluations=again.evaluations, fresh=fresh)
 

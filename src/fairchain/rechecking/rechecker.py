@@ -23,7 +23,7 @@ from fairchain.prepare import case_of, read_question, read_rows
 from fairchain.rechecking.checker_files import locate_files, used_files
 from fairchain.rechecking.contents import Claim, Raw, certificate_of, read_certificate
 from fairchain.rechecking.question_check import QuestionCheck
-from fairchain.rechecking.rerun import Cost
+from fairchain.rechecking.rerun import Cost, RecheckOptions
 from fairchain.rechecking.result import Recheck
 from fairchain.spec import BayesNetwork, Marginals, Spec, Table, Texts, load_specs, parse_spec
 from fairchain.spec.population_keys import UserFunction
@@ -100,13 +100,12 @@ def recheck(
         raise CertificateError(BAD_SECONDS_OR_SEED)
     path = Path(certificate)
     _, file, intact = read_certificate(path)
-    options: dict[str, Any] = {"full": full, "fresh": fresh, "seconds": seconds, "seed": seed, "limits": limits}
-    options |= {"progress": progress, "report": report}
+    options = RecheckOptions(full, fresh, seconds, seed, limits, progress, report)
     if isinstance(file, FamilyCertificate):
         return _recheck_family(path, file, intact, model, data, spec, options)
     _must_ask_anew(path, model, [_spec_inside(path, file)])
     own = None if spec is None else read_question(spec)
-    return _recheck_one(path, file, intact, model, data, own, None, **options)
+    return _recheck_one(path, file, intact, model, data, own, options)
 
 
 def _recheck_family(
@@ -116,7 +115,7 @@ def _recheck_family(
     model: str | Path | None,
     data: Any,
     spec: Spec | str | Path | None,
-    options: dict[str, Any],
+    options: RecheckOptions,
 ) -> Recheck:
     """Check each member, and the joint claims: the shares of delta, one model, one seed, the verdict."""
     members = [certificate_of(path, raw) for raw in file.members]
@@ -140,15 +139,13 @@ def _recheck_family(
     allowed = Fraction(repr(file.delta)) * Fraction(1 + 1e-9)
     claims.append(Claim.check("delta", "" if spent <= allowed else f"{share}, above {file.delta:g}", share))
     hashes = {str(member.claims.get("model_sha256")) for _, member, _ in members}
-    about = {key: text for each in inside for key, text in meaning_of(each).items() if key not in ("property",)}
-    same = len(hashes) == 1 and all(
-        {key: text for key, text in meaning_of(each).items() if key != "property"} == about for each in inside
-    )
+    meanings = [meaning_of(each) | {"property": ""} for each in inside]
+    same = len(hashes) == 1 and all(each == meanings[0] for each in meanings)
     problem = "" if same else "the questions differ in model, features, population or guarantee"
     claims.append(Claim.check("family", problem, "one model, one population, one guarantee"))
-    told = [str(each.property) for each in inside]
-    problem = "" if len(set(told)) == len(told) else "a question is answered twice"
-    claims.append(Claim.check("questions", problem, f"{len(told)} different questions"))
+    different = len({str(each.property) for each in inside}) == len(inside)
+    problem = "" if different else "a question is answered twice"
+    claims.append(Claim.check("questions", problem, f"{len(inside)} different questions"))
     joint = family_seed(
         [
             derive_seed(each, str(member.claims.get("model_sha256")), member.claims.get("table_sha256"))
@@ -156,7 +153,7 @@ def _recheck_family(
         ]
     )
     results = [
-        _recheck_one(path, member, whole, model, data, mine, joint if len(members) > 1 else None, **options)
+        _recheck_one(path, member, whole, model, data, mine, options, joint if len(members) > 1 else None)
         for (_, member, whole), mine in zip(members, own, strict=True)
     ]
     expected = family_conclusion([result.verdict for result in results])
@@ -183,15 +180,8 @@ def _recheck_one(
     model: str | Path | None,
     data: Any,
     own: Spec | None,
-    joint: int | None,
-    *,
-    full: bool,
-    fresh: bool,
-    seconds: float,
-    seed: int | None,
-    limits: Limits | None,
-    progress: Callable[[int, int], None] | None,
-    report: Callable[[Cost], None] | None,
+    options: RecheckOptions,
+    joint: int | None = None,
 ) -> Recheck:
     """Check the certificate of one question; `joint` is the seed of its family."""
     inside = _spec_inside(path, file)
@@ -207,9 +197,9 @@ def _recheck_one(
     named = model is not None
     spec, model, data = locate_files(path, inside, model=model, data=data, own=own)
     random = not spec.model.deterministic
-    if fresh and (isinstance(spec.population, Table) or file.claims.get("engine") == "counting"):
+    if options.fresh and (isinstance(spec.population, Table) or file.claims.get("engine") == "counting"):
         raise CertificateError(f"{path}: rows or texts were counted, so nothing is drawn; leave --fresh out")
-    if fresh and file.claims.get("engine") == "enumeration":
+    if options.fresh and file.claims.get("engine") == "enumeration":
         raise CertificateError(NOTHING_DRAWN.format(path=path))
     if shifts_alike(spec) and file.claims.get("engine") in ("counting", "enumeration"):
         claims.append(Claim("question", False, NOT_ALIKE))
@@ -219,7 +209,7 @@ def _recheck_one(
     if recorded:
         model = None
     else:
-        loaded, problem = _load(path, model, spec, file, limits, rows, named=named)
+        loaded, problem = _load(path, model, spec, file, options.limits, rows, named=named)
         hashed = str(file.claims.get("model_sha256"))
         claims.append(Claim.check("model", problem, f"sha256 {hashed[:16]}..." if hashed else NO_HASH))
     if rows is not None and not isinstance(spec.population, Texts):
@@ -229,9 +219,7 @@ def _recheck_one(
         )
         detail = f"{len(rows.values):,} rows with sha256 {claimed[:16]}..."
         claims.append(Claim.check("table", problem if rows.sha256 != claimed else "", detail))
-    check = QuestionCheck(
-        path, file, spec, own is not None, loaded, full, fresh, seconds, seed, progress, report, joint
-    )
+    check = QuestionCheck(path, file, spec, own is not None, loaded, options, joint)
     result = Recheck(verdict=verdict, random=random, files=used_files(spec, model if _is_file(model) else None, data))
     if (constant := file.claims.get("constant")) is not None:
         result = replace(result, constant=str(constant))

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,16 +25,9 @@ from fairchain.number_format import close_to, with_interval
 from fairchain.populations.finite import Factor
 from fairchain.prepare import Case
 from fairchain.rechecking.arithmetic import least_gap, ratio_of, shifted_gap
-from fairchain.rechecking.expected import (
-    common_claims,
-    gap_claim,
-    group_claims,
-    pair_claim,
-    tipping_of_cells,
-    tipping_of_rates,
-)
-from fairchain.rechecking.expected_rows import changing_words
-from fairchain.rechecking.rerun import Repetition
+from fairchain.rechecking.expected import claims_of
+from fairchain.rechecking.expected_rows import changed_words
+from fairchain.rechecking.rerun import Part, RecheckOptions, Repetition
 from fairchain.spec.properties import factor_of, kind_of, limit_of
 from fairchain.spec.seeds import meaning_of
 from fairchain.statements import enumeration_scope, enumeration_statement
@@ -122,12 +116,11 @@ def chain_problem(evidence: EnumerationEvidence, case: Case, model_sha256: str) 
 
 
 @dataclass(frozen=True, eq=False)
-class _Stretch:
-    """A segment of a certificate: its number, its first point, its evaluations, and its claimed weights."""
+class _Stretch(Part):
+    """A segment of a certificate: its number, its first point and its claimed weights."""
 
     number: int
     first: int
-    cost: int
     claimed: SegmentEvidence
 
 
@@ -146,45 +139,28 @@ class _Shown(NamedTuple):
 
 
 class Recount(Repetition[_Stretch]):
-    """A re-run of the segments of a certificate.
-
-    Parameters
-    ----------
-    model, case, inputs
-        The network, the question and the space, all from the checker.
-    evidence
-        The evidence of the certificate.
-    full, seconds, seed
-        As for `Repetition`.
-    """
+    """A re-run of the segments of a certificate with the checker's own network, question and space."""
 
     unit, agreed = "segments", "inputs evaluated again, every weight the same"
 
     def __init__(
-        self,
-        model: Model,
-        case: Case,
-        inputs: InputSpace,
-        evidence: EnumerationEvidence,
-        *,
-        full: bool,
-        seconds: float,
-        seed: int | None,
+        self, model: Model, case: Case, inputs: InputSpace, evidence: EnumerationEvidence, options: RecheckOptions
     ) -> None:
-        first, stretches = 0, []
-        for number, segment in enumerate(evidence.segments):
-            stretches.append(_Stretch(number, first, segment.points * len(inputs.shown), segment))
-            first += segment.points
-        super().__init__(stretches, full=full, seconds=seconds, seed=seed)
+        firsts = accumulate((segment.points for segment in evidence.segments), initial=0)
+        stretches = [
+            _Stretch(segment.points * len(inputs.shown), number, first, segment)
+            for number, (segment, first) in enumerate(zip(evidence.segments, firsts, strict=False))
+        ]
+        super().__init__(stretches, options)
         self._model, self._case, self._inputs = model, case, inputs
 
-    def run(self, chunk: _Stretch) -> str:
+    def run(self, part: _Stretch) -> str:
         """Run one segment again; return the problem, or an empty text."""
-        again = self._segment(chunk)
-        for name in ("evaluations", "inputs", "labels", "weights", *(["only"] if chunk.claimed.only else [])):
-            if getattr(again, name) != getattr(chunk.claimed, name):
+        again = self._segment(part)
+        for name in ("evaluations", "inputs", "labels", "weights", *(["only"] if part.claimed.only else [])):
+            if getattr(again, name) != getattr(part.claimed, name):
                 return (
-                    f"segment {chunk.number} gives other {name} than the certificate states; if few of its inputs "
+                    f"segment {part.number} gives other {name} than the certificate states; if few of its inputs "
                     "differ, another processor may round the network's sums differently"
                 )
         return ""
@@ -193,44 +169,46 @@ class Recount(Repetition[_Stretch]):
         """Evaluate and weigh all points of a segment."""
         inputs, rows = self._inputs, self._case.comparison.rows
         measures = inputs.space.measures
-        weights = [[[0] * (1 + len(rows)) for _ in inputs.parts] for _ in measures]
-        only = [[0] * len(inputs.pairs) for _ in measures]
+        # Python's integers, which have no largest value.
+        weights = np.zeros((len(measures), len(inputs.parts), 1 + len(rows)), object)
+        only = np.zeros((len(measures), len(inputs.pairs)), object)
         trials, labels, evaluations = [0] * len(inputs.parts), set[int](), 0
         last = run.first + run.claimed.points
         for start in range(run.first, last, POINTS_AT_ONCE):
             numbers = np.arange(start, min(start + POINTS_AT_ONCE, last))
             decided = self._decided(numbers, start // POINTS_AT_ONCE)
-            for sums, more in zip(only, self._more_often(decided) if decided else [], strict=False):
-                sums[:] = [one + other for one, other in zip(sums, more, strict=True)]
+            if decided:
+                only += self._more_often(decided)
             for parts, times, given, successes, of_measures in decided:
                 possible = np.asarray(of_measures[-1] > 0)
+                count = int(possible.sum())
                 labels |= set(np.flatnonzero(given[possible].any(axis=0)).tolist())
-                evaluations += times * int(possible.sum())
+                evaluations += times * count
+                own = [
+                    [int(each.sum()) * _unit(self._model), *(each[:, None] * successes).sum(axis=0).tolist()]
+                    for each in of_measures
+                ]
                 for part in parts:
-                    trials[part] += int(possible.sum())
-                    for place, each in enumerate(of_measures):
-                        own = weights[place][part]
-                        own[0] += int(each.sum()) * _unit(self._model)
-                        for number in range(1, 1 + len(rows)):
-                            own[number] += int((each * successes[:, number - 1]).sum())
-        shown = [[[str(each) for each in own] for own in parts] for parts in weights]
-        pairs = [[str(each) for each in own] for own in only] if inputs.pairs else []
-        return SegmentEvidence(run.claimed.points, evaluations, trials, sorted(labels), shown, "", pairs)
+                    trials[part] += count
+                    weights[:, part] += np.array(own, object)
+        pairs = only.astype(str).tolist() if inputs.pairs else []
+        return SegmentEvidence(
+            run.claimed.points, evaluations, trials, sorted(labels), weights.astype(str).tolist(), "", pairs
+        )
 
-    def _more_often(self, decided: Sequence[_Shown]) -> list[list[int]]:
-        """Return, by each measure and for each pair, the excess of the outcome as the first part."""
+    def _more_often(self, decided: Sequence[_Shown]) -> NDArray[Any]:
+        """Return (measures, pairs): the excess of the outcome as the first part."""
         inputs, (times, portions) = self._inputs, self._inputs.portions
         kind: Any = np.int64 if max(portions) ** 2 * _unit(self._model) < 2**62 else object
         got = [each.successes.astype(kind) * times[place] for place, each in enumerate(decided)]
-        found: list[list[int]] = [[] for _ in inputs.space.measures]
-        for outcome, i, j in inputs.pairs:
+        found = np.zeros((len(inputs.space.measures), len(inputs.pairs)), object)
+        for slot, (outcome, i, j) in enumerate(inputs.pairs):
             mine, others = ([place for place, each in enumerate(decided) if part in each.parts] for part in (i, j))
             first, second = (sum(got[at][:, outcome] for at in ats) for ats in (mine, others))
             more = np.maximum(first * portions[j] - second * portions[i], 0)
-            for place, sums in enumerate(found):
-                # The weight of a point alone, which is the same for all protected values up to their proportions.
-                weights = decided[mine[0]].weights[place] // times[mine[0]]
-                sums.append(_product(weights, more))
+            # The weight of a point alone, which is the same for all protected values up to their proportions.
+            alone = [each // times[mine[0]] for each in decided[mine[0]].weights]
+            found[:, slot] = [_product(weights, more) for weights in alone]
         return found
 
     def _decided(self, numbers: NDArray[np.int64], batch: int) -> list[_Shown]:
@@ -265,14 +243,9 @@ class Recount(Repetition[_Stretch]):
         if not inputs.individual:
             return found
         seen = np.stack(decided)
-        if self._model.drawn:
-            given = np.asarray((np.diff(seen, axis=2, prepend=0) > 0).any(axis=0))
-            changed = [changing_words(seen[:, point], comparison.outcomes) for point in range(len(numbers))]
-            return [_Shown((0,), len(seen), given, np.array(changed, object)[:, None], weights)]
-        given = np.asarray((seen[..., None] == labels).any(axis=0))
-        compared = seen == comparison.outcomes[0] if comparison.outcomes else seen
-        differ = (compared.max(axis=0) != compared.min(axis=0)).astype(np.int64)
-        return [_Shown((0,), len(seen), given, differ[:, None], weights)]
+        possible_labels = np.diff(seen, axis=2, prepend=0) > 0 if seen.ndim == 3 else seen[..., None] == labels
+        changed = changed_words(seen, comparison.outcomes)[:, None]
+        return [_Shown((0,), len(seen), np.asarray(possible_labels.any(axis=0)), changed, weights)]
 
 
 def _product(weights: NDArray[Any], numbers: NDArray[Any]) -> int:
@@ -310,64 +283,47 @@ class _Rates:
     def __init__(self, evidence: EnumerationEvidence, inputs: InputSpace, case: Case) -> None:
         self._comparison, self._inputs, self._segments = case.comparison, inputs, evidence.segments
         self._factor = factor_of(case.spec) or Fraction(1)
-        self._sums = [
-            [[sum(column) for column in zip(*owns, strict=True)] for owns in zip(*parts, strict=True)]
-            for parts in zip(*([_whole(segment) for segment in evidence.segments]), strict=True)
-        ]
+        self._sums: Any = sum(_integers(segment.weights) for segment in evidence.segments)
         unit = 2**32 if case.spec.model.decision == "random" else 1
         self._totals = [mass * unit for mass in inputs.part_masses[-1]]
         self.pairs = [(int(o), int(i), int(j)) for o, i, j in np.argwhere(case.comparison.compared)]
         subgroups = range(len(inputs.means))
         self.rates = {(o, s): self._rate(o, s) for o in range(len(case.comparison.rows)) for s in subgroups}
-        listed = [
-            [[int(each) for each in own] for own in segment.only] for segment in evidence.segments if segment.only
-        ]
-        self._only = [[sum(column) for column in zip(*owns, strict=True)] for owns in zip(*listed, strict=True)]
+        self._only: Any = sum(_integers(segment.only) for segment in evidence.segments if segment.only)
 
     def problem(self) -> str:
-        """Return the part whose weight exceeds its total, or the weights that contradict each other, or an empty
-        text.
-        """
+        """Return which weight exceeds its total, or which weights contradict each other, or an empty text."""
         for place, total in enumerate(self._totals):
-            if self._sums[-1][place][0] > total:
+            if self._sums[-1, place, 0] > total:
                 return f'"{self._inputs.parts[place]}" has more weight than all of its inputs together'
         return next(filter(None, (_contradiction(segment, self._inputs) for segment in self._segments)), "")
 
     def _rate(self, outcome: int, subgroup: int) -> ExactBounds:
         """Return the rate of a subgroup, the mean of its parts; a subgroup without parts has rate 0."""
-        found = [self._part(outcome, part) for part in self._inputs.means[subgroup]]
+        found = [self._share(part, self._sums[:, part, 1 + outcome]) for part in self._inputs.means[subgroup]]
         estimate, low, high = (
             sum(side, start=Fraction(0)) / max(len(found), 1)
             for side in (zip(*found, strict=True) if found else ((),) * 3)
         )
         return estimate, low, high
 
-    def _part(self, outcome: int, part: int) -> ExactBounds:
-        return self._share(part, [sums[part][1 + outcome] for sums in self._sums])
-
     def cells(self) -> list[list[tuple[float, float]]]:
-        """Return for each compared pair bounds of the shares of the points with the outcome as only one of the two
-        groups, or as both.
-        """
-        places = {pair: slot for slot, pair in enumerate(self._inputs.pairs)} if self._only else {}
+        """Return for each compared pair bounds of the shares of points with the outcome in one group, or in both."""
+        paired = any(segment.only for segment in self._segments)
+        places = {pair: slot for slot, pair in enumerate(self._inputs.pairs)} if paired else {}
         parts, found = [mean[0] if mean else 0 for mean in self._inputs.means], []
         portions = self._inputs.portions[1]
         for o, i, j in self.pairs if places else ():
             first, second = parts[i], parts[j]
-            one, other = ([own[places[o, *pair]] for own in self._only] for pair in ((first, second), (second, first)))
-            times = portions[second]
-            both = [sums[first][1 + o] * times - alone for sums, alone in zip(self._sums, one, strict=True)]
-            bounds = [
-                self._share(first, one, times),
-                self._share(second, other, portions[first]),
-                self._share(first, both, times),
-            ]
-            found.append([_rounded(*each)[1:] for each in bounds])
+            one, other = (self._only[:, places[o, *pair]] for pair in ((first, second), (second, first)))
+            both = self._sums[:, first, 1 + o] * portions[second] - one
+            shares = [(first, one, portions[second]), (second, other, portions[first]), (first, both, portions[second])]
+            found.append([_rounded(*self._share(*each))[1:] for each in shares])
         return found
 
-    def _share(self, part: int, weights: Sequence[int], times: int = 1) -> ExactBounds:
+    def _share(self, part: int, weights: NDArray[Any], times: int = 1) -> ExactBounds:
         """Return the share of a part's inputs, each counted this many times, that have this weight, by each measure."""
-        least, most = (sums[part][0] * times for sums in (self._sums[0], self._sums[-1]))
+        least, most = self._sums[0, part, 0] * times, self._sums[-1, part, 0] * times
         unseen = self._totals[part] * times - most
         got, missed = (weights[0], weights[-1]), (least - weights[0], most - weights[-1])
         below, above = got[0] + missed[1] + unseen, got[1] + missed[0] + unseen
@@ -396,19 +352,20 @@ class _Rates:
         return [(o, i, j) for o, i, j in self.pairs if self.gap(rate[o, i][1], rate[o, j][2]) > limit]
 
 
-def _whole(segment: SegmentEvidence) -> list[list[list[int]]]:
-    return [[[int(each) for each in own] for own in parts] for parts in segment.weights]
+def _integers(weights: Any) -> NDArray[Any]:
+    """Return nested lists of decimal digits as an array of Python's integers, which have no largest value."""
+    integers: NDArray[Any] = np.vectorize(int, otypes=[object])(np.array(weights, object))
+    return integers
 
 
 def expected_enumeration_claims(
     evidence: EnumerationEvidence, inputs: InputSpace, case: Case, model_sha256: str, stopped: str
 ) -> tuple[dict[str, Any], str]:
     """Return all claims that the weights support, and the reason why the weights are impossible, or an empty text."""
-    spec, comparison, kind = case.spec, case.comparison, kind_of(case.spec)
+    spec, kind = case.spec, kind_of(case.spec)
     rates, limit = _Rates(evidence, inputs, case), limit_of(case.spec)
     (estimate, low, high), pair = rates.largest()
     decision = "FAIR" if high <= limit else "UNFAIR" if low > limit else "UNDECIDED"
-    whole = evidence.done == inputs.points
     gap = _rounded(estimate, low, high)
     if kind == "ratio":
         outcome, i, j = pair
@@ -421,29 +378,23 @@ def expected_enumeration_claims(
     evaluations = sum(segment.evaluations for segment in evidence.segments)
     population = case.described_population
     numbers = {key: _rounded(*each) for key, each in rates.rates.items()}
-    each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
-    cells = rates.cells() if each_group is not None else []
-    alike = tipping_of_cells(spec, decision, [each[: 3 if kind == "ratio" else 2] for each in cells]) if cells else None
-    claims = common_claims(
+    ended = stopped if stopped in ("seconds", "interrupted") else "seconds"
+    claims = claims_of(
         spec,
+        case.comparison,
         decision,
         evidence.labels,
-        tipping=(each_group, alike),
+        gap=gap,
+        pair=pair,
+        rates=numbers,
+        trials=of_subgroups,
+        cells=rates.cells(),
+        violators=rates.violators(limit),
+        left_out=case.left_out,
         engine="enumeration",
-        gap=gap_claim(spec, comparison, gap, pair),
         delta=0.0,
-        epsilon=None,
-        groups=group_claims(spec, comparison, numbers, of_subgroups, gap),
-        left_out=[{"name": name, "size": size} for name, size in case.left_out],
-        violators=[pair_claim(spec, comparison, each) for each in rates.violators(limit)],
-        rounds=0,
-        rows=None,
         evaluations=evaluations,
-        decision_rounds=0,
-        decision_evaluations=evaluations,
-        stopped=_why_it_ended(decision, whole, stopped),
-        seed=None,
-        seed_origin=None,
+        stopped="decided" if decision != "UNDECIDED" else "weights" if evidence.done == inputs.points else ended,
         rule="exact",
         model_sha256=model_sha256,
         table_sha256=case.data_sha256,
@@ -461,14 +412,6 @@ def expected_enumeration_claims(
         scope=enumeration_scope(model_sha256),
     )
     return claims, rates.problem()
-
-
-def _why_it_ended(decision: str, whole: bool, said: str) -> str:
-    if decision != "UNDECIDED":
-        return "decided"
-    if whole:
-        return "weights"
-    return said if said in ("seconds", "interrupted") else "seconds"
 
 
 def _rounded(estimate: Fraction, low: Fraction, high: Fraction) -> tuple[float, float, float]:

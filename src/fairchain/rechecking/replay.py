@@ -57,10 +57,8 @@ class ReplayedRule:
     shift: float = 1.0
     alike: bool = False
     refine: float | None = None
-    # Whether the verdict and all intervals share one delta, as in current certificates.
+    # Whether the verdict and all intervals share one delta; in older certificates not, and batches grew by an eighth.
     one_event: bool = True
-    # Whether batches grew by an eighth, as in older certificates.
-    eighths: bool = False
     # Whether a batch that a budget shortened has different chunks, as in older certificates.
     cut_chunks: bool = False
 
@@ -83,9 +81,25 @@ class ReplayedRule:
             alike=shifts_alike(case.spec),
             refine=guarantee.refine,
             one_event=version > APART,
-            eighths=version == APART,
             cut_chunks=version <= CUT_CHUNKS,
         )
+
+    def evidence(self, cells: arithmetic.Triple, side: arithmetic.Side) -> arithmetic.Floats:
+        """Return the log e-values against a gap on this side of the threshold."""
+        return arithmetic.log_evidence(cells, self.threshold, side, self.relative, self.share)
+
+    def rounds_left(
+        self, evidence: arithmetic.Floats, cells: arithmetic.Triple, rounds: Table, side: arithmetic.Side
+    ) -> arithmetic.Floats:
+        """Return the forecast that ends a batch: rounds until each of these pairs reaches the critical value."""
+        best = np.full(np.shape(cells[0]), -np.inf)
+        for factors, _ in arithmetic.log_factors(self.threshold, side, self.relative, self.share):
+            gain = sum(cell * factor for cell, factor in zip(cells, factors, strict=True))
+            best = np.maximum(best, gain / np.maximum(rounds, 1))
+        found: arithmetic.Floats = np.where(
+            best > 0, np.maximum(self.bar - evidence, 0) / np.where(best > 0, best, 1.0), np.inf
+        )
+        return found
 
     @property
     def bar(self) -> float:
@@ -132,10 +146,6 @@ class Replay:
     wanted: int = PILOT
     known: bool = False
     decision: str = "UNDECIDED"
-    # Batches, rounds and trials of each group up to the decision.
-    decided: int | None = None
-    decision_rounds: int = 0
-    decision_trials: Table | None = None
     # The groups of the last batch if it was shortened.
     cut: list[int] | None = None
 
@@ -148,6 +158,8 @@ class Replay:
         self.both: Table = np.zeros((m, k, k), np.int64)
         self.cleared = np.logical_not(self.question.compared)
         self.try_successes, self.try_rounds = np.zeros((m, k), np.int64), 0
+        # Rounds, and trials of each group, up to the decision.
+        self.decision_rounds, self.decision_trials = 0, np.zeros(k, np.int64)
 
     def cells(self) -> tuple[Table, Table, Table]:
         """Return counts of "only i", of the middle cell and of "only j" for each outcome and ordered pair."""
@@ -168,9 +180,7 @@ class Replay:
         return gaps
 
     def _base(self) -> Table:
-        """Return the denominator of a gap: all rounds, or for a ratio those in which the first group has the
-        outcome.
-        """
+        """Return the denominator of a gap: all rounds, or for a ratio those with the outcome for the first group."""
         return self.only + self.both if self.question.relative else np.broadcast_to(self.joint, self.only.shape)
 
     def widest(self) -> tuple[int, int, int]:
@@ -202,10 +212,9 @@ class Replay:
                 plus, minus = int(table[a, a] - table[a, b]), int(table[b, b] - table[a, b])
                 middle = int(table[a, b]) if self.question.relative else batch.rounds - plus - minus
                 self.lead += np.array([plus, middle, minus])
+        if self.decision == "UNDECIDED":
+            self.decision_rounds, self.decision_trials = self.rounds, np.diag(self.joint).copy()
         self._judge()
-        if self.decided is None and self.decision != "UNDECIDED":
-            self.decided, self.decision_rounds = number + 1, self.rounds
-            self.decision_trials = np.diag(self.joint).copy()
         if not self.question.paper:
             self._end_of_try(batch)
 
@@ -218,8 +227,8 @@ class Replay:
             _, low, high = self.shifted_gaps().max(axis=0)
             self.decision = "FAIR" if high < q.threshold else "UNFAIR" if low > q.threshold else "UNDECIDED"
             return
-        self.cleared |= arithmetic.log_evidence(self.cells(), q.threshold, "above", q.relative, q.share) >= q.bar
-        if arithmetic.log_evidence(self.lead_cells(), q.threshold, "below", q.relative, q.share)[0] >= q.bar:
+        self.cleared |= q.evidence(self.cells(), "above") >= q.bar
+        if q.evidence(self.lead_cells(), "below")[0] >= q.bar:
             self.decision = "UNFAIR"
         elif self.cleared.all():
             self.decision = "FAIR"
@@ -263,9 +272,7 @@ class Replay:
         self._check_size(number, batch, last, sizes, rounds)
 
     def _check_refinement(self, number: int, batch: BatchEvidence, last: bool) -> None:
-        """Check a batch after the decision: all groups, the forecast number of rounds, the widest pair as the
-        leader.
-        """
+        """Check a batch after the decision: all groups, the forecast rounds, the widest pair as the leader."""
         outcome, i, j = self.widest()
         leader = None if self.question.shift > 1 else (i, j, outcome)
         sizes = self._refining_sizes()
@@ -276,8 +283,7 @@ class Replay:
         self._check_size(number, batch, last, sizes, max(sizes))
 
     def _check_size(self, number: int, batch: BatchEvidence, last: bool, sizes: Collection[int], planned: int) -> None:
-        """Check the rounds and chunks of a batch that the rule plans with one of these sizes; `planned` are its own
-        numbers.
+        """Check the rounds and chunks of a batch: the rule plans one of these sizes, and here `planned` rounds.
 
         Any other size could have been chosen after its rounds were seen; only the last batch may be shortened. Other
         chunks contain other rounds: the chunks are those of the plan, so that a shortened batch has the first rounds of
@@ -335,36 +341,24 @@ class Replay:
         if above:
             groups = self._promising(gaps, (outcome, i, j))
             one = (slice(outcome, outcome + 1), i, j)
-            evidence = arithmetic.log_evidence(self.lead_cells(), q.threshold, "below", q.relative, q.share)
-            left = self._left(evidence, (plus[one], zero[one], minus[one]), self.joint[i : i + 1, j], "below")
+            evidence = q.evidence(self.lead_cells(), "below")
+            left = q.rounds_left(evidence, (plus[one], zero[one], minus[one]), self.joint[i : i + 1, j], "below")
         else:
             at = ~self.cleared
             pairs = np.argwhere(at & q.compared)
             groups = sorted({int(group) for _, *pair in pairs for group in pair})
             cells = plus[at], zero[at], minus[at]
-            evidence = arithmetic.log_evidence(cells, q.threshold, "above", q.relative, q.share)
-            left = self._left(evidence, cells, np.broadcast_to(self.joint, plus.shape)[at], "above")
+            evidence = q.evidence(cells, "above")
+            left = q.rounds_left(evidence, cells, np.broadcast_to(self.joint, plus.shape)[at], "above")
         to_go = float(left.max(initial=0.0))
-        if not above and not q.eighths and plus.size <= 256:
+        if not above and q.one_event and plus.size <= 256:
             # The first group that has no pair left.
             to_go = min((float(left[(pairs[:, 1:] == group).any(axis=1)].max()) for group in groups), default=0.0)
-        size = self._eighth if q.eighths else self._size
+        size = self._size if q.one_event else self._eighth
         rounds, *others = [
             size(max(1.0, to_go * factor), many, len(groups), above) for factor in (1, 1 - ROUNDING, 1 + ROUNDING)
         ]
         return NextBatch((i, j, outcome), groups, rounds, frozenset([rounds, *others]))
-
-    def _left(
-        self,
-        evidence: arithmetic.Floats,
-        cells: tuple[Table, Table, Table],
-        rounds: Table,
-        side: arithmetic.Side,
-    ) -> arithmetic.Floats:
-        q = self.question
-        return arithmetic.rounds_left(
-            evidence, cells, rounds, q.threshold, side, bar=q.bar, relative=q.relative, share=q.share
-        )
 
     def _size(self, left: float, many: int, evaluated: int, above: bool) -> int:
         """Return the rounds of a batch with this forecast."""
@@ -470,17 +464,13 @@ def impossible(batch: BatchEvidence, question: ReplayedRule) -> str | None:
         for rows in tables:
             if [len(row) for row in rows] != list(range(size, 0, -1)):
                 return "tables of the wrong size"
-            if _contradictory(full_table(rows), batch.size(place)):
+            # Two groups share at most what the smaller one has, and at least what must be shared in these rounds.
+            table, rounds = full_table(rows), batch.size(place)
+            own = np.diag(table)
+            most, least = np.minimum.outer(own, own), np.maximum(np.add.outer(own, own) - rounds, 0)
+            if (table > most).any() or (table < least).any() or (own > rounds).any():
                 return "counts that contradict each other"
     return None
-
-
-def _contradictory(table: Table, rounds: int) -> bool:
-    """Return whether two groups share more than the smaller has, or less than must be shared in this many rounds."""
-    own = np.diag(table)
-    most = np.minimum(own[:, None], own[None, :])
-    least = np.maximum(own[:, None] + own[None, :] - rounds, 0)
-    return bool((table > most).any() or (table < least).any() or (own > rounds).any())
 
 
 def chunk_rounds(rounds: int) -> int:
@@ -501,7 +491,13 @@ def contradiction(evidence: RunEvidence, comparison: Comparison, names: Sequence
     """
     batches = {label for batch in evidence.batches for label in batch.labels}
     for number, batch in enumerate(evidence.batches):
-        if why := _label_problem(batch, comparison, len(names)):
+        own = batch.totals().diagonal(axis1=1, axis2=2)
+        if comparison.individual and _are_labels(batch.labels, len(names)):
+            why = "a decision changed, and there is one label" if own.any() and len(batch.labels) == 1 else ""
+        else:
+            trials = np.full(own.shape[1], batch.rounds)
+            why = labels_problem(batch.labels, own, trials, comparison.outcomes, len(names))
+        if why:
             return f"batch {number}: {why}"
     look = evidence.look
     if (look is not None) != (len(batches) == 1):
@@ -515,13 +511,6 @@ def contradiction(evidence: RunEvidence, comparison: Comparison, names: Sequence
 
 def _are_labels(labels: Sequence[int], count: int) -> bool:
     return bool(labels) and list(labels) == sorted(set(labels)) and labels[-1] < count
-
-
-def _label_problem(batch: BatchEvidence, comparison: Comparison, labels: int) -> str:
-    own = batch.totals().diagonal(axis1=1, axis2=2)
-    if comparison.individual and _are_labels(batch.labels, labels):
-        return "a decision changed, and there is one label" if own.any() and len(batch.labels) == 1 else ""
-    return labels_problem(batch.labels, own, np.full(own.shape[1], batch.rounds), comparison.outcomes, labels)
 
 
 def labels_problem(

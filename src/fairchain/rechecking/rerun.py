@@ -10,14 +10,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, BatchEvidence, Look
 from fairchain.errors import ModelError
-from fairchain.models import Model
+from fairchain.models import Limits, Model
 from fairchain.models.base import decide
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations.streams import decision_words
@@ -26,8 +26,22 @@ from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.forgery import escape_probability
 from fairchain.records import Record
 
+ProgressReport = Callable[[int, int], None] | None
 # The smallest number of chunks of a sample, and the seconds for measuring the speed.
 LEAST_CHUNKS, PROBE_SECONDS = 60, 0.1
+
+
+@dataclass(frozen=True)
+class RecheckOptions:
+    """The options of `recheck`."""
+
+    full: bool
+    fresh: bool
+    seconds: float
+    seed: int | None
+    limits: Limits | None
+    progress: ProgressReport
+    report: Callable[[Cost], None] | None
 
 
 @dataclass(frozen=True)
@@ -116,44 +130,36 @@ class Counter:
         return [(mask @ mask.T).astype(np.int64) for mask in masks]
 
 
-class Repeatable(Protocol):
+@dataclass(frozen=True, eq=False)
+class Part:
     """A part of a certificate that can be run alone, with its evaluations."""
 
-    @property
-    def cost(self) -> int:
-        """The number of evaluations."""
+    cost: int
 
 
-Chunk = TypeVar("Chunk", bound=Repeatable)
+AnyPart = TypeVar("AnyPart", bound=Part)
 
 
-class Repetition(ABC, Generic[Chunk]):
+class Repetition(ABC, Generic[AnyPart]):
     """A re-run of the parts of a certificate, all or a random sample; `evaluations` is the number that agreed.
 
-    Parameters
-    ----------
-    chunks
-        The parts, each of which can be run alone.
-    full, seconds
-        Run everything regardless of the time; otherwise only if the forecast is at most this many seconds.
-    seed
-        Seed for choosing a sample; without one the choice comes from the system's entropy and cannot be predicted.
+    A sample is chosen by the seed of the options; without one the choice comes from the system's entropy and cannot be
+    predicted.
     """
 
     # The name of a part, and the sentence about parts that agree.
     unit, agreed = "chunks", "evaluations drawn and run again, every count the same"
 
-    def __init__(self, chunks: Sequence[Chunk], *, full: bool, seconds: float, seed: int | None) -> None:
-        self._chunks = chunks
-        self._full, self._seconds, self._seed = full, seconds, seed
-        self._done: set[Chunk] = set()
+    def __init__(self, parts: Sequence[AnyPart], options: RecheckOptions) -> None:
+        self._parts, self._options = parts, options
+        self._done: set[AnyPart] = set()
         self.evaluations = 0
 
     @abstractmethod
-    def run(self, chunk: Chunk) -> str:
+    def run(self, part: AnyPart) -> str:
         """Run one part again; return the problem, or an empty text."""
 
-    def further(self) -> Sequence[Chunk]:
+    def further(self) -> Sequence[AnyPart]:
         """Return the parts that are run in any case."""
         return ()
 
@@ -161,112 +167,100 @@ class Repetition(ABC, Generic[Chunk]):
         """Return the problem that the agreeing parts show together, or an empty text."""
         return ""
 
-    def check(
-        self, report: Callable[[Cost], None] | None, progress: Callable[[int, int], None] | None
-    ) -> tuple[Claim, Cost]:
-        """Measure the speed, report the cost, and compare; return the claim and the parts that were run."""
-        cost = Cost(0, len(self._chunks), 0, 0, 0.0)
+    def check(self) -> tuple[Claim, Cost, float]:
+        """Measure the speed, report the cost, and compare; return the claim, the cost, and the share that agreed."""
+        cost, options = Cost(0, len(self._parts), 0, 0, 0.0), self._options
         try:
             wrong, speed = self._probe()
             chosen, cost = self._plan(speed)
-            if report is not None:
-                report(cost)
-            for chunk in [*chosen, *self.further()] if not wrong else ():
-                wrong = self._differs(chunk)
+            if options.report is not None:
+                options.report(cost)
+            for part in [*chosen, *self.further()] if not wrong else ():
+                wrong = self._differs(part)
                 if wrong:
                     break
-                if progress is not None:
-                    progress(min(self.evaluations, cost.sampled_evaluations), cost.sampled_evaluations)
+                if options.progress is not None:
+                    options.progress(min(self.evaluations, cost.sampled_evaluations), cost.sampled_evaluations)
         except ModelError as error:
             wrong = str(error)
         wrong = wrong or self.contradiction()
         if wrong:
-            return Claim("re-run", False, wrong), cost
+            return Claim("re-run", False, wrong), cost, 0.0
         some = f"{cost.sampled_chunks:,} of {cost.chunks:,} {self.unit}, chosen at random"
         share = "everything" if cost.whole else some
-        return Claim("re-run", True, f"{share}: {cost.sampled_evaluations:,} {self.agreed}"), cost
+        claim = Claim("re-run", True, f"{share}: {cost.sampled_evaluations:,} {self.agreed}")
+        return claim, cost, self.evaluations / cost.evaluations if cost.evaluations else 1.0
 
-    def _differs(self, chunk: Chunk) -> str:
-        if chunk in self._done:
+    def _differs(self, part: AnyPart) -> str:
+        if part in self._done:
             return ""
-        wrong = self.run(chunk)
+        wrong = self.run(part)
         if not wrong:
-            self._done.add(chunk)
-            self.evaluations += chunk.cost
+            self._done.add(part)
+            self.evaluations += part.cost
         return wrong
 
     def _probe(self) -> tuple[str, float]:
         """Run chunks of growing size until one takes long enough to measure evaluations per second."""
         speed, last = 1.0, 0
-        for chunk in sorted(self._chunks, key=lambda chunk: chunk.cost):
-            if chunk.cost < 4 * last:
+        for part in sorted(self._parts, key=lambda part: part.cost):
+            if part.cost < 4 * last:
                 continue
             start = time.perf_counter()
-            if wrong := self._differs(chunk):
+            if wrong := self._differs(part):
                 return wrong, speed
             spent = max(time.perf_counter() - start, 1e-9)
-            speed, last = chunk.cost / spent, chunk.cost
+            speed, last = part.cost / spent, part.cost
             if spent > PROBE_SECONDS:
                 break
         return "", speed
 
-    def _plan(self, speed: float) -> tuple[list[Chunk], Cost]:
-        total = sum(chunk.cost for chunk in self._chunks)
-        size = len(self._chunks)
-        if not self._full and total > speed * self._seconds:
-            fitting = int(size * self._seconds * speed / total)
+    def _plan(self, speed: float) -> tuple[list[AnyPart], Cost]:
+        total = sum(part.cost for part in self._parts)
+        size = len(self._parts)
+        if not self._options.full and total > speed * self._options.seconds:
+            fitting = int(size * self._options.seconds * speed / total)
             size = min(size, max(LEAST_CHUNKS, fitting))
-        chosen = sample_of(self._chunks, size, self._seed)
-        wanted = sum(chunk.cost for chunk in chosen)
-        return chosen, Cost(total, len(self._chunks), wanted, size, wanted / speed)
+        chosen = sample_of(self._parts, size, self._options.seed)
+        wanted = sum(part.cost for part in chosen)
+        return chosen, Cost(total, len(self._parts), wanted, size, wanted / speed)
 
 
-@dataclass(frozen=True)
-class _Chunk:
-    """One chunk of one batch, and its evaluations."""
+@dataclass(frozen=True, eq=False)
+class _Chunk(Part):
+    """One chunk of one batch."""
 
     batch: int
     place: int
-    cost: int
 
 
 class Rerun(Repetition[_Chunk]):
-    """A re-run of a certificate's chunks of rounds.
+    """A re-run of a certificate's chunks of rounds."""
 
-    Parameters
-    ----------
-    counter, batches
-        The counter, and the batches of the certificate.
-    full, seconds, seed
-        As for `Repetition`.
-    """
-
-    def __init__(
-        self, counter: Counter, batches: Sequence[BatchEvidence], *, full: bool, seconds: float, seed: int | None
-    ) -> None:
+    def __init__(self, counter: Counter, batches: Sequence[BatchEvidence], options: RecheckOptions) -> None:
         chunks = [
-            _Chunk(number, place, batch.size(place) * len(counter.case.comparison.evaluated(batch.groups)))
+            _Chunk(batch.size(place) * len(counter.case.comparison.evaluated(batch.groups)), number, place)
             for number, batch in enumerate(batches)
             for place in range(batch.chunks)
         ]
-        super().__init__(chunks, full=full, seconds=seconds, seed=seed)
+        super().__init__(chunks, options)
         self._counter, self._batches = counter, batches
         self._given: dict[int, set[int]] = {}
 
-    def run(self, chunk: _Chunk) -> str:
+    def run(self, part: _Chunk) -> str:
         """Run one chunk again; return the problem, or an empty text."""
-        batch = self._batches[chunk.batch]
+        batch = self._batches[part.batch]
         subgroups = self._counter.case.comparison.evaluated(batch.groups)
-        counted, drawn = batch.size(chunk.place), batch.drawn(chunk.place)
-        seen = self._counter.labels(batch.chunk + chunk.place, counted, subgroups, length=drawn)
+        counted, drawn = batch.size(part.place), batch.drawn(part.place)
+        seen = self._counter.labels(batch.chunk + part.place, counted, subgroups, length=drawn)
         again = self._counter.tables(seen)
-        off = max(int(np.abs(a - b).max()) for a, b in zip(again, batch.tables(chunk.place), strict=True))
+        off = max(int(np.abs(a - b).max()) for a, b in zip(again, batch.tables(part.place), strict=True))
         if off:
             return (
-                f"batch {chunk.batch}, chunk {chunk.place} gives other counts (up to {off} of {counted} rounds); if "
+                f"batch {part.batch}, chunk {part.place} gives other counts (up to {off} of {counted} rounds); if "
                 "they differ by one or two, another processor may round the network's sums differently"
             )
-        self._given.setdefault(chunk.batch, set()).update(np.unique(seen).tolist())
+        self._given.setdefault(part.batch, set()).update(np.unique(seen).tolist())
         return ""
 
     def further(self) -> Sequence[_Chunk]:
@@ -278,12 +272,12 @@ class Rerun(Repetition[_Chunk]):
         for number, batch in enumerate(self._batches):
             seen |= set(batch.labels)
             if len(seen) > 1:
-                return [chunk for chunk in self._chunks if chunk.batch in (0, number)]
+                return [part for part in self._parts if part.batch in (0, number)]
         return []
 
     def contradiction(self) -> str:
         """Return the batch in which the observed labels differ from those of the certificate, or an empty text."""
-        unseen = {chunk.batch for chunk in self._chunks if chunk not in self._done}
+        unseen = {part.batch for part in self._parts if part not in self._done}
         for number, given in self._given.items():
             claimed = set(self._batches[number].labels)
             if not given <= claimed or (number not in unseen and given != claimed):

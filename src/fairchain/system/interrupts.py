@@ -25,12 +25,7 @@ _IMPORT = "<frozen importlib._bootstrap>"
 class Interrupts:
     """A signal handler that raises an exception in the main thread, after the current import, if any.
 
-    A second signal during an import does not wait: the module may take long on purpose.
-
-    Parameters
-    ----------
-    error
-        Creates the exception to raise.
+    A second signal during an import does not wait: the module may take long on purpose. `error` creates the exception.
     """
 
     def __init__(self, error: Callable[[], BaseException] = KeyboardInterrupt) -> None:

@@ -28,21 +28,9 @@ class LockedError(Exception):
 
 @contextmanager
 def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold the lock of a file during a `with` block; the file need not exist.
+    """Hold the lock of a file, which need not exist, during a `with` block.
 
-    Parameters
-    ----------
-    path
-        The file to lock.
-    wait
-        Whether to wait until another process releases it.
-
-    Raises
-    ------
-    LockedError
-        If another process holds it, and `wait` is False.
-    OSError
-        If the lock file cannot be written.
+    Raises a LockedError if another process holds it, unless `wait`, and an OSError if the lock file cannot be written.
     """
     own = path.with_name(f".{path.name}{SUFFIX}")
     with _acquired(own, wait) as file:

@@ -48,8 +48,7 @@ def read_plain(path: Path, most: int) -> bytes:
 
 
 def object_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object from its pairs, for the `object_pairs_hook` of json.loads; raise a ValueError for a duplicate
-    key.
+    """Return an object, as `object_pairs_hook` of json.loads; raise a ValueError for a duplicate key.
 
     Some programs use the first value of such a key, and some the last.
 

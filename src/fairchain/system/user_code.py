@@ -20,19 +20,10 @@ FAILED_WITH = "failed with"
 class user_code:  # noqa: N801  # a context manager that reads as a verb phrase: with user_code("function f")
     """Context in which code of the caller runs.
 
-    Parameters
-    ----------
-    name
-        The name of the code in messages: `function predict`.
-    failed
-        The failed operation, for the message: `failed on 3 texts with`.
-    error
-        The type of the error that replaces the code's exception.
-    exits_only
-        Convert only exceptions that are not an `Exception`, for blocks that handle exceptions themselves.
+    `name` is the name of the code in messages (`function predict`), `failed` the failed operation (`failed on 3 texts
+    with`), and `error` the type of the error that replaces the code's exception. With `exits_only` only exceptions that
+    are not an `Exception` are converted, for blocks that handle exceptions themselves.
 
-    Notes
-    -----
     Ctrl-C is not an error of the code: the exception of the SIGINT handler passes through unchanged. The handler runs
     only in the main thread, so in any other thread a `KeyboardInterrupt` comes from the code.
 

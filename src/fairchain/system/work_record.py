@@ -37,28 +37,12 @@ CANNOT_BE_USED = "cannot be used ({})"
 
 
 class WorkRecord:
-    """The finished pieces of one computation, in their order.
+    """The finished pieces of one computation, in their order, in a file that is created if it does not exist.
 
-    Parameters
-    ----------
-    path
-        The file; it is created if it does not exist.
-    question
-        A hash of everything that the pieces depend on.
-    key
-        The key that signs the lines.
-    form, another
-        The name of the format in the first line, and the message about a file that belongs to another question.
-
-    Attributes
-    ----------
-    dropped
-        The number of invalid bytes at the end of the file: an unfinished or a changed line, and everything after it.
-
-    Raises
-    ------
-    CheckpointError
-        If the file exists and is not the record of this question, written with this key.
+    `question` is a hash of everything that the pieces depend on, `form` the name of the format in the first line, and
+    `another` the message about a file that belongs to another question. `dropped` is the number of invalid bytes at the
+    end of the file: an unfinished or a changed line, and everything after it. Raises a CheckpointError if the file
+    exists and is not the record of this question, written with this key.
     """
 
     def __init__(
