@@ -18,8 +18,8 @@ import pytest
 from fairchain.errors import DataError
 from fairchain.messages import unknown
 from fairchain.tables import TableLimits, read_table
+from fairchain.tables.columns import MORE_THAN_BYTES
 from fairchain.tables.frames import CELL_TOO_LONG, NESTED
-from fairchain.tables.limits import MORE_THAN_BYTES
 from fairchain.tables.read import HEADER_ADVICE, NO_COLUMN
 from tests.messages import says
 from tests.tables.builders import write_csv

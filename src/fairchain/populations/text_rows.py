@@ -23,7 +23,7 @@ from fairchain.spec.documents import is_file
 from fairchain.spec.groups import Domain
 from fairchain.spec.subgroups import Subgroup, comparison_of
 from fairchain.tables import TableRows, read_table
-from fairchain.tables.cell_values import feature_values, label_values, missing_cells
+from fairchain.tables.rows import feature_values, label_values, leave_out
 from fairchain.text.corpus import Beside, Corpus, read_corpus
 from fairchain.text.files import stamps_of
 from fairchain.text.lexicon import Ids, Lexicon, lexicon_of
@@ -387,15 +387,10 @@ def _beside(
     truth = None
     for feature in columns:
         found = values[:, spec.features.index(feature)] = feature_values(table, feature, population.na_values)
-        missing = np.isnan(found)
-        if missing.any() and not population.drop_missing:
-            raise missing_cells(table, feature.column or feature.name, missing, feature)
-        gone |= missing
+        leave_out(table, feature.column or feature.name, np.isnan(found), population, gone, feature)
     if population.label is not None:
         truth = label_values(table, "label", population.label, spec.model, population.na_values)
-        if (truth < 0).any() and not population.drop_missing:
-            raise missing_cells(table, population.label, truth < 0, None)
-        gone |= truth < 0
+        leave_out(table, population.label, truth < 0, population, gone)
     if not gone.any():
         return corpus, lexicon, values, truth, 0
     if gone.all():

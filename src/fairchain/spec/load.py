@@ -139,7 +139,7 @@ def load_specs(path: str | Path) -> tuple[Spec, ...]:
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from None
     return tuple(
-        msgspec.structs.replace(
+        replace(
             spec,
             model=_beside(path, spec.model),
             population=_beside(path, spec.population),
@@ -221,7 +221,13 @@ def parse_spec(data: Mapping[str, Any]) -> Spec:
         check_spec(spec)
     else:
         _check_content(content)
-    return _canonical(spec)
+    if isinstance(spec.property, ProbabilityFormula):
+        from fairchain.spec.formulas import formula_groups
+
+        # In the canonical form, so that the spelling of a formula changes nothing.
+        text = formula_groups(spec.property, spec.features, spec.model.labels).text
+        return replace(spec, property=ProbabilityFormula(formula=text))
+    return spec
 
 
 def content_of(spec: Spec) -> bytes | None:
@@ -272,16 +278,6 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _canonical(spec: Spec) -> Spec:
-    """Return the spec with its formula in the canonical form, so that its spelling changes nothing."""
-    if not isinstance(spec.property, ProbabilityFormula):
-        return spec
-    from fairchain.spec.formulas import formula_groups
-
-    text = formula_groups(spec.property, spec.features, spec.model.labels).text
-    return msgspec.structs.replace(spec, property=ProbabilityFormula(formula=text))
-
-
 def revise(spec: Spec, **changes: Any) -> Spec:
     """Return the spec with some keys changed and everything checked again; None leaves a key unchanged.
 
@@ -310,7 +306,7 @@ def revise(spec: Spec, **changes: Any) -> Spec:
 def _beside(spec: Path, part: Any) -> Any:
     """Return a part of the spec with its file names resolved relative to the spec's folder."""
     found = {key: str(spec.parent / value) for key, value in files_of(part).items()}
-    return msgspec.structs.replace(part, **found) if found else part
+    return replace(part, **found) if found else part
 
 
 def _explain(problem: str, data: Mapping[str, Any]) -> str:

@@ -17,8 +17,7 @@ from typing import IO, cast
 
 from fairchain.errors import DataError
 from fairchain.messages import doubled, many, shown
-from fairchain.tables.columns import CELLS_AT_ONCE, SEPARATOR, TextCells, parse_number
-from fairchain.tables.limits import TableLimits
+from fairchain.tables.columns import CELLS_AT_ONCE, SEPARATOR, TableLimits, TextCells, parse_number
 
 # Number of rows that are parsed together: more would not fit in the processor's cache, and take twice the time.
 ROWS_AT_ONCE = 256

@@ -26,9 +26,8 @@ import numpy as np
 from fairchain.errors import DataError
 from fairchain.messages import needs, shown
 from fairchain.system.isolation import new_interpreter
-from fairchain.tables.columns import SEPARATOR, Column, NumberCells, TextCells
+from fairchain.tables.columns import SEPARATOR, Column, NumberCells, TableLimits, TextCells
 from fairchain.tables.frames import NESTED, column_of
-from fairchain.tables.limits import TableLimits
 
 MAGIC = b"PAR1"
 # Bytes of the length of a header.
