@@ -104,10 +104,11 @@ class Predicate:
         """Return the conjunction of these conditions."""
         if len(parts) == 1:
             return parts[0]
-        names = tuple(dict.fromkeys(name for part in parts for name in part.names))
+        features, language = parts[0]._features, parts[0]._language
+        names = tuple(each.name for each in features if any(each.name in part.names for part in parts))
         texts = [f"({part})" if re.search(r"\b(and|or)\b", str(part)) else str(part) for part in parts]
         holds: Holds = lambda values: reduce(operator.and_, (part.holds(values) for part in parts))  # noqa: E731
-        return cls(names, " and ".join(texts), holds, tuple(parts), parts[0]._features, parts[0]._language)
+        return cls(names, " and ".join(texts), holds, tuple(parts), features, language)
 
     @property
     def conjuncts(self) -> tuple[Predicate, ...]:
