@@ -78,8 +78,8 @@ class Rounds(Struct, frozen=True, eq=False):
         first = self.show(subgroups[0])
         shown = np.empty((len(subgroups), *first.shape), first.dtype)
         shown[0] = first
-        for place in range(1, len(subgroups)):
-            shown[place] = self.show(subgroups[place])
+        for place, subgroup in enumerate(subgroups[1:], 1):
+            shown[place] = self.show(subgroup)
         return shown.reshape(-1, shown.shape[2])
 
 
@@ -188,31 +188,6 @@ class FeaturePopulation(Population):
         for column, domain in zip(self.protected_columns, self.groups[subgroup].domains, strict=True):
             belong &= domain.holds(values[:, column])
         return belong
-
-
-class DerivedPopulation(Population):
-    """A population derived from the draws of another one, `source`; it has the files and notes of the source."""
-
-    def __init__(self, source: Population, subgroups: Sequence[Subgroup], dtype: DTypeLike | None = None) -> None:
-        super().__init__(subgroups, source.width, source.dtype if dtype is None else dtype)
-        self.source = source
-
-    def __str__(self) -> str:
-        return str(self.source)
-
-    def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:
-        """Return the space of the source: the caller applies conditions and groups."""
-        return self.source.finite_space(cuts)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Return the notes of the source."""
-        return self.source.notes
-
-    @property
-    def sha256(self) -> str | None:
-        """Return the hash of the source."""
-        return self.source.sha256
 
 
 def columns_of(spec: Spec) -> tuple[int, ...]:
