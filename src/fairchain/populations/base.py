@@ -86,14 +86,8 @@ class Rounds(Struct, frozen=True, eq=False):
 class Population(ABC):
     """The distribution from which inputs are drawn; `str()` describes it in one phrase for the verdict.
 
-    Parameters
-    ----------
-    subgroups
-        The subgroups for which inputs are shown, by index.
-    width
-        Number of features, or of words in a text.
-    dtype
-        Data type of the values that are shown.
+    Inputs are shown for `subgroups`, by index, as values of type `dtype`. `width` is the number of features, or of
+    words in a text.
     """
 
     def __init__(self, subgroups: Sequence[Subgroup], width: int, dtype: DTypeLike) -> None:
@@ -141,14 +135,10 @@ class Population(ABC):
         return None
 
     def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:  # noqa: ARG002
-        """Return every input of the overall population with its exact weight; None if there are too many or infinitely
-        many.
+        """Return every input of the overall population with its exact weight; None if there are too many.
 
-        Parameters
-        ----------
-        cuts
-            Columns of real numbers that may be enumerated as intervals, each with the boundaries between its intervals:
-            inside an interval the value does not matter.
+        `cuts` has the columns of real numbers that may be enumerated as intervals, each with the boundaries between its
+        intervals: inside an interval the value does not matter.
         """
         return None
 
@@ -164,17 +154,7 @@ class Population(ABC):
 
 
 class FeaturePopulation(Population):
-    """A population over the features of a spec.
-
-    Parameters
-    ----------
-    spec
-        A spec with the features in the order of the columns, and the groups.
-    subgroups
-        Groups or the overall population; by default each group of the spec.
-    dtype
-        Data type of the values that are shown.
-    """
+    """A population over the features of a spec; by default its subgroups are the groups of the spec."""
 
     def __init__(self, spec: Spec, subgroups: Sequence[Subgroup] | None, dtype: DTypeLike) -> None:
         shown = subgroups_of_groups(groups_of(spec)) if subgroups is None else subgroups

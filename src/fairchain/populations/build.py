@@ -44,22 +44,11 @@ def build_population(
     function: Callable[..., Any] | None = None,
     predicate: Predicate | None = None,
 ) -> Population:
-    """Build the population of a spec, ready to draw rounds for these subgroups.
+    """Build the population of a spec, ready to draw rounds for these subgroups, as values of type `dtype`.
 
-    Raises a SpecError or DataError if the population is invalid, or a subgroup has probability 0.
-
-    Parameters
-    ----------
-    spec, subgroups
-        The question, and the subgroups for which inputs are shown.
-    dtype
-        Data type of the values that are shown.
-    rows
-        Rows that give the frequencies, for `kind = "marginals"`.
-    function
-        Function that draws the inputs, for `kind = "callable"`.
-    predicate
-        Restricts the population to inputs for which it holds.
+    `rows` give the frequencies for `kind = "marginals"`, `function` draws the inputs for `kind = "callable"`, and
+    `predicate` restricts the population to inputs for which it holds. Raises a SpecError or DataError if the population
+    is invalid, or a subgroup has probability 0.
     """
     if function is not None and not isinstance(spec.population, UserFunction):
         raise SpecError(FUNCTION_NOT_EXPECTED)

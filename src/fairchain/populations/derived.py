@@ -80,21 +80,11 @@ class DerivedPopulation(Population):
 
 
 class RejectionPopulation(DerivedPopulation):
-    """A population restricted, for each subgroup, to its members for which a predicate holds.
+    """A population restricted, for each subgroup of the source, to its members for which a predicate holds.
 
-    Parameters
-    ----------
-    source
-        The population that draws the candidates. It should draw in double precision, so that a condition is evaluated
-        on unrounded values.
-    predicate
-        Must hold for an input as shown in the subgroup; None for no condition. A group of a formula has its own.
-    subgroups
-        The source's subgroups, in its order.
-    most
-        Candidates per accepted one after which sampling of a subgroup fails.
-    dtype
-        Data type of the values that are shown; by default the source's.
+    The source should draw in double precision, so that a condition is evaluated on unrounded values. The predicate must
+    hold for an input as shown in the subgroup; a group of a formula has its own. Sampling of a subgroup fails after
+    `most` candidates per accepted one.
     """
 
     def __init__(
@@ -192,12 +182,7 @@ class RejectionPopulation(DerivedPopulation):
 class AveragePopulation(DerivedPopulation):
     """A population in which some subgroups are means of groups.
 
-    Parameters
-    ----------
-    source
-        A population with the subgroups `unmixed(subgroups)`: each group of a mean is a separate subgroup there.
-    subgroups
-        The subgroups for which inputs are shown.
+    The source has the subgroups `unmixed(subgroups)`: each group of a mean is a separate subgroup there.
     """
 
     def __init__(self, source: Population, subgroups: Sequence[Subgroup]) -> None:
@@ -228,15 +213,9 @@ class AveragePopulation(DerivedPopulation):
 class IntervenedPopulation(DerivedPopulation):
     """A population in which every subgroup shows the same inputs, with the protected features of its group.
 
-    Parameters
-    ----------
-    spec, subgroups
-        The protected features, and the groups as which inputs are shown.
-    source
-        The population that draws the inputs; its only subgroup is the overall population.
-    values
-        The population that draws members of the subgroups, of which only the protected features are used: a group with
-        several values draws among them independently of the input. None if every group has one value.
+    The source draws the inputs; its only subgroup is the overall population. `values` draws members of the subgroups,
+    of which only the protected features are used: a group with several values draws among them independently of the
+    input. It is None if every group has one value.
     """
 
     def __init__(

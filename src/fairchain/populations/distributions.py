@@ -139,13 +139,8 @@ def uniform_over(domain: Domain) -> Ranges:
 def finite_values(distribution: Distribution, cuts: Sequence[float] | None) -> tuple[Inputs, Weights] | None:
     """Return the values of a distribution with integer weights; None if there are too many, or reals without cuts.
 
-    Parameters
-    ----------
-    distribution
-        The distribution of one feature.
-    cuts
-        Numbers at which a real range is divided into intervals, each of which is one value, its midpoint; None if the
-        position inside an interval matters.
+    `cuts` divide a real range into intervals, each of which is one value, its midpoint; None if the position inside an
+    interval matters.
     """
     from fairchain.populations.finite import whole_weights
 

@@ -37,15 +37,9 @@ class Factor:
 class FiniteSpace:
     """All inputs of a finite population, with their weights.
 
-    Parameters
-    ----------
-    values
-        The values of each column, one array for each feature of the spec.
-    factors
-        Their product at an input is its weight: a whole number, in a unit that the whole space shares.
-    upper
-        If the weights are not rational: factors whose product is at least the true weight, in the same unit; the
-        product of `factors` is then at most the true weight. None if the weights are exact.
+    `values` has the values of each column, one array for each feature of the spec. The product of `factors` at an input
+    is its weight: a whole number, in a unit that the whole space shares. If the weights are not rational, this product
+    is at most the true weight, and that of `upper` at least; otherwise `upper` is None.
     """
 
     values: tuple[NDArray[np.float64], ...]
@@ -97,12 +91,7 @@ class FiniteSpace:
     def where(self, columns: Sequence[int], holds: Callable[[NDArray[np.float64]], NDArray[np.bool_]]) -> FiniteSpace:
         """Return the space in which inputs that violate a condition on these columns have weight 0.
 
-        Parameters
-        ----------
-        columns
-            All columns that the condition depends on.
-        holds
-            A function from rows of all columns, (rows, columns), to whether the condition holds.
+        `holds` takes rows of all columns, (rows, columns), but depends on `columns` only.
         """
         sizes = [len(self.values[column]) for column in columns]
         _check_cells(prod(sizes))
@@ -133,12 +122,7 @@ class FiniteSpace:
     def merged(self, column: int, numbers: Sequence[int] | None = None) -> FiniteSpace:
         """Return the space in which values of a column with the same number count as one, the first of them.
 
-        Parameters
-        ----------
-        column
-            The column whose values are merged.
-        numbers
-            For each value the number of its class, 0, 1, ...; by default all are one class.
+        `numbers` has for each value the number of its class, 0, 1, ...; by default all are one class.
         """
         size = len(self.values[column])
         classes = np.zeros(size, np.intp) if numbers is None else np.asarray(numbers, np.intp)

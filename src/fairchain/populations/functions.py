@@ -95,27 +95,16 @@ class Coupled:
 
 
 class FunctionPopulation(FeaturePopulation):
-    """A population whose inputs a Python function draws.
+    """A population whose inputs a Python function draws; `name` is its name in messages.
+
+    The function takes a numpy `Generator` and the number of rows to draw, all independent of each other. If it also has
+    a parameter `group`, it gets the name of a group (None for all) and draws rows of that group; otherwise it draws
+    from the overall population, and `accepts` selects the rows of a subgroup. It returns an array (count, features)
+    with categories as their index, or a mapping or frame with a column for each feature, categories by name. A
+    `Coupled` function gets uniform numbers instead.
 
     Raises a DataError if the function cannot be called in this form, fails, returns anything other than such rows, or
     is declared as coupled and does not compute each row from its own row of `u`.
-
-    Parameters
-    ----------
-    spec
-        A spec with the features in the order of the columns, and the groups.
-    subgroups
-        Groups or the overall population; by default each group of the spec.
-    function
-        Takes a numpy `Generator` and the number of rows to draw, all independent of each other. If it also has a
-        parameter `group`, it gets the name of a group (None for all) and draws rows of that group; otherwise it draws
-        from the overall population, and `accepts` selects the rows of a subgroup. It returns an array (count, features)
-        with categories as their index, or a mapping or frame with a column for each feature, categories by name. A
-        `Coupled` function gets uniform numbers instead.
-    dtype
-        Data type of the feature values.
-    name
-        The name of the function in messages.
     """
 
     def __init__(

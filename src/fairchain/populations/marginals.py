@@ -43,18 +43,9 @@ MOST_NAMED_FEATURES = 4
 class MarginalPopulation(IndependentPopulation):
     """The product distribution of features with stated or counted frequencies.
 
-    Raises a SpecError or DataError if frequencies are invalid, or a subgroup has probability 0.
-
-    Parameters
-    ----------
-    spec
-        A spec; its `population.frequencies` come first, and a feature without any has those of its column.
-    subgroups
-        Groups or the overall population; by default each group of the spec.
-    rows
-        Rows of a table; without it, a feature without stated frequencies is uniform over its range.
-    dtype
-        Data type of the values that are shown.
+    The spec's `population.frequencies` come first, and a feature without any has those of its column in `rows`; without
+    rows it is uniform over its range. Raises a SpecError or DataError if frequencies are invalid, or a subgroup has
+    probability 0.
     """
 
     def __init__(

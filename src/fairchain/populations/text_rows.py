@@ -64,18 +64,10 @@ class Exchange(NamedTuple):
 class TextRows(TableRows):
     """The texts of a corpus as rows of a table, with the features that the spec assigns to them.
 
-    Parameters
-    ----------
-    spec, population
-        The question, or an equivalent one (see `for_spec`).
-    corpus, lexicon
-        The texts, and the words that a network reads; None for raw texts.
-    terms
-        The terms of each protected feature that texts mention.
-    columns
-        (texts, features): the features that are columns of the corpus; NaN if a feature is mentioned in the text.
-    concerned
-        (texts,): whether `property.given` holds.
+    `spec` is the question, or an equivalent one (see `for_spec`). `lexicon` has the words that a network reads; None if
+    it gets raw texts. `terms` are those of each protected feature that texts mention. `columns`, (texts, features), has
+    the features that are columns of the corpus, NaN if the text mentions them; `concerned`, (texts,), is whether
+    `property.given` holds.
     """
 
     spec: Spec

@@ -78,14 +78,7 @@ YES_OR_NO = (("no", "yes"), ("n", "y"), ("false", "true"), ("0", "1"))
 class Predicate:
     """A checked condition over the features of a spec; `str` returns its canonical form.
 
-    Parameters
-    ----------
-    names
-        The features it uses, in the order of the spec.
-    text
-        The canonical form.
-    conjuncts
-        The conditions that it joins by "and", if it is such a conjunction; otherwise only itself.
+    `names` are the features it uses, in the order of the spec.
     """
 
     names: tuple[str, ...]
@@ -132,12 +125,7 @@ class Predicate:
 class Expression:
     """A checked expression over some names: a number, or the value of a category, computed from others.
 
-    Parameters
-    ----------
-    names
-        The names it uses, in the order of the features.
-    text
-        The canonical form.
+    `names` are those it uses, in the order of the features; `str` returns its canonical form.
     """
 
     names: tuple[str, ...]
@@ -173,10 +161,8 @@ def parse_expression(
     >>> print(least, least.of(np.array([[20.0, 10.0], [20.0, 2.0]])))
     max(age, years + 16) [26. 20.]
 
-    Raises
-    ------
-    SpecError
-        Begins with `where`, and states the column in the text, what was found there and what to write.
+    Raises a SpecError that begins with `where`, and states the column in the text, what was found there and what to
+    write.
     """
     with messages_at(where, text):
         meaning = _Meaning(text, features, "expression")
@@ -204,10 +190,7 @@ def parse_predicate(
     >>> adult_women.holds(np.array([[17.0, 0.0], [40.0, 0.0], [40.0, 1.0]]))
     array([False,  True, False])
 
-    Raises
-    ------
-    SpecError
-        With the column in the text, what was found there and what to write.
+    Raises a SpecError with the column in the text, what was found there and what to write.
     """
     with messages_at(where, text, offset):
         return _parsed(text, tuple(features), language)

@@ -58,16 +58,9 @@ class Term:
 
 @dataclass(frozen=True)
 class Shape:
-    """A formula whose conditions are not interpreted yet.
+    """A formula whose conditions are not interpreted yet: X - Y <= c, |X - Y| <= c (`absolute`) or X / Y >= c.
 
-    Parameters
-    ----------
-    first, second
-        The two probabilities in the order of the canonical form.
-    measure, absolute
-        X - Y ("difference", `absolute` for |X - Y|), or X / Y ("ratio").
-    threshold
-        The number c: an upper bound of a difference, a lower bound of a ratio.
+    `first` and `second` are the probabilities X and Y, and `threshold` is c.
     """
 
     first: Term
@@ -307,18 +300,10 @@ def _fail(problem: str) -> NoReturn:
 
 @dataclass(frozen=True, eq=False)
 class FormulaGroups:
-    """The meaning of a formula for the features of a spec.
+    """The meaning of a formula for the features of a spec; `text` is its canonical form.
 
-    Parameters
-    ----------
-    shape
-        The probabilities that are compared, and the measure.
-    protected
-        The features with a single value in the formula, in the order of the spec.
-    groups
-        The two conditions as groups, in the order of the canonical form.
-    text
-        The canonical form.
+    `protected` are the features with a single value in the formula, in the order of the spec; `groups` are the two
+    conditions, in the order of the canonical form.
     """
 
     shape: Shape
@@ -336,10 +321,7 @@ class FormulaGroups:
 def formula_groups(prop: ProbabilityFormula, features: Sequence[Feature], labels: Sequence[str]) -> FormulaGroups:
     """Read a formula over these features and labels.
 
-    Raises
-    ------
-    SpecError
-        If it is not a comparison of two probabilities, or names an unknown label, feature or value.
+    Raises a SpecError if it is not a comparison of two probabilities, or names an unknown label, feature or value.
     """
     return _read_formula(prop.formula, _Same(features), tuple(labels))
 

@@ -133,10 +133,7 @@ def groups_of(spec: Spec) -> tuple[Group, ...]:
 def reference_group(spec: Spec, groups: Sequence[Group]) -> int | None:
     """Return the group with which the others are compared; None if each is compared with every other.
 
-    Raises
-    ------
-    SpecError
-        If the stated reference is not one of the groups.
+    Raises a SpecError if the stated reference is not one of the groups.
     """
     reference = getattr(spec.property, "reference", None)
     if reference is None:

@@ -177,9 +177,7 @@ def parse_specs(data: Mapping[str, Any]) -> tuple[Spec, ...]:
 
 
 def _expanded(question: Any) -> list[Any]:
-    """Return a question for each combination of up to `depth` protected features; the question itself without a
-    depth.
-    """
+    """Return a question for each combination of up to `depth` protected features; without a depth, the question."""
     if not isinstance(question, Mapping) or not isinstance(question.get("depth"), int):
         return [question]
     rest = {key: value for key, value in question.items() if key != "depth"}
@@ -250,9 +248,7 @@ def spec_from(content: bytes) -> Spec:
 
 @lru_cache(maxsize=32)
 def _check_content(content: bytes) -> None:
-    """Check a spec; a spec that passed is not checked again, because questions are often repeated with another seed or
-    model.
-    """
+    """Check a spec once, because questions are often repeated with another seed or model."""
     check_spec(spec_from(content))
 
 

@@ -89,23 +89,15 @@ def populations_of(spec: Spec, assumed: str, decision: str | None = None) -> str
 
 
 def factor_of(spec: Spec) -> Fraction | None:
-    """Return the factor of the populations that a verdict is about, as an exact decimal; None for the assumed one
-    alone.
-    """
+    """Return the factor of `shift` as an exact decimal; None if a verdict is about the assumed population alone."""
     return None if spec.property.shift is None else Fraction(repr(spec.property.shift))
 
 
 def in_own_unit(spec: Spec, gap: tuple[float, float, float], ratio: float | None = None) -> tuple[float, float, float]:
-    """Return estimate, lower and upper bound of a gap in the property's own unit.
+    """Return estimate, lower and upper bound of the largest gap in the property's own unit.
 
-    Parameters
-    ----------
-    spec
-        A spec with the property.
-    gap
-        Estimate, lower and upper bound of the largest gap; for a ratio, of 1 - ratio.
-    ratio
-        The estimate of a ratio, if it is known without rounding: one counted rate over another.
+    For a ratio, `gap` has these of 1 - ratio. `ratio` is the estimate of a ratio, if it is known without rounding: one
+    counted rate over another.
     """
     estimate, low, high = gap
     if kind_of(spec) != "ratio":

@@ -38,20 +38,10 @@ _WHOLE_BYTES = b"0123456789+- " + SEPARATOR.encode()
 
 @dataclass(frozen=True)
 class TableLimits:
-    """Limits of a table: bytes, rows, columns, cells and memory.
+    """Limits of a table: bytes, columns, cells and memory.
 
-    Parameters
-    ----------
-    file_bytes
-        Size of the file, and separately of its unpacked contents.
-    columns
-        Largest number of columns.
-    cells
-        Rows times columns.
-    memory_bytes
-        Memory for unpacking a Parquet file, on systems that can limit it.
-    seconds
-        Seconds for unpacking a Parquet file.
+    `file_bytes` limits the size of the file, and separately of its unpacked contents; `cells` are rows times columns.
+    `memory_bytes` (on systems that can limit it) and `seconds` limit the unpacking of a Parquet file.
     """
 
     file_bytes: int = 2_000_000_000

@@ -63,9 +63,7 @@ def read_delimited(path: Path, limits: TableLimits) -> dict[str, TextCells]:
 
 
 def _whole_lines(path: Path, stream: IO[bytes], limits: TableLimits) -> Iterator[str]:
-    """Yield blocks of whole lines. Their total size is limited, because a small compressed file can contain any
-    number.
-    """
+    """Yield blocks of whole lines, limited in total, because a small compressed file can contain any number."""
     size, lines, rest = 0, 0, b""
     while block := stream.read(READ_AHEAD):
         if not size:

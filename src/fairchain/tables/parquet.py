@@ -202,9 +202,7 @@ def answer(path: Path, limits: TableLimits, _arguments: Sequence[str] = ()) -> I
 
 
 def _unpacked_size(file: IO[bytes], schema: dict[str, Any], count: int) -> int:
-    """Return the number of bytes of these columns as texts and numbers; texts are measured in pieces that are not
-    kept.
-    """
+    """Return the bytes of these columns as texts and numbers; texts are measured in pieces that are not kept."""
     import polars
 
     size, lengths = 0, []

@@ -120,10 +120,7 @@ class TableRows:
 def encode_named_or_numbered(table: RawTable, spec: Spec) -> TableRows:
     """Encode rows other than the population: categories by their names or, if a table has none of them, by numbers.
 
-    Raises
-    ------
-    DataError
-        The problem with the names, if the numbers do not fit either.
+    Raises a DataError with the problem of the names, if the numbers do not fit either.
     """
     try:
         return encode_rows(table, spec)
@@ -139,25 +136,12 @@ def encode_named_or_numbered(table: RawTable, spec: Spec) -> TableRows:
 
 
 def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None) -> TableRows:
-    """Encode the rows of a table as the features of a spec.
+    """Encode the rows of a table as the features of a spec with a population of kind table or marginals.
 
-    Parameters
-    ----------
-    table
-        A table from `read_table`.
-    spec
-        A spec with a population of kind table or marginals, which determines missing cells and whether such rows are
-        left out.
-    keep
-        The features whose missing values are kept; by default those of the spec.
-
-    Raises
-    ------
-    DataError
-        For a missing column, a cell that is not a value of the feature, a number out of range, or a missing value: one
-        message with the column, the first row and the remedy.
-    SpecError
-        If the spec's own keys about the table are invalid.
+    The missing values of the features in `keep` are kept; by default those that the spec passes to the model. Raises a
+    DataError for a missing column, a cell that is not a value of the feature, a number out of range, or a missing
+    value, with the column, the first row and the remedy; and a SpecError if the spec's own keys about the table are
+    invalid.
     """
     population = spec.population
     if not isinstance(population, Table | Marginals):
@@ -218,9 +202,7 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
 
 
 def _given_to_the_model(spec: Spec) -> set[str]:
-    """Return the features whose missing values are passed to the model: inputs that define no group and no
-    condition.
-    """
+    """Return the features whose missing values the model gets: inputs that define no group and no condition."""
     if not isinstance(spec.population, Table) or not spec.population.keep_missing:
         return set()
     used = set(spec.protected)
@@ -338,9 +320,7 @@ class _Found:
 
 
 def _look_up(cells: Column, texts: Iterable[tuple[int, str | int]], na_values: Sequence[str]) -> _Found:
-    """Return the index of every cell: by its exact text, otherwise as a missing value, otherwise as a number (1.0 as
-    1).
-    """
+    """Return the index of every cell: by its exact text, else as a missing value, else as a number (1.0 as 1)."""
     known: dict[str, int] = {}
     for index, text in texts:
         name = str(text).strip()

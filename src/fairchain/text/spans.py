@@ -32,9 +32,7 @@ class Span(NamedTuple):
 
 
 class TermFinder:
-    """Search for terms in texts; of two overlapping terms the one that starts first counts, of two at one position the
-    longer.
-    """
+    """Search for terms; of two that overlap the one that starts first counts, of two at one position the longer."""
 
     def __init__(self, terms: Sequence[str]) -> None:
         self._by_first: dict[str, list[tuple[str, re.Pattern[str]]]] = {}

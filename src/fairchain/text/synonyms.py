@@ -78,16 +78,8 @@ class Synonyms:
 def nearest_words(lexicon: Lexicon, most: int, kept: Collection[str], cache: Path | None = None) -> Synonyms:
     """Return for each common word the `most` words whose vectors have the largest cosine with its own.
 
-    Parameters
-    ----------
-    lexicon
-        A lexicon with vectors.
-    most
-        The number of words to find.
-    kept
-        Words that are neither replaced nor offered.
-    cache
-        A folder in which the result is stored. A stored result is checked before it is used.
+    Words in `kept` are neither replaced nor offered. The result is stored in the folder `cache`; a stored result is
+    checked before it is used.
     """
     assert lexicon.table is not None
     numbers = _common(lexicon, kept)

@@ -260,9 +260,7 @@ class Mentions:
         return found
 
     def any_of(self, values: Sequence[str]) -> Mask:
-        """Return the texts that mention at least one of these values; texts without a mention have the value for
-        none.
-        """
+        """Return the texts that mention one of these values; texts without a mention have the value for none."""
         masks = [~self.any_value if value == self.terms.none_value else self.by_value[value] for value in values]
         found: Mask = np.any(masks, axis=0)
         return found

@@ -71,19 +71,8 @@ class BayesGraph:
 def build_graph(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> BayesGraph:
     """Check nodes against each other and against the features, and order them for drawing.
 
-    Parameters
-    ----------
-    features
-        Each must be a node of the same name; other nodes are latent.
-    nodes
-        The stated nodes.
-    source
-        The name of the network in messages: its file, or `population.nodes`.
-
-    Raises
-    ------
-    SpecError
-        One message with the node, the problem and the remedy.
+    Each feature must be a node of the same name; other nodes are latent. `source` is the name of the network in
+    messages: its file, or `population.nodes`. Raises a SpecError with the node, the problem and the remedy.
     """
     by_name = _named(features, nodes, source)
     by_feature = {feature.name: feature for feature in features}

@@ -53,9 +53,7 @@ TOO_MANY_NODE_VALUES = "{high} values are more than {most_cells}; list those tha
 
 
 def keys_of(parents: Sequence[Sequence[NodeValue]]) -> Iterator[str]:
-    """Return the keys of all combinations, with the last parent's value changing fastest; one empty key without
-    parents.
-    """
+    """Yield the keys of all combinations, the last parent's value changing fastest; without parents one empty key."""
     return (", ".join(map(str, combination)) for combination in product(*parents))
 
 

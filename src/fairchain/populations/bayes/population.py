@@ -37,19 +37,7 @@ GROUP_HAS_PROBABILITY_ZERO = (
 class BayesPopulation(FeaturePopulation):
     """The joint distribution of a Bayesian network over the features, exact if groups can be conditioned on.
 
-    Parameters
-    ----------
-    spec
-        A spec with the features in the order of the columns, the protected ones, and the network.
-    subgroups
-        Groups, or the overall population.
-    dtype
-        Data type of the values that are shown.
-
-    Raises
-    ------
-    SpecError
-        If the network cannot be read or is invalid, or a subgroup has probability 0.
+    Raises a SpecError if the network cannot be read or is invalid, or a subgroup has probability 0.
     """
 
     def __init__(self, spec: Spec, subgroups: Sequence[Subgroup], dtype: DTypeLike = np.float32) -> None:

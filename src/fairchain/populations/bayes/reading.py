@@ -41,10 +41,7 @@ def source_of(network: BayesNetwork) -> str:
 def read_nodes(network: BayesNetwork) -> tuple[Node, ...]:
     """Return the nodes of a network as stated, or those of its `.bif`, `.json` or `.toml` file.
 
-    Raises
-    ------
-    SpecError
-        One message with the file and the line or key, what was found and what to write.
+    Raises a SpecError with the file and the line or key, what was found and what to write.
     """
     if network.path is None:
         return network.nodes
@@ -111,10 +108,7 @@ class _Token(NamedTuple):
 def parse_bif(text: str) -> tuple[Node, ...]:
     """Return the nodes of a network, in the order in which the variables are declared.
 
-    Raises
-    ------
-    SpecError
-        One message with the line, what was found there and what to write; it does not name the file.
+    Raises a SpecError with the line, what was found there and what to write; it does not name the file.
     """
     return _BifParser(text).nodes()
 
