@@ -38,8 +38,7 @@ TABLE_TOO_LARGE = "{path}: more than {most_words:,} words or {most_width:,} numb
 
 def read_vocabulary(path: str | Path) -> WordVectors:
     """Return the words of a network that takes numbers: line i, from 0, is the word with number i."""
-    path = Path(path)
-    words, sha256 = _words(path)
+    words, sha256 = _words(Path(path))
     return words, None, sha256
 
 
@@ -158,14 +157,6 @@ def _binary_rows(path: Path, file: BufferedReader, count: int, size: int) -> Ite
 
 def _beside(path: Path, listed: Path) -> WordVectors:
     """Return a matrix, and the words of its rows from another file."""
-    table = _matrix(path)
-    words, words_sha256 = _words(listed)
-    if len(words) != len(table) - 1:
-        raise DataError(f"{path}: has {len(table) - 1:,} rows and {listed} {len(words):,} words; they must be equal")
-    return words, table, hashlib.sha256(f"{digest_of(path)} {words_sha256}".encode()).hexdigest()
-
-
-def _matrix(path: Path) -> Vectors:
     with opened(path, MOST_VECTORS_BYTES):
         pass
     try:
@@ -184,7 +175,10 @@ def _matrix(path: Path) -> Vectors:
     # Numbers beyond float32 become infinite, which is refused where the table is used.
     with np.errstate(over="ignore"):
         table[1:] = found
-    return table
+    words, words_sha256 = _words(listed)
+    if len(words) != len(found):
+        raise DataError(f"{path}: has {len(found):,} rows and {listed} {len(words):,} words; they must be equal")
+    return words, table, hashlib.sha256(f"{digest_of(path)} {words_sha256}".encode()).hexdigest()
 
 
 def _table(words: int, width: int) -> Vectors:
