@@ -8,7 +8,7 @@ enclose it. Columns are summed out by variable elimination (docs/mathematics.md,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial, reduce
@@ -61,15 +61,6 @@ class FiniteSpace:
         """The factors of the exact weights, or those of their lower and of their upper bounds."""
         return (self.factors,) if self.upper is None else (self.factors, self.upper)
 
-    def mass(self) -> tuple[int, ...]:
-        """Return the sum of all weights, for each of `measures`."""
-        return tuple(int(self.marginal(factors, ()).item()) for factors in self.measures)
-
-    def possible(self) -> int:
-        """Return the number of inputs whose weight is not 0."""
-        ones = [Factor(each.columns, _ones(each.weights > 0)) for each in self.measures[-1]]
-        return int(self.marginal(ones, ()).item())
-
     def marginal(self, factors: Sequence[Factor], columns: Sequence[int]) -> Weights:
         """Return the sums of the product of factors over all other columns: an array with an axis for each of these.
 
@@ -102,23 +93,6 @@ class FiniteSpace:
         upper = None if self.upper is None else (*self.upper, factor)
         return replace(self, factors=(*self.factors, factor), upper=upper)
 
-    def at(self, chosen: Mapping[int, int]) -> FiniteSpace:
-        """Return the inputs in which these columns have the values with these numbers."""
-        values = list(self.values)
-        for column, index in chosen.items():
-            values[column] = values[column][index : index + 1]
-
-        def cut(factor: Factor) -> Factor:
-            places = tuple(
-                slice(chosen[column], chosen[column] + 1) if column in chosen else slice(None)
-                for column in factor.columns
-            )
-            return Factor(factor.columns, factor.weights[places])
-
-        factors, upper = (None if each is None else tuple(map(cut, each)) for each in (self.factors, self.upper))
-        assert factors is not None
-        return FiniteSpace(tuple(values), factors, upper)
-
     def merged(self, column: int, numbers: Sequence[int] | None = None) -> FiniteSpace:
         """Return the space in which values of a column with the same number count as one, the first of them.
 
@@ -132,11 +106,7 @@ class FiniteSpace:
         first = np.array([int(np.argmax(classes == number)) for number in range(count)])
         values = list(self.values)
         values[column] = values[column][first]
-        factors, upper = (
-            None if each is None else _merged(each, column, classes, count) for each in (self.factors, self.upper)
-        )
-        assert factors is not None
-        return FiniteSpace(tuple(values), factors, upper)
+        return FiniteSpace(tuple(values), *(_merged(factors, column, classes, count) for factors in self.measures))
 
 
 class TooManyCellsError(Exception):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError
 from fairchain.messages import FILE_NOT_FOUND, doubled, shown, unknown
 from fairchain.spec.population_keys import NA_VALUES
-from fairchain.tables.columns import CodedCells, Column, NumberCells, TableLimits, numbers_in, parse_number
+from fairchain.tables.columns import CodedCells, Column, TableLimits, numbers_in, parse_number
 from fairchain.tables.frames import column_of, frame_package
 from fairchain.tables.parquet import read_parquet
 
@@ -72,14 +72,6 @@ class RawTable:
         if isinstance(column, str):
             raise DataError(column)
         return column
-
-    def column(self, name: str) -> NDArray[Any]:
-        """Return a column: float64 with NaN for a missing cell, or an object array of str, and None if missing.
-
-        Columns of files with text (CSV, TSV) are always texts; True and False in a frame are "True" and "False".
-        """
-        cells = self.cells(name)
-        return cells.values.astype(np.float64) if isinstance(cells, NumberCells) else self.texts(name)
 
     def texts(self, name: str) -> NDArray[np.object_]:
         """Return a column as texts without surrounding blanks, integers without a fraction; None is missing."""

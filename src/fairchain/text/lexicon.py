@@ -96,11 +96,6 @@ class Lexicon:
         """The length of a vector; 0 if there are no vectors."""
         return 0 if self.table is None else self.table.shape[1]
 
-    @property
-    def vectors(self) -> Vectors | None:
-        """The vectors in the order of the words."""
-        return None if self.table is None else self.table[1:]
-
     @cached_property
     def numbers(self) -> dict[str, int]:
         """Number of each word."""
