@@ -162,6 +162,10 @@ class FeaturePopulation(Population):
         self.groups: tuple[Group, ...] = shown_groups(spec, self.subgroups)
         self.protected_columns = columns_of(spec)
 
+    def accepts(self, subgroup: int, values: Inputs, /) -> NDArray[np.bool_] | None:
+        """Return which of these rows, (rows, features), belong to a subgroup; None if all shown rows do."""
+        return None if self.exact or self.subgroups[subgroup].group is None else self.belong(subgroup, values)
+
     def belong(self, subgroup: int, values: Inputs) -> NDArray[np.bool_]:
         """Return which of these rows, (rows, features), have the protected values of a subgroup."""
         belong = np.ones(len(values), bool)

@@ -92,16 +92,10 @@ class Predicate:
         # In another process the canonical form is parsed again: functions cannot be copied.
         return _parsed, (self.text, self._features, self._language)
 
-    @classmethod
-    def joined(cls, parts: Sequence[Predicate]) -> Predicate:
+    @staticmethod
+    def joined(parts: Sequence[Predicate]) -> Predicate:
         """Return the conjunction of these conditions."""
-        if len(parts) == 1:
-            return parts[0]
-        features, language = parts[0]._features, parts[0]._language
-        names = tuple(each.name for each in features if any(each.name in part.names for part in parts))
-        texts = [f"({part})" if re.search(r"\b(and|or)\b", str(part)) else str(part) for part in parts]
-        holds: Holds = lambda values: reduce(operator.and_, (part.holds(values) for part in parts))  # noqa: E731
-        return cls(names, " and ".join(texts), holds, tuple(parts), features, language)
+        return _parsed(" and ".join(f"({part})" for part in parts), parts[0]._features, parts[0]._language)
 
     @property
     def conjuncts(self) -> tuple[Predicate, ...]:

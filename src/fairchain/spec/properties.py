@@ -62,9 +62,8 @@ def shared_pairs(spec: Spec, comparison: Comparison) -> list[tuple[int, int, int
     They are the compared pairs, in both directions, if one individual, or one text, is shown as every group; none if
     there are too many.
     """
-    if comparison.individual or not shows_same_individual(spec):
-        return []
-    if comparison.compared.sum() > MOST_SHARED_PAIRS:
+    too_many = comparison.compared.sum() > MOST_SHARED_PAIRS
+    if comparison.individual or too_many or not shows_same_individual(spec):
         return []
     pairs = np.argwhere(comparison.compared | comparison.compared.swapaxes(1, 2)).tolist()
     return [(outcome, i, j) for outcome, i, j in pairs]
@@ -90,7 +89,7 @@ def populations_of(spec: Spec, assumed: str, decision: str | None = None) -> str
 
 def factor_of(spec: Spec) -> Fraction | None:
     """Return the factor of `shift` as an exact decimal; None if a verdict is about the assumed population alone."""
-    return None if spec.property.shift is None else Fraction(repr(spec.property.shift))
+    return None if spec.property.shift is None else _decimal(spec.property.shift)
 
 
 def in_own_unit(spec: Spec, gap: tuple[float, float, float], ratio: float | None = None) -> tuple[float, float, float]:

@@ -184,8 +184,7 @@ class _BifParser:
         if stated != str(len(values)):
             found = f"states {count} values and lists {len(values)} ({some_names(values)})"
             raise self._error(f"{where} {found}; make the two agree", count)
-        twice = doubled(values)
-        if twice is not None:
+        if (twice := doubled(values)) is not None:
             raise self._error(f'{where} has the value "{twice}" twice; every value must be different', count)
         return tuple(values)
 
