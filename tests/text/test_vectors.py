@@ -1,4 +1,4 @@
-"""Promises of `text.vectors`: every layout gives the same words and vectors, and a bad file one message."""
+"""Promises of `text.lexicon` about files: every layout gives the same words and vectors, and a bad file one message."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from fairchain.errors import DataError
 from fairchain.spec import TextFeature
 from fairchain.text import lexicon_of, vectors
-from fairchain.text.lexicon import VECTORS_NOT_FINITE
-from fairchain.text.vectors import TABLE_TOO_LARGE, TOO_MANY_WORDS, read_vectors, read_vocabulary
+from fairchain.text.lexicon import TABLE_TOO_LARGE, TOO_MANY_WORDS, VECTORS_NOT_FINITE, read_vectors, read_vocabulary
 from tests.messages import says
 
 WORDS = ("the", "naïve", "moon")

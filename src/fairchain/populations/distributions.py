@@ -168,16 +168,16 @@ def finite_values(distribution: Distribution, cuts: Sequence[float] | None) -> t
 
 def independent_space(distributions: Sequence[Distribution], cuts: Mapping[int, Sequence[float]]) -> FiniteSpace | None:
     """Return the space of independent features; None if one of them cannot be enumerated."""
-    from fairchain.populations.finite import independent
+    from fairchain.populations.finite import Factor, FiniteSpace
 
-    values, weights = [], []
+    values, factors = [], []
     for column, distribution in enumerate(distributions):
         found = finite_values(distribution, cuts.get(column))
         if found is None:
             return None
         values.append(found[0])
-        weights.append(found[1])
-    return independent(values, weights)
+        factors.append(Factor((column,), found[1]))
+    return FiniteSpace(tuple(values), tuple(factors))
 
 
 # Shares are read in millionths, and must sum to 1 within one of them (with a margin for the rounding of a

@@ -133,12 +133,6 @@ def whole_weights(shares: Iterable[Fraction]) -> Weights:
     return weights
 
 
-def independent(values: Sequence[NDArray[np.float64]], weights: Sequence[Weights]) -> FiniteSpace:
-    """Return the space of independent columns, each with the weights of its values."""
-    factors = tuple(Factor((column,), each) for column, each in enumerate(weights))
-    return FiniteSpace(tuple(values), factors)
-
-
 def without(factor: Factor, columns: Collection[int]) -> Factor:
     """Return a factor without these columns, each of which has a single value."""
     gone = tuple(axis for axis, column in enumerate(factor.columns) if column in columns)

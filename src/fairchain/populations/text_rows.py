@@ -27,9 +27,8 @@ from fairchain.tables.rows import feature_values, label_values, leave_out
 from fairchain.text.corpus import Beside, Corpus, read_corpus
 from fairchain.text.files import stamps_of
 from fairchain.text.lexicon import Ids, Lexicon, lexicon_of
-from fairchain.text.spans import Span, swapped
 from fairchain.text.synonyms import wordnet_files
-from fairchain.text.terms import Mentions, Terms, spans_in, terms_of
+from fairchain.text.terms import Mentions, Span, Terms, spans_in, swapped, terms_of
 
 if TYPE_CHECKING:
     from fairchain.populations.texts import TextPopulation

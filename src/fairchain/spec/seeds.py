@@ -65,9 +65,7 @@ def derive_seed(spec: Spec, model_sha256: str, data_sha256: str | None) -> int:
     for a Python function, which has no bytes; `data_sha256`, of the rows or of the texts with their words, is None if
     the spec contains everything.
     """
-    parts = ["fairchain seed 1", model_sha256, data_sha256, meaning_of(spec)]
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
+    return _hashed(["fairchain seed 1", model_sha256, data_sha256, meaning_of(spec)])
 
 
 def seed_of(spec: Spec, model_sha256: str, data_sha256: str | None) -> Seed:
@@ -82,7 +80,11 @@ def family_seed(seeds: Sequence[int]) -> int:
 
     Their order does not change the meaning, and gives no second try.
     """
-    text = json.dumps(["fairchain family seed 1", sorted(seeds)], separators=(",", ":"))
+    return _hashed(["fairchain family seed 1", sorted(seeds)])
+
+
+def _hashed(parts: list[Any]) -> int:
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
 
 

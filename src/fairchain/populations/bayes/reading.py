@@ -204,10 +204,7 @@ class _BifParser:
             raise self._error(f'"{child}" has a parent twice; name each parent once', start)
         rows = self._rows(start, child, [self._values[parent] for parent in parents])
         self._nodes[child] = Node(
-            name=child,
-            parents=tuple(parents),
-            values=self._values[child],
-            probabilities=rows if parents else rows[""],
+            name=child, parents=tuple(parents), values=self._values[child], probabilities=rows if parents else rows[""]
         )
 
     def _rows(self, start: _Token, child: str, parents: Sequence[tuple[str, ...]]) -> dict[str, Probabilities]:
