@@ -1,4 +1,4 @@
-"""Promises of `text.terms` about raw texts: terms are found as whole words in any script, and nothing but a term is ever changed."""
+"""Promises of `text.terms`: terms are found as whole words in any script, and nothing but a term is ever changed."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -169,12 +170,12 @@ def _shares(
     distributions: Sequence[Distribution], columns: Sequence[int], groups: Sequence[Group]
 ) -> list[list[Fraction]]:
     """Return for each group the share of each of its protected features."""
-    known: dict[tuple[int, Domain], Fraction] = {}
-    for group in groups:
-        for column, domain in zip(columns, group.domains, strict=True):
-            if (column, domain) not in known:
-                known[column, domain] = distributions[column].within(domain).mass / distributions[column].mass
-    return [[known[column, domain] for column, domain in zip(columns, group.domains, strict=True)] for group in groups]
+
+    @cache
+    def share(column: int, domain: Domain) -> Fraction:
+        return distributions[column].within(domain).mass / distributions[column].mass
+
+    return [[share(column, domain) for column, domain in zip(columns, group.domains, strict=True)] for group in groups]
 
 
 def _frequencies(spec: Spec) -> dict[str, Stated]:

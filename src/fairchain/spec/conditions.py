@@ -238,9 +238,8 @@ class _Meaning:
             return self._comparison(node)
         if isinstance(node, ast.Name | ast.Constant):
             word = self._operand(node)
-            if self._language == "formula" and (yes := self._yes_of(word)) is not None:
-                index, value, text = yes
-                return text, lambda values: values[:, index] == _rounded(value, values)
+            if (yes := self._yes_of(word)) is not None:
+                return yes
             fail_at(
                 word.column,
                 f'{short(word.shown)} alone is not a condition; compare it, for example by "==", "<" or "in"',
@@ -353,16 +352,17 @@ class _Meaning:
             lambda r: max(far(r) for _, _, far in parts),
         )
 
-    def _yes_of(self, word: Word) -> tuple[int, float, str] | None:
-        """Return the column, the value and the text of a yes-or-no category, if a word names one."""
-        if word.kind != "name":
+    def _yes_of(self, word: Word) -> tuple[str, Holds] | None:
+        """Return the condition that a yes-or-no category is yes, if a word of a formula names one."""
+        if self._language != "formula" or word.kind != "name":
             return None
         index, feature = self._feature(word)
-        values = [str(value).casefold() for value in feature.values] if isinstance(feature, CategoryFeature) else []
-        for no, yes in YES_OR_NO:
-            if sorted(values) == sorted([no, yes]) and isinstance(feature, CategoryFeature):
+        if isinstance(feature, CategoryFeature):
+            values = [str(value).casefold() for value in feature.values]
+            if yes := next((yes for no, yes in YES_OR_NO if sorted(values) == sorted([no, yes])), None):
                 place = values.index(yes)
-                return index, float(place), f"{written_name(word.text)} == {written_value(feature.values[place])}"
+                text = f"{written_name(word.text)} == {written_value(feature.values[place])}"
+                return text, lambda v: v[:, index] == _rounded(float(place), v)
         return None
 
     def _named_group(self, one: Word, op: ast.cmpop, other: Word) -> tuple[str, Holds] | None:

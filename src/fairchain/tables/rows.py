@@ -205,12 +205,9 @@ def _given_to_the_model(spec: Spec) -> set[str]:
     """Return the features whose missing values the model gets: inputs that define no group and no condition."""
     if not isinstance(spec.population, Table) or not spec.population.keep_missing:
         return set()
-    used = set(spec.protected)
-    if spec.property.given is not None:
-        from fairchain.spec.conditions import parse_predicate
+    from fairchain.spec.conditions import given_features
 
-        used.update(parse_predicate(spec.property.given, spec.features).names)
-    return {feature.name for feature in spec.features if feature.model_input} - used
+    return {each.name for each in spec.features if each.model_input}.difference(spec.protected, given_features(spec))
 
 
 def _labels(

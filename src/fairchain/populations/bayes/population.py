@@ -56,7 +56,12 @@ class BayesPopulation(FeaturePopulation):
         self.heads: tuple[DrawJoint | None, ...] = (None,) * len(self.subgroups)
         self._shares: tuple[float, ...] | None = None
         if joint is None:
-            self._check_possible()
+            # A group without any value of a table is refused: rejection sampling would find no member.
+            for each in (subgroup.group for subgroup in self.subgroups if subgroup.group is not None):
+                for name, members in self.members(each).items():
+                    node = self._graph.nodes[name]
+                    if isinstance(node, Choice) and not node.table[:, members].any():
+                        raise self._impossible(each)
             return
         # How each subgroup is drawn, and its share; subgroups with the same group share them.
         made: dict[Group | None, tuple[DrawJoint, float]] = {}
@@ -124,14 +129,6 @@ class BayesPopulation(FeaturePopulation):
     def shares(self) -> Sequence[float] | None:
         """Return the probability of each subgroup, if it can be computed."""
         return self._shares
-
-    def _check_possible(self) -> None:
-        """Refuse groups to which no value of a table belongs, for which rejection sampling would find no member."""
-        for group in (subgroup.group for subgroup in self.subgroups if subgroup.group is not None):
-            for name, members in self.members(group).items():
-                node = self._graph.nodes[name]
-                if isinstance(node, Choice) and not node.table[:, members].any():
-                    raise self._impossible(group)
 
     def members(self, group: Group) -> dict[str, NDArray[np.bool_]]:
         """Return which values of each protected node with a table belong to a group."""
