@@ -20,7 +20,7 @@ from fairchain.models.adapters.from_function import GIVE_FRAMES
 from fairchain.models.adapters.from_sklearn import HAS_NO_PREDICT, IS_A_CLUSTERER
 from fairchain.models.frames import CELLS_ALIKE, TOO_LARGE_TO_DIFFER, as_frames
 from fairchain.prepare import MISSING_VALUES_NOT_TAKEN
-from fairchain.tables.cell_values import TYPES_MERGED
+from fairchain.tables.rows import TYPES_MERGED
 from tests.messages import says
 from tests.networks import linear
 from tests.tables.builders import write_csv

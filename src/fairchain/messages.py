@@ -7,7 +7,10 @@ or a line of text a change of direction could reverse the surrounding words.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+Name = TypeVar("Name")
 
 # A control character is replaced by its picture; an invisible one that changes direction or ends a line by the
 # replacement character.
@@ -90,9 +93,14 @@ def needs(what: str, package: str, install: str = "") -> str:
     return f"{what} needs the package {package}; install it: pip install {target}"
 
 
-def doubled(names: Sequence[str]) -> str | None:
+def doubled(names: Iterable[Name]) -> Name | None:
     """Return the first name that occurs twice."""
-    return next((name for place, name in enumerate(names) if name in names[:place]), None)
+    seen: set[Name] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def many(count: int, noun: str) -> str:

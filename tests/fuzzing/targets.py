@@ -186,13 +186,13 @@ def _vectors_as_array() -> list[bytes]:
 
 
 def _read_vocabulary(path: Path) -> object:
-    from fairchain.text.vectors import read_vocabulary
+    from fairchain.text.lexicon import read_vocabulary
 
     return read_vocabulary(path)
 
 
 def _read_vectors(path: Path) -> object:
-    from fairchain.text.vectors import read_vectors
+    from fairchain.text.lexicon import read_vectors
 
     if path.suffix == ".npy":
         path.with_suffix(".txt").write_text("\n".join(WORDS), encoding="utf-8")

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import chisquare
 
 from fairchain.populations import Scratch, UniformPopulation
-from fairchain.populations.mixture import AveragePopulation
+from fairchain.populations.derived import AveragePopulation
 from fairchain.spec import groups_of
 from fairchain.spec.subgroups import AVERAGE, OVERALL, Subgroup, unmixed
 from tests.questions import category, integer, spec

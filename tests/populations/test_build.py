@@ -16,10 +16,9 @@ from fairchain.populations.build import (
     FUNCTION_NOT_EXPECTED,
     ROWS_TABLE_NOT_DRAWN,
 )
+from fairchain.populations.derived import AveragePopulation, RejectionPopulation
 from fairchain.populations.functions import FunctionPopulation
 from fairchain.populations.marginals import MarginalPopulation
-from fairchain.populations.mixture import AveragePopulation
-from fairchain.populations.rejection import RejectionPopulation
 from fairchain.spec import Spec, groups_of, parse_spec
 from fairchain.spec.conditions import parse_predicate
 from fairchain.spec.subgroups import Subgroup

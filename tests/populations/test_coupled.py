@@ -14,8 +14,8 @@ from scipy.stats import binom
 from fairchain import Coupled, parse_spec, verify
 from fairchain.errors import DataError
 from fairchain.populations import build_population
+from fairchain.populations.derived import RejectionPopulation
 from fairchain.populations.functions import ROWS_NOT_INDEPENDENT, WHOLE_CHUNKS, FunctionPopulation
-from fairchain.populations.rejection import RejectionPopulation
 from fairchain.populations.streams import Address
 from fairchain.spec import comparison_of
 from fairchain.spec.conditions import parse_predicate

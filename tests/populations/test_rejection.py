@@ -16,9 +16,14 @@ from scipy.stats import chisquare
 
 from fairchain.errors import DataError, SpecError
 from fairchain.populations import Rounds, Scratch, UniformPopulation
-from fairchain.populations.base import DerivedPopulation
+from fairchain.populations.derived import (
+    CONDITION_TOO_RARE,
+    GROUP_TOO_RARE,
+    SUBGROUP_NOT_DRAWN,
+    DerivedPopulation,
+    RejectionPopulation,
+)
 from fairchain.populations.functions import FunctionPopulation
-from fairchain.populations.rejection import CONDITION_TOO_RARE, GROUP_TOO_RARE, SUBGROUP_NOT_DRAWN, RejectionPopulation
 from fairchain.populations.streams import Address
 from fairchain.spec.conditions import Predicate, parse_predicate
 from fairchain.spec.subgroups import Subgroup

@@ -16,7 +16,7 @@ from fairchain import CertificateError, OnnxModel, Spec, make_certificate, parse
 from fairchain.certificate_format import digest, family_digest
 from fairchain.certificates import dump, write_certificate
 from fairchain.cli.exit_codes import RECHECKED
-from fairchain.populations.rejection import RejectionPopulation
+from fairchain.populations.derived import RejectionPopulation
 from fairchain.rechecking import Recheck
 from fairchain.rechecking.checker_files import FILE_MISSING_BESIDE
 from fairchain.rechecking.contents import MOST_VALUES, NOT_FAIRCHAIN_CERTIFICATE, TOO_MANY_CERTIFICATE_VALUES

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairchain import parse_spec, recheck, verify, write_certificate
 from fairchain.populations import UniformPopulation
-from fairchain.populations.rejection import RejectionPopulation
+from fairchain.populations.derived import RejectionPopulation
 from fairchain.spec import comparison_of
 from fairchain.spec.conditions import parse_predicate
 from fairchain.verification.sampler import Sampler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import string
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from fairchain.errors import SpecError
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
 from fairchain.spec.condition_text import MOST_CHARACTERS, NO_ARITHMETIC
-from fairchain.spec.conditions import MOST_CONDITION_DEPTH, parse_predicate
+from fairchain.spec.conditions import MOST_CONDITION_DEPTH, Predicate, parse_predicate
 
 RACES = ("White", "Black", 'it\'s "other"', "`", "")[:4]
 FEATURES: tuple[Feature, ...] = (
@@ -233,6 +234,16 @@ def test_a_mistake_is_pointed_at(text: str, words: list[str]) -> None:
 )
 def test_the_canonical_text(text: str, canonical: str) -> None:
     assert str(parse_predicate(text, FEATURES)) == canonical
+
+
+@given(st.recursive(comparisons(), compound, max_leaves=8), st.integers(0, 9))
+def test_a_copy_for_another_process_means_the_same(both: tuple[str, str], seed: int) -> None:
+    rows = people(seed=seed)
+    predicate = parse_predicate(f"{both[0]} and age > 20", FEATURES)
+    for one in (predicate, *predicate.conjuncts, Predicate.joined(predicate.conjuncts)):
+        copy = pickle.loads(pickle.dumps(one))
+        assert (str(copy), copy.names, len(copy.conjuncts)) == (str(one), one.names, len(one.conjuncts))
+        assert np.array_equal(copy.holds(rows), one.holds(rows))
 
 
 def test_the_same_value_name_means_each_features_own_value() -> None:

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from fairchain.errors import DataError, InputError, SpecError
 from fairchain.spec import parse_spec
 from fairchain.tables import TableRows, encode_rows, read_table
-from fairchain.tables.cell_values import CODES_NEEDED, LABEL_IS_ANOTHER_CODE, NOT_A_LABEL
-from fairchain.tables.rows import POPULATION_IS_NOT_A_TABLE
+from fairchain.tables.rows import CODES_NEEDED, LABEL_IS_ANOTHER_CODE, NOT_A_LABEL, POPULATION_IS_NOT_A_TABLE
 from tests.messages import says
 from tests.questions import category, integer, question, real
 from tests.tables.builders import AGE, people, table_spec, write_csv

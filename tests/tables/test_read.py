@@ -18,8 +18,8 @@ import pytest
 from fairchain.errors import DataError
 from fairchain.messages import unknown
 from fairchain.tables import TableLimits, read_table
+from fairchain.tables.columns import MORE_THAN_BYTES
 from fairchain.tables.frames import CELL_TOO_LONG, NESTED
-from fairchain.tables.limits import MORE_THAN_BYTES
 from fairchain.tables.read import HEADER_ADVICE, NO_COLUMN
 from tests.messages import says
 from tests.tables.builders import write_csv
@@ -51,8 +51,8 @@ def test_cells_of_a_csv_file_are_texts_without_the_blanks_around_them(tmp_path: 
     table = read_table(written(tmp_path, 'age, sex ,code\n39,  Male ,007\n 50, "Fe, male",1e3\n,  ,\n'))
     assert table.names == ("age", "sex", "code")
     assert table.count == 3
-    assert table.column("age").tolist() == ["39", "50", None]
-    assert table.column("sex").tolist() == ["Male", "Fe, male", None]
+    assert table.texts("age").tolist() == ["39", "50", None]
+    assert table.texts("sex").tolist() == ["Male", "Fe, male", None]
     assert table.texts("code").tolist() == ["007", "1e3", None]
 
 
@@ -150,7 +150,8 @@ def test_a_cell_has_one_text_whatever_it_comes_in(name: str) -> None:
 
 
 def test_numbers_of_a_frame_come_as_float64_with_nan_for_missing() -> None:
-    column = read_table({"x": [1, None, 2]}).column("x")
+    column = read_table({"x": [1, None, 2]}).numeric("x")
+    assert column is not None
     assert column.dtype == np.float64
     assert np.array_equal(column, [1, np.nan, 2], equal_nan=True)
 
@@ -191,7 +192,7 @@ def test_not_known_may_be_a_number() -> None:
 def test_an_unknown_column_is_an_error_with_a_near_one() -> None:
     table = read_table({"Education": [1], "sex": [2]})
     with pytest.raises(DataError, match=says(NO_COLUMN, problem=unknown("column", "education_", ["Education", "sex"]))):
-        table.column("education_")
+        table.texts("education_")
     with pytest.raises(DataError, match=says(NO_COLUMN, problem=unknown("column", "zzz", ["Education", "sex"]))):
         table.texts("zzz")
 
@@ -199,7 +200,7 @@ def test_an_unknown_column_is_an_error_with_a_near_one() -> None:
 def test_a_list_of_many_columns_is_cut() -> None:
     names = [f"c{i}" for i in range(100)]
     with pytest.raises(DataError, match=says(NO_COLUMN, problem=unknown("column", "zzz", names))) as caught:
-        read_table({name: [1] for name in names}).column("zzz")
+        read_table({name: [1] for name in names}).texts("zzz")
     assert str(caught.value).endswith('"c11" and 88 more')
 
 
@@ -209,7 +210,7 @@ HEADERLESS = "39, State-gov, Male\n50, Private, Female\n"
 def test_a_file_whose_first_row_is_data_is_told_by_its_columns(tmp_path: Path) -> None:
     table = read_table(written(tmp_path, HEADERLESS))
     with pytest.raises(DataError, match=says(HEADER_ADVICE)):
-        table.column("age")
+        table.texts("age")
 
 
 @pytest.mark.parametrize(
@@ -314,7 +315,7 @@ def test_frames_and_mappings_that_are_no_tables_are_refused(source: Any, words: 
 def test_cells_that_are_neither_text_nor_number_are_refused_when_they_are_used(cells: Any, words: str) -> None:
     table = read_table({"x": cells})
     with pytest.raises(DataError, match='the table: column "x": ') as caught:
-        table.column("x")
+        table.texts("x")
     assert words in str(caught.value)
 
 
@@ -322,9 +323,9 @@ def test_nested_columns_of_a_parquet_file_are_refused_only_if_they_are_used(tmp_
     path = tmp_path / "people.parquet"
     pl.DataFrame({"age": [39], "tags": [["a", "b"]]}).write_parquet(path)
     table = read_table(path)
-    assert table.column("age").tolist() == [39]
+    assert table.texts("age").tolist() == ["39"]
     with pytest.raises(DataError, match=says(NESTED)):
-        table.column("tags")
+        table.texts("tags")
 
 
 # ---- limits ----
@@ -365,7 +366,7 @@ def test_a_parquet_file_with_very_many_rows_is_not_unpacked(tmp_path: Path) -> N
 def test_texts_that_share_their_memory_are_not_unpacked_beyond_the_limit() -> None:
     table = read_table(pl.DataFrame({"a": pl.repeat("x" * 1000, 10_000, eager=True)}), TableLimits(file_bytes=10**6))
     with pytest.raises(DataError, match=says(MORE_THAN_BYTES, file_bytes="1,000,000", unpacked=" unpacked")):
-        table.column("a")
+        table.texts("a")
 
 
 def test_a_small_parquet_file_that_stands_for_four_gigabytes_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
@@ -408,7 +409,7 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
 
 def test_what_a_terminal_would_act_on_is_escaped_in_messages(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
-        read_table(written(tmp_path, "\x1b[31mred,x\n1,2\n")).column("age")
+        read_table(written(tmp_path, "\x1b[31mred,x\n1,2\n")).texts("age")
     assert "\x1b" not in str(caught.value)
 
 

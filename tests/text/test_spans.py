@@ -1,4 +1,4 @@
-"""Promises of `text.spans`: terms are found as whole words in any script, and nothing but a term is ever changed."""
+"""Promises of `text.terms`: terms are found as whole words in any script, and nothing but a term is ever changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairchain.errors import SpecError
-from fairchain.text.spans import TERM_NOT_A_WORD, TermFinder, checked_term, swapped
+from fairchain.text.terms import TERM_NOT_A_WORD, TermFinder, checked_term, swapped
 from tests.messages import says
 
 FOUND: dict[str, tuple[str, list[str], list[str]]] = {

@@ -1,4 +1,4 @@
-"""Promises of `text.vectors`: every layout gives the same words and vectors, and a bad file one message."""
+"""Promises of `text.lexicon` about files: every layout gives the same words and vectors, and a bad file one message."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from fairchain.errors import DataError
 from fairchain.spec import TextFeature
-from fairchain.text import lexicon_of, vectors
-from fairchain.text.lexicon import VECTORS_NOT_FINITE
-from fairchain.text.vectors import TABLE_TOO_LARGE, TOO_MANY_WORDS, read_vectors, read_vocabulary
+from fairchain.text import lexicon, lexicon_of
+from fairchain.text.lexicon import TABLE_TOO_LARGE, TOO_MANY_WORDS, VECTORS_NOT_FINITE, read_vectors, read_vocabulary
 from tests.messages import says
 
 WORDS = ("the", "naïve", "moon")
@@ -137,7 +136,7 @@ def test_a_bad_file_gives_one_message(name: str, tmp_path: Path) -> None:
 
 
 def test_a_list_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "MOST_VECTORS", 2)
+    monkeypatch.setattr(lexicon, "MOST_VECTORS", 2)
     with pytest.raises(DataError, match=says(TOO_MANY_WORDS, most_words="2")):
         read_vocabulary(written(b"a\nb\nc\n", "w.txt")(tmp_path))
     with pytest.raises(DataError, match=says(TABLE_TOO_LARGE, most_words="2")):

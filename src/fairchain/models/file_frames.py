@@ -24,8 +24,8 @@ from fairchain.models.onnx.feature_encoding import words
 from fairchain.spec import CategoryFeature, Feature, Spec, Table
 from fairchain.spec.validate import MOST_EXACT
 from fairchain.tables import RawTable, TableRows, read_table
-from fairchain.tables.cell_values import feature_values
 from fairchain.tables.columns import parse_number
+from fairchain.tables.rows import feature_values
 
 NEEDS_A_PACKAGE = "{source}: " + needs("a model that takes frames", "{package}")
 READ_OTHERWISE = (

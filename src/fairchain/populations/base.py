@@ -78,22 +78,16 @@ class Rounds(Struct, frozen=True, eq=False):
         first = self.show(subgroups[0])
         shown = np.empty((len(subgroups), *first.shape), first.dtype)
         shown[0] = first
-        for place in range(1, len(subgroups)):
-            shown[place] = self.show(subgroups[place])
+        for place, subgroup in enumerate(subgroups[1:], 1):
+            shown[place] = self.show(subgroup)
         return shown.reshape(-1, shown.shape[2])
 
 
 class Population(ABC):
     """The distribution from which inputs are drawn; `str()` describes it in one phrase for the verdict.
 
-    Parameters
-    ----------
-    subgroups
-        The subgroups for which inputs are shown, by index.
-    width
-        Number of features, or of words in a text.
-    dtype
-        Data type of the values that are shown.
+    Inputs are shown for `subgroups`, by index, as values of type `dtype`. `width` is the number of features, or of
+    words in a text.
     """
 
     def __init__(self, subgroups: Sequence[Subgroup], width: int, dtype: DTypeLike) -> None:
@@ -141,14 +135,10 @@ class Population(ABC):
         return None
 
     def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:  # noqa: ARG002
-        """Return every input of the overall population with its exact weight; None if there are too many or infinitely
-        many.
+        """Return every input of the overall population with its exact weight; None if there are too many.
 
-        Parameters
-        ----------
-        cuts
-            Columns of real numbers that may be enumerated as intervals, each with the boundaries between its intervals:
-            inside an interval the value does not matter.
+        `cuts` has the columns of real numbers that may be enumerated as intervals, each with the boundaries between its
+        intervals: inside an interval the value does not matter.
         """
         return None
 
@@ -164,17 +154,7 @@ class Population(ABC):
 
 
 class FeaturePopulation(Population):
-    """A population over the features of a spec.
-
-    Parameters
-    ----------
-    spec
-        A spec with the features in the order of the columns, and the groups.
-    subgroups
-        Groups or the overall population; by default each group of the spec.
-    dtype
-        Data type of the values that are shown.
-    """
+    """A population over the features of a spec; by default its subgroups are the groups of the spec."""
 
     def __init__(self, spec: Spec, subgroups: Sequence[Subgroup] | None, dtype: DTypeLike) -> None:
         shown = subgroups_of_groups(groups_of(spec)) if subgroups is None else subgroups
@@ -182,37 +162,16 @@ class FeaturePopulation(Population):
         self.groups: tuple[Group, ...] = shown_groups(spec, self.subgroups)
         self.protected_columns = columns_of(spec)
 
+    def accepts(self, subgroup: int, values: Inputs, /) -> NDArray[np.bool_] | None:
+        """Return which of these rows, (rows, features), belong to a subgroup; None if all shown rows do."""
+        return None if self.exact or self.subgroups[subgroup].group is None else self.belong(subgroup, values)
+
     def belong(self, subgroup: int, values: Inputs) -> NDArray[np.bool_]:
         """Return which of these rows, (rows, features), have the protected values of a subgroup."""
         belong = np.ones(len(values), bool)
         for column, domain in zip(self.protected_columns, self.groups[subgroup].domains, strict=True):
             belong &= domain.holds(values[:, column])
         return belong
-
-
-class DerivedPopulation(Population):
-    """A population derived from the draws of another one, `source`; it has the files and notes of the source."""
-
-    def __init__(self, source: Population, subgroups: Sequence[Subgroup], dtype: DTypeLike | None = None) -> None:
-        super().__init__(subgroups, source.width, source.dtype if dtype is None else dtype)
-        self.source = source
-
-    def __str__(self) -> str:
-        return str(self.source)
-
-    def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:
-        """Return the space of the source: the caller applies conditions and groups."""
-        return self.source.finite_space(cuts)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Return the notes of the source."""
-        return self.source.notes
-
-    @property
-    def sha256(self) -> str | None:
-        """Return the hash of the source."""
-        return self.source.sha256
 
 
 def columns_of(spec: Spec) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 
 from fairchain.errors import SpecError
 from fairchain.populations.base import Population
+from fairchain.populations.derived import AveragePopulation, IntervenedPopulation, RejectionPopulation
 from fairchain.populations.uniform import UniformPopulation
 from fairchain.spec import BayesNetwork, CategoryFeature, Group, Individual, Marginals, Spec, Texts, Uniform, groups_of
 from fairchain.spec.documents import is_file
@@ -43,22 +44,11 @@ def build_population(
     function: Callable[..., Any] | None = None,
     predicate: Predicate | None = None,
 ) -> Population:
-    """Build the population of a spec, ready to draw rounds for these subgroups.
+    """Build the population of a spec, ready to draw rounds for these subgroups, as values of type `dtype`.
 
-    Raises a SpecError or DataError if the population is invalid, or a subgroup has probability 0.
-
-    Parameters
-    ----------
-    spec, subgroups
-        The question, and the subgroups for which inputs are shown.
-    dtype
-        Data type of the values that are shown.
-    rows
-        Rows that give the frequencies, for `kind = "marginals"`.
-    function
-        Function that draws the inputs, for `kind = "callable"`.
-    predicate
-        Restricts the population to inputs for which it holds.
+    `rows` give the frequencies for `kind = "marginals"`, `function` draws the inputs for `kind = "callable"`, and
+    `predicate` restricts the population to inputs for which it holds. Raises a SpecError or DataError if the population
+    is invalid, or a subgroup has probability 0.
     """
     if function is not None and not isinstance(spec.population, UserFunction):
         raise SpecError(FUNCTION_NOT_EXPECTED)
@@ -66,25 +56,17 @@ def build_population(
     def drawn(subgroups: Sequence[Subgroup], predicate: Predicate | None) -> Population:
         """Draw by kind, then restrict to the accepted inputs of each subgroup, then add means of groups."""
         plain = unmixed(subgroups)
-        if isinstance(spec.population, Texts):
-            return averaged(_by_kind(spec, plain, dtype, rows, function), subgroups)
-        # A condition is evaluated on unrounded values, so candidates are drawn in double precision.
-        conditioned = predicate is not None or any(each.group and each.group.condition for each in plain)
+        # A condition is evaluated on unrounded values, so candidates are drawn in double precision; that on texts is
+        # evaluated before a text is drawn.
+        conditioned = not isinstance(spec.population, Texts) and (
+            predicate is not None or any(each.group and each.group.condition for each in plain)
+        )
         source = _by_kind(spec, plain, np.float64 if conditioned else dtype, rows, function)
         if not source.exact and source.dtype != np.float64:
             source = _by_kind(spec, plain, np.float64, rows, function)
         if conditioned or not source.exact:
-            from fairchain.populations.rejection import RejectionPopulation
-
             source = RejectionPopulation(source, predicate, plain, dtype=dtype)
-        return averaged(source, subgroups)
-
-    def averaged(source: Population, subgroups: Sequence[Subgroup]) -> Population:
-        if not any(subgroup.mixed for subgroup in subgroups):
-            return source
-        from fairchain.populations.mixture import AveragePopulation
-
-        return AveragePopulation(source, subgroups)
+        return AveragePopulation(source, subgroups) if any(each.mixed for each in subgroups) else source
 
     # With independent features and no condition, a round shows the same input in every subgroup anyway. The same holds
     # for texts: individual fairness is compared only if terms are exchanged, and conditions are evaluated before a text
@@ -94,8 +76,6 @@ def build_population(
     )
     if not isinstance(spec.property, Individual) or same:
         return drawn(subgroups, predicate)
-    from fairchain.populations.intervention import IntervenedPopulation
-
     single = all(domain.size == 1 for subgroup in subgroups if subgroup.group for domain in subgroup.group.domains)
     overall = drawn([Subgroup(OVERALL)], predicate)
     return IntervenedPopulation(spec, subgroups, overall, None if single else drawn(subgroups, None))
@@ -189,22 +169,18 @@ def large_enough(spec: Spec, rows: TableRows | None = None) -> tuple[tuple[Group
             shares = network_shares(spec, groups)
     if shares is None:
         raise SpecError(SHARES_UNKNOWN)
-    kept = tuple(group for group, share in zip(groups, shares, strict=True) if share >= least)
+    sized = list(zip(groups, shares, strict=True))
+    kept = tuple(group for group, share in sized if share >= least)
     if len(kept) < 2:
         texts = spec.text is not None
-        sizes = ", ".join(
-            f"{group.name} {share:,.0f}" if texts else f"{group.name} {share:.3g}"
-            for group, share in list(zip(groups, shares, strict=True))[:10]
-        )
         raise SpecError(
             TOO_FEW_GROUPS.format(
                 least=f"{spec.property.min_size:g}",
                 kept=len(kept),
                 groups=len(groups),
                 measure="texts" if texts else "share",
-                sizes=sizes,
+                sizes=", ".join(f"{group.name} {share:{',.0f' if texts else '.3g'}}" for group, share in sized[:10]),
                 remedy="check the terms and the column of the texts" if texts else "lower min_size",
             )
         )
-    left_out = tuple((group.name, float(share)) for group, share in zip(groups, shares, strict=True) if share < least)
-    return kept, left_out
+    return kept, tuple((group.name, float(share)) for group, share in sized if share < least)

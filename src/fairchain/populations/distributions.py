@@ -57,20 +57,15 @@ class Ranges:
 
     def within(self, domain: Domain) -> Ranges:
         """Return the part in a domain."""
-        if domain.points:
-            pieces = [(part, point, point) for part in self.parts for point in domain.points]
-        else:
-            pieces = [(part, domain.low, domain.high) for part in self.parts]
-        cut = (self._cut(part, low, high) for part, low, high in pieces)
-        return Ranges(tuple(part for part in cut if part.weight > 0), self.real)
-
-    def _cut(self, part: Range, low: float, high: float) -> Range:
-        low, high = max(part.low, low), min(part.high, high)
-        length, whole = self._length(low, high), self._length(part.low, part.high)
-        return Range(low, high, part.weight * max(length, Fraction(0)) / whole)
-
-    def _length(self, low: float, high: float) -> Fraction:
-        return Fraction(high) - Fraction(low) + (not self.real)
+        found = []
+        for part in self.parts:
+            whole = Fraction(part.high) - Fraction(part.low) + (not self.real)
+            for start, end in [(point, point) for point in domain.points] or [(domain.low, domain.high)]:
+                low, high = max(part.low, start), min(part.high, end)
+                length = Fraction(high) - Fraction(low) + (not self.real)
+                if length > 0 and part.weight > 0:
+                    found.append(Range(low, high, part.weight * length / whole))
+        return Ranges(tuple(found), self.real)
 
     def draw(self, words: Sequence[HalfWords], _address: Address, _substream: int) -> Inputs:
         """Return the value at which the CDF reaches the random number of each pair of words."""
@@ -139,13 +134,8 @@ def uniform_over(domain: Domain) -> Ranges:
 def finite_values(distribution: Distribution, cuts: Sequence[float] | None) -> tuple[Inputs, Weights] | None:
     """Return the values of a distribution with integer weights; None if there are too many, or reals without cuts.
 
-    Parameters
-    ----------
-    distribution
-        The distribution of one feature.
-    cuts
-        Numbers at which a real range is divided into intervals, each of which is one value, its midpoint; None if the
-        position inside an interval matters.
+    `cuts` divide a real range into intervals, each of which is one value, its midpoint; None if the position inside an
+    interval matters.
     """
     from fairchain.populations.finite import whole_weights
 
@@ -173,16 +163,16 @@ def finite_values(distribution: Distribution, cuts: Sequence[float] | None) -> t
 
 def independent_space(distributions: Sequence[Distribution], cuts: Mapping[int, Sequence[float]]) -> FiniteSpace | None:
     """Return the space of independent features; None if one of them cannot be enumerated."""
-    from fairchain.populations.finite import independent
+    from fairchain.populations.finite import Factor, FiniteSpace
 
-    values, weights = [], []
+    values, factors = [], []
     for column, distribution in enumerate(distributions):
         found = finite_values(distribution, cuts.get(column))
         if found is None:
             return None
         values.append(found[0])
-        weights.append(found[1])
-    return independent(values, weights)
+        factors.append(Factor((column,), found[1]))
+    return FiniteSpace(tuple(values), tuple(factors))
 
 
 # Shares are read in millionths, and must sum to 1 within one of them (with a margin for the rounding of a

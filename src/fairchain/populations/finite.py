@@ -8,7 +8,7 @@ enclose it. Columns are summed out by variable elimination (docs/mathematics.md,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial, reduce
@@ -37,15 +37,9 @@ class Factor:
 class FiniteSpace:
     """All inputs of a finite population, with their weights.
 
-    Parameters
-    ----------
-    values
-        The values of each column, one array for each feature of the spec.
-    factors
-        Their product at an input is its weight: a whole number, in a unit that the whole space shares.
-    upper
-        If the weights are not rational: factors whose product is at least the true weight, in the same unit; the
-        product of `factors` is then at most the true weight. None if the weights are exact.
+    `values` has the values of each column, one array for each feature of the spec. The product of `factors` at an input
+    is its weight: a whole number, in a unit that the whole space shares. If the weights are not rational, this product
+    is at most the true weight, and that of `upper` at least; otherwise `upper` is None.
     """
 
     values: tuple[NDArray[np.float64], ...]
@@ -66,15 +60,6 @@ class FiniteSpace:
     def measures(self) -> tuple[tuple[Factor, ...], ...]:
         """The factors of the exact weights, or those of their lower and of their upper bounds."""
         return (self.factors,) if self.upper is None else (self.factors, self.upper)
-
-    def mass(self) -> tuple[int, ...]:
-        """Return the sum of all weights, for each of `measures`."""
-        return tuple(int(self.marginal(factors, ()).item()) for factors in self.measures)
-
-    def possible(self) -> int:
-        """Return the number of inputs whose weight is not 0."""
-        ones = [Factor(each.columns, _ones(each.weights > 0)) for each in self.measures[-1]]
-        return int(self.marginal(ones, ()).item())
 
     def marginal(self, factors: Sequence[Factor], columns: Sequence[int]) -> Weights:
         """Return the sums of the product of factors over all other columns: an array with an axis for each of these.
@@ -97,12 +82,7 @@ class FiniteSpace:
     def where(self, columns: Sequence[int], holds: Callable[[NDArray[np.float64]], NDArray[np.bool_]]) -> FiniteSpace:
         """Return the space in which inputs that violate a condition on these columns have weight 0.
 
-        Parameters
-        ----------
-        columns
-            All columns that the condition depends on.
-        holds
-            A function from rows of all columns, (rows, columns), to whether the condition holds.
+        `holds` takes rows of all columns, (rows, columns), but depends on `columns` only.
         """
         sizes = [len(self.values[column]) for column in columns]
         _check_cells(prod(sizes))
@@ -113,32 +93,10 @@ class FiniteSpace:
         upper = None if self.upper is None else (*self.upper, factor)
         return replace(self, factors=(*self.factors, factor), upper=upper)
 
-    def at(self, chosen: Mapping[int, int]) -> FiniteSpace:
-        """Return the inputs in which these columns have the values with these numbers."""
-        values = list(self.values)
-        for column, index in chosen.items():
-            values[column] = values[column][index : index + 1]
-
-        def cut(factor: Factor) -> Factor:
-            places = tuple(
-                slice(chosen[column], chosen[column] + 1) if column in chosen else slice(None)
-                for column in factor.columns
-            )
-            return Factor(factor.columns, factor.weights[places])
-
-        factors, upper = (None if each is None else tuple(map(cut, each)) for each in (self.factors, self.upper))
-        assert factors is not None
-        return FiniteSpace(tuple(values), factors, upper)
-
     def merged(self, column: int, numbers: Sequence[int] | None = None) -> FiniteSpace:
         """Return the space in which values of a column with the same number count as one, the first of them.
 
-        Parameters
-        ----------
-        column
-            The column whose values are merged.
-        numbers
-            For each value the number of its class, 0, 1, ...; by default all are one class.
+        `numbers` has for each value the number of its class, 0, 1, ...; by default all are one class.
         """
         size = len(self.values[column])
         classes = np.zeros(size, np.intp) if numbers is None else np.asarray(numbers, np.intp)
@@ -148,11 +106,7 @@ class FiniteSpace:
         first = np.array([int(np.argmax(classes == number)) for number in range(count)])
         values = list(self.values)
         values[column] = values[column][first]
-        factors, upper = (
-            None if each is None else _merged(each, column, classes, count) for each in (self.factors, self.upper)
-        )
-        assert factors is not None
-        return FiniteSpace(tuple(values), factors, upper)
+        return FiniteSpace(tuple(values), *(_merged(factors, column, classes, count) for factors in self.measures))
 
 
 class TooManyCellsError(Exception):
@@ -177,12 +131,6 @@ def whole_weights(shares: Iterable[Fraction]) -> Weights:
     weights = np.empty(len(numbers), object)
     weights[:] = [number // common for number in numbers]
     return weights
-
-
-def independent(values: Sequence[NDArray[np.float64]], weights: Sequence[Weights]) -> FiniteSpace:
-    """Return the space of independent columns, each with the weights of its values."""
-    factors = tuple(Factor((column,), each) for column, each in enumerate(weights))
-    return FiniteSpace(tuple(values), factors)
 
 
 def without(factor: Factor, columns: Collection[int]) -> Factor:

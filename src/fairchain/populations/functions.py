@@ -95,27 +95,16 @@ class Coupled:
 
 
 class FunctionPopulation(FeaturePopulation):
-    """A population whose inputs a Python function draws.
+    """A population whose inputs a Python function draws; `name` is its name in messages.
+
+    The function takes a numpy `Generator` and the number of rows to draw, all independent of each other. If it also has
+    a parameter `group`, it gets the name of a group (None for all) and draws rows of that group; otherwise it draws
+    from the overall population, and `accepts` selects the rows of a subgroup. It returns an array (count, features)
+    with categories as their index, or a mapping or frame with a column for each feature, categories by name. A
+    `Coupled` function gets uniform numbers instead.
 
     Raises a DataError if the function cannot be called in this form, fails, returns anything other than such rows, or
     is declared as coupled and does not compute each row from its own row of `u`.
-
-    Parameters
-    ----------
-    spec
-        A spec with the features in the order of the columns, and the groups.
-    subgroups
-        Groups or the overall population; by default each group of the spec.
-    function
-        Takes a numpy `Generator` and the number of rows to draw, all independent of each other. If it also has a
-        parameter `group`, it gets the name of a group (None for all) and draws rows of that group; otherwise it draws
-        from the overall population, and `accepts` selects the rows of a subgroup. It returns an array (count, features)
-        with categories as their index, or a mapping or frame with a column for each feature, categories by name. A
-        `Coupled` function gets uniform numbers instead.
-    dtype
-        Data type of the feature values.
-    name
-        The name of the function in messages.
     """
 
     def __init__(
@@ -164,12 +153,6 @@ class FunctionPopulation(FeaturePopulation):
         """Whether every subgroup is shown its own rows; otherwise `accepts` selects them."""
         return self._by_group or all(subgroup.group is None for subgroup in self.subgroups)
 
-    def accepts(self, subgroup: int, values: Inputs, /) -> NDArray[np.bool_] | None:
-        """Return which of these rows, (rows, features), belong to a subgroup; None if all shown rows do."""
-        if self._by_group or self.subgroups[subgroup].group is None:
-            return None
-        return self.belong(subgroup, values)
-
     def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address: they are the same as long as function and numpy are."""
         # The rows of one subgroup at a time, because many subgroups would need much memory.
@@ -216,8 +199,7 @@ class FunctionPopulation(FeaturePopulation):
     def _check_rows(self, subgroup: int, u: NDArray[np.float64], values: NDArray[np.float64]) -> None:
         """Compute rows again, in another order and among other rows: each must have the same values as before."""
         again = self._call(subgroup, len(u), _read_only(u))
-        wrong = (np.abs(again - values) > self._rounding).any(axis=1)
-        if wrong.any():
+        if (np.abs(again - values) > self._rounding).any():
             raise DataError(ROWS_NOT_INDEPENDENT.format(name=self.name))
 
     def _try(self) -> None:
@@ -270,23 +252,25 @@ class FunctionPopulation(FeaturePopulation):
                     f'{self.name}: column "{feature.name}" has shape {column.shape}, and {count} rows were requested; '
                     "return one value for each"
                 )
-            convert = self._indices if isinstance(feature, CategoryFeature) else self._numbers
-            values[:, place] = convert(feature, column)  # type: ignore[arg-type]  # a category, as just checked
+            if isinstance(feature, CategoryFeature):
+                values[:, place] = self._indices(feature, column)
+            else:
+                values[:, place] = self._numbers(feature, column)
         return values
 
     def _indices(self, feature: CategoryFeature, column: NDArray[Any]) -> NDArray[np.float64]:
         """Return the index of categories given by their names, or by their aliases."""
         index = {str(cell): place for place, cell in enumerate(feature.aliases or ())}
         index |= {str(value): place for place, value in enumerate(feature.values)}
-        names, places = np.unique(column.astype(str), return_inverse=True)
-        for name in names.tolist():
-            if name not in index:
-                raise DataError(
-                    f'{self.name}: column "{feature.name}" has "{name}", which is not one of its values; '
-                    f"{near(name, list(index))}"
-                )
-        found: NDArray[np.float64] = np.array([index[name] for name in names.tolist()], np.float64)[places]
-        return found
+        found, places = np.unique(column.astype(str), return_inverse=True)
+        names = found.tolist()
+        if (wrong := next((name for name in names if name not in index), None)) is not None:
+            raise DataError(
+                f'{self.name}: column "{feature.name}" has "{wrong}", which is not one of its values; '
+                f"{near(wrong, list(index))}"
+            )
+        values: NDArray[np.float64] = np.array([index[name] for name in names], np.float64)[places]
+        return values
 
     def _numbers(self, feature: Feature, column: NDArray[Any]) -> NDArray[np.float64]:
         """Return numbers in the feature's range, integers if required."""
@@ -295,9 +279,7 @@ class FunctionPopulation(FeaturePopulation):
             values = column.astype(np.float64)
         except (TypeError, ValueError):
             raise DataError(f'{self.name}: column "{feature.name}" must contain only numbers') from None
-        wrong = ~domain.holds(values)
-        if not domain.real:
-            wrong |= values != np.floor(values)
+        wrong = ~domain.holds(values) | (False if domain.real else values != np.floor(values))
         if wrong.any():
             row = int(wrong.argmax())
             kind = "number" if domain.real else "whole number"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -43,18 +44,9 @@ MOST_NAMED_FEATURES = 4
 class MarginalPopulation(IndependentPopulation):
     """The product distribution of features with stated or counted frequencies.
 
-    Raises a SpecError or DataError if frequencies are invalid, or a subgroup has probability 0.
-
-    Parameters
-    ----------
-    spec
-        A spec; its `population.frequencies` come first, and a feature without any has those of its column.
-    subgroups
-        Groups or the overall population; by default each group of the spec.
-    rows
-        Rows of a table; without it, a feature without stated frequencies is uniform over its range.
-    dtype
-        Data type of the values that are shown.
+    The spec's `population.frequencies` come first, and a feature without any has those of its column in `rows`; without
+    rows it is uniform over its range. Raises a SpecError or DataError if frequencies are invalid, or a subgroup has
+    probability 0.
     """
 
     def __init__(
@@ -178,12 +170,12 @@ def _shares(
     distributions: Sequence[Distribution], columns: Sequence[int], groups: Sequence[Group]
 ) -> list[list[Fraction]]:
     """Return for each group the share of each of its protected features."""
-    known: dict[tuple[int, Domain], Fraction] = {}
-    for group in groups:
-        for column, domain in zip(columns, group.domains, strict=True):
-            if (column, domain) not in known:
-                known[column, domain] = distributions[column].within(domain).mass / distributions[column].mass
-    return [[known[column, domain] for column, domain in zip(columns, group.domains, strict=True)] for group in groups]
+
+    @cache
+    def share(column: int, domain: Domain) -> Fraction:
+        return distributions[column].within(domain).mass / distributions[column].mass
+
+    return [[share(column, domain) for column, domain in zip(columns, group.domains, strict=True)] for group in groups]
 
 
 def _frequencies(spec: Spec) -> dict[str, Stated]:

@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import many
 from fairchain.spec import CategoryFeature, Feature, Group, Spec, Texts
+from fairchain.spec.conditions import predicate_of
 from fairchain.spec.documents import is_file
 from fairchain.spec.groups import Domain
 from fairchain.spec.subgroups import Subgroup, comparison_of
 from fairchain.tables import TableRows, read_table
-from fairchain.tables.cell_values import feature_values, label_values, missing_cells
+from fairchain.tables.rows import feature_values, label_values, leave_out
 from fairchain.text.corpus import Beside, Corpus, read_corpus
 from fairchain.text.files import stamps_of
 from fairchain.text.lexicon import Ids, Lexicon, lexicon_of
-from fairchain.text.spans import Span, swapped
 from fairchain.text.synonyms import wordnet_files
-from fairchain.text.terms import Mentions, Terms, spans_in, terms_of
+from fairchain.text.terms import Mentions, Span, Terms, spans_in, swapped, terms_of
 
 if TYPE_CHECKING:
     from fairchain.populations.texts import TextPopulation
@@ -64,18 +64,10 @@ class Exchange(NamedTuple):
 class TextRows(TableRows):
     """The texts of a corpus as rows of a table, with the features that the spec assigns to them.
 
-    Parameters
-    ----------
-    spec, population
-        The question, or an equivalent one (see `for_spec`).
-    corpus, lexicon
-        The texts, and the words that a network reads; None for raw texts.
-    terms
-        The terms of each protected feature that texts mention.
-    columns
-        (texts, features): the features that are columns of the corpus; NaN if a feature is mentioned in the text.
-    concerned
-        (texts,): whether `property.given` holds.
+    `spec` is the question, or an equivalent one (see `for_spec`). `lexicon` has the words that a network reads; None if
+    it gets raw texts. `terms` are those of each protected feature that texts mention. `columns`, (texts, features), has
+    the features that are columns of the corpus, NaN if the text mentions them; `concerned`, (texts,), is whether
+    `property.given` holds.
     """
 
     spec: Spec
@@ -107,16 +99,16 @@ class TextRows(TableRows):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Notes for the user about the corpus."""
-        told = []
+        notes = []
         if empty := self.corpus.total - len(self.corpus) - self.dropped:
             what = "are empty" if self.corpus.raw else "hold no known word"
-            told.append(f"{empty:,} of {self.corpus.total:,} texts {what} and are never drawn.")
+            notes.append(f"{empty:,} of {self.corpus.total:,} texts {what} and are never drawn.")
         if self.corpus.replaced:
-            told.append(
+            notes.append(
                 f"{many(self.corpus.replaced, 'text')} of {self.corpus.total:,} contain the replacement character "
                 "U+FFFD, instead of bytes that are not UTF-8."
             )
-        return tuple(told)
+        return tuple(notes)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -252,7 +244,7 @@ class TextRows(TableRows):
         """
         if spec is self.spec or _content(spec) == _content(self.spec):
             return self
-        return _rows_of(spec, self.corpus, self.lexicon, self.columns, self.truth, self.dropped)
+        return _rows_of(spec, self.lexicon, self.corpus, self.columns, self.truth, self.dropped)
 
     def _values(self, group: Group, place: int) -> list[str]:
         feature = self.protected[place]
@@ -278,9 +270,13 @@ def read_texts(spec: Spec, frame: Any = None) -> TextRows:
         beside[feature.column or feature.name] = f'the [[feature]] "{feature.name}", or state its column'
     lexicon = None if text.raw else lexicon_of(text)
     corpus = read_corpus(population, lexicon, text.length or 0, beside=beside, frame=frame)
-    asked = _content(spec), stamps_of(*_further_files(spec, population))
+    # The rows depend on further files besides the corpus and the lexicon: terms and synonyms.
+    files = [Path(terms) for each in spec.features if is_file(terms := str(getattr(each, "terms", None)))]
+    if population.synonyms == "wordnet" and population.wordnet is not None:
+        files += wordnet_files(population.wordnet)
+    key = _content(spec), stamps_of(*files)
     rows: TextRows = _kept(
-        corpus.asked, asked, lambda: _rows_of(spec, *_beside(spec, population, corpus, columns, lexicon))
+        corpus.asked, key, lambda: _rows_of(spec, lexicon, *_beside(spec, population, corpus, columns))
     )
     return rows
 
@@ -298,15 +294,6 @@ def _kept(known: dict[Any, Any], key: Any, compute: Callable[[], Any]) -> Any:
 def _content(spec: Spec) -> bytes:
     """Return everything in a question on which the rows of its corpus depend."""
     return msgspec.json.encode((spec.model, spec.described, spec.population, spec.protected, spec.property.given))
-
-
-def _further_files(spec: Spec, population: Texts) -> list[Path]:
-    """Return the further files of the rows besides the corpus and the lexicon: terms and synonyms."""
-    stated = [str(getattr(each, "terms", None)) for each in spec.features]
-    files = [Path(terms) for terms in stated if is_file(terms)]
-    if population.synonyms == "wordnet" and population.wordnet is not None:
-        files += wordnet_files(population.wordnet)
-    return files
 
 
 def _terms(spec: Spec) -> tuple[Terms, ...]:
@@ -329,8 +316,8 @@ def _terms(spec: Spec) -> tuple[Terms, ...]:
 
 def _rows_of(
     spec: Spec,
-    corpus: Corpus,
     lexicon: Lexicon | None,
+    corpus: Corpus,
     values: NDArray[np.float64],
     truth: NDArray[np.int16] | None,
     dropped: int,
@@ -342,15 +329,10 @@ def _rows_of(
     parts = [corpus.sha256, *([] if lexicon is None else [lexicon.sha256]), *(each.sha256 for each in terms)]
     parts += ["raw"] if lexicon is None else [str(text.length), text.unknown]
     numbers = corpus.numbers if corpus.numbers is not None else np.arange(1, len(corpus) + 1)
-    concerned = np.ones(len(corpus), bool)
-    if spec.property.given is not None:
-        from fairchain.spec.conditions import predicate_of
-
-        predicate = predicate_of(spec)
-        assert predicate is not None
-        concerned = predicate.holds(values)
-        if not concerned.any():
-            raise DataError(GIVEN_OF_NO_TEXT.format(name=corpus.name, given=spec.property.given, count=len(corpus)))
+    predicate = predicate_of(spec)
+    concerned = np.ones(len(corpus), bool) if predicate is None else predicate.holds(values)
+    if not concerned.any():
+        raise DataError(GIVEN_OF_NO_TEXT.format(name=corpus.name, given=spec.property.given, count=len(corpus)))
     concerned.flags.writeable = False
     return TextRows(
         values=corpus.values,
@@ -376,35 +358,30 @@ def joined_hash(*parts: str) -> str:
 
 
 def _beside(
-    spec: Spec, population: Texts, corpus: Corpus, columns: Sequence[Feature], lexicon: Lexicon | None
-) -> tuple[Corpus, Lexicon | None, NDArray[np.float64], NDArray[np.int16] | None, int]:
+    spec: Spec, population: Texts, corpus: Corpus, columns: Sequence[Feature]
+) -> tuple[Corpus, NDArray[np.float64], NDArray[np.int16] | None, int]:
     """Return the texts with complete columns, with their features, true labels, and the number of the others."""
     values = np.full((len(corpus), len(spec.features)), np.nan)
     if not corpus.columns:
-        return corpus, lexicon, values, None, 0
+        return corpus, values, None, 0
     table = replace(read_table(dict(corpus.columns)), source=corpus.name)
     gone = np.zeros(len(corpus), bool)
     truth = None
     for feature in columns:
         found = values[:, spec.features.index(feature)] = feature_values(table, feature, population.na_values)
-        missing = np.isnan(found)
-        if missing.any() and not population.drop_missing:
-            raise missing_cells(table, feature.column or feature.name, missing, feature)
-        gone |= missing
+        leave_out(table, feature.column or feature.name, np.isnan(found), population, gone, feature)
     if population.label is not None:
         truth = label_values(table, "label", population.label, spec.model, population.na_values)
-        if (truth < 0).any() and not population.drop_missing:
-            raise missing_cells(table, population.label, truth < 0, None)
-        gone |= truth < 0
+        leave_out(table, population.label, truth < 0, population, gone)
     if not gone.any():
-        return corpus, lexicon, values, truth, 0
+        return corpus, values, truth, 0
     if gone.all():
         raise DataError(f"{corpus.name}: every one of its {len(corpus):,} texts lacks a value that is used")
     kept = ~gone
     numbers = None if corpus.numbers is None else corpus.numbers[kept]
     cells = {name: column[kept] for name, column in corpus.columns.items()}
     smaller = replace(corpus, values=corpus.values[kept], ranks=corpus.ranks[kept], numbers=numbers, columns=cells)
-    return smaller, lexicon, values[kept], None if truth is None else truth[kept], int(gone.sum())
+    return smaller, values[kept], None if truth is None else truth[kept], int(gone.sum())
 
 
 def text_sizes(spec: Spec, rows: TextRows, groups: Sequence[Group]) -> list[int] | None:

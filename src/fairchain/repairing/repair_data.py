@@ -21,8 +21,8 @@ from fairchain.prepare import Case, case_of
 from fairchain.spec import Marginals, Spec, Table, TextFeature, Texts
 from fairchain.statistics.payoff import gaps_of
 from fairchain.tables import TableRows, encode_named_or_numbered, read_table
-from fairchain.tables.cell_values import label_values
 from fairchain.tables.read import RawTable
+from fairchain.tables.rows import label_values
 from fairchain.verification.counting import count_rows
 
 # Purposes of the random numbers of a repair.

@@ -67,15 +67,7 @@ class Word:
 
 
 class ConditionText:
-    """A text that was split into tokens and parsed as a Python expression.
-
-    Parameters
-    ----------
-    text, language
-        The text, and the operators and words that it may have.
-    features
-        Names that may look like keywords.
-    """
+    """A text split into tokens and parsed as a Python expression; names of `features` may look like keywords."""
 
     def __init__(self, text: str, language: Language, features: Container[str]) -> None:
         self._text, self._language, self._features = text, language, features

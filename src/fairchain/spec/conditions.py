@@ -42,7 +42,7 @@ from fairchain.spec.condition_text import (
     written_value,
 )
 from fairchain.spec.feature_keys import CategoryFeature, Feature
-from fairchain.spec.groups import group_domain
+from fairchain.spec.groups import groups_of_feature
 from fairchain.spec.schema import Spec
 
 Values = NDArray[np.floating]
@@ -78,36 +78,24 @@ YES_OR_NO = (("no", "yes"), ("n", "y"), ("false", "true"), ("0", "1"))
 class Predicate:
     """A checked condition over the features of a spec; `str` returns its canonical form.
 
-    Parameters
-    ----------
-    names
-        The features it uses, in the order of the spec.
-    text
-        The canonical form.
-    conjuncts
-        The conditions that it joins by "and", if it is such a conjunction; otherwise only itself.
+    `names` are the features it uses, in the order of the spec.
     """
 
     names: tuple[str, ...]
     text: str
     _holds: Holds
-    _parts: tuple[Predicate, ...] = ()
-    # The arguments for rebuilding it in another process: the parsed functions cannot be copied.
-    _again: tuple[Callable[..., Predicate], tuple[Any, ...]] | None = field(default=None, compare=False, repr=False)
+    _parts: tuple[Predicate, ...]
+    _features: tuple[Feature, ...] = field(compare=False, repr=False)
+    _language: Language = field(compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        assert self._again is not None
-        return self._again
+        # In another process the canonical form is parsed again: functions cannot be copied.
+        return _parsed, (self.text, self._features, self._language)
 
-    @classmethod
-    def joined(cls, parts: Sequence[Predicate]) -> Predicate:
+    @staticmethod
+    def joined(parts: Sequence[Predicate]) -> Predicate:
         """Return the conjunction of these conditions."""
-        if len(parts) == 1:
-            return parts[0]
-        names = tuple(dict.fromkeys(name for part in parts for name in part.names))
-        texts = [f"({part})" if re.search(r"\b(and|or)\b", str(part)) else str(part) for part in parts]
-        holds: Holds = lambda values: reduce(operator.and_, (part.holds(values) for part in parts))  # noqa: E731
-        return cls(names, " and ".join(texts), holds, tuple(parts), (cls.joined, (tuple(parts),)))
+        return _parsed(" and ".join(f"({part})" for part in parts), parts[0]._features, parts[0]._language)
 
     @property
     def conjuncts(self) -> tuple[Predicate, ...]:
@@ -131,12 +119,7 @@ class Predicate:
 class Expression:
     """A checked expression over some names: a number, or the value of a category, computed from others.
 
-    Parameters
-    ----------
-    names
-        The names it uses, in the order of the features.
-    text
-        The canonical form.
+    `names` are those it uses, in the order of the features; `str` returns its canonical form.
     """
 
     names: tuple[str, ...]
@@ -172,15 +155,13 @@ def parse_expression(
     >>> print(least, least.of(np.array([[20.0, 10.0], [20.0, 2.0]])))
     max(age, years + 16) [26. 20.]
 
-    Raises
-    ------
-    SpecError
-        Begins with `where`, and states the column in the text, what was found there and what to write.
+    Raises a SpecError that begins with `where`, and states the column in the text, what was found there and what to
+    write.
     """
     with messages_at(where, text):
         meaning = _Meaning(text, features, "expression")
         written, computes, reach = meaning.expression(meaning.tree, category)
-        return Expression(meaning.names(), written, computes, reach, (text, tuple(features), category, where))
+        return Expression(meaning.used_names(), written, computes, reach, (text, tuple(features), category, where))
 
 
 def parse_predicate(
@@ -203,23 +184,23 @@ def parse_predicate(
     >>> adult_women.holds(np.array([[17.0, 0.0], [40.0, 0.0], [40.0, 1.0]]))
     array([False,  True, False])
 
-    Raises
-    ------
-    SpecError
-        With the column in the text, what was found there and what to write.
+    Raises a SpecError with the column in the text, what was found there and what to write.
     """
     with messages_at(where, text, offset):
-        meaning = _Meaning(text, features, language)
-        found = meaning.predicate(meaning.tree)
-    again = (text, tuple(features), language)
-    parts = tuple(
-        replace(part, _again=(_conjunct, (*again, place))) for place, part in enumerate(found.conjuncts) if found._parts
-    )
-    return replace(found, _parts=parts, _again=(parse_predicate, again))
+        return _parsed(text, tuple(features), language)
 
 
-def _conjunct(text: str, features: Sequence[Feature], language: Language, place: int) -> Predicate:
-    return parse_predicate(text, features, language).conjuncts[place]
+def _parsed(text: str, features: tuple[Feature, ...], language: Language) -> Predicate:
+    meaning = _Meaning(text, features, language)
+
+    def predicate(node: ast.expr) -> Predicate:
+        parts: list[Predicate] = []
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+            parts = [part for value in node.values for part in predicate(value).conjuncts]
+        written, holds = meaning.condition(node)
+        return Predicate(meaning.used_names(), written, holds, tuple(parts), features, language)
+
+    return predicate(meaning.tree)
 
 
 class _Meaning:
@@ -233,18 +214,10 @@ class _Meaning:
         self.tree = self._source.tree()
         self._used: set[str] = set()
 
-    def names(self) -> tuple[str, ...]:
-        """Return the features that were used so far, in their order."""
-        return tuple(name for name in self._features if name in self._used)
-
-    def predicate(self, node: ast.expr) -> Predicate:
-        """Return a whole condition, and the conditions that it joins by "and"."""
-        parts: list[Predicate] = []
-        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-            parts = [self.predicate(value) for value in node.values]
-        self._used = set()
-        written, holds = self.condition(node)
-        return Predicate(self.names(), written, holds, tuple(part for each in parts for part in each.conjuncts))
+    def used_names(self) -> tuple[str, ...]:
+        """Return the features that were used since the last call, in their order."""
+        used, self._used = self._used, set()
+        return tuple(name for name in self._features if name in used)
 
     def condition(self, node: ast.expr, depth: int = 0) -> tuple[str, Holds]:
         """Return a node's canonical text, and the function from values to the rows for which it holds."""
@@ -265,9 +238,8 @@ class _Meaning:
             return self._comparison(node)
         if isinstance(node, ast.Name | ast.Constant):
             word = self._operand(node)
-            if self._language == "formula" and (yes := self._yes_of(word)) is not None:
-                index, value, text = yes
-                return text, lambda values: values[:, index] == _rounded(value, values)
+            if (yes := self._yes_of(word)) is not None:
+                return yes
             fail_at(
                 word.column,
                 f'{short(word.shown)} alone is not a condition; compare it, for example by "==", "<" or "in"',
@@ -281,35 +253,30 @@ class _Meaning:
                     self._source.column(node.comparators[0]), 'found "in" after a comparison; join the two with "and"'
                 )
             return self._membership(node.left, node.comparators[0], negated=isinstance(node.ops[0], ast.NotIn))
-        if self._language == "expression" and any(
-            isinstance(each, ast.BinOp | ast.Call | ast.IfExp) for each in (node.left, *node.comparators)
-        ):
-            return self._number_comparison(node)
-        sides = [self._operand(each) for each in (node.left, *node.comparators)]
-        if len(sides) == 2 and (named := self._named_group(sides[0], node.ops[0], sides[1])) is not None:
+        operands = (node.left, *node.comparators)
+        # In an expression, numbers that are computed can be compared too.
+        computed = self._language == "expression" and any(
+            isinstance(each, ast.BinOp | ast.Call | ast.IfExp) for each in operands
+        )
+        words = [] if computed else [self._operand(each) for each in operands]
+        if len(words) == 2 and (named := self._named_group(words[0], node.ops[0], words[1])) is not None:
             return named
         parts: list[Holds] = []
         text = ""
-        for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
+        for place, op in enumerate(node.ops):
             if type(op) not in COMPARISONS:
                 self._refuse(node)
             sign, compare = COMPARISONS[type(op)]
-            self._check_pair(left, sign, right)
-            (one, first), (other, second) = self._side(left, right), self._side(right, left)
+            if computed:
+                pair = [self.expression(each, None, 1)[:2] for each in operands[place : place + 2]]
+            else:
+                left, right = words[place : place + 2]
+                self._check_pair(left, sign, right)
+                pair = [self._side(left, right), self._side(right, left)]
+            (one, first), (other, second) = pair
             parts.append(lambda v, c=compare, a=first, b=second: c(a(v), b(v)))  # type: ignore[misc]
             text = f"{text or one} {sign} {other}"
         return text, lambda values: reduce(operator.iand, (part(values) for part in parts))
-
-    def _number_comparison(self, node: ast.Compare) -> tuple[str, Holds]:
-        """Compare numbers that are computed."""
-        sides = [self.expression(each, None, 1)[:2] for each in (node.left, *node.comparators)]
-        parts: list[Holds] = []
-        text = sides[0][0]
-        for (_, first), op, (other, second) in zip(sides, node.ops, sides[1:], strict=False):
-            sign, compare = COMPARISONS[type(op)]
-            parts.append(lambda v, c=compare, a=first, b=second: np.broadcast_to(c(a(v), b(v)), len(v)))  # type: ignore[misc]
-            text += f" {sign} {other}"
-        return text, lambda values: reduce(operator.and_, (part(values) for part in parts))
 
     def expression(
         self, node: ast.expr, category: CategoryFeature | None, depth: int = 0
@@ -385,16 +352,17 @@ class _Meaning:
             lambda r: max(far(r) for _, _, far in parts),
         )
 
-    def _yes_of(self, word: Word) -> tuple[int, float, str] | None:
-        """Return the column, the value and the text of a yes-or-no category, if a word names one."""
-        if word.kind != "name":
+    def _yes_of(self, word: Word) -> tuple[str, Holds] | None:
+        """Return the condition that a yes-or-no category is yes, if a word of a formula names one."""
+        if self._language != "formula" or word.kind != "name":
             return None
         index, feature = self._feature(word)
-        values = [str(value).casefold() for value in feature.values] if isinstance(feature, CategoryFeature) else []
-        for no, yes in YES_OR_NO:
-            if sorted(values) == sorted([no, yes]) and isinstance(feature, CategoryFeature):
+        if isinstance(feature, CategoryFeature):
+            values = [str(value).casefold() for value in feature.values]
+            if yes := next((yes for no, yes in YES_OR_NO if sorted(values) == sorted([no, yes])), None):
                 place = values.index(yes)
-                return index, float(place), f"{written_name(word.text)} == {written_value(feature.values[place])}"
+                text = f"{written_name(word.text)} == {written_value(feature.values[place])}"
+                return text, lambda v: v[:, index] == _rounded(float(place), v)
         return None
 
     def _named_group(self, one: Word, op: ast.cmpop, other: Word) -> tuple[str, Holds] | None:
@@ -405,7 +373,8 @@ class _Meaning:
         own = isinstance(feature, CategoryFeature) and other.text in map(str, feature.values)
         if own or other.text not in feature.groups or not isinstance(op, ast.Eq | ast.NotEq):
             return None
-        domain, sign = group_domain(feature, other.text), COMPARISONS[type(op)][0]
+        domain = dict(groups_of_feature(feature))[f"{feature.name}={other.text}"]
+        sign = COMPARISONS[type(op)][0]
         text = f"{written_name(one.text)} {sign} {written_value(other.text)}"
         return text, lambda values: domain.holds(values[:, index]) ^ (sign == "!=")
 
@@ -460,7 +429,9 @@ class _Meaning:
     def _check_pair(self, one: Word, sign: str, other: Word) -> None:
         """Raise an error unless the sign may compare these two."""
         features = [self._feature(word)[1] for word in (one, other) if word.kind == "name"]
-        if not features or (one.kind == "value" and not self._may_be_value(one, features)):
+        values = [str(value) for each in features if isinstance(each, CategoryFeature) for value in each.values]
+        # An unquoted word before a sign is a value of the category after it, or unknown.
+        if not features or (one.kind == "value" and one.text not in values):
             if unknown := next((word for word in (one, other) if word.kind == "value"), None):
                 self._unknown_name(unknown)
             pair = f"{short(one.shown)} {sign} {short(other.shown)}"
@@ -477,10 +448,6 @@ class _Meaning:
                 f'found "{sign}", but "{category.name}" is a category, whose values have no order; '
                 f"use ==, != or in, {example}",
             )
-
-    def _may_be_value(self, word: Word, features: Sequence[Feature]) -> bool:
-        """Return whether an unquoted word before a sign is a value of the feature after it."""
-        return any(isinstance(each, CategoryFeature) and word.text in map(str, each.values) for each in features)
 
     def _unknown_name(self, word: Word) -> NoReturn:
         name, missing = word.text, f'unknown feature "{short(word.text)}"'
@@ -503,7 +470,18 @@ def _constant(word: Word, feature: Feature) -> tuple[float, str]:
     if word.kind == "name":
         fail_at(word.column, f"found {short(word.shown)}; expected a number or a value in quotes")
     if isinstance(feature, CategoryFeature):
-        return _category_value(word, feature)
+        for index, option in enumerate(feature.values):
+            is_number = word.kind == "number" and isinstance(option, int)
+            if option == float(word.text) if is_number else word.kind in ("text", "value") and str(option) == word.text:
+                return float(index), written_value(option)
+        if word.kind == "number" and not any(isinstance(option, int) for option in feature.values):
+            fail_at(
+                word.column,
+                f'found the number {short(word.text)}, but the values of "{feature.name}" are texts; write one of them '
+                f"in quotes, for example {written_value(feature.values[0])}",
+            )
+        options = near(word.text, [str(option) for option in feature.values])
+        fail_at(word.column, f'"{short(word.text)}" is not a value of "{feature.name}"; {options}')
     if word.kind == "text":
         fail_at(word.column, f'"{feature.name}" is a number, found the text {short(word.shown)}; write a number')
     if word.kind == "value":
@@ -514,24 +492,6 @@ def _constant(word: Word, feature: Feature) -> tuple[float, str]:
         fail_at(word.column, f"{short(word.text)} is too large; write a finite number")
     # Adding 0.0 makes -0.0 an ordinary zero.
     return value + 0.0, _written_number(value + 0.0)
-
-
-def _category_value(word: Word, feature: CategoryFeature) -> tuple[float, str]:
-    for index, value in enumerate(feature.values):
-        is_number = word.kind == "number" and isinstance(value, int)
-        if value == float(word.text) if is_number else word.kind in ("text", "value") and str(value) == word.text:
-            return float(index), written_value(value)
-    if word.kind == "number" and not any(isinstance(value, int) for value in feature.values):
-        fail_at(
-            word.column,
-            f'found the number {short(word.text)}, but the values of "{feature.name}" are texts; write one of them '
-            f"in quotes, for example {written_value(feature.values[0])}",
-        )
-    names = [str(value) for value in feature.values]
-    fail_at(
-        word.column,
-        f'"{short(word.text)}" is not a value of "{feature.name}"; {near(word.text, names)}',
-    )
 
 
 def _rounded(value: float, values: Values) -> np.floating:

@@ -37,8 +37,7 @@ class _Feature(Strict, frozen=True, kw_only=True):
     ] = True
     column: Annotated[Text | None, doc("Column of this feature in a table, if it differs from the name.")] = None
     missing: Annotated[
-        Number | str | None,
-        doc("Value that replaces an empty cell of a table; without it, such a row is an error."),
+        Number | str | None, doc("Value that replaces an empty cell of a table; without it, such a row is an error.")
     ] = None
 
 
@@ -131,8 +130,7 @@ class TextFeature(Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tru
         Text | None, doc("For a vocabulary: the word whose number pads short texts; found by its name if absent.")
     ] = None
     layout: Annotated[
-        Literal["batch", "time"] | None,
-        doc("First axis of the network's input; found by trials if absent."),
+        Literal["batch", "time"] | None, doc("First axis of the network's input; found by trials if absent.")
     ] = None
     lengths: Annotated[
         Text | None, doc("The network's input for the number of words; found by its shape if absent.")

@@ -16,7 +16,7 @@ import ast
 import operator
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, NoReturn
@@ -53,21 +53,14 @@ class Term:
 
     label: str
     condition: str
-    column: int
+    column: int = field(compare=False)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A formula whose conditions are not interpreted yet.
+    """A formula whose conditions are not interpreted yet: X - Y <= c, |X - Y| <= c (`absolute`) or X / Y >= c.
 
-    Parameters
-    ----------
-    first, second
-        The two probabilities in the order of the canonical form.
-    measure, absolute
-        X - Y ("difference", `absolute` for |X - Y|), or X / Y ("ratio").
-    threshold
-        The number c: an upper bound of a difference, a lower bound of a ratio.
+    `first` and `second` are the probabilities X and Y, and `threshold` is c.
     """
 
     first: Term
@@ -101,8 +94,12 @@ def shape_of(formula: str) -> Shape:
     terms, rest = _split(formula)
     for found, sign in _SIGNS.items():
         rest = rest.replace(found, sign)
+    if rest.count("|") not in (0, 2):
+        _fail('found a single "|" outside of a probability; write |P(...) - P(...)| <= 0.1 for an absolute value')
+    # |x| is read as abs(x).
+    rest = rest.replace("|", " abs(", 1).replace("|", ") ", 1)
     try:
-        tree = ast.parse(_bars(rest).strip(), mode="eval").body
+        tree = ast.parse(rest.strip(), mode="eval").body
     except (SyntaxError, RecursionError, MemoryError, ValueError):
         _fail(f"cannot be read; write it like {FORMULA_EXAMPLE}")
     if not isinstance(tree, ast.Compare) or len(tree.ops) != 1:
@@ -140,11 +137,9 @@ def _split(formula: str) -> tuple[list[Term], str]:
             if not depth:
                 stop = found.start() if bar is None else bar
                 term = _term(formula[start:stop], formula[stop + 1 : found.start()] if bar is not None else None, stop)
-                known = [(each.label, each.condition) for each in terms]
-                if (term.label, term.condition) not in known:
+                if term not in terms:
                     terms.append(term)
-                    known.append((term.label, term.condition))
-                rest += f" p{known.index((term.label, term.condition))} "
+                rest += f" p{terms.index(term)} "
                 end = found.end()
     if depth:
         _fail('"P(" is not closed; write the ")" that ends the probability')
@@ -161,16 +156,11 @@ def _term(event: str, condition: str | None, column: int) -> Term:
         _fail(f"P( ) has no label; write P(Y=label | condition), for example {FORMULA_EXAMPLE}")
     if label[0] in "'\"" and label[-1] == label[0] and len(label) > 1:
         label = label[1:-1].replace(2 * label[0], label[0])
-    if condition is not None and not condition.strip():
+    if condition is None:
+        return Term(label, "", column + 1)
+    if not condition.strip():
         _fail('found nothing after "|"; write a condition, or leave out "|" for all inputs')
-    return Term(label, (condition or "").strip(), column + 1 + len(condition or "") - len((condition or "").lstrip()))
-
-
-def _bars(rest: str) -> str:
-    """Return the text with |x| written as abs(x)."""
-    if rest.count("|") not in (0, 2):
-        _fail('found a single "|" outside of a probability; write |P(...) - P(...)| <= 0.1 for an absolute value')
-    return rest.replace("|", " abs(", 1).replace("|", ") ", 1)
+    return Term(label, condition.strip(), column + 1 + len(condition) - len(condition.lstrip()))
 
 
 @dataclass(frozen=True)
@@ -226,10 +216,8 @@ class _Value:
     @property
     def single(self) -> tuple[int, Fraction] | None:
         """The probability and its factor, if this side is a multiple of one probability; None for any other side."""
-        used = [place for place, weight in enumerate(self.weights) if weight]
-        return (
-            (used[0], self.weights[used[0]]) if self.form == "linear" and len(used) == 1 and not self.constant else None
-        )
+        used = [(place, weight) for place, weight in enumerate(self.weights) if weight]
+        return used[0] if self.form == "linear" and len(used) == 1 and not self.constant else None
 
     def _times(self, factor: Fraction) -> _Value:
         if self.form == "absolute" and factor < 0:
@@ -312,18 +300,10 @@ def _fail(problem: str) -> NoReturn:
 
 @dataclass(frozen=True, eq=False)
 class FormulaGroups:
-    """The meaning of a formula for the features of a spec.
+    """The meaning of a formula for the features of a spec; `text` is its canonical form.
 
-    Parameters
-    ----------
-    shape
-        The probabilities that are compared, and the measure.
-    protected
-        The features with a single value in the formula, in the order of the spec.
-    groups
-        The two conditions as groups, in the order of the canonical form.
-    text
-        The canonical form.
+    `protected` are the features with a single value in the formula, in the order of the spec; `groups` are the two
+    conditions, in the order of the canonical form.
     """
 
     shape: Shape
@@ -341,10 +321,7 @@ class FormulaGroups:
 def formula_groups(prop: ProbabilityFormula, features: Sequence[Feature], labels: Sequence[str]) -> FormulaGroups:
     """Read a formula over these features and labels.
 
-    Raises
-    ------
-    SpecError
-        If it is not a comparison of two probabilities, or names an unknown label, feature or value.
+    Raises a SpecError if it is not a comparison of two probabilities, or names an unknown label, feature or value.
     """
     return _read_formula(prop.formula, _Same(features), tuple(labels))
 
@@ -367,16 +344,17 @@ def _read_formula(formula: str, features: _Same, labels: tuple[str, ...]) -> For
     shape = shape_of(formula)
     if shape.first.label not in labels:
         _fail(f'"{shape.first.label}" is not one of model.labels; {near(shape.first.label, list(labels))}')
-    terms = (shape.first, shape.second)
     predicates = [
         parse_predicate(term.condition, features, "formula", where=WHERE, offset=term.column)
         if term.condition
         else None
-        for term in terms
+        for term in (shape.first, shape.second)
     ]
     demanded = [_domains(predicate, features) for predicate in predicates]
-    protected = tuple(feature for feature in features if any(feature.name in each for each, _ in demanded))
-    label = _written_label(shape.first.label)
+    protected = [feature for feature in features if any(feature.name in each for each, _ in demanded)]
+    label = shape.first.label
+    if not re.fullmatch(r"[^'\"`()|=\s][^'\"`()|]*", label) or label != label.strip():
+        label = "'" + label.replace("'", "''") + "'"
     groups, written = [], []
     for predicate, (domains, condition) in zip(predicates, demanded, strict=True):
         name = OVERALL if predicate is None else str(predicate)
@@ -387,11 +365,6 @@ def _read_formula(formula: str, features: _Same, labels: tuple[str, ...]) -> For
         _fail("both probabilities have the same condition; compare two different ones")
     names = tuple(feature.name for feature in protected)
     return FormulaGroups(shape, names, (groups[0], groups[1]), shape.written(*written))
-
-
-def _written_label(label: str) -> str:
-    plain = re.fullmatch(r"[^'\"`()|=\s][^'\"`()|]*", label) and label == label.strip()
-    return label if plain else "'" + label.replace("'", "''") + "'"
 
 
 def _domains(predicate: Predicate | None, features: Sequence[Feature]) -> tuple[dict[str, Domain], Predicate | None]:

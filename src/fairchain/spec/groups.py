@@ -115,7 +115,7 @@ def groups_of(spec: Spec) -> tuple[Group, ...]:
 
         return formula_groups(spec.property, spec.features, spec.model.labels).groups
     by_name = {feature.name: feature for feature in spec.features}
-    parts = [_groups_of_feature(by_name[name]) for name in spec.property.protected]
+    parts = [groups_of_feature(by_name[name]) for name in spec.property.protected]
     count = prod(map(len, parts))
     if count < 2:
         raise SpecError(
@@ -133,10 +133,7 @@ def groups_of(spec: Spec) -> tuple[Group, ...]:
 def reference_group(spec: Spec, groups: Sequence[Group]) -> int | None:
     """Return the group with which the others are compared; None if each is compared with every other.
 
-    Raises
-    ------
-    SpecError
-        If the stated reference is not one of the groups.
+    Raises a SpecError if the stated reference is not one of the groups.
     """
     reference = getattr(spec.property, "reference", None)
     if reference is None:
@@ -164,25 +161,25 @@ def reference_group(spec: Spec, groups: Sequence[Group]) -> int | None:
     raise SpecError(f'property.reference: "{reference}" is not one of the groups; {near(reference, names)}')
 
 
-def check_groups(feature: Feature) -> None:
-    """Raise a SpecError if the stated groups of a feature are invalid, whether it is protected or not."""
-    if feature.groups:
-        _groups_of_feature(feature)
+def groups_of_feature(feature: Feature) -> list[tuple[str, Domain]]:
+    """Return the groups of a feature with their names, in the order of its values; without stated ones, its values.
 
-
-def group_domain(feature: Feature, name: str) -> Domain:
-    """Return the values of one of a feature's named groups."""
-    return dict(_groups_of_feature(feature))[f"{feature.name}={name}"]
-
-
-def _groups_of_feature(feature: Feature) -> list[tuple[str, Domain]]:
-    """Return the groups of a feature with their names, in the order of its values.
-
-    The order in a spec is irrelevant: it must not give an issuer another run with the same seed.
+    The order in a spec is irrelevant: it must not give an issuer another run with the same seed. Raises a SpecError if
+    the groups are invalid.
     """
     whole = domain_of(feature)
     if not feature.groups:
-        return _one_group_per_value(feature, whole)
+        if whole.real:
+            raise SpecError(
+                f'property.protected: "{feature.name}" is real and has no stated groups; '
+                f"divide it in its [[feature]]: {GROUPS_EXAMPLE}"
+            )
+        if whole.size > MOST_GROUPS:
+            limits = {"size": whole.size, "most_groups": MOST_GROUPS, "example": GROUPS_EXAMPLE}
+            raise SpecError(TOO_MANY_VALUES.format(name=feature.name, **limits))
+        points = [whole.low + i for i in range(whole.size)]
+        names = feature.values if isinstance(feature, CategoryFeature) else points
+        return [(f"{feature.name}={name}", Domain(point, point)) for name, point in zip(names, points, strict=True)]
     named = [(name, _domain(feature, whole, name, expr)) for name, expr in feature.groups.items()]
     for (first, one), (second, other) in combinations(named, 2):
         if one.overlaps(other):
@@ -198,33 +195,17 @@ def _groups_of_feature(feature: Feature) -> list[tuple[str, Domain]]:
     ]
 
 
-def _one_group_per_value(feature: Feature, whole: Domain) -> list[tuple[str, Domain]]:
-    if whole.real:
-        raise SpecError(
-            f'property.protected: "{feature.name}" is real and has no stated groups; '
-            f"divide it in its [[feature]]: {GROUPS_EXAMPLE}"
-        )
-    if whole.size > MOST_GROUPS:
-        raise SpecError(
-            TOO_MANY_VALUES.format(name=feature.name, size=whole.size, most_groups=MOST_GROUPS, example=GROUPS_EXAMPLE)
-        )
-    points = [whole.low + i for i in range(whole.size)]
-    names = feature.values if isinstance(feature, CategoryFeature) else points
-    return [(f"{feature.name}={name}", Domain(point, point)) for name, point in zip(names, points, strict=True)]
-
-
 def _domain(feature: Feature, whole: Domain, name: str, expr: GroupExpr) -> Domain:
     """Return the values of one group expression."""
     where = f'feature "{feature.name}".groups.{name}'
     listed = expr.values if isinstance(expr, Members) else expr if isinstance(expr, tuple) else (expr,)
-    if isinstance(feature, CategoryFeature):
-        index = {value: place for place, value in enumerate(feature.values)}
-        unknown = next((value for value in listed or () if value not in index), None)
-        if unknown is not None:
+    if not isinstance(feature, CategoryFeature):
+        return _number_domain(where, whole, expr, listed)
+    for value in listed or ():
+        if value not in feature.values:
             known = [str(each) for each in feature.values]
-            raise SpecError(f'{where}: "{unknown}" is not one of the feature\'s values; {near(str(unknown), known)}')
-        return _points(where, [index[value] for value in listed or ()])  # type: ignore[index]  # each is a key
-    return _number_domain(where, whole, expr, listed)
+            raise SpecError(f'{where}: "{value}" is not one of the feature\'s values; {near(str(value), known)}')
+    return _points(where, [feature.values.index(value) for value in listed or ()])
 
 
 def _number_domain(where: str, whole: Domain, expr: GroupExpr, listed: tuple[Any, ...] | None) -> Domain:

@@ -9,8 +9,9 @@ import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import combinations
+from operator import getitem
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,7 +20,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from fairchain.errors import SpecError
-from fairchain.messages import near
+from fairchain.messages import doubled, near
+from fairchain.spec.condition_text import short
 from fairchain.spec.documents import files_of, parse_document, read_bytes
 from fairchain.spec.feature_keys import Feature, Members, Scale, TextFeature
 from fairchain.spec.population_keys import Node, PopulationSpec
@@ -139,7 +141,7 @@ def load_specs(path: str | Path) -> tuple[Spec, ...]:
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from None
     return tuple(
-        msgspec.structs.replace(
+        replace(
             spec,
             model=_beside(path, spec.model),
             population=_beside(path, spec.population),
@@ -170,16 +172,13 @@ def parse_specs(data: Mapping[str, Any]) -> tuple[Spec, ...]:
             raise SpecError(f"[[property]] number {number}: {error}" if len(listed) > 1 else str(error)) from None
     if len(specs) > MOST_QUESTIONS:
         raise SpecError(f"property: {len(specs):,} questions, and at most {MOST_QUESTIONS:,} are answered together")
-    told = [str(spec.property) for spec in specs]
-    if twice := next((text for text in told if told.count(text) > 1), None):
+    if twice := doubled(str(spec.property) for spec in specs):
         raise SpecError(f"property: the same question is stated twice: {twice}; remove one")
     return tuple(specs)
 
 
 def _expanded(question: Any) -> list[Any]:
-    """Return a question for each combination of up to `depth` protected features; the question itself without a
-    depth.
-    """
+    """Return a question for each combination of up to `depth` protected features; without a depth, the question."""
     if not isinstance(question, Mapping) or not isinstance(question.get("depth"), int):
         return [question]
     rest = {key: value for key, value in question.items() if key != "depth"}
@@ -189,11 +188,8 @@ def _expanded(question: Any) -> list[Any]:
             f"property.depth: found {question['depth']}; write a whole number from 1 to the number of protected "
             "features, or leave it out for their combinations alone"
         )
-    return [
-        {**rest, "protected": list(some)}
-        for size in range(1, question["depth"] + 1)
-        for some in combinations(protected, size)
-    ]
+    sizes = range(1, question["depth"] + 1)
+    return [{**rest, "protected": list(some)} for size in sizes for some in combinations(protected, size)]
 
 
 def parse_spec(data: Mapping[str, Any]) -> Spec:
@@ -221,7 +217,13 @@ def parse_spec(data: Mapping[str, Any]) -> Spec:
         check_spec(spec)
     else:
         _check_content(content)
-    return _canonical(spec)
+    if isinstance(spec.property, ProbabilityFormula):
+        from fairchain.spec.formulas import formula_groups
+
+        # In the canonical form, so that the spelling of a formula changes nothing.
+        text = formula_groups(spec.property, spec.features, spec.model.labels).text
+        return replace(spec, property=ProbabilityFormula(formula=text))
+    return spec
 
 
 def content_of(spec: Spec) -> bytes | None:
@@ -244,9 +246,7 @@ def spec_from(content: bytes) -> Spec:
 
 @lru_cache(maxsize=32)
 def _check_content(content: bytes) -> None:
-    """Check a spec; a spec that passed is not checked again, because questions are often repeated with another seed or
-    model.
-    """
+    """Check a spec once, because questions are often repeated with another seed or model."""
     check_spec(spec_from(content))
 
 
@@ -272,16 +272,6 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _canonical(spec: Spec) -> Spec:
-    """Return the spec with its formula in the canonical form, so that its spelling changes nothing."""
-    if not isinstance(spec.property, ProbabilityFormula):
-        return spec
-    from fairchain.spec.formulas import formula_groups
-
-    text = formula_groups(spec.property, spec.features, spec.model.labels).text
-    return msgspec.structs.replace(spec, property=ProbabilityFormula(formula=text))
-
-
 def revise(spec: Spec, **changes: Any) -> Spec:
     """Return the spec with some keys changed and everything checked again; None leaves a key unchanged.
 
@@ -300,17 +290,14 @@ def revise(spec: Spec, **changes: Any) -> Spec:
     for key, value in changes.items():
         if value is not None:
             *tables, name = key.split("__")
-            table = data
-            for step in tables:
-                table = table[step]
-            table[name] = value
+            reduce(getitem, tables, data)[name] = value
     return parse_spec(data)
 
 
 def _beside(spec: Path, part: Any) -> Any:
     """Return a part of the spec with its file names resolved relative to the spec's folder."""
     found = {key: str(spec.parent / value) for key, value in files_of(part).items()}
-    return msgspec.structs.replace(part, **found) if found else part
+    return replace(part, **found) if found else part
 
 
 def _explain(problem: str, data: Mapping[str, Any]) -> str:
@@ -318,33 +305,26 @@ def _explain(problem: str, data: Mapping[str, Any]) -> str:
     what, _, at = problem.partition(" - at `$")
     path = at.rstrip("`").lstrip(".")
     key, found = _locate(path, data)
-    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", what)
-    if unknown:
-        return _explain_unknown(path, key, unknown[1], found)
-    missing = re.fullmatch(r"Object missing required field `(.*)`", what)
-    if missing:
+    table = re.sub(r"\[.*?\]", "", path)
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", what):
+        name = unknown[1]
+        if table.endswith("groups") and isinstance(found, Mapping):
+            # The validator does not state the group; it is the first one that has the key.
+            groups = (group for group, value in found.items() if isinstance(value, Mapping) and name in value)
+            key += next((f".{group}" for group in groups), "")
+        if (table, name) in RENAMED_KEYS:
+            return f"{_join(key, name)}: renamed; write {RENAMED_KEYS[table, name]}"
+        remedy = ELSEWHERE.get((table, name)) or near(name, _known_keys(table, found))
+        return UNKNOWN_KEY.format(key=_join(key, name), remedy=remedy)
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", what):
         from difflib import get_close_matches
 
-        mistyped = get_close_matches(missing[1], list(found) if isinstance(found, Mapping) else [], n=1)
-        if mistyped:
-            return UNKNOWN_KEY.format(key=_join(key, mistyped[0]), remedy=f'did you mean "{missing[1]}"?')
-        table = re.sub(r"\[.*?\]", "", path)
-        advice = ADVICE.get(f"{table}.{missing[1]}".lstrip("."), f"add {missing[1]} = ...")
-        return f"{_join(key, missing[1])}: missing; {advice}"
-    advice = ADVICE.get(re.sub(r"\[.*?\]", "", path), what[0].lower() + what[1:].replace("`", ""))
+        name = missing[1]
+        if mistyped := get_close_matches(name, list(found) if isinstance(found, Mapping) else [], n=1):
+            return UNKNOWN_KEY.format(key=_join(key, mistyped[0]), remedy=f'did you mean "{name}"?')
+        return f"{_join(key, name)}: missing; {ADVICE.get(_join(table, name), f'add {name} = ...')}"
+    advice = ADVICE.get(table, what[0].lower() + what[1:].replace("`", ""))
     return f"{key or 'spec'}: found {_short(found)}; {advice}"
-
-
-def _explain_unknown(path: str, key: str, name: str, table: object) -> str:
-    plain = re.sub(r"\[.*?\]", "", path)
-    if plain.endswith("groups") and isinstance(table, Mapping):
-        # The validator does not state the group; it is the first one that has the key.
-        key += next((f".{group}" for group, value in table.items() if isinstance(value, Mapping) and name in value), "")
-    if (plain, name) in RENAMED_KEYS:
-        return f"{_join(key, name)}: renamed; write {RENAMED_KEYS[plain, name]}"
-    if (plain, name) in ELSEWHERE:
-        return UNKNOWN_KEY.format(key=_join(key, name), remedy=ELSEWHERE[plain, name])
-    return UNKNOWN_KEY.format(key=_join(key, name), remedy=near(name, _known_keys(plain, table)))
 
 
 def _known_keys(table: str, found: object) -> list[str]:
@@ -393,12 +373,11 @@ def _join(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
 
 
-def _short(value: object, most: int = 60) -> str:
+def _short(value: object) -> str:
     try:
-        text = msgspec.json.encode(value).decode() if not isinstance(value, float) else repr(value)
+        return short(msgspec.json.encode(value).decode() if not isinstance(value, float) else repr(value))
     except (TypeError, ValueError):
-        text = ascii(value)
-    return text if len(text) <= most else text[: most - 3] + "..."
+        return short(ascii(value))
 
 
 def json_schema() -> dict[str, Any]:

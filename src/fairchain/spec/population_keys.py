@@ -90,8 +90,7 @@ class Node(Strict, frozen=True, kw_only=True):
         ),
     ] = msgspec.field(default_factory=dict)
     value: Annotated[
-        Text | None,
-        doc('Expression that computes the node from its parents: value = "max(age, years + 16)".'),
+        Text | None, doc('Expression that computes the node from its parents: value = "max(age, years + 16)".')
     ] = None
 
 

@@ -62,9 +62,8 @@ def shared_pairs(spec: Spec, comparison: Comparison) -> list[tuple[int, int, int
     They are the compared pairs, in both directions, if one individual, or one text, is shown as every group; none if
     there are too many.
     """
-    if comparison.individual or not shows_same_individual(spec):
-        return []
-    if comparison.compared.sum() > MOST_SHARED_PAIRS:
+    too_many = comparison.compared.sum() > MOST_SHARED_PAIRS
+    if comparison.individual or too_many or not shows_same_individual(spec):
         return []
     pairs = np.argwhere(comparison.compared | comparison.compared.swapaxes(1, 2)).tolist()
     return [(outcome, i, j) for outcome, i, j in pairs]
@@ -89,23 +88,15 @@ def populations_of(spec: Spec, assumed: str, decision: str | None = None) -> str
 
 
 def factor_of(spec: Spec) -> Fraction | None:
-    """Return the factor of the populations that a verdict is about, as an exact decimal; None for the assumed one
-    alone.
-    """
-    return None if spec.property.shift is None else Fraction(repr(spec.property.shift))
+    """Return the factor of `shift` as an exact decimal; None if a verdict is about the assumed population alone."""
+    return None if spec.property.shift is None else _decimal(spec.property.shift)
 
 
 def in_own_unit(spec: Spec, gap: tuple[float, float, float], ratio: float | None = None) -> tuple[float, float, float]:
-    """Return estimate, lower and upper bound of a gap in the property's own unit.
+    """Return estimate, lower and upper bound of the largest gap in the property's own unit.
 
-    Parameters
-    ----------
-    spec
-        A spec with the property.
-    gap
-        Estimate, lower and upper bound of the largest gap; for a ratio, of 1 - ratio.
-    ratio
-        The estimate of a ratio, if it is known without rounding: one counted rate over another.
+    For a ratio, `gap` has these of 1 - ratio. `ratio` is the estimate of a ratio, if it is known without rounding: one
+    counted rate over another.
     """
     estimate, low, high = gap
     if kind_of(spec) != "ratio":

@@ -137,8 +137,7 @@ class ProbabilityFormula(Strict, tag_field="kind", tag="formula", frozen=True, k
     """A comparison of two conditional probabilities, written as a formula (see `formulas`)."""
 
     formula: Annotated[
-        Text,
-        doc('The comparison: formula = "P(hired | sex=F and qualified) / P(hired | sex=M and qualified) >= 0.8".'),
+        Text, doc('The comparison: formula = "P(hired | sex=F and qualified) / P(hired | sex=M and qualified) >= 0.8".')
     ]
     # Separate keys of other properties.
     given = min_size = depth = shift = None

@@ -61,18 +61,11 @@ def meaning_of(spec: Spec) -> dict[str, str]:
 def derive_seed(spec: Spec, model_sha256: str, data_sha256: str | None) -> int:
     """Return the seed derived from a network, the meaning of a spec and the files of its population.
 
-    Parameters
-    ----------
-    spec
-        A spec with the nodes of a Bayesian network and the terms of a list inside, not as paths.
-    model_sha256
-        The hash of the network's bytes; empty for a Python function, which has none.
-    data_sha256
-        The hash of the rows, or of the texts with their words; None if the spec contains everything.
+    The spec has the nodes of a Bayesian network and the terms of a list inside, not as paths. `model_sha256` is empty
+    for a Python function, which has no bytes; `data_sha256`, of the rows or of the texts with their words, is None if
+    the spec contains everything.
     """
-    parts = ["fairchain seed 1", model_sha256, data_sha256, meaning_of(spec)]
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
+    return _hashed(["fairchain seed 1", model_sha256, data_sha256, meaning_of(spec)])
 
 
 def seed_of(spec: Spec, model_sha256: str, data_sha256: str | None) -> Seed:
@@ -87,7 +80,11 @@ def family_seed(seeds: Sequence[int]) -> int:
 
     Their order does not change the meaning, and gives no second try.
     """
-    text = json.dumps(["fairchain family seed 1", sorted(seeds)], separators=(",", ":"))
+    return _hashed(["fairchain family seed 1", sorted(seeds)])
+
+
+def _hashed(parts: list[Any]) -> int:
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
 
 
@@ -98,9 +95,7 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]
 
 
 def _canonical(value: Any) -> Any:
-    """Return a part of a spec as plain values, without default values, and with every number in one form (1 for
-    1.0).
-    """
+    """Return a part of a spec as plain values without defaults, with every number in one form (1 for 1.0)."""
     if isinstance(value, msgspec.Struct):
         config = value.__struct_config__
         found = {config.tag_field: config.tag} if config.tag_field else {}

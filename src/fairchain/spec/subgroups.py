@@ -159,13 +159,10 @@ def subgroups_of_groups(groups: Sequence[Group]) -> tuple[Subgroup, ...]:
 
 def unmixed(subgroups: Sequence[Subgroup]) -> tuple[Subgroup, ...]:
     """Return the subgroups with every mean replaced by its groups."""
-    return tuple(
-        part
-        for subgroup in subgroups
-        for part in (
-            [Subgroup(group.name, group, subgroup.truth) for group in subgroup.mixed] if subgroup.mixed else [subgroup]
-        )
-    )
+    found: list[Subgroup] = []
+    for subgroup in subgroups:
+        found += [Subgroup(group.name, group, subgroup.truth) for group in subgroup.mixed] or [subgroup]
+    return tuple(found)
 
 
 def _subgroups(groups: tuple[Group, ...], compare: str, truth: int | None, labels: Sequence[str]) -> list[Subgroup]:

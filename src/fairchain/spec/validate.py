@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from fairchain.errors import SpecError
-from fairchain.messages import near, unknown
+from fairchain.messages import doubled, near, unknown
 from fairchain.spec.feature_keys import CategoryFeature, IntegerFeature, RealFeature, Scale, TextFeature
-from fairchain.spec.groups import check_groups, groups_of, reference_group
+from fairchain.spec.groups import groups_of, groups_of_feature, reference_group
 from fairchain.spec.population_keys import BayesNetwork, Marginals, Table, Texts, Uniform
 from fairchain.spec.properties import shows_same_individual
 from fairchain.spec.property_keys import Difference, Individual, ProbabilityFormula, Ratio
@@ -59,30 +59,20 @@ def check_spec(spec: Spec) -> None:
     _check_guarantee(spec)
     _check_shift(spec)
     for feature in spec.features:
-        check_groups(feature)
+        if feature.groups:
+            groups_of_feature(feature)
     reference_group(spec, groups_of(spec))
 
 
 def _unique(where: str, names: Sequence[object]) -> None:
-    seen: set[object] = set()
-    for name in names:
-        if name in seen:
-            raise SpecError(f'{where}: "{name}" occurs twice; every name must be different')
-        seen.add(name)
+    if (twice := doubled(names)) is not None:
+        raise SpecError(f'{where}: "{twice}" occurs twice; every name must be different')
 
 
 def _one_for_each(where: str, key: str, listed: Sequence[object] | None, noun: str, owners: Sequence[object]) -> None:
     """Raise an error unless a list, if given, has one entry for each label or value."""
     if listed is not None and len(listed) != len(owners):
         raise SpecError(f"{where}.{key}: {len(listed)} {key} for {len(owners)} {noun}; give one for each")
-
-
-def _either(where: str, part: object, one: str, other: str, remedy: str) -> None:
-    """Raise an error unless exactly one of two keys is stated."""
-    stated = bool(getattr(part, one)), bool(getattr(part, other))
-    if stated[0] == stated[1]:
-        found = f"both {one} and {other}" if stated[0] else f"neither {one} nor {other}"
-        raise SpecError(f"{where}: has {found}; {remedy}")
 
 
 def refuse_nul(model: ModelSpec) -> None:
@@ -277,9 +267,9 @@ def _check_population(spec: Spec) -> None:
             'population: has neither path nor frequencies; name a table, path = "data.csv", or state '
             "frequencies = {sex = {Female = 0.5, Male = 0.5}}"
         )
-    if isinstance(population, BayesNetwork):
-        remedy = 'name a file, path = "population.bif", or state [[population.nodes]]'
-        _either("population", population, "path", "nodes", remedy)
+    if isinstance(population, BayesNetwork) and bool(population.path) == bool(population.nodes):
+        found = "both path and nodes" if population.path else "neither path nor nodes"
+        raise SpecError(f'population: has {found}; name a file, path = "population.bif", or state [[population.nodes]]')
     table = population if isinstance(population, Table) else None
     if isinstance(prop, Individual):
         if table is not None and table.prediction is not None:

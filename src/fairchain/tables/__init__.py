@@ -5,7 +5,7 @@ Everything here is untrusted input. pandas and polars are never imported here: t
 package, and polars unpacks a Parquet file in a separate process.
 """
 
-from fairchain.tables.limits import TableLimits
+from fairchain.tables.columns import TableLimits
 from fairchain.tables.read import RawTable, read_table
 from fairchain.tables.rows import TableRows, encode_named_or_numbered, encode_rows
 

@@ -1,4 +1,4 @@
-"""Columns of a table, and their cells as texts and as numbers.
+"""Columns of a table, their cells as texts and as numbers, and the limits of a table.
 
 Text remains text until a feature needs numbers, so that a category "007" or "1e3" is unchanged. A missing cell is the
 empty text or a NaN. In the canonical form an integer has no fraction: 1.0 in a frame is the text "1".
@@ -17,6 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.errors import DataError
+
+MORE_THAN_BYTES = (
+    "{where}: more than {file_bytes:,} bytes{unpacked}; raise TableLimits.file_bytes if you trust the file"
+)
 # Number of rows that are processed together: few enough that their cells fit in the processor's cache.
 CELLS_AT_ONCE = 2048
 # Number of cells of a part that show whether most cells differ from each other.
@@ -29,6 +34,42 @@ _NUMBER = re.compile(
 )
 _WHOLE = re.compile(r"(-?[0-9]+)\.0+", re.ASCII)
 _WHOLE_BYTES = b"0123456789+- " + SEPARATOR.encode()
+
+
+@dataclass(frozen=True)
+class TableLimits:
+    """Limits of a table: bytes, columns, cells and memory.
+
+    `file_bytes` limits the size of the file, and separately of its unpacked contents; `cells` are rows times columns.
+    `memory_bytes` (on systems that can limit it) and `seconds` limit the unpacking of a Parquet file.
+    """
+
+    file_bytes: int = 2_000_000_000
+    columns: int = 10_000
+    cells: int = 500_000_000
+    memory_bytes: int = 8 * 2**30
+    seconds: int = 600
+
+    def check_bytes(self, where: str, count: int, unpacked: str = " unpacked") -> None:
+        """Raise a DataError if there are too many bytes.
+
+        Lengths of texts must be summed in 64 bits: in 32 bits, four gigabytes overflow to 0.
+        """
+        if count > self.file_bytes:
+            raise DataError(MORE_THAN_BYTES.format(where=where, file_bytes=self.file_bytes, unpacked=unpacked))
+
+    def check_columns(self, where: str, count: int) -> None:
+        """Raise a DataError if there are too many columns."""
+        if count > self.columns:
+            raise DataError(f"{where}: {count:,} columns are more than {self.columns:,}; leave out those not needed")
+
+    def check_cells(self, where: str, count: int) -> None:
+        """Raise a DataError if there are too many cells."""
+        if count > self.cells:
+            raise DataError(
+                f"{where}: more than {self.cells:,} cells; leave out columns that no feature needs, "
+                "or raise TableLimits.cells if there is memory for them"
+            )
 
 
 class Piece(NamedTuple):

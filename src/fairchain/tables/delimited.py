@@ -17,8 +17,7 @@ from typing import IO, cast
 
 from fairchain.errors import DataError
 from fairchain.messages import doubled, many, shown
-from fairchain.tables.columns import CELLS_AT_ONCE, SEPARATOR, TextCells, parse_number
-from fairchain.tables.limits import TableLimits
+from fairchain.tables.columns import CELLS_AT_ONCE, SEPARATOR, TableLimits, TextCells, parse_number
 
 # Number of rows that are parsed together: more would not fit in the processor's cache, and take twice the time.
 ROWS_AT_ONCE = 256
@@ -64,9 +63,7 @@ def read_delimited(path: Path, limits: TableLimits) -> dict[str, TextCells]:
 
 
 def _whole_lines(path: Path, stream: IO[bytes], limits: TableLimits) -> Iterator[str]:
-    """Yield blocks of whole lines. Their total size is limited, because a small compressed file can contain any
-    number.
-    """
+    """Yield blocks of whole lines, limited in total, because a small compressed file can contain any number."""
     size, lines, rest = 0, 0, b""
     while block := stream.read(READ_AHEAD):
         if not size:

@@ -25,10 +25,10 @@ from fairchain.tables.columns import (
     Column,
     Index,
     NumberCells,
+    TableLimits,
     TextCells,
     number_text,
 )
-from fairchain.tables.limits import TableLimits
 
 # Doubles represent every integer below this.
 MOST_EXACT = 2**53
@@ -86,7 +86,7 @@ def _array_column(values: NDArray[Any], where: str) -> Column:
     if kind in "iuf":
         return NumberCells(values)
     if kind == "b":
-        return replace(_looked_up(BOOLEANS, values.astype(np.intp), where), booleans=True)
+        return _coded(BOOLEANS, values.astype(np.intp), where, booleans=True)
     if kind == "M":
         return _texts(np.where(np.isnat(values), "", values.astype(str)).tolist(), where)
     if kind in "UTO":
@@ -178,21 +178,15 @@ def _nul(where: str, row: int) -> DataError:
     return DataError(f"{where}: row {row + 1:,} contains a NUL character; remove it from the cell")
 
 
-def _looked_up(
-    levels: Sequence[str], codes: NDArray[np.intp], where: str, categories: Sequence[str] | None = None
-) -> CodedCells:
-    """Return the texts of these codes; -1 is a missing cell."""
-    stated = None if categories is None else tuple(categories)
-    return _coded((*levels, ""), np.where(codes < 0, len(levels), codes), where, stated)
-
-
 def _coded(
-    levels: tuple[str, ...], codes: NDArray[np.intp], where: str, categories: tuple[str, ...] | None = None
+    levels: Sequence[str], codes: NDArray[np.intp], where: str, *, stated: bool = False, booleans: bool = False
 ) -> CodedCells:
+    """Return the texts of these codes, -1 for a missing cell; `stated` is whether the type has these categories."""
     for place, level in enumerate(levels):
         if SEPARATOR in level and (codes == place).any():
             raise _nul(where, int(np.argmax(codes == place)))
-    return CodedCells(codes, levels, categories)
+    found = np.where(codes < 0, len(levels), codes)
+    return CodedCells(found, (*levels, ""), tuple(levels) if stated else None, booleans)
 
 
 def _pandas_column(series: Any, where: str) -> Column:
@@ -201,13 +195,12 @@ def _pandas_column(series: Any, where: str) -> Column:
         return _array_column(series.to_numpy(), where)
     if hasattr(dtype, "categories"):
         # A category of pandas may be any object, for example an interval.
-        numbers = [isinstance(level, Real) and not isinstance(level, bool) for level in dtype.categories]
         levels = [
-            number_text(level) if number else str(level)
-            for level, number in zip(dtype.categories, numbers, strict=True)
+            number_text(level) if isinstance(level, Real) and not isinstance(level, bool) else str(level)
+            for level in dtype.categories
         ]
         truths = bool(levels) and all(isinstance(level, bool | np.bool_) for level in dtype.categories)
-        return replace(_looked_up(levels, np.asarray(series.cat.codes, np.intp), where, levels), booleans=truths)
+        return _coded(levels, np.asarray(series.cat.codes, np.intp), where, stated=True, booleans=truths)
     kind = getattr(dtype, "kind", "O")
     if kind == "f":
         return NumberCells(series.to_numpy(getattr(dtype, "numpy_dtype", np.float64), na_value=np.nan))
@@ -220,7 +213,7 @@ def _pandas_column(series: Any, where: str) -> Column:
         # Python stores the hash of a text with it: one lookup per cell, while `factorize` takes three.
         index = Index()
         codes = index.codes(series.to_numpy(object))
-        return _coded(tuple(str(text) if isinstance(text, str) else "" for text in index), codes, where)
+        return _coded([str(text) if isinstance(text, str) else "" for text in index], codes, where)
     missing = series.isna().to_numpy(bool)
     cells = series.to_numpy(object, copy=True)
     cells[missing] = None
@@ -234,10 +227,10 @@ def _polars_column(series: Any, where: str, limits: TableLimits) -> Column:
         raise DataError(f"{where}: {NESTED.format(dtype)}")
     if dtype == polars.Boolean:
         codes = series.cast(polars.Int8).fill_null(-1).to_numpy().astype(np.intp)
-        return replace(_looked_up(BOOLEANS, codes, where), booleans=True)
+        return _coded(BOOLEANS, codes, where, booleans=True)
     if isinstance(dtype, polars.Enum):
         levels = dtype.categories.to_list()
-        return _looked_up(levels, series.to_physical().cast(polars.Int64).fill_null(-1).to_numpy(), where, levels)
+        return _coded(levels, series.to_physical().cast(polars.Int64).fill_null(-1).to_numpy(), where, stated=True)
     if dtype.is_float():
         return NumberCells(series.to_numpy())
     if dtype.is_integer() or dtype.is_decimal():

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairchain.errors import DataError
 from fairchain.messages import shown, unknown
 from fairchain.spec import Spec, Table
-from fairchain.tables.columns import Column, NumberCells
-from fairchain.tables.limits import TableLimits
+from fairchain.tables.columns import NumberCells, TableLimits
 from fairchain.tables.parquet import Header, column_header, damage_refused, in_child
 from fairchain.tables.read import RawTable, table_of
 
@@ -53,26 +51,16 @@ def read_grouped(source: str | Path, spec: Spec) -> RawTable:
     for each in files:
         if not each.is_file() or each.is_symlink():
             raise DataError(f"{each}: not a plain file; give Parquet files")
-    count, found = in_child("fairchain.tables.grouped", path, limits, [*_columns(spec), "", *map(str, files)])
-    repeats = found.pop(REPEATS)
-    assert isinstance(repeats, NumberCells)
-
-    def given(column: Column | str) -> Column:
-        if isinstance(column, str):
-            raise DataError(column)
-        return column
-
-    loaders = [partial(given, column) for column in found.values()]
-    table = table_of(str(path), list(found), count, loaders, limits)
-    return replace(table, source=f"{path} (its distinct rows)", repeats=repeats.values)
-
-
-def _columns(spec: Spec) -> list[str]:
-    """Return the columns that a question uses."""
     population = spec.population
     assert isinstance(population, Table)
-    labels = [name for name in (population.label, population.prediction) if name is not None]
-    return list(dict.fromkeys([*(feature.column or feature.name for feature in spec.features), *labels]))
+    used = [feature.column or feature.name for feature in spec.features]
+    used += [name for name in (population.label, population.prediction) if name is not None]
+    arguments = [*dict.fromkeys(used), "", *map(str, files)]
+    count, found = in_child("fairchain.tables.grouped", path, limits, arguments)
+    repeats = found.pop(REPEATS)
+    assert isinstance(repeats, NumberCells)
+    table = table_of(str(path), list(found), count, list(found.values()).__getitem__, limits)
+    return replace(table, source=f"{path} (its distinct rows)", repeats=repeats.values)
 
 
 def answer(path: Path, limits: TableLimits, arguments: Sequence[str]) -> Iterator[tuple[Header, list[bytes]]]:
@@ -96,7 +84,13 @@ def answer(path: Path, limits: TableLimits, arguments: Sequence[str]) -> Iterato
         if schemas[0][stripped[name]].is_nested():
             raise DataError(f"{path}: column {shown(name)}: a cell is a list or a structure; give plain cells")
     chosen = [polars.col(stripped[name]).alias(name) for name in columns]
-    grouped = partial(_grouped, columns=columns, chosen=chosen)
+
+    def grouped(some: Sequence[str]) -> Any:
+        """Return the distinct rows of files with their numbers of copies, read piece by piece."""
+        scanned = polars.scan_parquet([str(Path(file).resolve()) for file in some], glob=False, hive_partitioning=False)
+        rows = scanned.select(chosen).group_by(columns).agg(polars.len().cast(polars.Int64).alias(REPEATS))
+        return rows.collect(engine="streaming")
+
     try:
         with damage_refused(path):
             # The order of groups is not defined, and the hash of the rows depends on it.
@@ -113,12 +107,3 @@ def answer(path: Path, limits: TableLimits, arguments: Sequence[str]) -> Iterato
     with damage_refused(path):
         for name, dtype in frame.schema.items():
             yield column_header(path, name, dtype, frame, limits)
-
-
-def _grouped(files: Sequence[str], columns: list[str], chosen: list[Any]) -> Any:
-    """Return the distinct rows of files with their numbers of copies, read piece by piece."""
-    import polars
-
-    scanned = polars.scan_parquet([str(Path(file).resolve()) for file in files], glob=False, hive_partitioning=False)
-    rows = scanned.select(chosen).group_by(columns).agg(polars.len().cast(polars.Int64).alias(REPEATS))
-    return rows.collect(engine="streaming")

@@ -26,9 +26,8 @@ import numpy as np
 from fairchain.errors import DataError
 from fairchain.messages import needs, shown
 from fairchain.system.isolation import new_interpreter
-from fairchain.tables.columns import SEPARATOR, Column, NumberCells, TextCells
+from fairchain.tables.columns import SEPARATOR, Column, NumberCells, TableLimits, TextCells
 from fairchain.tables.frames import NESTED, column_of
-from fairchain.tables.limits import TableLimits
 
 MAGIC = b"PAR1"
 # Bytes of the length of a header.
@@ -140,10 +139,14 @@ def main() -> None:
     """Process the table in sys.argv[2], within the limits that follow it; runs in the child process."""
     count = len(fields(TableLimits))
     module, path, limits = sys.argv[1], Path(sys.argv[2]), TableLimits(*map(int, sys.argv[3 : 3 + count]))
-    _limit("RLIMIT_CORE", 0)  # a process that is killed here leaves no core dump
-    _limit("RLIMIT_AS", limits.memory_bytes)
-    # The parent ends this process in time, unless it was killed itself.
-    _limit("RLIMIT_CPU", limits.seconds * THREADS)
+    # A process that is killed here leaves no core dump. The parent ends it in time, unless it was killed itself.
+    most = {"RLIMIT_CORE": 0, "RLIMIT_AS": limits.memory_bytes, "RLIMIT_CPU": limits.seconds * THREADS}
+    for name, value in most.items():
+        # Some systems lack such a limit, or do not permit setting it.
+        with suppress(ImportError, AttributeError, ValueError, OSError):
+            import resource
+
+            resource.setrlimit(getattr(resource, name), (value, value))
     try:
         for header, buffers in import_module(module).answer(path, limits, sys.argv[3 + count :]):
             _write(header, buffers)
@@ -162,14 +165,6 @@ def damage_refused(path: str | Path) -> Iterator[None]:
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError, ValueError) as error:
         reason = str(error).partition("\n")[0][:100]
         raise DataError(DAMAGED_PARQUET.format(path=path, reason=shown(reason))) from None
-
-
-def _limit(name: str, most: int) -> None:
-    # Some systems lack such a limit, or do not permit setting it.
-    with suppress(ImportError, AttributeError, ValueError, OSError):
-        import resource
-
-        resource.setrlimit(getattr(resource, name), (most, most))
 
 
 def _write(header: Header, buffers: list[bytes]) -> None:
@@ -203,9 +198,7 @@ def answer(path: Path, limits: TableLimits, _arguments: Sequence[str] = ()) -> I
 
 
 def _unpacked_size(file: IO[bytes], schema: dict[str, Any], count: int) -> int:
-    """Return the number of bytes of these columns as texts and numbers; texts are measured in pieces that are not
-    kept.
-    """
+    """Return the bytes of these columns as texts and numbers; texts are measured in pieces that are not kept."""
     import polars
 
     size, lengths = 0, []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError
 from fairchain.messages import FILE_NOT_FOUND, doubled, shown, unknown
 from fairchain.spec.population_keys import NA_VALUES
-from fairchain.tables.columns import CodedCells, Column, NumberCells, numbers_in, parse_number
+from fairchain.tables.columns import CodedCells, Column, TableLimits, numbers_in, parse_number
 from fairchain.tables.frames import column_of, frame_package
-from fairchain.tables.limits import TableLimits
 from fairchain.tables.parquet import read_parquet
 
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -42,7 +41,8 @@ class RawTable:
     count
         The number of rows.
     load
-        Returns a column by name. Columns of a frame are converted when they are first used.
+        Returns a column by name, or the reason why it cannot be used. Columns of a frame are converted when they are
+        first used.
     frame
         The original frame or mapping of columns; None for a file.
     repeats
@@ -54,7 +54,7 @@ class RawTable:
     source: str
     names: tuple[str, ...]
     count: int
-    load: Callable[[str], Column] = field(repr=False)
+    load: Callable[[str], Column | str] = field(repr=False)
     frame: Any = field(default=None, repr=False)
     repeats: NDArray[np.int64] | None = field(default=None, repr=False)
     path: Path | None = None
@@ -68,15 +68,10 @@ class RawTable:
             raise DataError(
                 NO_COLUMN.format(source=self.source, problem=unknown("column", name, self.names), advice=advice)
             )
-        return self.load(name)
-
-    def column(self, name: str) -> NDArray[Any]:
-        """Return a column: float64 with NaN for a missing cell, or an object array of str, and None if missing.
-
-        Columns of files with text (CSV, TSV) are always texts; True and False in a frame are "True" and "False".
-        """
-        cells = self.cells(name)
-        return cells.values.astype(np.float64) if isinstance(cells, NumberCells) else self.texts(name)
+        column = self.load(name)
+        if isinstance(column, str):
+            raise DataError(column)
+        return column
 
     def texts(self, name: str) -> NDArray[np.object_]:
         """Return a column as texts without surrounding blanks, integers without a fraction; None is missing."""
@@ -139,11 +134,9 @@ def read_table(source: Any, limits: TableLimits | None = None) -> RawTable:
         return _read_file(Path(source), limits)
     package = frame_package(source, "DataFrame")
     if package == "pandas":
-        series = [partial(_itself, each) for _, each in source.items()]
-        return replace(_from_series("the pandas frame", source.columns, len(source), series, limits), frame=source)
+        return _from_frame("the pandas frame", source, source.columns, len(source), lambda i: source.iloc[:, i], limits)
     if package == "polars":
-        series = [partial(source.get_column, name) for name in source.columns]
-        return replace(_from_series("the polars frame", source.columns, source.height, series, limits), frame=source)
+        return _from_frame("the polars frame", source, source.columns, source.height, source.to_series, limits)
     if frame_package(source, "LazyFrame"):
         raise DataError("the polars frame: it is lazy; pass the result of collect()")
     if not isinstance(source, Mapping):
@@ -162,47 +155,38 @@ def read_table(source: Any, limits: TableLimits | None = None) -> RawTable:
             f"the table: column {shown(str(short))} has {counts[short]:,} rows and column {shown(str(long))} "
             f"{counts[long]:,}; all columns must be equally long"
         )
-    series = [partial(source.__getitem__, name) for name in source]
-    return replace(
-        _from_series("the table", list(source), counts[short] if counts else 0, series, limits), frame=source
-    )
+    names, count = list(source), counts[short] if counts else 0
+    return _from_frame("the table", source, names, count, lambda i: source[names[i]], limits)
 
 
-def _itself(series: Any) -> Any:
-    return series
-
-
-def _from_series(
-    source: str, names: Iterable[Any], count: int, series: Sequence[Callable[[], Any]], limits: TableLimits
+def _from_frame(
+    source: str, frame: Any, names: Iterable[Any], count: int, series: Callable[[int], Any], limits: TableLimits
 ) -> RawTable:
-    """Return a table whose columns are converted when they are used."""
-
-    def column(name: str, get: Callable[[], Any]) -> Column:
-        return column_of(get(), f"{source}: column {shown(name)}", limits)
-
+    """Return a table whose columns, found by their place, are converted once, on first use."""
     texts = [str(name) for name in names]
-    # A column is converted once, on first use.
-    loaders = [cache(partial(column, name.strip(), get)) for name, get in zip(texts, series, strict=True)]
-    return table_of(source, texts, count, loaders, limits)
+
+    @cache
+    def load(place: int) -> Column:
+        return column_of(series(place), f"{source}: column {shown(texts[place].strip())}", limits)
+
+    return replace(table_of(source, texts, count, load, limits), frame=frame)
 
 
 def table_of(
-    source: str, names: Sequence[str], count: int, loaders: Sequence[Callable[[], Column]], limits: TableLimits
+    source: str, names: Sequence[str], count: int, load: Callable[[int], Column | str], limits: TableLimits
 ) -> RawTable:
-    """Return a table with these columns, each of which is made when it is used."""
+    """Return a table; `load` returns the column at a place, or the reason why it cannot be used."""
     stripped = tuple(name.strip() for name in names)
     if not stripped or not count:
         raise DataError(f"{source}: no {'rows' if stripped else 'columns'}; a table needs at least one row")
     limits.check_columns(source, len(stripped))
     limits.check_cells(source, len(stripped) * count)
-    if any("\0" in name for name in stripped):
-        place = next(place for place, name in enumerate(stripped) if "\0" in name)
-        raise DataError(f"{source}: the name of column {place + 1} contains a NUL character; rename it")
-    double = doubled(stripped)
-    if double is not None:
+    for place, name in enumerate(stripped, 1):
+        if "\0" in name:
+            raise DataError(f"{source}: the name of column {place} contains a NUL character; rename it")
+    if (double := doubled(stripped)) is not None:
         raise DataError(f"{source}: two columns are called {shown(double)}; rename one of them")
-    by_name = dict(zip(stripped, loaders, strict=True))
-    return RawTable(source, stripped, count, lambda name: by_name[name]())
+    return RawTable(source, stripped, count, lambda name: load(stripped.index(name)))
 
 
 def _read_file(path: Path, limits: TableLimits) -> RawTable:
@@ -227,16 +211,7 @@ def _read_file(path: Path, limits: TableLimits) -> RawTable:
             count = next(iter(texts.values())).count
     except FileNotFoundError:
         raise DataError(FILE_NOT_FOUND.format(path=path, remedy=f"give {TABLE_FORMATS}")) from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error}); give {TABLE_FORMATS}") from None
-    except ValueError as error:
-        raise DataError(f"{path}: cannot be read ({error}); give {TABLE_FORMATS}") from None
-
-    def given(column: Column | str) -> Column:
-        """Return a column that was read; a text is the reason why it cannot be used."""
-        if isinstance(column, str):
-            raise DataError(column)
-        return column
-
-    loaders = [partial(given, column) for column in found.values()]
-    return replace(table_of(str(path), list(found), count, loaders, limits), path=path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: cannot be read ({reason}); give {TABLE_FORMATS}") from None
+    return replace(table_of(str(path), list(found), count, list(found.values()).__getitem__, limits), path=path)

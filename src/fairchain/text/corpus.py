@@ -138,25 +138,16 @@ def read_corpus(
 ) -> Corpus:
     """Return the corpus that a population names; the last one of a file stays in memory.
 
-    Parameters
-    ----------
-    population
-        Names the file, the column of the texts and the one by which they are paired.
-    lexicon, length
-        The words that a network reads, and their number; without them texts are unchanged.
-    beside
-        Further columns, each with the key of the spec that names it.
-    frame
-        A pandas or polars frame or a mapping of columns with the texts, instead of a file.
-
-    Raises a DataError if the texts cannot be read, are too many, or none has a known word.
+    `lexicon` has the words that a network reads, and `length` their number; without them texts are unchanged. `beside`
+    has further columns, each with the key of the spec that names it. `frame` is a frame or a mapping of columns with
+    the texts, instead of a file. Raises a DataError if the texts cannot be read, are too many, or none has a known
+    word.
     """
-    beside = dict(beside or {})
-    column: str | None
     # A text that is shown as every group does not need a similar one.
     pair_by = population.pair_by if population.reading == "observed" else None
+    column: str | None
     if frame is not None:
-        return _from_frame(frame, population.column, pair_by, beside, lexicon, length)
+        return _from_frame(frame, population.column, pair_by, _named(pair_by, beside), lexicon, length)
     if population.dataset is not None:
         from fairchain.datasets import here
 
@@ -169,8 +160,15 @@ def read_corpus(
             'population.path: missing; name the file of the texts, path = "texts.csv", write dataset = "toxicity", or '
             "give the texts: --data (data=... in Python)"
         )
-    known = population.dataset is not None
-    return _loaded(path, column, pair_by, tuple(beside.items()), length, lexicon, stamps_of(path), known=known)
+    # A user's own texts are not copied into the cache.
+    cached = population.dataset is not None and not beside
+    named = tuple(_named(pair_by, beside).items())
+    return _loaded(path, column, pair_by, named, length, lexicon, stamps_of(path), cached=cached)
+
+
+def _named(pair_by: str | None, beside: Beside | None) -> Beside:
+    """Return the further columns, with the one by which texts are paired first."""
+    return ({} if pair_by is None else {pair_by: "pair_by in [population]"}) | (beside or {})
 
 
 @lru_cache(maxsize=1)
@@ -178,19 +176,22 @@ def _loaded(
     path: Path,
     column: str | None,
     pair_by: str | None,
-    beside: tuple[tuple[str, str], ...],
+    named: tuple[tuple[str, str], ...],
     length: int,
     lexicon: Lexicon | None,
     _stamps: object,
     *,
-    known: bool,
+    cached: bool,
 ) -> Corpus:
-    """Read a corpus; the words of a `known` data set are kept in the user's cache after the first time.
+    """Read a corpus with further columns; the words of a `cached` one are kept in the user's cache."""
 
-    A user's own texts are not copied there.
-    """
-    if not known or lexicon is None or beside:
-        return _read(path, column, pair_by, dict(beside), length, lexicon)
+    def read() -> Corpus:
+        digest = hashlib.sha256()
+        rows = texts_in(path, column, dict(named), digest.update)
+        return _gathered(rows, str(path), digest, pair_by, [name for name, _ in named], length, lexicon)
+
+    if not cached or lexicon is None:
+        return read()
     from fairchain.datasets import cache_dir
 
     sha256, folder = digest_of(path), cache_dir() / "corpora"
@@ -198,7 +199,7 @@ def _loaded(
     arrays = kept(folder, key) or {}
     if arrays.keys() == {"ids", "total", "ranks"} and _usable(**arrays, length=length, words=len(lexicon)):
         return Corpus(arrays["ids"], str(path), sha256, int(arrays["total"]), arrays["ranks"])
-    found = _read(path, column, pair_by, {}, length, lexicon)
+    found = read()
     if found.sha256 == sha256:
         keep(folder, key, ids=found.ids, total=np.array(found.total), ranks=found.ranks)
     return found
@@ -210,24 +211,14 @@ def _usable(ids: NDArray[Any], total: NDArray[Any], ranks: NDArray[Any], length:
     return fits and bool(ids.min() >= 0 and ids.max() <= words)
 
 
-def _read(
-    path: Path, column: str | None, pair_by: str | None, beside: Beside, length: int, lexicon: Lexicon | None
-) -> Corpus:
-    digest = hashlib.sha256()
-    named = dict(beside) if pair_by is None else {pair_by: "pair_by in [population]", **beside}
-    rows = texts_in(path, column, named, digest.update)
-    return _gathered(rows, str(path), digest, pair_by, list(named), length, lexicon)
-
-
 def _from_frame(
-    frame: Any, column: str | None, pair_by: str | None, beside: Beside, lexicon: Lexicon | None, length: int
+    frame: Any, column: str | None, pair_by: str | None, named: Beside, lexicon: Lexicon | None, length: int
 ) -> Corpus:
     """Return the texts of a table in memory, unchanged."""
     table = read_table(frame)
     if column is None and len(table.names) > 1:
         raise DataError(SEVERAL_COLUMNS.format(source=table.source, count=len(table.names)))
     column = table.names[0] if column is None else column
-    named = dict(beside) if pair_by is None else {pair_by: "pair_by in [population]", **beside}
     cells = [table.texts(name) for name in _present(table.source, table.names, named)]
     texts = original_texts(frame, table, column)
     digest = hashlib.sha256()
@@ -329,13 +320,12 @@ def _ranks(cells: list[str]) -> Ids:
 
 def _known(text: str, numbers: dict[str, int], unknown: int, length: int) -> list[int]:
     """Return the numbers of the first known words of a text."""
-    start = text
-    if len(text) > LETTERS_PER_WORD * length:
-        # A blank always separates words, so the text before it can be split independently.
-        start = text[: text.rfind(" ", 0, LETTERS_PER_WORD * length) + 1] or text
-    found = [number for token in tokenise(start) if (number := numbers.get(token, unknown))]
-    if len(found) < length and len(start) < len(text):
-        found = [number for token in tokenise(text) if (number := numbers.get(token, unknown))]
+    # A blank always separates words, so the text before it can be split independently.
+    start = text[: text.rfind(" ", 0, LETTERS_PER_WORD * length) + 1] if len(text) > LETTERS_PER_WORD * length else ""
+    for part in (start, text) if start else (text,):
+        found = [number for token in tokenise(part) if (number := numbers.get(token, unknown))]
+        if len(found) >= length:
+            break
     return found[:length]
 
 

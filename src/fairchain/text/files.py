@@ -36,10 +36,8 @@ def opened(path: Path, most_bytes: int) -> Iterator[BufferedReader]:
             raise DataError(f"{path}: larger than {most_bytes:,} bytes; keep a part of it")
         with path.open("rb") as file:
             yield file
-    except OSError as error:
-        raise DataError(CANNOT_BE_READ.format(path=path, strerror=error.strerror)) from None
-    except ValueError as error:
-        raise DataError(f"{path!s}: cannot be read ({error})") from None
+    except (OSError, ValueError) as error:
+        raise DataError(CANNOT_BE_READ.format(path=path, strerror=getattr(error, "strerror", error))) from None
 
 
 def limited_lines(

@@ -24,18 +24,9 @@ _WORD = re.compile(r"[^\W_]+(?:['\u2019*@$!][^\W_]+)*")
 
 
 def quoted(text: str, words: Sequence[str] = (), *, at: int = 0, most: int = MOST_QUOTED) -> str:
-    """Return a text for display.
+    """Return a text for display, in which `words` of the user are masked too.
 
-    Parameters
-    ----------
-    text
-        The original text.
-    words
-        Further words of the user that are masked.
-    at
-        The position that must be visible if the text is shortened.
-    most
-        Number of characters of a shortened text.
+    A text of more than `most` characters is shortened to a part in which position `at` is visible.
 
     >>> quoted("Mail me@example.org or call 0171 234567, @somebody!")
     'Mail [mail] or call [number], @[user]!'

@@ -92,26 +92,21 @@ def replacing_of(
         raise SpecError(SYNONYMS_NEED_VECTORS)
     else:
         synonyms = _nearest(lexicon, population.neighbours, kept, cache_dir() / "neighbours")
-    drawn = np.zeros(len(corpus.ids), bool)
+    count, width = corpus.ids.shape
+    drawn, counts, found = np.zeros(count, bool), np.zeros(count + 1, np.intp), []
     drawn[np.concatenate(pools)] = True
-    places, ends = _places(synonyms, corpus.ids, np.flatnonzero(drawn))
+    texts = np.flatnonzero(drawn)
+    for start in range(0, len(texts), REPLACED_AT_ONCE):
+        some = texts[start : start + REPLACED_AT_ONCE]
+        replaced = synonyms.replaced.take(corpus.ids[some])
+        counts[some + 1] = np.count_nonzero(replaced, axis=1)
+        found.append((np.flatnonzero(replaced) % width).astype(np.min_scalar_type(width)))
+    places = np.concatenate(found)
     if not len(places):
         raise DataError(
             f"{corpus.name}: no word of its texts has a synonym in {lexicon.name}; write replace = 0 in [population]"
         )
-    return Replacing(synonyms, population.replace, places, ends)
-
-
-def _places(synonyms: Synonyms, ids: Ids, texts: NDArray[np.intp]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
-    """Return the places of words with synonyms in some texts of a corpus, and where those of each text end, from 0."""
-    counts, width = np.zeros(len(ids) + 1, np.intp), ids.shape[1]
-    found = []
-    for start in range(0, len(texts), REPLACED_AT_ONCE):
-        some = texts[start : start + REPLACED_AT_ONCE]
-        replaced = synonyms.replaced.take(ids[some])
-        counts[some + 1] = np.count_nonzero(replaced, axis=1)
-        found.append((np.flatnonzero(replaced) % width).astype(np.min_scalar_type(width)))
-    return np.concatenate(found), np.cumsum(counts)
+    return Replacing(synonyms, population.replace, places, np.cumsum(counts))
 
 
 # The synonyms of a lexicon in memory are kept in memory too.

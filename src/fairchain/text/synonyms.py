@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from fairchain.errors import DataError
 from fairchain.text.files import keep, key_of, limited_lines
 from fairchain.text.files import kept as kept_arrays
 from fairchain.text.lexicon import Ids, Lexicon, Vectors
+
+Parsed = TypeVar("Parsed")
 
 # Only this many words from the start of a list are replaced or offered: lists of vectors begin with the most frequent
 # words, and the neighbour of a rare word is another rare one, a name or a misspelling, but not a synonym.
@@ -78,24 +80,20 @@ class Synonyms:
 def nearest_words(lexicon: Lexicon, most: int, kept: Collection[str], cache: Path | None = None) -> Synonyms:
     """Return for each common word the `most` words whose vectors have the largest cosine with its own.
 
-    Parameters
-    ----------
-    lexicon
-        A lexicon with vectors.
-    most
-        The number of words to find.
-    kept
-        Words that are neither replaced nor offered.
-    cache
-        A folder in which the result is stored. A stored result is checked before it is used.
+    Words in `kept` are neither replaced nor offered. The result is stored in the folder `cache`; a stored result is
+    checked before it is used.
     """
     assert lexicon.table is not None
     numbers = _common(lexicon, kept)
     words = hashlib.sha256(np.ascontiguousarray(numbers, "<i4").tobytes()).hexdigest()
     key = key_of(NEIGHBOURS_CACHE_VERSION, lexicon.sha256, most, words)
-    offered = None if cache is None else _usable(kept_arrays(cache, key), numbers, most)
-    if offered is None:
-        offered = numbers[_nearest(lexicon.table[numbers], most)] if len(numbers) > most else _all_others(numbers)
+    offered = None if cache is None else (kept_arrays(cache, key) or {}).get("offered")
+    count = len(numbers)
+    usable = offered is not None and offered.dtype == np.int32 and offered.shape == (count, min(most, count - 1))
+    if offered is None or not usable or not np.isin(offered, numbers).all():
+        # If there are few words, every other one is offered, not sorted by similarity.
+        places = (np.arange(count)[:, None] + np.arange(1, count)) % max(count, 1)
+        offered = numbers[_nearest(lexicon.table[numbers], most) if count > most else places]
         if cache is not None:
             keep(cache, key, offered=offered)
     return _synonyms(len(lexicon), numbers, offered, np.full(len(numbers), offered.shape[1], np.int32))
@@ -137,15 +135,6 @@ def _common(lexicon: Lexicon, kept: Collection[str]) -> Ids:
     ]
     found = np.array(numbers, np.int32)
     return found[np.any(lexicon.table[found] != 0, axis=1)] if len(found) else found
-
-
-def _all_others(numbers: Ids) -> Ids:
-    """Return every word for every other, if there are few; not sorted by similarity."""
-    count = len(numbers)
-    if count < 2:
-        return np.zeros((count, 0), np.int32)
-    others: Ids = numbers[(np.arange(count)[:, None] + np.arange(1, count)) % count]
-    return others
 
 
 def _nearest(vectors: Vectors, most: int) -> NDArray[np.intp]:
@@ -196,14 +185,6 @@ def _likely(vectors: Vectors, rows: NDArray[np.intp], most: int) -> tuple[NDArra
     return np.take_along_axis(columns, chosen, axis=1), np.take_along_axis(some, chosen, axis=1).min(axis=1)
 
 
-def _usable(found: dict[str, NDArray[Any]] | None, numbers: Ids, most: int) -> Ids | None:
-    """Return a stored result, if it is valid."""
-    offered = None if found is None else found.get("offered")
-    if offered is None or offered.dtype != np.int32 or offered.shape != (len(numbers), min(most, len(numbers) - 1)):
-        return None
-    return offered if np.isin(offered, numbers).all() else None
-
-
 def wordnet_files(folder: str | Path) -> list[Path]:
     """Return the files of WordNet that are read."""
     return [Path(folder) / f"{kind}.{part}" for part in PARTS_OF_SPEECH for kind in ("data", "index")]
@@ -222,46 +203,36 @@ def read_wordnet(folder: str | Path) -> dict[str, list[str]]:
         raise DataError(NO_WORDNET_FOLDER.format(folder=folder))
     found: dict[str, list[str]] = {}
     for part in PARTS_OF_SPEECH:
-        synsets = dict(_synsets(folder / f"data.{part}"))
-        for word, places in _index(folder / f"index.{part}"):
-            others = found.setdefault(word, [])
+        synsets = dict(_parsed(folder / f"data.{part}", _synset))
+        for word, places in _parsed(folder / f"index.{part}", _index_entry):
+            others = found.setdefault(word, []) if word.isalpha() else []
             for place in places:
                 others += [other for other in synsets.get(place, ()) if other != word and other not in others]
     return found
 
 
-def _synsets(path: Path) -> Iterator[tuple[bytes, list[str]]]:
-    """Yield the offset of each synset in its file, and its words: `00001740 03 n 01 entity 0 ...`."""
-    for number, fields in _lines(path):
-        try:
-            count = int(fields[3], 16)
-            words = [fields[4 + 2 * place].decode("ascii") for place in range(count)]
-        except (IndexError, ValueError):
-            raise _damaged(path, number) from None
-        # An adjective may have a syntactic marker: galore(ip).
-        yield fields[0], [word for word in (word.partition("(")[0].lower() for word in words) if word.isalpha()]
+def _synset(fields: list[bytes]) -> tuple[bytes, list[str]]:
+    """Return the offset of a synset in its file, and its words: `00001740 03 n 01 entity 0 ...`."""
+    words = [fields[4 + 2 * place].decode("ascii") for place in range(int(fields[3], 16))]
+    # An adjective may have a syntactic marker: galore(ip).
+    return fields[0], [word for word in (word.partition("(")[0].lower() for word in words) if word.isalpha()]
 
 
-def _index(path: Path) -> Iterator[tuple[str, list[bytes]]]:
-    """Yield each word and the offsets of its synsets: `dog n 7 5 @ ~ #m #p %p 7 1 02084071 ...`."""
-    for number, fields in _lines(path):
-        try:
-            word, synsets, pointers = fields[0].decode("ascii"), int(fields[2]), int(fields[3])
-            places = fields[6 + pointers : 6 + pointers + synsets]
-        except (IndexError, ValueError):
-            raise _damaged(path, number) from None
-        if len(places) != synsets:
-            raise _damaged(path, number)
-        if word.isalpha():
-            yield word, places
+def _index_entry(fields: list[bytes]) -> tuple[str, list[bytes]]:
+    """Return a word and the offsets of its synsets: `dog n 7 5 @ ~ #m #p %p 7 1 02084071 ...`."""
+    word, synsets, pointers = fields[0].decode("ascii"), int(fields[2]), int(fields[3])
+    places = fields[6 + pointers : 6 + pointers + synsets]
+    if len(places) != synsets:
+        raise ValueError
+    return word, places
 
 
-def _lines(path: Path) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield the number and the fields of each line; the licence at the start is indented."""
+def _parsed(path: Path, parse: Callable[[list[bytes]], Parsed]) -> Iterator[Parsed]:
+    """Yield what the fields of each line mean; the licence at the start is indented."""
     for number, line in enumerate(limited_lines(path, LONGEST_WORDNET_LINE, MOST_WORDNET_BYTES, len), 1):
         if line and not line.startswith(b" "):
-            yield number, line.split()
-
-
-def _damaged(path: Path, number: int) -> DataError:
-    return DataError(BAD_LINE.format(path=path, number=number))
+            try:
+                found = parse(line.split())
+            except (IndexError, ValueError):
+                raise DataError(BAD_LINE.format(path=path, number=number)) from None
+            yield found

@@ -1,20 +1,27 @@
-"""Words by which a text mentions a group. Lists for religion, race and gender ship with the package.
+"""Identity terms: the words by which a text mentions a group, their places in texts, and their exchange.
 
-A list gives each value of a feature its words, and may have a row `neutral` for texts that should mention no value. For
-an exchange of terms the lists are parallel: words at the same position have the same form.
+A list gives each value of a feature its terms, and may have a row `neutral` for texts that should mention no value. For
+an exchange the lists are parallel: words at the same position have the same form. Lists for religion, race and gender
+ship with the package.
+
+A term is one word or several. It is found in any letter case, as a whole word: the characters before and after it are
+not letters, digits or combining marks. Only the span of a term is ever changed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tomllib
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -28,14 +35,16 @@ from fairchain.spec.keys import Text
 from fairchain.spec.validate import NONE_VALUES
 from fairchain.text.corpus import Corpus
 from fairchain.text.lexicon import Lexicon, tokenise
-from fairchain.text.spans import Span, TermFinder, checked_term
 
 SHIPPED = ("religion", "race", "gender")
 NEUTRAL = "neutral"
 MOST_TERMS_BYTES = 4_000_000
 MOST_TERMS = 20_000
+# Number of texts that are processed together, so that memory use is constant.
+TEXTS_AT_ONCE = 2**16
 
 Lists = dict[str, tuple[str, ...]]
+Mask = NDArray[np.bool_]
 UNKNOWN_TERM_LIST = 'feature "{feature}".terms: {problem} (a file of your own ends in .toml or .json)'
 UNKNOWN_TERM_LIST_SUFFIX = (
     "a list of terms is a .toml or .json file; write one with the words of each group, for example "
@@ -49,6 +58,14 @@ NEUTRAL_WORDS_NEEDED = (
     '{where}: as = "swapped" needs replacement words for texts that mention "{value}"; add neutral = [...] to the '
     "list, or leave the value out"
 )
+
+TERM_NOT_A_WORD = '{where}: {term} of "{value}" does not begin with a letter or digit; write a word'
+# Letters and digits of every script, without the underscore.
+_WORD = re.compile(r"[^\W_]+")
+_APOSTROPHES = "['\u2019\u02bc]"
+# A blank in a term matches any white space, or a hyphen.
+_BLANK = r"(?:\s+|[-\u2010\u2011])"
+_JOINERS = "\u200c\u200d"
 
 
 @dataclass(frozen=True)
@@ -200,7 +217,85 @@ def _one_word(where: str, value: str, word: str) -> str:
     return tokens[0]
 
 
-Mask = NDArray[np.bool_]
+class Span(NamedTuple):
+    """A term in a text: its first character and the one after its last, and the term in its list, in lower case."""
+
+    start: int
+    end: int
+    term: str
+
+
+class TermFinder:
+    """Search for terms; of two that overlap the one that starts first counts, of two at one position the longer."""
+
+    def __init__(self, terms: Sequence[str]) -> None:
+        self._by_first: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+        for term in sorted({term.lower() for term in terms}, key=len, reverse=True):
+            first = _WORD.match(term)
+            assert first is not None
+            pattern = re.escape(term).replace(r"\ ", _BLANK).replace("'", _APOSTROPHES)
+            self._by_first.setdefault(first[0], []).append((term, re.compile(pattern, re.IGNORECASE)))
+        self._firsts = self._by_first.keys()
+
+    def spans(self, text: str) -> tuple[Span, ...]:
+        """Return the terms of a text, in their order."""
+        # Most texts have no term: their words are compared with all terms at once.
+        if self._firsts.isdisjoint(_WORD.findall(text.lower())):
+            return ()
+        found: list[Span] = []
+        end = 0
+        for word in _WORD.finditer(text):
+            if word.start() < end or (word.start() and _continues(text[word.start() - 1])):
+                continue
+            for term, pattern in self._by_first.get(word[0].lower(), ()):
+                match = pattern.match(text, word.start())
+                if match and not (match.end() < len(text) and _continues(text[match.end()], term[-1])):
+                    end = match.end()
+                    found.append(Span(word.start(), end, term))
+                    break
+        return tuple(found)
+
+
+def _continues(character: str, last: str = "") -> bool:
+    """Return whether a character next to a term belongs to the same word; `last` is the last one of the term."""
+    if unicodedata.category(character).startswith("M") or character in _JOINERS:
+        return True
+    of_a_word = bool(last) and (last.isalnum() or unicodedata.category(last).startswith("M"))
+    return of_a_word and character.isalnum()
+
+
+def checked_term(where: str, value: str, term: str) -> str:
+    """Return a term with single blanks between its words; raise a SpecError unless it begins with a letter or digit."""
+    term = " ".join(term.split())
+    if not _WORD.match(term):
+        raise SpecError(TERM_NOT_A_WORD.format(where=where, term=shown(term), value=value))
+    return term
+
+
+def swapped(text: str, spans: Sequence[Span], instead: Mapping[str, str]) -> str:
+    """Return a text with the term of each span replaced, in the letter case of the original term.
+
+    >>> swapped("MUSLIMS! (Muslims, muslims)", TermFinder(["muslims"]).spans("MUSLIMS! (Muslims, muslims)"),
+    ...         {"muslims": "old catholics"})
+    'OLD CATHOLICS! (Old catholics, old catholics)'
+    """
+    parts, end = [], 0
+    for span in spans:
+        parts += [text[end : span.start], _in_case_of(text[span.start : span.end], instead[span.term])]
+        end = span.end
+    return "".join([*parts, text[end:]])
+
+
+def _in_case_of(before: str, term: str) -> str:
+    """Return a term in capitals, or with a first capital, if the replaced term is; otherwise as in its list."""
+    letters = [letter for letter in before if letter.isalpha()]
+    if len(letters) > 1 and all(letter.isupper() for letter in letters):
+        return term.upper()
+    words = _WORD.findall(before)
+    if words and words[0][0].isupper():
+        every = len(words) > 1 and all(word[0].isupper() for word in words)
+        return _WORD.sub(lambda word: word[0][0].upper() + word[0][1:], term, count=0 if every else 1)
+    return term
 
 
 def spans_in(texts: NDArray[np.object_], terms: Sequence[Terms]) -> dict[int, tuple[Span, ...]]:
@@ -208,10 +303,6 @@ def spans_in(texts: NDArray[np.object_], terms: Sequence[Terms]) -> dict[int, tu
     finder = TermFinder([word for each in terms for word in each.all_words])
     found = ((place, finder.spans(text)) for place, text in enumerate(texts[:, 0].tolist()))
     return {place: spans for place, spans in found if spans}
-
-
-# Number of texts that are processed together, so that memory use is constant.
-TEXTS_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,9 +351,7 @@ class Mentions:
         return found
 
     def any_of(self, values: Sequence[str]) -> Mask:
-        """Return the texts that mention at least one of these values; texts without a mention have the value for
-        none.
-        """
+        """Return the texts that mention one of these values; texts without a mention have the value for none."""
         masks = [~self.any_value if value == self.terms.none_value else self.by_value[value] for value in values]
         found: Mask = np.any(masks, axis=0)
         return found

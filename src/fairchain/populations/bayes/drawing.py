@@ -70,8 +70,7 @@ def _starts(steps: Steps, states: NodeValues, buffers: Buffers) -> Indices:
 
 @dataclass(frozen=True, eq=False)
 class DrawChoice:
-    """Draw of one of few values: its index is the number of cumulative probabilities that the random number has
-    reached.
+    """Draw of one of few values: its index is the number of cumulative probabilities up to the random number.
 
     `edges` are these probabilities without the last, which is 1: (edges, combinations of parents).
     """
@@ -128,9 +127,7 @@ def _padded(sums: Reals) -> Reals:
 
 @dataclass(frozen=True, eq=False)
 class DrawNormal:
-    """Draw of a number from a standard normal deviate; `slopes` has the change per unit and, for values, their
-    numbers.
-    """
+    """Draw of a number from a normal deviate; `slopes` has the change per unit and, for values, their numbers."""
 
     node: Normal
     steps: Steps

@@ -61,29 +61,18 @@ class BayesGraph:
     def descendants(self, names: Iterable[str]) -> list[str]:
         """Return the descendants of these nodes, without them, parents first."""
         start = set(names)
-        found: dict[str, None] = {}
+        reached = set(start)
         for name, node in self.nodes.items():
-            if name not in start and any(parent in start or parent in found for parent in node.parents):
-                found[name] = None
-        return list(found)
+            if not reached.isdisjoint(node.parents):
+                reached.add(name)
+        return [name for name in self.nodes if name in reached and name not in start]
 
 
 def build_graph(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> BayesGraph:
     """Check nodes against each other and against the features, and order them for drawing.
 
-    Parameters
-    ----------
-    features
-        Each must be a node of the same name; other nodes are latent.
-    nodes
-        The stated nodes.
-    source
-        The name of the network in messages: its file, or `population.nodes`.
-
-    Raises
-    ------
-    SpecError
-        One message with the node, the problem and the remedy.
+    Each feature must be a node of the same name; other nodes are latent. `source` is the name of the network in
+    messages: its file, or `population.nodes`. Raises a SpecError with the node, the problem and the remedy.
     """
     by_name = _named(features, nodes, source)
     by_feature = {feature.name: feature for feature in features}
@@ -92,18 +81,13 @@ def build_graph(features: Sequence[Feature], nodes: Sequence[Node], source: str)
     for name in _in_order(by_name, source):
         stated = _switched(Site(source, name), by_name[name], made)
         made[name] = node = make_node(Site(source, name), stated, by_feature.get(name), made)
-        cells += _cells(node)
+        cells += node.table.size if isinstance(node, Choice) else node.mean.size if isinstance(node, Normal) else 1
         if cells > MOST_TABLE_CELLS:
             raise SpecError(
                 f"{source}: the tables have more than {MOST_TABLE_CELLS} numbers; use fewer parents or values"
             )
     graph = BayesGraph(made, len(nodes))
     return BayesGraph({name: made[name] for name in graph.ancestors(by_feature)}, len(nodes))
-
-
-def _cells(node: BayesNode) -> int:
-    """Return the number of numbers in a node."""
-    return node.table.size if isinstance(node, Choice) else node.mean.size if isinstance(node, Normal) else 1
 
 
 def _switched(site: Site, node: Node, made: dict[str, BayesNode]) -> Node:
@@ -136,8 +120,7 @@ def _named(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> d
     """Return the nodes by name; every feature and every parent must be one of them."""
     if len(nodes) > MOST_NODES:
         raise SpecError(TOO_MANY_NODES.format(source=source, nodes_count=len(nodes), most_nodes=MOST_NODES))
-    twice = doubled([node.name for node in nodes])
-    if twice is not None:
+    if (twice := doubled(node.name for node in nodes)) is not None:
         raise Site(source, twice).error("", "occurs twice; rename or remove one")
     by_name = {node.name: node for node in nodes}
     for feature in features:
@@ -147,8 +130,7 @@ def _named(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> d
     for node in nodes:
         if "\n" in node.name:
             raise Site(source, node.name).error("name", "has a line end; rename it")
-        twice = doubled(node.parents)
-        if twice is not None:
+        if (twice := doubled(node.parents)) is not None:
             raise Site(source, node.name).error("parents", f'"{twice}" occurs twice; name each parent once')
         for parent in node.parents:
             if parent not in by_name:
@@ -164,8 +146,7 @@ def _in_order(nodes: Mapping[str, Node], source: str) -> list[str]:
     except CycleError as error:
         cycle = error.args[1][::-1]
         listed = " <- ".join(cycle if len(cycle) <= 8 else [*cycle[:6], "...", cycle[-1]])
-        problem = DEPENDS_ON_ITSELF.format(listed=listed)
-        raise Site(source, cycle[0]).error("parents", problem) from None
+        raise Site(source, cycle[0]).error("parents", DEPENDS_ON_ITSELF.format(listed=listed)) from None
     names = list(nodes)
     number = {name: place for place, name in enumerate(names)}
     ready: list[int] = []

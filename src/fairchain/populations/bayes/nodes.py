@@ -53,9 +53,7 @@ TOO_MANY_NODE_VALUES = "{high} values are more than {most_cells}; list those tha
 
 
 def keys_of(parents: Sequence[Sequence[NodeValue]]) -> Iterator[str]:
-    """Return the keys of all combinations, with the last parent's value changing fastest; one empty key without
-    parents.
-    """
+    """Yield the keys of all combinations, the last parent's value changing fastest; without parents one empty key."""
     return (", ".join(map(str, combination)) for combination in product(*parents))
 
 
@@ -204,13 +202,13 @@ class Site:
 
 def make_node(site: Site, node: Node, feature: Feature | None, made: Made) -> BayesNode:
     """Return the node as arrays; `made` has its parents. Raises a SpecError that names it."""
+    parents = {name: made[name] for name in node.parents}
     if node.value is not None:
-        return _computed(site, node, feature, {name: made[name] for name in node.parents})
+        return _computed(site, node, feature, parents)
     if (node.probabilities is None) == (node.mean is None):
         found = "neither probabilities nor mean" if node.mean is None else "both probabilities and mean"
         remedy = "give the probabilities of its values, mean and std of a number, or an expression in value"
         raise site.error("", f"has {found}; {remedy}")
-    parents = {name: made[name] for name in node.parents}
     if node.mean is None:
         if node.std is not None or node.slopes:
             raise site.error("", "has probabilities, so std and slopes have no effect; remove them")
@@ -228,27 +226,21 @@ def _values(site: Site, stated: tuple[NodeValue, ...] | None, feature: Feature |
     """Return the values in the order in which they are drawn: that of a category, otherwise as stated."""
     if stated is not None and not stated:
         raise site.error("values", "found no value; list at least one")
-    twice = doubled([str(value) for value in stated or ()])
-    if twice is not None:
+    if (twice := doubled(str(value) for value in stated or ())) is not None:
         raise site.error("values", f'"{twice}" occurs twice; every value must be different')
     if isinstance(feature, CategoryFeature):
         known, found = (dict.fromkeys(map(str, values)) for values in (feature.values, stated or feature.values))
-        for name in found:
-            if name not in known:
-                problem = f'"{name}" is not a value of feature "{feature.name}"; {near(name, list(known))}'
-                raise site.error("values", problem)
-        for name in known:
-            if name not in found:
-                problem = f'"{name}" is missing, a value of feature "{feature.name}"; add it or remove it there'
-                raise site.error("values", problem)
+        if (name := next((name for name in found if name not in known), None)) is not None:
+            problem = f'"{name}" is not a value of feature "{feature.name}"; {near(name, list(known))}'
+            raise site.error("values", problem)
+        if (name := next((name for name in known if name not in found), None)) is not None:
+            problem = f'"{name}" is missing, a value of feature "{feature.name}"; add it or remove it there'
+            raise site.error("values", problem)
         return feature.values
     if isinstance(feature, IntegerFeature):
         return _whole_numbers(site, stated, feature)
     if feature is not None:
-        raise site.error(
-            "values",
-            REAL_FEATURE_IN_TABLE.format(name=feature.name),
-        )
+        raise site.error("values", REAL_FEATURE_IN_TABLE.format(name=feature.name))
     if stated is None:
         example = 'for example values = ["no", "yes"]'
         raise site.error("values", f"missing, as no feature has this name; name them, {example}")
@@ -277,10 +269,7 @@ def _choice(site: Site, node: Node, feature: Feature | None, parents: Made) -> C
     choices = _with_values(parents)
     for name in parents:
         if name not in choices:
-            raise site.error(
-                "parents",
-                SWITCHES_NEEDED.format(name=name),
-            )
+            raise site.error("parents", SWITCHES_NEEDED.format(name=name))
     stated = node.values or values
     rows = _rows(site, node, stated, choices)
     place = {str(value): i for i, value in enumerate(stated)}
@@ -310,8 +299,7 @@ def _rows(
             raise site.error("probabilities", f"it has parents; write a list for each combination: {example}")
         rows = [given or ()]
     for place, row in enumerate(rows):
-        problem = row_problem(row, values)
-        if problem:
+        if problem := row_problem(row, values):
             key = f'."{list(keys_of(known))[place]}"' if known else ""
             raise site.error(f"probabilities{key}", problem)
     return rows
@@ -329,10 +317,7 @@ def _normal(site: Site, node: Node, feature: Feature | None, parents: Made) -> N
     choices = {name: values for name, values in _with_values(parents).items() if name not in node.slopes}
     for name, parent in parents.items():
         if name not in node.slopes and values_of(parent) is None:
-            raise site.error(
-                "slopes",
-                SLOPES_NEEDED.format(name=name),
-            )
+            raise site.error("slopes", SLOPES_NEEDED.format(name=name))
     mean = _entries(site, "mean", node.mean, choices)
     std = _entries(site, "std", node.std, choices)
     if len(mean) == len(std) == 1:
@@ -343,9 +328,7 @@ def _normal(site: Site, node: Node, feature: Feature | None, parents: Made) -> N
     reach += sum(abs(slope) * parents[name].reach for name, slope in node.slopes.items())
     if not reach <= MOST_NUMBER:
         raise site.error("slopes", f"it could become as large as {reach:g}; choose other units")
-    low, high = -math.inf, math.inf
-    if feature is not None and not isinstance(feature, CategoryFeature):
-        low, high = float(feature.low), float(feature.high)
+    low, high = _limits(feature)
     return Normal(
         name=node.name,
         choices=tuple(choices),
@@ -357,6 +340,13 @@ def _normal(site: Site, node: Node, feature: Feature | None, parents: Made) -> N
         whole=isinstance(feature, IntegerFeature),
         reach=min(reach, max(abs(low), abs(high))),
     )
+
+
+def _limits(feature: Feature | None) -> tuple[float, float]:
+    """Return the numbers between which a node is clipped."""
+    if feature is None or isinstance(feature, CategoryFeature):
+        return -math.inf, math.inf
+    return float(feature.low), float(feature.high)
 
 
 def _with_values(parents: Made) -> dict[str, tuple[NodeValue, ...]]:
@@ -401,9 +391,7 @@ def _computed(site: Site, node: Node, feature: Feature | None, parents: Made) ->
     reach = expression.reach([parent.reach for parent in parents.values()])
     if not reach <= MOST_NUMBER:
         raise site.error("value", f"it could become as large as {reach:g}; choose other units")
-    low, high = -math.inf, math.inf
-    if feature is not None and not isinstance(feature, CategoryFeature):
-        low, high = float(feature.low), float(feature.high)
+    low, high = _limits(feature)
     computed = Computed(
         name=node.name,
         parents=tuple(parents),
@@ -481,16 +469,13 @@ def _by_key(
     if count * width > MOST_TABLE_CELLS:
         raise site.error("parents", TOO_MANY_COMBINATIONS.format(count=count))
     keys = list(keys_of(known))
-    twice = doubled(keys)
-    if twice is not None:
+    if (twice := doubled(keys)) is not None:
         raise site.error(key, AMBIGUOUS_VALUES.format(twice=twice))
     wanted = set(keys)
-    unknown = next((each for each in given if each not in wanted), None)
-    if unknown is not None:
+    if (unknown := next((each for each in given if each not in wanted), None)) is not None:
         close = get_close_matches(unknown, keys[:MOST_LOOKED_AT], n=1)
         hint = f'did you mean "{close[0]}"?' if close else f'write them in this order: "{keys[0]}"'
         raise site.error(key, f'"{unknown}" is not a combination of values of {some_names(list(choices))}; {hint}')
-    missing = next((each for each in keys if each not in given), None)
-    if missing is not None:
+    if (missing := next((each for each in keys if each not in given), None)) is not None:
         raise site.error(key, f'nothing is stated for "{missing}"; write an entry for each of {count} combinations')
     return [given[each] for each in keys]

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.errors import SpecError
 from fairchain.populations.base import FeaturePopulation, Inputs, Rounds, Scratch
 from fairchain.populations.bayes.drawing import Buffers, DrawJoint, DrawPlan, deviates, drawing_joint, make_plan
-from fairchain.populations.bayes.graph import Joint, build_graph, joint_of, space_of
+from fairchain.populations.bayes.graph import build_graph, joint_of, space_of
 from fairchain.populations.bayes.nodes import Choice
 from fairchain.populations.bayes.reading import read_nodes, source_of
 from fairchain.populations.finite import FiniteSpace
@@ -37,19 +37,7 @@ GROUP_HAS_PROBABILITY_ZERO = (
 class BayesPopulation(FeaturePopulation):
     """The joint distribution of a Bayesian network over the features, exact if groups can be conditioned on.
 
-    Parameters
-    ----------
-    spec
-        A spec with the features in the order of the columns, the protected ones, and the network.
-    subgroups
-        Groups, or the overall population.
-    dtype
-        Data type of the values that are shown.
-
-    Raises
-    ------
-    SpecError
-        If the network cannot be read or is invalid, or a subgroup has probability 0.
+    Raises a SpecError if the network cannot be read or is invalid, or a subgroup has probability 0.
     """
 
     def __init__(self, spec: Spec, subgroups: Sequence[Subgroup], dtype: DTypeLike = np.float32) -> None:
@@ -67,10 +55,24 @@ class BayesPopulation(FeaturePopulation):
         self.plan: DrawPlan = make_plan(self._graph, self._names, () if joint is None else tuple(joint.numbers))
         self.heads: tuple[DrawJoint | None, ...] = (None,) * len(self.subgroups)
         self._shares: tuple[float, ...] | None = None
-        if joint is not None:
-            self._condition(joint)
-        else:
-            self._check_possible()
+        if joint is None:
+            # A group without any value of a table is refused: rejection sampling would find no member.
+            for each in (subgroup.group for subgroup in self.subgroups if subgroup.group is not None):
+                for name, members in self.members(each).items():
+                    node = self._graph.nodes[name]
+                    if isinstance(node, Choice) and not node.table[:, members].any():
+                        raise self._impossible(each)
+            return
+        # How each subgroup is drawn, and its share; subgroups with the same group share them.
+        made: dict[Group | None, tuple[DrawJoint, float]] = {}
+        for group in (subgroup.group for subgroup in self.subgroups):
+            if group not in made:
+                own = joint if group is None else joint.given(self.members(group))
+                if group is not None and own.share == 0:
+                    raise self._impossible(group)
+                made[group] = drawing_joint(own, self.plan.kept), 1.0 if group is None else own.share
+        self.heads = tuple(made[subgroup.group][0] for subgroup in self.subgroups)
+        self._shares = tuple(made[subgroup.group][1] for subgroup in self.subgroups)
 
     def __str__(self) -> str:
         nodes = f"{self._graph.stated} nodes"
@@ -127,30 +129,6 @@ class BayesPopulation(FeaturePopulation):
     def shares(self) -> Sequence[float] | None:
         """Return the probability of each subgroup, if it can be computed."""
         return self._shares
-
-    def accepts(self, subgroup: int, values: Inputs, /) -> NDArray[np.bool_] | None:
-        """Return which of these rows, (rows, features), belong to a subgroup; None if all shown rows do."""
-        return None if self.exact or self.subgroups[subgroup].group is None else self.belong(subgroup, values)
-
-    def _condition(self, joint: Joint) -> None:
-        """Set how each subgroup is drawn; subgroups with the same group share it."""
-        made: dict[Group | None, tuple[DrawJoint, float]] = {}
-        for group in (subgroup.group for subgroup in self.subgroups):
-            if group not in made:
-                own = joint if group is None else joint.given(self.members(group))
-                if group is not None and own.share == 0:
-                    raise self._impossible(group)
-                made[group] = drawing_joint(own, self.plan.kept), 1.0 if group is None else own.share
-        self.heads = tuple(made[subgroup.group][0] for subgroup in self.subgroups)
-        self._shares = tuple(made[subgroup.group][1] for subgroup in self.subgroups)
-
-    def _check_possible(self) -> None:
-        """Refuse groups to which no value of a table belongs, for which rejection sampling would find no member."""
-        for group in (subgroup.group for subgroup in self.subgroups if subgroup.group is not None):
-            for name, members in self.members(group).items():
-                node = self._graph.nodes[name]
-                if isinstance(node, Choice) and not node.table[:, members].any():
-                    raise self._impossible(group)
 
     def members(self, group: Group) -> dict[str, NDArray[np.bool_]]:
         """Return which values of each protected node with a table belong to a group."""

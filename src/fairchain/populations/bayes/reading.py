@@ -41,10 +41,7 @@ def source_of(network: BayesNetwork) -> str:
 def read_nodes(network: BayesNetwork) -> tuple[Node, ...]:
     """Return the nodes of a network as stated, or those of its `.bif`, `.json` or `.toml` file.
 
-    Raises
-    ------
-    SpecError
-        One message with the file and the line or key, what was found and what to write.
+    Raises a SpecError with the file and the line or key, what was found and what to write.
     """
     if network.path is None:
         return network.nodes
@@ -111,10 +108,7 @@ class _Token(NamedTuple):
 def parse_bif(text: str) -> tuple[Node, ...]:
     """Return the nodes of a network, in the order in which the variables are declared.
 
-    Raises
-    ------
-    SpecError
-        One message with the line, what was found there and what to write; it does not name the file.
+    Raises a SpecError with the line, what was found there and what to write; it does not name the file.
     """
     return _BifParser(text).nodes()
 
@@ -190,8 +184,7 @@ class _BifParser:
         if stated != str(len(values)):
             found = f"states {count} values and lists {len(values)} ({some_names(values)})"
             raise self._error(f"{where} {found}; make the two agree", count)
-        twice = doubled(values)
-        if twice is not None:
+        if (twice := doubled(values)) is not None:
             raise self._error(f'{where} has the value "{twice}" twice; every value must be different', count)
         return tuple(values)
 
@@ -211,10 +204,7 @@ class _BifParser:
             raise self._error(f'"{child}" has a parent twice; name each parent once', start)
         rows = self._rows(start, child, [self._values[parent] for parent in parents])
         self._nodes[child] = Node(
-            name=child,
-            parents=tuple(parents),
-            values=self._values[child],
-            probabilities=rows if parents else rows[""],
+            name=child, parents=tuple(parents), values=self._values[child], probabilities=rows if parents else rows[""]
         )
 
     def _rows(self, start: _Token, child: str, parents: Sequence[tuple[str, ...]]) -> dict[str, Probabilities]:
