@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from fairchain.errors import ModelError
 from fairchain.messages import needs
-from fairchain.models.adapters.catboost_process import CatBoostFile
+from fairchain.models.adapters.catboost_process import CatBoostFile, saved_network
 from fairchain.models.adapters.estimator_inputs import category_codes
 from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
 from fairchain.models.adapters.sklearn_network import ML_OPSET, keep_one_output
@@ -37,24 +35,27 @@ def to_network(
 ) -> bytes:
     """Convert a model that was fitted on these columns, or on an array if there are none.
 
-    Parameters
-    ----------
-    model, fitted
-        The estimator or booster, and its own description.
-    columns
-        The table's names of its columns, in its order.
-    spec
-        The spec that the network must fit.
-    order
-        The index of the model's class for each label of the spec.
-    reads
-        The answer that the decision reads: label, probabilities, raw, value.
+    `order` has the index of the model's class for each label of the spec; `reads` is the answer that the decision
+    reads: label, probabilities, raw, value.
     """
     if reads == "raw":
         raise ModelError("only labels and probabilities are converted, not the raw sum of the trees")
-    made = {"XGBoost": _xgboost, "LightGBM": _lightgbm, "CatBoost": _catboost}[str(fitted.package)](model, fitted)
+    if fitted.category_columns and fitted.package != "LightGBM":
+        raise ModelError(NO_CATEGORY_SPLITS.format(package=fitted.package))
+    if fitted.package == "LightGBM":
+        made = _onnxmltools(model, fitted, zipmap=False)
+    else:
+        made = _xgboost(model, fitted) if fitted.package == "XGBoost" else _catboost(model, fitted)
     made.ir_version = IR_VERSION
-    _free_batch(made)
+    # Some converters write 1 as the first axis, which must be free.
+    for value in (*made.graph.input, *made.graph.output):
+        shape = value.type.tensor_type.shape
+        if shape.dim:
+            shape.dim[0].Clear()
+            shape.dim[0].dim_param = "N"
+    for version in made.opset_import:
+        if version.domain == "ai.onnx.ml":
+            version.version = min(version.version, ML_OPSET)
     if columns:
         features = {column_name(feature): feature for feature in spec.features}
         _split_matrix(made, [features[column] for column in columns], fitted, spec)
@@ -64,46 +65,29 @@ def to_network(
     return plain_bytes(made)
 
 
-def _onnxmltools() -> Any:
+def _onnxmltools(model: Any, fitted: Fitted, **options: Any) -> Any:
     if find_spec("onnxmltools") is None:
         raise ModelError(needs("the conversion", "onnxmltools", "fairchain[boosting]"))
-    return import_module("onnxmltools")
-
-
-def _initial(fitted: Fitted) -> list[tuple[str, Any]]:
+    convert = getattr(import_module("onnxmltools"), f"convert_{str(fitted.package).lower()}")
     types = import_module("onnxmltools.convert.common.data_types")
-    return [(MATRIX, types.FloatTensorType([None, fitted.width]))]
+    matrix = [(MATRIX, types.FloatTensorType([None, fitted.width]))]
+    return convert(model, initial_types=matrix, target_opset=OPSET - 2, **options)
 
 
 def _xgboost(model: Any, fitted: Fitted) -> Any:
-    if fitted.category_columns:
-        raise ModelError(NO_CATEGORY_SPLITS.format(package="XGBoost"))
-    convert = _onnxmltools().convert_xgboost
     booster = model if fitted.native else model.get_booster()
     if booster.attr("best_iteration") is not None and not fitted.native:
         booster = booster[: int(booster.attr("best_iteration")) + 1]  # the estimator uses only these trees
     booster = booster.copy()
     booster.feature_names = booster.feature_types = None  # the converter accepts only f0, f1, ...
-    return convert(booster, initial_types=_initial(fitted), target_opset=OPSET - 2)
-
-
-def _lightgbm(model: Any, fitted: Fitted) -> Any:
-    convert = _onnxmltools().convert_lightgbm
-    return convert(model, initial_types=_initial(fitted), target_opset=OPSET - 2, zipmap=False)
+    return _onnxmltools(booster, fitted)
 
 
 def _catboost(model: Any, fitted: Fitted) -> Any:
-    from onnx import helper, load_model, load_model_from_string
+    from onnx import helper, load_model_from_string
 
-    if fitted.category_columns:
-        raise ModelError(NO_CATEGORY_SPLITS.format(package="CatBoost"))
-    if isinstance(model, CatBoostFile):
-        made = load_model_from_string(model.network())
-    else:
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "model.onnx"
-            model.save_model(str(path), format="onnx")
-            made = load_model(str(path))
+    content = model.network() if isinstance(model, CatBoostFile) else saved_network(model)
+    made = load_model_from_string(content)
     matrix = made.graph.input[0]
     for node in made.graph.node:
         node.input[:] = [MATRIX if each == matrix.name else each for each in node.input]
@@ -118,28 +102,18 @@ def _catboost(model: Any, fitted: Fitted) -> Any:
     return made
 
 
-def _free_batch(model: Any) -> None:
-    """Give every input and output a free first axis: some converters write 1 there."""
-    for value in (*model.graph.input, *model.graph.output):
-        shape = value.type.tensor_type.shape
-        if shape.dim:
-            shape.dim[0].Clear()
-            shape.dim[0].dim_param = "N"
-    versions = {version.domain: version for version in model.opset_import}
-    if "ai.onnx.ml" in versions:
-        versions["ai.onnx.ml"].version = min(versions["ai.onnx.ml"].version, ML_OPSET)
-
-
 def _split_matrix(model: Any, used: Sequence[Feature], fitted: Fitted, spec: Spec) -> None:
     """Insert an input for each feature before the matrix; a category becomes the number that the trees split on."""
     from onnx import TensorProto, helper, numpy_helper
 
     graph = model.graph
     del graph.input[:]
+    for feature in (*used, *(each for each in spec.features if each.model_input and each not in used)):
+        name = feature.input or feature.name
+        graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 1]))
     nodes, parts = [], []
     for place, feature in enumerate(used):
         name, part = feature.input or feature.name, f"column_{place}"
-        graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 1]))
         if isinstance(feature, CategoryFeature) and feature.codes is None:
             codes = _codes(feature, fitted)
             graph.initializer.append(numpy_helper.from_array(codes, f"{part}_codes"))
@@ -151,10 +125,6 @@ def _split_matrix(model: Any, used: Sequence[Feature], fitted: Fitted, spec: Spe
     nodes.append(helper.make_node("Concat", parts, [MATRIX], axis=1))
     for node in reversed(nodes):
         graph.node.insert(0, node)
-    for feature in spec.features:
-        if feature.model_input and feature not in used:
-            name = feature.input or feature.name
-            graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 1]))
 
 
 def _codes(feature: CategoryFeature, fitted: Fitted) -> np.ndarray[Any, np.dtype[np.float32]]:
