@@ -33,16 +33,15 @@ from fairchain.tables import TableRows
 
 # The answer that each decision of a spec reads: the label, the probabilities of all classes, the raw sum of the trees.
 READS = {"argmax": "probabilities", "probability": "probabilities", "logit": "raw", "score": "raw", "label": "label"}
+ARRAY_WITH_CATEGORIES = (
+    "{name}: was fitted on an array with categories, whose columns have no names; fit it on a frame, or give a "
+    "function: fairchain.as_frames(lambda frame: model.predict(...))"
+)
 NOT_FITTED = "{name}: was not fitted; fit it, or load its file with load_model(...)"
 
 
 def from_boosting(
-    model: Any,
-    spec: Spec,
-    limits: Limits | None = None,
-    *,
-    rows: TableRows | None = None,
-    direct: bool = False,
+    model: Any, spec: Spec, limits: Limits | None = None, *, rows: TableRows | None = None, direct: bool = False
 ) -> OnnxModel | FunctionModel:
     """Return a model from a fitted estimator or booster of XGBoost, LightGBM or CatBoost.
 
@@ -58,9 +57,11 @@ def from_boosting(
     if fitted.width is None:
         raise ModelError(NOT_FITTED.format(name=name))
     columns, order = input_columns(fitted, spec, name), class_order(fitted, spec.model)
+    if not columns and fitted.package == "CatBoost" and fitted.takes_missing is False:
+        raise ModelError(ARRAY_WITH_CATEGORIES.format(name=name))
     reads = _reads(fitted, spec)
     evaluate = _evaluation(model, fitted, reads)
-    show = show_columns(fitted, columns, spec, rows) if columns else _positional(fitted, spec, name)
+    show = show_columns(fitted, columns, spec, rows) if columns else Remade(flat_array, spec, name)
     note = "; ".join(filter(None, (check_words(fitted, spec, name), guessed_categories(fitted, columns, spec, rows))))
     original = FunctionModel(
         lambda shown: in_label_order(evaluate(shown), spec.model, order),
@@ -81,7 +82,7 @@ def from_boosting(
         name,
         spec,
         limits,
-        convert=convert,
+        convert=[convert],
         agrees=lambda network: same_labels(network, original, spec),
         unconverted=lambda: original,
         rows=rows,
@@ -95,10 +96,8 @@ def _reads(fitted: Fitted, spec: Spec) -> str:
     decision = spec.model.decision
     if fitted.answers == "scores":
         return "value"
-    if fitted.answers == "labels" and decision in (None, "label"):
-        return "label"
     if decision is None:
-        return "probabilities" if fitted.native else "label"
+        return "probabilities" if fitted.native and fitted.answers != "labels" else "label"
     return READS[decision]
 
 
@@ -108,7 +107,7 @@ def _evaluation(model: Any, fitted: Fitted, reads: str) -> Callable[[Any], Any]:
         kinds = {"label": "Class", "probabilities": "Probability", "raw": "RawFormulaVal", "value": "RawFormulaVal"}
         return partial(model.predict, prediction_type=kinds[reads])
     if fitted.package == "XGBoost" and fitted.native:
-        return partial(_asked_matrix, model, reads == "raw")
+        return partial(_predict_matrix, model, reads == "raw")
     if fitted.package == "LightGBM" and fitted.native:
         return partial(model.predict, raw_score=reads == "raw")
     if reads == "probabilities":
@@ -117,17 +116,6 @@ def _evaluation(model: Any, fitted: Fitted, reads: str) -> Callable[[Any], Any]:
     return partial(model.predict, **{raw: True}) if reads == "raw" else model.predict
 
 
-def _asked_matrix(model: Any, raw: bool, shown: Any) -> Any:
+def _predict_matrix(model: Any, raw: bool, shown: Any) -> Any:
     matrix = import_module("xgboost").DMatrix(shown, enable_categorical=True)
     return model.predict(matrix, output_margin=raw)
-
-
-def _positional(fitted: Fitted, spec: Spec, name: str) -> Callable[[Any], Any]:
-    """Return the input of a model without column names: an array of doubles in the order of the features."""
-    flat = Remade(flat_array, spec, name)
-    if fitted.package == "CatBoost" and fitted.takes_missing is False:
-        raise ModelError(
-            f"{name}: was fitted on an array with categories, whose columns have no names; fit it on a frame, or give "
-            "a function: fairchain.as_frames(lambda frame: model.predict(...))"
-        )
-    return flat

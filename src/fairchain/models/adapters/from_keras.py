@@ -32,11 +32,10 @@ from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.keras_network import UnknownLayerError, to_network
 from fairchain.models.adapters.onnx_graph import plain_bytes
 from fairchain.models.adapters.shown_inputs import flat_array, row_values
-from fairchain.models.adapters.torch_call import Arrays, Call, text_calls
+from fairchain.models.adapters.torch_call import Arrays, Call, call_by_name, text_calls
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
-from fairchain.models.onnx.inputs import plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
@@ -101,8 +100,8 @@ def from_keras(
     model: Any,
     spec: Spec,
     limits: Limits | None = None,
-    name: str = "",
     *,
+    name: str = "",
     rows: TableRows | None = None,
     direct: bool = False,
 ) -> OnnxModel | FunctionModel:
@@ -163,13 +162,7 @@ def _named_call(model: Any, spec: Spec, name: str) -> Call:
         TensorInfo(each.name, f"tensor({types.get(str(each.dtype), str(each.dtype))})", ("N", *each.shape[1:]))
         for each in model.inputs
     ]
-    feed, names = plan_feed(Path(name), spec.features, nodes), tuple(node.name for node in nodes)
-
-    def show(values: NDArray[Any]) -> Arrays:
-        shown = feed(values)
-        return tuple(shown[each] for each in names)
-
-    return Call(show, names, {each: {0: "batch"} for each in names})
+    return call_by_name(name, spec, nodes)
 
 
 def _call(model: Any, spec: Spec, name: str) -> Call:
@@ -244,9 +237,7 @@ def check_keras_file(path: Path, limits: Limits) -> dict[str, bytes]:
 
 
 def _check_weights(path: Path, parts: Mapping[str, bytes], limits: Limits) -> None:
-    """Refuse weights that unpack to too many bytes or would be cast, and layers that are larger than all stored
-    weights.
-    """
+    """Refuse weights that unpack to too many bytes or would be cast, and layers larger than all stored weights."""
     h5py = import_module("h5py")  # which Keras needs too
     stored: list[Any] = []
 
@@ -293,10 +284,10 @@ def _keras(path: Path) -> Any:
     if find_spec("keras") is None:
         raise ModelError(f"{path}: {needs('a .keras file', 'keras', 'fairchain[keras]')} torch")
     chosen = "keras" in sys.modules or "KERAS_BACKEND" in os.environ or find_spec("tensorflow") is not None
-    installed = next((name for name in ("torch", "jax") if find_spec(name) is not None), None)
-    named = installed is not None and not chosen
-    if installed is not None and named:
-        os.environ["KERAS_BACKEND"] = installed
+    installed = [name for name in ("torch", "jax") if find_spec(name) is not None]
+    named = bool(installed) and not chosen
+    if named:
+        os.environ["KERAS_BACKEND"] = installed[0]
     try:
         return import_module("keras")
     except ImportError as error:

@@ -53,12 +53,7 @@ def is_estimator(source: object) -> bool:
 
 
 def from_sklearn(
-    estimator: Any,
-    spec: Spec,
-    limits: Limits | None = None,
-    *,
-    rows: TableRows | None = None,
-    direct: bool = False,
+    estimator: Any, spec: Spec, limits: Limits | None = None, *, rows: TableRows | None = None, direct: bool = False
 ) -> OnnxModel | FunctionModel:
     """Return a model from a fitted classifier or pipeline; `rows` are those of the table that it evaluates.
 
@@ -119,8 +114,8 @@ def _check_kind(estimator: Any, name: str, spec: Spec) -> None:
 def _function(estimator: Any, spec: Spec, name: str, order: Sequence[int]) -> tuple[Callable[[Any], Any], str]:
     """Return the function that gives the answer, and its name."""
     decision, classes = spec.model.decision, getattr(estimator, "classes_", None)
-    methods = {"argmax": "predict_proba", "probability": "predict_proba", "logit": "decision_function"}
-    methods["score"] = "decision_function"
+    methods = dict.fromkeys(("argmax", "probability"), "predict_proba")
+    methods |= dict.fromkeys(("logit", "score"), "decision_function")
     # The prediction of a regressor, which has no classes, is a score.
     method = "predict" if classes is None else methods.get(decision or "", "predict")
     if not hasattr(estimator, method):

@@ -30,7 +30,7 @@ SOCRATES_ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "s
 
 @dataclass(frozen=True)
 class SocratesTensor:
-    """State of the conversion: the tensor so far, and the shape of one row of it."""
+    """The tensor so far, and the shape of one row of it."""
 
     tensor: str
     shape: tuple[int, ...]
@@ -38,8 +38,7 @@ class SocratesTensor:
 
 @dataclass(frozen=True)
 class SocratesLayer:
-    """One layer of the file: its number, its entries, its number of input steps, and whether it is the last recurrent
-    one.
+    """One layer of the file: its number and entries, its number of steps, and whether it is the last recurrent one.
 
     For texts the number of steps is a tensor, `free`.
     """
@@ -131,7 +130,7 @@ def to_network(file: SocratesFile, inputs: int | None) -> bytes:
         taken = [("input", np.float32, ["batch", steps * width])]
         flow = SocratesTensor("input", shape)
         if steps > 1:
-            apart = graph.node("Reshape", "input", graph.constant([-1, steps, width], np.int64))
+            apart = graph.reshaped("input", -1, steps, width)
             flow = SocratesTensor(graph.node("Transpose", apart, perm=[1, 0, 2]), shape)
     if len(shape) > 1 or flow.tensor != "input":
         flow = _reshaped(graph, flow, shape)
@@ -171,16 +170,15 @@ def _step_width(layer: SocratesLayer) -> int:
 
 
 def _reshaped(graph: OnnxGraph, flow: SocratesTensor, shape: tuple[int, ...]) -> SocratesTensor:
-    return SocratesTensor(graph.node("Reshape", flow.tensor, graph.constant([-1, *shape], np.int64)), shape)
+    return SocratesTensor(graph.reshaped(flow.tensor, -1, *shape), shape)
 
 
 def _linear(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
     weights = layer.numbers("weights", 2)
     if weights.shape[1] != flow.shape[-1]:
         raise layer.problem(f"weights take {weights.shape[1]} values, and the layer gets {flow.shape[-1]}")
-    product = layer.graph.node("MatMul", flow.tensor, layer.graph.constant(weights.T))
-    bias = layer.graph.constant(layer.vector("bias", len(weights)))
-    flow = SocratesTensor(layer.graph.node("Add", product, bias), (*flow.shape[:-1], len(weights)))
+    made = layer.graph.dense(flow.tensor, weights.T, layer.vector("bias", len(weights)))
+    flow = SocratesTensor(made, (*flow.shape[:-1], len(weights)))
     return _activated(layer, flow) if layer.entries.get("func") is not None else flow
 
 
@@ -266,10 +264,10 @@ def _windows(
 
 def _rnn(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
     name = layer.entries.get("func")
-    if name is not None and str(name).lower() not in ("relu", "sigmoid", "tanh"):
-        raise layer.problem(f'unknown function "{ascii(name)[1:-1][:60]}"; expected relu, sigmoid or tanh')
     activation = {"activations": ["Affine"], "activation_alpha": [1.0], "activation_beta": [0.0]}
     if name is not None:
+        if str(name).lower() not in ("relu", "sigmoid", "tanh"):
+            raise layer.problem(f'unknown function "{ascii(name)[1:-1][:60]}"; expected relu, sigmoid or tanh')
         activation = {"activations": [SOCRATES_ACTIVATIONS[str(name).lower()]]}
     size = layer.numbers("h0").size
     weights, bias = layer.numbers("weights", 2), layer.vector("bias", size)

@@ -43,12 +43,7 @@ def is_module(source: object) -> bool:
 
 
 def from_torch(
-    module: Any,
-    spec: Spec,
-    limits: Limits | None = None,
-    *,
-    rows: TableRows | None = None,
-    direct: bool = False,
+    module: Any, spec: Spec, limits: Limits | None = None, *, rows: TableRows | None = None, direct: bool = False
 ) -> OnnxModel | FunctionModel:
     """Return a model from an `nn.Module` that takes one row of network inputs for each individual: (batch, inputs).
 
@@ -89,7 +84,7 @@ def from_torch(
         name,
         spec,
         limits,
-        convert=convert,
+        convert=[convert],
         agrees=agrees,
         unconverted=lambda: FunctionModel(
             function, spec, name, show=call.show, output="output", rows=row_values(rows), local=True
@@ -141,14 +136,8 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
         wanted = own[name].dtype if isinstance(own.get(name), torch.Tensor) else value.dtype
         # torch casts to the module's type; additional digits are rounded, which gives the same network.
         if value.dtype != wanted and not (value.dtype.is_floating_point and wanted.is_floating_point):
-            raise ModelError(
-                TENSOR_TYPE_DIFFERS.format(
-                    path=path,
-                    name=ascii(name)[1:-1][:80],
-                    dtype=str(value.dtype).removeprefix("torch."),
-                    wanted=str(wanted).removeprefix("torch."),
-                )
-            )
+            types = {"dtype": str(value.dtype)[len("torch.") :], "wanted": str(wanted)[len("torch.") :]}
+            raise ModelError(TENSOR_TYPE_DIFFERS.format(path=path, name=ascii(name)[1:-1][:80], **types))
     try:
         module.load_state_dict(state)
     except Exception as error:

@@ -29,9 +29,7 @@ class UnknownLayerError(ModelError):
 
 @dataclass(frozen=True)
 class KerasTensor:
-    """State of the conversion: the tensor so far, whether it has the shape (batch, steps, units), the lengths if
-    masked.
-    """
+    """The tensor so far, whether it has the shape (batch, steps, units), and the lengths of texts if masked."""
 
     tensor: str
     steps: bool
@@ -59,8 +57,7 @@ def to_network(model: Any, text: TextFeature | None, width: int) -> bytes:
         inputs = [("input", np.float32, ["batch", width])]
         if None in shape or prod(shape) != width:
             raise UnknownLayerError("an input of free size")
-        made = graph.node("Reshape", "input", graph.constant([-1, *shape], np.int64))
-        flow = KerasTensor(made, steps=len(shape) == 2)
+        flow = KerasTensor(graph.reshaped("input", -1, *shape), steps=len(shape) == 2)
     for layer in layers:
         flow = _written(graph, layer, flow, left=text is not None and text.pad == "left")
     if flow.steps:
@@ -97,10 +94,8 @@ def _written(graph: OnnxGraph, layer: Any, flow: KerasTensor, *, left: bool) -> 
     if kind == "Embedding" and not flow.steps:
         return _embedded(graph, layer, flow, left=left)
     if kind == "Dense":
-        weights = _numbers(layer)
-        made = graph.node("MatMul", flow.tensor, graph.constant(weights[0]))
-        if layer.use_bias:
-            made = graph.node("Add", made, graph.constant(weights[1]))
+        kernel, *bias = _numbers(layer)
+        made = graph.dense(flow.tensor, kernel, bias[0] if layer.use_bias else None)
         return KerasTensor(_activated(graph, layer.activation, made), flow.steps, flow.lengths)
     if kind == "Activation":
         return KerasTensor(_activated(graph, layer.activation, flow.tensor), flow.steps, flow.lengths)
@@ -109,17 +104,11 @@ def _written(graph: OnnxGraph, layer: Any, flow: KerasTensor, *, left: bool) -> 
     if kind == "Bidirectional" and flow.steps and layer.merge_mode == "concat":
         return _recurrent(graph, layer.forward_layer, [layer.forward_layer, layer.backward_layer], flow)
     pools = {"GlobalMaxPooling1D": "ReduceMax", "GlobalAveragePooling1D": "ReduceMean"}
-    if (
-        kind in pools
-        and flow.steps
-        and not flow.lengths
-        and not layer.keepdims
-        and layer.data_format == "channels_last"
-    ):
+    pooled = kind in pools and flow.steps and not flow.lengths
+    if pooled and not layer.keepdims and layer.data_format == "channels_last":
         return KerasTensor(graph.node(pools[kind], flow.tensor, axes=[1], keepdims=0), steps=False)
     if kind == "Reshape" and not flow.steps and len(layer.target_shape) == 2 and min(layer.target_shape) > 0:
-        shape = graph.constant([-1, *layer.target_shape], np.int64)
-        return KerasTensor(graph.node("Reshape", flow.tensor, shape), steps=True)
+        return KerasTensor(graph.reshaped(flow.tensor, -1, *layer.target_shape), steps=True)
     raise UnknownLayerError(f"layer {kind or type(layer).__name__}")
 
 
@@ -128,11 +117,11 @@ def _numbers(layer: Any) -> list[NDArray[Any]]:
 
 
 def _activated(graph: OnnxGraph, function: Any, tensor: str) -> str:
-    name = getattr(function, "__name__", "")
-    if name == "linear":
-        return tensor
-    if name == "softmax":
-        return graph.node("Softmax", tensor, axis=-1)
+    match getattr(function, "__name__", ""):
+        case "linear":
+            return tensor
+        case "softmax":
+            return graph.node("Softmax", tensor, axis=-1)
     return graph.node(_activation(function), tensor)
 
 
@@ -186,7 +175,7 @@ def _recurrent(graph: OnnxGraph, first: Any, directions: list[Any], flow: KerasT
         made = graph.node("Reshape", graph.node("Transpose", every, perm=[2, 0, 1, 3]), both)
         return KerasTensor(made, steps=True, lengths=flow.lengths)
     rows = graph.node("Transpose", final, perm=[1, 0, 2])
-    return KerasTensor(graph.node("Reshape", rows, graph.constant([0, len(directions) * units], np.int64)), steps=False)
+    return KerasTensor(graph.reshaped(rows, 0, len(directions) * units), steps=False)
 
 
 def _weights(layer: Any, operator: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

@@ -6,7 +6,8 @@ table, adds an input for columns that the estimator does not use, and keeps one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -65,66 +66,39 @@ def _register(skl2onnx: Any, last: Any) -> None:
     """Register converters in skl2onnx for a last step of XGBoost or LightGBM (from onnxmltools), or of boosted
     trees.
     """
-    package = package_of(last)
+    package, classes = package_of(last), hasattr(last, "classes_")
+    options = {"nocl": [True, False], "zipmap": [True, False, "columns"], "raw_scores": [True, False]}
     if type(last).__name__.startswith("HistGradientBoosting"):
-        _register_trees(skl2onnx, type(last))
-    if package not in ("XGBoost", "LightGBM"):
+        classes = type(last).__name__.endswith("Classifier")
+        trees = import_module("skl2onnx.operator_converters.random_forest")
+        name = "classifier" if classes else "regressor_converter"
+        convert = partial(_with_numbers, getattr(trees, f"convert_sklearn_random_forest_{name}"))
+        alias, options = f"Sklearn{type(last).__name__}", {**options, "output_class_labels": [False, True]}
+    elif package in ("XGBoost", "LightGBM"):
+        if find_spec("onnxmltools") is None:
+            raise ModelError(needs("the conversion", "onnxmltools", "fairchain[boosting]"))
+        file = {"XGBoost": "XGBoost", "LightGBM": "LightGbm"}[package]
+        converters = import_module(f"onnxmltools.convert.{package.lower()}.operator_converters.{file}")
+        convert, alias = getattr(converters, f"convert_{package.lower()}"), f"{package}{type(last).__name__}"
+    else:
         return
-    if find_spec("onnxmltools") is None:
-        raise ModelError(needs("the conversion", "onnxmltools", "fairchain[boosting]"))
-    file = {"XGBoost": "XGBoost", "LightGBM": "LightGbm"}[package]
-    converters = import_module(f"onnxmltools.convert.{package.lower()}.operator_converters.{file}")
-    convert = getattr(converters, f"convert_{package.lower()}")
     shapes = import_module("skl2onnx.common.shape_calculator")
-    classes = hasattr(last, "classes_")
-    kind = "classifier" if classes else "regressor"
-    skl2onnx.update_registered_converter(
-        type(last),
-        f"{package}{type(last).__name__}",
-        getattr(shapes, f"calculate_linear_{kind}_output_shapes"),
-        convert,
-        options={"nocl": [True, False], "zipmap": [True, False, "columns"], "raw_scores": [True, False]}
-        if classes
-        else None,
-    )
+    shape = getattr(shapes, f"calculate_linear_{'classifier' if classes else 'regressor'}_output_shapes")
+    skl2onnx.update_registered_converter(type(last), alias, shape, convert, options=options if classes else None)
 
 
-def _register_trees(skl2onnx: Any, kind: type) -> None:
-    """Register a converter for boosted trees of scikit-learn: skl2onnx's own passes booleans where ONNX expects
-    numbers.
-    """
-    trees = import_module("skl2onnx.operator_converters.random_forest")
-    shapes = import_module("skl2onnx.common.shape_calculator")
-    classes = kind.__name__.endswith("Classifier")
-    form, name = ("classifier", "classifier") if classes else ("regressor", "regressor_converter")
-    convert = getattr(trees, f"convert_sklearn_random_forest_{name}")
+def _with_numbers(convert: Callable[[Any, Any, Any], None], scope: Any, operator: Any, container: Any) -> None:
+    """Convert boosted trees of scikit-learn: skl2onnx's own converter passes booleans where ONNX expects numbers."""
+    add = container.add_node
 
-    def whole(scope: Any, operator: Any, container: Any) -> None:
-        add = container.add_node
+    def add_node(*arguments: Any, **attributes: Any) -> Any:
+        return add(*arguments, **{name: _as_numbers(given) for name, given in attributes.items()})
 
-        def add_node(*arguments: Any, **attributes: Any) -> Any:
-            return add(*arguments, **{name: _as_numbers(given) for name, given in attributes.items()})
-
-        container.add_node = add_node
-        try:
-            convert(scope, operator, container)
-        finally:
-            del container.add_node
-
-    skl2onnx.update_registered_converter(
-        kind,
-        f"Sklearn{kind.__name__}",
-        getattr(shapes, f"calculate_linear_{form}_output_shapes"),
-        whole,
-        options={
-            "zipmap": [True, False, "columns"],
-            "raw_scores": [True, False],
-            "output_class_labels": [False, True],
-            "nocl": [True, False],
-        }
-        if classes
-        else None,
-    )
+    container.add_node = add_node
+    try:
+        convert(scope, operator, container)
+    finally:
+        del container.add_node
 
 
 def _as_numbers(given: Any) -> Any:

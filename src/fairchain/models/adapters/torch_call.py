@@ -23,7 +23,7 @@ from fairchain.models.adapters.converting import longest_first
 from fairchain.models.adapters.shown_inputs import flat_array
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import widths
-from fairchain.models.onnx.inputs import Feed, plan_feed
+from fairchain.models.onnx.inputs import plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.models.onnx.text_inputs import TextFeed, plan_text
 from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature
@@ -44,16 +44,10 @@ PARAMETERS_DO_NOT_FIT = (
 
 @dataclass(frozen=True)
 class Call:
-    """One way to call a module.
+    """One way to call a module: `show` converts feature values to its arguments.
 
-    Parameters
-    ----------
-    show
-        Converts feature values to the module's arguments.
-    names
-        The names of the inputs of the exported network.
-    axes
-        For each input the name of every axis with a free size.
+    `names` are those of the inputs of the exported network, and `axes` has for each the name of every axis with a free
+    size.
     """
 
     show: Callable[[NDArray[Any]], Arrays]
@@ -134,11 +128,8 @@ def _named_calls(needed: Sequence[str], spec: Spec, name: str) -> Iterator[Call]
         if feature.model_input:
             filled.setdefault(feature.input or feature.name, []).append(feature)
     if set(filled) != set(needed):
-        raise ModelError(
-            PARAMETERS_DO_NOT_FIT.format(
-                name=name, value=", ".join(needed) or "unnamed arguments", filled=", ".join(filled)
-            )
-        )
+        taken = ", ".join(needed) or "unnamed arguments"
+        raise ModelError(PARAMETERS_DO_NOT_FIT.format(name=name, value=taken, filled=", ".join(filled)))
     kinds = []
     for parameter in needed:
         features = filled[parameter]
@@ -148,16 +139,19 @@ def _named_calls(needed: Sequence[str], spec: Spec, name: str) -> Iterator[Call]
             ways = [("tensor(int64)", ("N", width)), *ways]
             ways = [("tensor(int64)", ("N",)), *ways] if width == 1 else ways
         kinds.append(ways)
-    axes = {parameter: {0: "batch"} for parameter in needed}
     for chosen in islice(product(*kinds), MOST_WAYS):
-        nodes = [TensorInfo(each, *kind) for each, kind in zip(needed, chosen, strict=True)]
-        feed = plan_feed(Path(name), spec.features, nodes)
-        yield Call(partial(_by_name, feed, tuple(needed)), tuple(needed), axes)
+        yield call_by_name(name, spec, [TensorInfo(each, *kind) for each, kind in zip(needed, chosen, strict=True)])
 
 
-def _by_name(feed: Feed, needed: tuple[str, ...], values: NDArray[Any]) -> Arrays:
-    shown = feed(values)
-    return tuple(shown[parameter] for parameter in needed)
+def call_by_name(name: str, spec: Spec, nodes: Sequence[TensorInfo]) -> Call:
+    """Return the call in which each of these inputs is filled by the features that name it."""
+    feed, names = plan_feed(Path(name), spec.features, nodes), tuple(node.name for node in nodes)
+
+    def show(values: NDArray[Any]) -> Arrays:
+        shown = feed(values)
+        return tuple(shown[each] for each in names)
+
+    return Call(show, names, {each: {0: "batch"} for each in names})
 
 
 def text_calls(text: TextFeature, roles: tuple[str, ...], name: str) -> list[Call]:
