@@ -53,23 +53,7 @@ OUTPUT_NOT_BY_ROW = 'output "{output}" has shape {shape} for {rows} inputs; the 
 
 
 # Words of the test texts if there is no corpus.
-TRIAL_WORDS = (
-    "the",
-    "a",
-    "people",
-    "Good",
-    "bad",
-    "is",
-    "not",
-    "They",
-    "said,",
-    "why?",
-    "town",
-    "2",
-    "read!",
-    "I",
-    "we",
-)
+TRIAL_WORDS = tuple("the a people Good bad is not They said, why? town 2 read! I we".split())  # noqa: SIM905
 
 
 class MisfitError(ModelError):
