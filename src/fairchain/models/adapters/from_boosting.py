@@ -31,9 +31,9 @@ from fairchain.models.adapters.estimator_inputs import (
     show_columns,
 )
 from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.from_sklearn import ML_OPSET, keep_one_output
 from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
 from fairchain.models.adapters.shown_inputs import flat_array, row_values
-from fairchain.models.adapters.sklearn_network import ML_OPSET, keep_one_output
 from fairchain.models.fitted import Fitted, fitted_of
 from fairchain.models.frames import column_name
 from fairchain.models.onnx.feature_encoding import words
