@@ -12,9 +12,8 @@ import pytest
 import fairchain
 from fairchain.errors import CertificateError, ModelError
 from fairchain.models import OnnxModel, load_model
-from fairchain.models.adapters.boosting_network import NO_CATEGORY_SPLITS
 from fairchain.models.adapters.estimator_inputs import COLUMNS_WITHOUT_FEATURE, VALUES_NOT_FITTED
-from fairchain.models.adapters.from_boosting import NOT_FITTED
+from fairchain.models.adapters.from_boosting import NO_CATEGORY_SPLITS, NOT_FITTED
 from fairchain.models.adapters.from_function import FunctionModel
 from tests.messages import says
 from tests.models.mixed import LABELS, about, gap, people
@@ -249,9 +248,9 @@ def test_columns_without_a_feature_are_named() -> None:
 
 
 def test_without_onnxmltools_the_note_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairchain.models.adapters import boosting_network
+    from fairchain.models.adapters import from_boosting
 
-    monkeypatch.setattr(boosting_network, "find_spec", lambda _: None)
+    monkeypatch.setattr(from_boosting, "find_spec", lambda _: None)
     frame, labels = people()
     model, said, _ = fitted("lightgbm estimator", frame[["age"]], labels)
     with warnings.catch_warnings():

@@ -16,10 +16,10 @@ from fairchain.models import load_model
 from fairchain.models.adapters import model_files
 from fairchain.models.adapters.catboost_process import CatBoostFile
 from fairchain.models.adapters.converting import DAMAGED_ARCHIVE
+from fairchain.models.adapters.from_socrates import NOT_SOCRATES_NETWORK
 from fairchain.models.adapters.lightgbm_text import TREE_TOO_DEEP, checked_text
 from fairchain.models.adapters.model_files import DAMAGED_MODEL_FILE, FILE_NEEDS, UNTRUSTED_TYPES, read_object
 from fairchain.models.adapters.native_reader import CRASHES
-from fairchain.models.adapters.socrates_file import NOT_SOCRATES_NETWORK
 from fairchain.models.load import NOT_READ
 from tests.messages import says, says_one_of
 from tests.models.mixed import LABELS, about, gap, people

@@ -17,7 +17,7 @@ import pytest
 from fairchain.errors import ModelError
 from fairchain.models import Limits, OnnxModel, load_model, to_onnx
 from fairchain.models.adapters.converting import NOT_CONVERTED
-from fairchain.models.adapters.torch_call import PARAMETERS_DO_NOT_FIT
+from fairchain.models.adapters.from_torch import PARAMETERS_DO_NOT_FIT
 from fairchain.models.base import random_inputs
 from tests.messages import says
 from tests.questions import category, integer, real, spec

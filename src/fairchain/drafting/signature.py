@@ -20,9 +20,8 @@ from fairchain.models import Limits, Model, load_model
 from fairchain.models.adapters.from_keras import is_keras
 from fairchain.models.adapters.from_nnet import read_nnet
 from fairchain.models.adapters.from_service import REAL, Service, layout_of
-from fairchain.models.adapters.from_torch import inner_module, is_module
+from fairchain.models.adapters.from_torch import forward_parameters, inner_module, is_module
 from fairchain.models.adapters.from_transformers import is_transformer, model_and_tokenizer
-from fairchain.models.adapters.torch_call import forward_parameters
 from fairchain.models.fitted import Fitted, class_name, fitted_of
 from fairchain.models.frames import FrameModel
 from fairchain.models.load import is_path, is_url, read_model

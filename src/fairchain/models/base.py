@@ -52,24 +52,8 @@ LOADED_FOR_ANOTHER_SPEC = "{name}: was loaded for a spec with other features or 
 OUTPUT_NOT_BY_ROW = 'output "{output}" has shape {shape} for {rows} inputs; the first dimension must be the batch'
 
 
-# Number of words of the test texts if there is no corpus.
-TRIAL_WORDS = (
-    "the",
-    "a",
-    "people",
-    "Good",
-    "bad",
-    "is",
-    "not",
-    "They",
-    "said,",
-    "why?",
-    "town",
-    "2",
-    "read!",
-    "I",
-    "we",
-)
+# Words of the test texts if there is no corpus.
+TRIAL_WORDS = tuple("the a people Good bad is not They said, why? town 2 read! I we".split())  # noqa: SIM905
 
 
 class MisfitError(ModelError):
@@ -89,9 +73,7 @@ class Model(Protocol):
 
     @property
     def certifiable(self) -> bool:
-        """Whether it is ONNX, or can be converted to ONNX bytes that others can evaluate; the conversion is attempted
-        if needed.
-        """
+        """Whether it is ONNX, or can be converted to bytes that others can evaluate; this attempts the conversion."""
 
     @property
     def note(self) -> str:
@@ -184,21 +166,17 @@ def check_rows_apart(
 
 
 def _varied(features: Described, count: int) -> NDArray[Any]:
-    """Return three maximally different rows, then random ones; for texts, a full one and one with a single word
-    first.
-    """
+    """Return three maximally different rows, then random ones; for texts first a full one, then one of one word."""
     rows = random_inputs(features, max(count, 3))
     text = text_of(features)
-    if text is not None and text.raw:
-        return rows[:count]
-    if text is not None:
+    if text is None:
+        domains = [domain_of(feature) for feature in features if not isinstance(feature, TextFeature)]
+        rows[0] = [domain.high for domain in domains]
+        rows[1] = [domain.low for domain in domains]
+        rows[2] = [(d.low + d.high) / 2 if d.real else d.low + d.size // 2 for d in domains]
+    elif not text.raw:
         rows[2, rows.shape[1] // 2 :] = 0
         rows[:2] = rows[1::-1]
-        return rows[:count]
-    domains = [domain_of(feature) for feature in features if not isinstance(feature, TextFeature)]
-    rows[0] = [domain.high for domain in domains]
-    rows[1] = [domain.low for domain in domains]
-    rows[2] = [(d.low + d.high) / 2 if d.real else d.low + d.size // 2 for d in domains]
     return rows[:count]
 
 
@@ -346,11 +324,10 @@ def describe_input(features: Described, row: NDArray[Any]) -> str:
         from fairchain.text.quoting import quoted
 
         return f'{text.name}="{quoted(in_words(text, row))}"'
-    shown = []
-    for feature, value in zip(features, row, strict=True):
-        word = str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:g}"
-        shown.append(f"{feature.name}={word}")
-    return ", ".join(shown)
+    return ", ".join(
+        f"{feature.name}={feature.values[int(value)] if isinstance(feature, CategoryFeature) else format(value, 'g')}"
+        for feature, value in zip(features, row, strict=True)
+    )
 
 
 def in_words(text: TextFeature, row: NDArray[Any]) -> str:

@@ -33,25 +33,18 @@ READ_OTHERWISE = (
     "Python and give the frame instead of the file"
 )
 READ_BY = (
-    "A model that takes frames gets this file as {function} reads it: {types}.{known} To show it other cells, {remedy}."
+    "A model that takes frames gets this file as {function} reads it: {types}.{known} To show it other cells, give a "
+    "frame in Python."
 )
 AS_KNOWN = " Cells of {names} are texts as the model was fitted on them."
 OTHER_CELLS = "other cells in column {name}"
-GIVE_FRAME = "give a frame in Python"
 
 
 def framed(table: RawTable, path: Path, fitted: Mapping[str, tuple[Any, ...] | None]) -> tuple[RawTable, str]:
-    """Return the table of a file as its package's frame, and a note that states this.
+    """Return the table of a file, as read by `read_table`, as its package's frame, and a note that states this.
 
-    Parameters
-    ----------
-    table
-        The file, as read by `read_table`.
-    path
-        The path of the file.
-    fitted
-        For columns of the table, the values on which the model was fitted, if it states them. If they are texts, cells
-        that look like numbers remain texts, and blanks around known texts are removed.
+    `fitted` has for columns of the table the values on which the model was fitted, if it states them. If they are
+    texts, cells that look like numbers remain texts, and blanks around known texts are removed.
     """
     parquet = path.suffix.lower() == ".parquet"
     name, function = ("polars", "polars.read_parquet") if parquet else ("pandas", "pandas.read_csv")
@@ -67,10 +60,10 @@ def framed(table: RawTable, path: Path, fitted: Mapping[str, tuple[Any, ...] | N
     types: dict[str, list[str]] = {}
     for column, dtype in zip(table.names, frame.dtypes, strict=True):
         types.setdefault(str(dtype), []).append(column)
-    told = "; ".join(f"{dtype}: {', '.join(names)}" for dtype, names in types.items())
+    columns = "; ".join(f"{dtype}: {', '.join(names)}" for dtype, names in types.items())
     known = [column for column in table.names if not parquet and are_texts(fitted.get(column))]
     as_known = AS_KNOWN.format(names=listed(known)) if known else ""
-    note = READ_BY.format(function=function, types=told, known=as_known, remedy=GIVE_FRAME)
+    note = READ_BY.format(function=function, types=columns, known=as_known)
     return replace(read_table(frame), source=table.source), note
 
 

@@ -35,6 +35,11 @@ _XGBOOST_ANSWERS: dict[str, AnswerKind] = {
     "binary:hinge": "labels",
     "multi:softmax": "labels",
 }
+_METHOD_ANSWERS: dict[str, AnswerKind] = {
+    "predict_proba": "probabilities",
+    "decision_function": "scores",
+    "predict": "labels",
+}
 _LIGHTGBM_PROBABILITIES = ("binary", "multiclass", "multiclassova", "cross_entropy")
 
 
@@ -47,48 +52,29 @@ class OwnProcessModel:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The description that a fitted model gives; None, or a missing column, means unknown.
+    """The description that a fitted model gives; None, or a missing column, means unknown."""
 
-    Parameters
-    ----------
-    name
-        The name in messages: its package and class.
-    package
-        The package of the model; None for other Python code.
-    native
-        Whether it is a booster of XGBoost or LightGBM, or a plain `CatBoost`, rather than an estimator with classes.
-    columns
-        Names of its input columns, in order.
-    width
-        The number of input columns.
-    frames
-        Whether it was fitted on frames, so that columns are found by name.
-    category_columns
-        Columns that it treats as categories itself: a frame must have them as categories.
-    categories
-        For a column, the values on which the model, or an encoder inside it, was fitted, in their order. A missing
-        value is not one of them.
-    classes
-        Its labels, in its order.
-    takes_missing
-        Whether every column may have missing values.
-    missing_in
-        Columns that may have missing values, and those that may not.
-    answers
-        The most informative answer: probabilities of classes, only labels, or scores (of a regressor).
-    """
-
+    # The name in messages, its package and class; None is the package of other Python code.
     name: str
     package: Package | None = None
+    # Whether it is a booster of XGBoost or LightGBM, or a plain `CatBoost`, rather than an estimator with classes.
     native: bool = False
+    # Names of its input columns, in order, and their number.
     columns: tuple[str, ...] | None = None
     width: int | None = None
+    # Whether it was fitted on frames, so that columns are found by name.
     frames: bool | None = None
+    # Columns that it treats as categories itself: a frame must have them as categories.
     category_columns: tuple[str, ...] | None = None
+    # For a column, the values on which the model, or an encoder inside it, was fitted, in their order, without missing
+    # ones.
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    # Its labels, in its order.
     classes: tuple[int | str, ...] | None = None
+    # Whether every column may have missing values; columns that may have them, and those that may not.
     takes_missing: bool | None = None
     missing_in: Mapping[str, bool] = field(default_factory=dict)
+    # The most informative answer: probabilities of classes, only labels, or scores (of a regressor).
     answers: AnswerKind | None = None
 
     def column(self, name: str) -> str | None:
@@ -108,18 +94,14 @@ class Fitted:
 def fitted_of(model: Any) -> Fitted:
     """Return the description of a model, without evaluating it.
 
-    Parameters
-    ----------
-    model
-        An estimator, a pipeline, a booster, an object with `predict` and `feature_names_in_`, or a method of one of
-        these, also given through `as_frames`. For other objects the record has only a name.
+    The model is an estimator, a pipeline, a booster, an object with `predict` and `feature_names_in_`, or a method of
+    one of these, also given through `as_frames`. For other objects the record has only a name.
     """
     if isinstance(model, FrameModel):
-        inner = fitted_of(model.function)
-        return replace(inner, frames=True)
+        return replace(fitted_of(model.function), frames=True)
     owner = getattr(model, "__self__", None)
     if owner is not None and (package_of(owner) is not None or is_predictor(owner)):
-        return replace(fitted_of(owner), answers=_method_answers(getattr(model, "__name__", "")))
+        return replace(fitted_of(owner), answers=_METHOD_ANSWERS.get(getattr(model, "__name__", "")))
     package = package_of(model)
     if package is None and not is_predictor(model):
         return Fitted(str(getattr(model, "__qualname__", type(model).__name__)))
@@ -130,9 +112,7 @@ def fitted_of(model: Any) -> Fitted:
 
 
 def is_predictor(model: Any) -> bool:
-    """Return whether an object has `predict` and was fitted on a frame, with scikit-learn's attributes; False for a
-    class.
-    """
+    """Return whether an object, not a class, has `predict` and scikit-learn's attributes of one fitted on a frame."""
     return not isinstance(model, type) and hasattr(model, "predict") and _read(model, "feature_names_in_") is not None
 
 
@@ -144,35 +124,16 @@ def package_of(model: Any) -> Package | None:
     return next((package for root, package in _PACKAGES.items() if root in roots), None)
 
 
-def _method_answers(method: str) -> AnswerKind | None:
-    known: dict[str, AnswerKind] = {
-        "predict_proba": "probabilities",
-        "decision_function": "scores",
-        "predict": "labels",
-    }
-    return known.get(method)
-
-
-def _common(model: Any, package: Package) -> dict[str, Any]:
+def _common(model: Any, package: Package) -> Fitted:
     """Return the attributes that estimators of all packages share."""
-    classes = _read(model, "classes_")
-    width = _read(model, "n_features_in_")
-    kind: AnswerKind | None = None
+    found, width = _read(model, "classes_"), _read(model, "n_features_in_")
+    classes = None if found is None or not len(found) else tuple(map(class_name, _plain(found)))
+    answers: AnswerKind | None = None
     if hasattr(model, "predict"):
-        kind = (
-            "scores"
-            if classes is None or not len(classes)
-            else "probabilities"
-            if hasattr(model, "predict_proba")
-            else "labels"
-        )
-    return {
-        "name": f"{package} {_kind(model)}",
-        "package": package,
-        "classes": None if classes is None or not len(classes) else tuple(map(class_name, _plain(classes))),
-        "width": int(width) if width is not None else None,
-        "answers": kind,
-    }
+        answers = "probabilities" if hasattr(model, "predict_proba") else "labels"
+        answers = "scores" if classes is None else answers
+    width = int(width) if width is not None else None
+    return Fitted(f"{package} {_kind(model)}", package, width=width, classes=classes, answers=answers)
 
 
 def _kind(model: Any) -> str:
@@ -208,25 +169,21 @@ def _xgboost(model: Any) -> Fitted:
     try:
         booster = model if native else model.get_booster()
     except Exception:  # it was not fitted
-        return Fitted(**found)
+        return found
     names, types = booster.feature_names, booster.feature_types
     columns = tuple(map(str, names)) if names else None
     if native:
         objective = str(json.loads(booster.save_config())["learner"]["objective"]["name"])
-        found |= {"answers": _XGBOOST_ANSWERS.get(objective, "scores")}
+        found = replace(found, native=True, answers=_XGBOOST_ANSWERS.get(objective, "scores"))
     places = [place for place, kind in enumerate(types or ()) if kind == "c"]
-    categories = _xgboost_categories(booster, columns or ()) if places else {}
-    return Fitted(
-        **found
-        | {
-            "native": native,
-            "columns": columns,
-            "width": int(booster.num_features()),
-            "frames": columns is not None,
-            "category_columns": tuple(columns[place] for place in places) if columns else None,
-            "categories": categories,
-            "takes_missing": True,
-        }
+    return replace(
+        found,
+        columns=columns,
+        width=int(booster.num_features()),
+        frames=columns is not None,
+        category_columns=tuple(columns[place] for place in places) if columns else None,
+        categories=_xgboost_categories(booster, columns or ()) if places else {},
+        takes_missing=True,
     )
 
 
@@ -252,65 +209,55 @@ def _lightgbm(model: Any) -> Fitted:
     found = _common(model, "LightGBM")
     booster = model if native else _read(model, "booster_")
     if booster is None:
-        return Fitted(**found)
+        return found
     columns = tuple(map(str, booster.feature_name()))
     named = columns != tuple(f"Column_{place}" for place in range(len(columns)))
-    objective = str(getattr(booster, "params", {}).get("objective", ""))
+    params = getattr(booster, "params", {})
     if native:
         # In a file the objective may have its own parameters: "binary sigmoid:1".
-        found["answers"] = "probabilities" if objective.partition(" ")[0] in _LIGHTGBM_PROBABILITIES else "scores"
+        objective = str(params.get("objective", "")).partition(" ")[0]
+        found = replace(
+            found, native=True, answers="probabilities" if objective in _LIGHTGBM_PROBABILITIES else "scores"
+        )
     known = getattr(booster, "pandas_categorical", None) or []
-    places = _lightgbm_places(booster)
+    # The indices of category columns are a parameter of the booster, also stored in its file.
+    stated = (params.get(key) for key in ("categorical_column", "categorical_feature"))
+    lists = (each for each in stated if isinstance(each, list | tuple) and all(isinstance(at, int) for at in each))
+    places = next((sorted(each) for each in lists), None if known else [])
     categories = {}
-    if places is not None and len(places) == len(known):
+    if named and places is not None and len(places) == len(known):
         categories = {columns[place]: tuple(values) for place, values in zip(places, known, strict=True)}
-    return Fitted(
-        **found
-        | {
-            "native": native,
-            "columns": columns if named else None,
-            "width": len(columns),
-            "frames": named,
-            "category_columns": tuple(columns[place] for place in places) if named and places is not None else None,
-            "categories": categories if named else {},
-            "takes_missing": True,
-        }
+    return replace(
+        found,
+        columns=columns if named else None,
+        width=len(columns),
+        frames=named,
+        category_columns=tuple(columns[place] for place in places) if named and places is not None else None,
+        categories=categories,
+        takes_missing=True,
     )
-
-
-def _lightgbm_places(booster: Any) -> list[int] | None:
-    """Return the indices of category columns: a parameter of the booster, also stored in its file."""
-    params = getattr(booster, "params", {})
-    for key in ("categorical_column", "categorical_feature"):
-        stated = params.get(key)
-        if isinstance(stated, list | tuple) and all(isinstance(place, int) for place in stated):
-            return sorted(stated)
-    return [] if not getattr(booster, "pandas_categorical", None) else None
 
 
 def _catboost(model: Any) -> Fitted:
     found = _common(model, "CatBoost")
     names = _read(model, "feature_names_")
     if not names:
-        return Fitted(**found)
+        return found
     columns = tuple(map(str, names))
     named = columns != tuple(str(place) for place in range(len(columns)))
     places = [*model.get_cat_feature_indices(), *model.get_text_feature_indices()]
     # A plain CatBoost has classes if it was fitted as a classifier, but predicts raw scores.
     native = _kind(model) == "CatBoost"
     if native or isinstance(model, OwnProcessModel):
-        found["answers"] = "probabilities" if found["classes"] else "scores"
-    return Fitted(
-        **found
-        | {
-            "native": native,
-            "columns": columns if named else None,
-            "width": len(columns),
-            "frames": named,
-            "category_columns": tuple(columns[place] for place in places) if named else None,
-            "takes_missing": not places,
-            "missing_in": {column: place not in places for place, column in enumerate(columns)} if named else {},
-        }
+        found = replace(found, native=native, answers="probabilities" if found.classes else "scores")
+    return replace(
+        found,
+        columns=columns if named else None,
+        width=len(columns),
+        frames=named,
+        category_columns=tuple(columns[place] for place in places) if named else None,
+        takes_missing=not places,
+        missing_in={column: place not in places for place, column in enumerate(columns)} if named else {},
     )
 
 
@@ -340,31 +287,20 @@ def _sklearn(model: Any) -> Fitted:
     found = _common(model, "scikit-learn")
     names = _read(model, "feature_names_in_")
     columns = tuple(map(str, _plain(names))) if names is not None else None
-    width = found["width"] if found["width"] is not None else len(columns or ())
+    width = found.width if found.width is not None else len(columns or ())
     flows = {place: _Flow() for place in range(width)}
     _pass(model, flows, list(range(width)), columns)
-    keys = columns or tuple(map(str, range(width)))
-    taken = {key: flow.taken for key, flow in zip(keys, flows.values(), strict=True)}
-    every: bool | None = None
-    if width and None not in taken.values():
-        every = all(taken.values())
-    fitted = columns is not None or found["width"] is not None
-    return Fitted(
-        **found
-        | {
-            "columns": columns,
-            "frames": columns is not None if fitted else None,
-            "category_columns": tuple(key for key, flow in zip(keys, flows.values(), strict=True) if flow.category),
-            "categories": {
-                key: flow.categories
-                for key, flow in zip(keys, flows.values(), strict=True)
-                if flow.categories is not None
-            }
-            if columns
-            else {},
-            "takes_missing": every,
-            "missing_in": {key: value for key, value in taken.items() if value is not None} if columns else {},
-        }
+    named = dict(zip(columns or map(str, range(width)), flows.values(), strict=True))
+    taken = {key: flow.taken for key, flow in named.items()}
+    categories = {key: flow.categories for key, flow in named.items() if flow.categories is not None}
+    return replace(
+        found,
+        columns=columns,
+        frames=None if columns is None and found.width is None else columns is not None,
+        category_columns=tuple(key for key, flow in named.items() if flow.category),
+        categories=categories if columns else {},
+        takes_missing=all(taken.values()) if width and None not in taken.values() else None,
+        missing_in={key: value for key, value in taken.items() if value is not None} if columns else {},
     )
 
 
@@ -387,13 +323,11 @@ def _pass(step: Any, flows: _Flows, places: Sequence[int], columns: Sequence[str
         return None
     if _read(step, "transformers_") is not None:
         return _pass_columns(step, flows, places, columns)
-    kind = type(step).__name__
     found, allows_missing = _read(step, "categories_"), cache(partial(_allows_missing, step))
     for index, place in enumerate(places):
-        flow = flows[place]
         known = found[index] if found is not None and len(found) == len(places) else None
-        _pass_one(step, kind, flow, None if known is None else _plain(known), allows_missing)
-    if kind.startswith("HistGradientBoosting"):
+        _pass_one(step, flows[place], None if known is None else _plain(known), allows_missing)
+    if type(step).__name__.startswith("HistGradientBoosting"):
         _histogram_categories(step, [flows[place] for place in places])
     return None
 
@@ -440,10 +374,9 @@ def _selected(selected: Any, order: Sequence[str]) -> Iterator[int]:
             yield order.index(str(item))
 
 
-def _pass_one(
-    step: Any, kind: str, flow: _Flow, known: list[Any] | None, allows_missing: Callable[[], bool | None]
-) -> None:
+def _pass_one(step: Any, flow: _Flow, known: list[Any] | None, allows_missing: Callable[[], bool | None]) -> None:
     """Record the description of one column by one step."""
+    kind = type(step).__name__
     if kind in _IMPUTERS:
         flow.missing = False
         return
@@ -481,9 +414,7 @@ def _histogram_categories(step: Any, flows: Sequence[_Flow]) -> None:
 
 
 def _allows_missing(step: Any) -> bool | None:
-    """Return whether a step of scikit-learn, or of a package with its interface, declares that it accepts missing
-    values.
-    """
+    """Return whether a step, of scikit-learn or with its interface, declares that it accepts missing values."""
     if package_of(step) in ("XGBoost", "LightGBM"):
         return True
     try:

@@ -147,16 +147,8 @@ class OwnFrame:
 
     A model that was fitted on such a frame gets its categories, booleans and missing values unchanged; only a column
     that the spec changes is computed from its feature. Rows with equal values are one input, so different cells with
-    the same value are refused, because the model may distinguish them.
-
-    Parameters
-    ----------
-    features
-        The features of the spec.
-    columns
-        The columns that the model takes, in order.
-    rows
-        Rows of a frame, or of a mapping of columns.
+    the same value are refused, because the model may distinguish them. `columns` are those that the model takes, in
+    order; the rows are those of a frame, or of a mapping of columns.
     """
 
     def __init__(self, features: Sequence[Feature], columns: Sequence[str], rows: TableRows) -> None:
@@ -247,20 +239,16 @@ def _own_cells(feature: Feature, series: Any, rows: TableRows, place: int) -> Ca
         plain = series.to_numpy() if isinstance(dtype, np.dtype) else series.dropna()
         if len(plain) and max(abs(int(plain.min())), abs(int(plain.max()))) > MOST_EXACT:
             raise DataError(TOO_LARGE_TO_DIFFER.format(column=series.name))
-    missing = np.isnan(column)
-    if isinstance(feature, CategoryFeature):
-        own = OwnCells(feature, series, column)
-        if not isinstance(cells, CodedCells) or frame_package(rows.table.frame, "DataFrame") != "pandas":
-            own.must_be_alike(_numbered(series))
-        elif cells.has_variants or missing.any():
-            # Otherwise each value has one cell.
-            own.must_be_alike(cells.codes[rows.numbers - 1])
-        return own
+    missing, category = np.isnan(column), isinstance(feature, CategoryFeature)
     exact = isinstance(dtype, np.dtype) and kind in "iuf" and dtype.itemsize <= np.dtype(np.float64).itemsize
-    if exact and (not missing.any() or bool(series.isna().to_numpy()[missing].all())):
+    if not category and exact and (not missing.any() or bool(series.isna().to_numpy()[missing].all())):
         return partial(_in_type, dtype)
     own = OwnCells(feature, series, column)
-    own.must_be_alike(_numbered(series))
+    if not category or not isinstance(cells, CodedCells) or frame_package(rows.table.frame, "DataFrame") != "pandas":
+        own.must_be_alike(_numbered(series))
+    elif cells.has_variants or missing.any():
+        # Otherwise each value has one cell.
+        own.must_be_alike(cells.codes[rows.numbers - 1])
     return own
 
 
@@ -288,17 +276,7 @@ def _numbered(series: Any) -> NDArray[np.intp]:
 
 @dataclass(eq=False)
 class OwnCells:
-    """Function from values of a feature to the cells of the table's column.
-
-    Parameters
-    ----------
-    feature
-        The feature of the column.
-    series
-        The column.
-    values
-        The values of its rows.
-    """
+    """Function from values of a feature to the cells of a column of the table; `values` are those of its rows."""
 
     feature: Feature
     series: Any

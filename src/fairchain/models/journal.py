@@ -43,30 +43,18 @@ _OPEN: weakref.WeakValueDictionary[Path, Journal] = weakref.WeakValueDictionary(
 
 
 class Journal:
-    """The answers of one model.
+    """The answers of one model: those of another `identity` are never used.
 
-    Parameters
-    ----------
-    path
-        The file, None to store answers in memory. It is created if it does not exist, and locked until `close`.
-    identity
-        The identity of the model: answers of another model are never used.
-
-    Attributes
-    ----------
-    note
-        The problem at the end of the file, in a sentence, or "".
-    version
-        The version of the model that gave the answers, if the answers state it, or "".
+    They are in memory, and in a file if there is a `path`, which is created if needed and locked until `close`. `note`
+    is the problem at the end of the file, in a sentence, and `version` that of the model that gave the answers, if they
+    state it; otherwise both are "".
     """
 
     def __init__(self, path: Path | None, identity: str) -> None:
         self.identity, self.note, self.version = identity, "", ""
         self._kept: dict[bytes, tuple[str, Any]] = {}
-        self._lock = threading.Lock()
         self._record: WorkRecord | None = None
-        self._key = b""
-        self._stack = ExitStack()
+        self._lock, self._key, self._stack = threading.Lock(), b"", ExitStack()
         if path is None:
             return
         question = hashlib.sha256(identity.encode()).hexdigest()
@@ -144,10 +132,10 @@ def open_journal(path: str | Path | None, identity: str) -> Journal:
         return Journal(None, identity)
     # One file has one lock and one object, also if it is opened by another path.
     place = Path(os.path.realpath(path))
-    if (journal := _OPEN.get(place)) is not None and journal.identity == identity and journal._record is not None:
+    if (journal := _OPEN.get(place)) is not None and journal.has_file:
+        if journal.identity != identity:
+            raise CheckpointError(ANOTHER_MODEL.format(path))
         return journal
-    if journal is not None and journal._record is not None:
-        raise CheckpointError(ANOTHER_MODEL.format(path))
     try:
         journal = _OPEN[place] = Journal(place if Path(path).is_symlink() else Path(path), identity)
     except OSError as error:
@@ -191,32 +179,26 @@ class Journaled:
     """
 
     client: Any = None
+    journal: Journal
     used: Counter[bytes]
 
     @property
     def has_file(self) -> bool:
         """Whether answers are stored in a file."""
-        raise NotImplementedError
+        return self.journal.has_file
 
 
 class JournaledFunction(Journaled):
     """A function with stored answers; made by `journaled`."""
 
     def __init__(self, function: Callable[[Any], Any] | FrameModel, journal: Journal) -> None:
-        self.function, self.journal = function, journal
-        self.used: Counter[bytes] = Counter()
-        inner = function.function if isinstance(function, FrameModel) else function
-        self.__qualname__ = getattr(inner, "__qualname__", type(inner).__name__)
-        self._inner = inner
+        self.function, self.journal, self.used = function, journal, Counter()
+        self._inner = function.function if isinstance(function, FrameModel) else function
+        self.__qualname__ = getattr(self._inner, "__qualname__", type(self._inner).__name__)
 
     def __call__(self, shown: Any) -> Any:
         """Call the function."""
         return self._inner(shown)
-
-    @property
-    def has_file(self) -> bool:
-        """Whether answers are stored in a file."""
-        return self.journal.has_file
 
 
 def journaled(
@@ -253,11 +235,10 @@ def journaled(
 
 def _constants(constants: Sequence[Any]) -> bytes:
     """Return the constants of code without memory addresses, including those of inner functions."""
-    parts = []
-    for item in constants:
-        if hasattr(item, "co_code"):
-            parts.append(item.co_code + _constants(item.co_consts))
-        else:
-            # The order of a set differs between processes.
-            parts.append(repr(sorted(map(repr, item)) if isinstance(item, frozenset) else item).encode())
-    return b" ".join(parts)
+    return b" ".join(
+        item.co_code + _constants(item.co_consts)
+        if hasattr(item, "co_code")
+        # The order of a set differs between processes.
+        else repr(sorted(map(repr, item)) if isinstance(item, frozenset) else item).encode()
+        for item in constants
+    )

@@ -60,6 +60,10 @@ URL_REFUSED = (
     "{url}: a file cannot name a service, because its author would decide where your data are sent; give the "
     "address yourself: --model (model=... in Python)"
 )
+PYTHON_REFUSED = (
+    "{name}: a spec file cannot name Python code; --model {name} on the command line would import and execute that "
+    "code with your rights, so give it only if you trust it"
+)
 NAME_FILE = "give the file of a model, for example model.onnx"
 NAME_CODE = "name an object in Python code as python:{path}"
 NAMES_NO_MODEL = "{model}: found a {type}; name a function or a model there"
@@ -161,7 +165,7 @@ def read_model(
     if isinstance(source, str | os.PathLike):
         name = str(os.fspath(source))
         if not allow_python:
-            raise _python_refused(name)
+            raise ModelError(PYTHON_REFUSED.format(name=name))
         source = import_named(name)
         if isinstance(source, str | os.PathLike):
             raise ModelError(NAMES_NO_MODEL.format(model=name, type=type(source).__name__))
@@ -221,7 +225,7 @@ def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
 def _read_file(path: Path, limits: Limits, spec: Spec | None) -> Any:
     """Return the content of a file: a checked network or an object; the path if a spec is needed and none is given."""
     if path.name.startswith(PYTHON):
-        raise _python_refused(path.name)
+        raise ModelError(PYTHON_REFUSED.format(name=path.name))
     suffix = path.suffix.lower()
     if suffix == ".onnx":
         return read_network(path, limits)
@@ -250,20 +254,12 @@ def _read_file(path: Path, limits: Limits, spec: Spec | None) -> Any:
 
         found = path if spec is None else nnet_network(path, limits, spec)
     else:
-        why = next((reason for suffixes, reason in NOT_READ.items() if suffix in suffixes.split()), "")
-        why = (
-            why
-            or f'a file that ends in "{suffix}" is not read; give one of {MODEL_FORMATS}, or export the network to ONNX'
+        other = (
+            f'a file that ends in "{suffix}" is not read; give one of {MODEL_FORMATS}, or export the network to ONNX'
         )
+        why = next((reason for suffixes, reason in NOT_READ.items() if suffix in suffixes.split()), other)
         raise ModelError(f"{path}: {why}")
     return check_bytes(path, found, limits) if isinstance(found, bytes) else found
-
-
-def _python_refused(name: str) -> ModelError:
-    return ModelError(
-        f"{name}: a spec file cannot name Python code; --model {name} on the command line would import and execute "
-        "that code with your rights, so give it only if you trust it"
-    )
 
 
 def import_named(name: str) -> Any:
@@ -319,11 +315,12 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows
         return loaded if later is None else later(spec, rows=rows)
     if isinstance(source, Network):
         return OnnxModel.from_network(source, spec, limits)
+    from fairchain.models.adapters.from_function import from_function
     from fairchain.models.adapters.from_keras import from_keras, is_keras
     from fairchain.models.adapters.from_sklearn import from_sklearn, is_estimator
     from fairchain.models.adapters.from_torch import from_torch, is_module
     from fairchain.models.adapters.from_transformers import from_transformers, is_transformer
-    from fairchain.models.fitted import BOOSTING, is_predictor, package_of
+    from fairchain.models.fitted import BOOSTING, fitted_of, is_predictor, package_of
     from fairchain.models.frames import FrameModel
 
     if is_transformer(source):  # which may be a torch module too
@@ -340,22 +337,13 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows
         return from_sklearn(source, spec, limits, rows=rows, direct=direct)
     if isinstance(source, type):
         raise ModelError(CLASS_IS_NOT_A_MODEL.format(qualname=source.__qualname__))
-    if isinstance(source, FrameModel) or callable(source):
-        return _from_callable(source, spec, rows)
-    raise ModelError(NOT_FITTED_ON_COLUMNS.format(type=type(source).__name__))
-
-
-def _from_callable(source: Any, spec: Spec, rows: TableRows | None) -> Model:
-    """Load a service or a function."""
+    if not isinstance(source, FrameModel) and not callable(source):
+        raise ModelError(NOT_FITTED_ON_COLUMNS.format(type=type(source).__name__))
     if "fairchain.models.adapters.from_service" in sys.modules:
         from fairchain.models.adapters.from_service import Service, from_service
 
         if isinstance(source, Service):
             return from_service(source, spec, rows)
-    from fairchain.models.adapters.from_function import from_function
-    from fairchain.models.fitted import fitted_of
-    from fairchain.models.frames import FrameModel
-
     # A method of a model that was fitted on a frame also takes frames.
     framed = not isinstance(source, FrameModel) and fitted_of(source).frames
     return from_function(FrameModel(source) if framed else source, spec, rows)

@@ -25,15 +25,7 @@ Answers = TypeVar("Answers", bound=NDArray[np.integer])
 
 
 class Tile:
-    """Rows for one worker.
-
-    Parameters
-    ----------
-    model
-        The model that decides about the rows.
-    values
-        (rows, features): the rows, in the model's number type; they are changed in place.
-    """
+    """Rows for one worker, (rows, features) in the model's number type; `values` are changed in place."""
 
     def __init__(self, model: Model, values: NDArray[Any]) -> None:
         self.values = values

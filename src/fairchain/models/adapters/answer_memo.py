@@ -71,38 +71,32 @@ class AnswerMemo:
         costly.
         """
         with self._alone:
-            return self._answered(values, evaluate, name)
-
-    def _answered(self, values: RowArray, evaluate: Callable[[RowArray], Answer], name: str) -> Answer:
-        if self._local and not self.sparing and 0 < self._seconds_per_row < NOTHING:
-            return self._evaluated(values, evaluate, name)
-        bits = np.ascontiguousarray(self._as_numbers(values), np.float64).view(np.uint64)
-        hashes = _hashes(bits)
-        with self._lock:
-            places = self._find(bits, hashes)
-        unknown = np.flatnonzero(places < 0)
-        if unknown.size:
-            fresh, fresh_bits = values, bits
-            if unknown.size < len(values):
-                fresh, fresh_bits, hashes = values[unknown], bits[unknown], hashes[unknown]
-            new, same = _distinct(fresh_bits, hashes)
-            if len(new) < len(fresh):
-                fresh, fresh_bits = fresh[new], fresh_bits[new]
-            answers = self._evaluated(fresh, evaluate, name)
+            if self._local and not self.sparing and 0 < self._seconds_per_row < NOTHING:
+                return self._evaluated(values, evaluate, name)
+            numbers = values
+            if values.dtype == object:
+                texts = values[:, 0].tolist()
+                with self._lock:
+                    numbers = np.array([self._texts.setdefault(text, len(self._texts)) for text in texts])[:, None]
+            bits = np.ascontiguousarray(numbers, np.float64).view(np.uint64)
+            hashes = _hashes(bits)
             with self._lock:
-                self._inputs = fresh_bits if self._inputs is None else np.concatenate([self._inputs, fresh_bits])
-                self._answers = answers if self._answers is None else np.concatenate([self._answers, answers])
-                places[unknown] = len(self._inputs) - len(new) + same
-        assert self._answers is not None
-        return np.asarray(self._answers[places])
-
-    def _as_numbers(self, values: RowArray) -> RowArray:
-        """Return rows of numbers unchanged, and texts as their numbers."""
-        if values.dtype != object:
-            return values
-        with self._lock:
-            numbers = [self._texts.setdefault(text, len(self._texts)) for text in values[:, 0].tolist()]
-        return np.array(numbers, np.float64)[:, None]
+                places = self._find(bits, hashes)
+            unknown = np.flatnonzero(places < 0)
+            if unknown.size:
+                fresh, fresh_bits = values, bits
+                if unknown.size < len(values):
+                    fresh, fresh_bits, hashes = values[unknown], bits[unknown], hashes[unknown]
+                new, same = _distinct(fresh_bits, hashes)
+                if len(new) < len(fresh):
+                    fresh, fresh_bits = fresh[new], fresh_bits[new]
+                answers = self._evaluated(fresh, evaluate, name)
+                with self._lock:
+                    self._inputs = fresh_bits if self._inputs is None else np.concatenate([self._inputs, fresh_bits])
+                    self._answers = answers if self._answers is None else np.concatenate([self._answers, answers])
+                    places[unknown] = len(self._inputs) - len(new) + same
+            assert self._answers is not None
+            return np.asarray(self._answers[places])
 
     def _find(self, bits: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
         """Return the index of each input among the answered ones, -1 for an unknown one."""
@@ -119,15 +113,6 @@ class AnswerMemo:
         same = (self._inputs[found] == bits[alike]).all(axis=1)
         places[alike[same]] = found[same]
         return places
-
-    def _timed(self, rows: int, seconds: float) -> None:
-        """Record the duration of a call. Most of a small call is often independent of the number of rows."""
-        before, took = self._call
-        self._seconds_per_row = seconds / rows
-        if rows > 4 * before > 0:
-            further = (seconds - took) / (rows - before)
-            self._seconds_per_row = min(self._seconds_per_row, max(further, seconds / rows / FASTER))
-        self._call, self.evaluated = (rows, seconds), self.evaluated + rows
 
     @property
     def speed(self) -> tuple[int, float]:
@@ -155,8 +140,14 @@ class AnswerMemo:
             answers, self._repeated = answers[: len(fresh)], True
         elapsed, worked = perf_counter() - start[0], process_time() - start[1]
         # The cost of a local model is its processor time, not that of other processes on the machine.
-        self._timed(len(fresh) + count, min(elapsed, worked) if self._local else elapsed)
-        self._last = fresh, answers
+        rows, seconds = len(fresh) + count, min(elapsed, worked) if self._local else elapsed
+        before, took = self._call
+        self._seconds_per_row = seconds / rows
+        # Most of a small call is often independent of the number of rows.
+        if rows > 4 * before > 0:
+            further = (seconds - took) / (rows - before)
+            self._seconds_per_row = min(self._seconds_per_row, max(further, seconds / rows / FASTER))
+        self._call, self.evaluated, self._last = (rows, seconds), self.evaluated + rows, (fresh, answers)
         return answers
 
     def tried(self, table: RowArray, places: NDArray[np.intp], answers: Answer) -> None:

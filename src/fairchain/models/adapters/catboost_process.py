@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock, Timer
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import numpy as np
 
@@ -32,21 +32,6 @@ from fairchain.system.user_code import first_line
 
 _CODE = "from fairchain.models.adapters.catboost_process import main; main()"
 _HEAD = 8
-# Possible requests besides `predict`: the model as an ONNX network.
-_PREDICT, _NETWORK = "predict", "network"
-
-
-class ServingProcess(Protocol):
-    """A process that answers requests; the part of `subprocess.Popen` that is used."""
-
-    stdin: IO[bytes] | None
-    stdout: IO[bytes] | None
-
-    def kill(self) -> None:
-        """End it."""
-
-    def wait(self) -> int:
-        """Wait for its end."""
 
 
 class CatBoostFile(OwnProcessModel):
@@ -79,15 +64,15 @@ class CatBoostFile(OwnProcessModel):
 
     def predict(self, rows: Any, prediction_type: str = "RawFormulaVal") -> Any:
         """Return CatBoost's predictions of this type."""
-        answered = self._asked(_PREDICT, rows, prediction_type)
-        kind, content = answered[:1], answered[1:]
+        answer = self._request(rows, prediction_type)
+        kind, content = answer[:1], answer[1:]
         return np.load(io.BytesIO(content), allow_pickle=False) if kind == b"n" else np.array(json.loads(content))
 
     def network(self) -> bytes:
         """Return the model in CatBoost's own ONNX export."""
-        return self._asked(_NETWORK)
+        return self._request()
 
-    def _asked(self, *request: Any) -> bytes:
+    def _request(self, *request: Any) -> bytes:
         with self._lock:
             if self._owner != os.getpid():  # a fork: the process belongs to its parent
                 self._end.detach()
@@ -103,25 +88,25 @@ class CatBoostFile(OwnProcessModel):
         watchdog.start()
         try:
             _send(self._process.stdin, request)
-            answered = _receive(self._process.stdout)
+            answer = _receive(self._process.stdout)
         except (OSError, EOFError, ValueError, OverflowError, MemoryError):  # also for an invalid size
             self._end()
             raise self._damaged(CRASHES) from None
         finally:
             watchdog.cancel()
-        if answered[:1] == b"-":
-            raise self._damaged(answered[1:].decode(errors="replace"))
-        return answered[1:]
+        if answer[:1] == b"-":
+            raise self._damaged(answer[1:].decode(errors="replace"))
+        return answer[1:]
 
 
-def start_process() -> ServingProcess:
+def start_process() -> subprocess.Popen[bytes]:
     """Start a process that waits for a file."""
     return subprocess.Popen(  # our own code
         new_interpreter(_CODE), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
 
 
-def _end(process: ServingProcess) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     for stream in (process.stdin, process.stdout):
         if stream is not None:
@@ -163,7 +148,14 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         def facts() -> bytes:
             nonlocal model
             model = _loaded(content)
-            return json.dumps(_facts(model)).encode()
+            found = {
+                "kind": type(model).__name__,
+                "classes": np.asarray(model.classes_).tolist(),
+                "names": list(map(str, model.feature_names_)),
+                "categories": list(map(int, model.get_cat_feature_indices())),
+                "texts": list(map(int, model.get_text_feature_indices())),
+            }
+            return json.dumps(found).encode()
 
         _send(answers, _attempted(facts))
         lift()
@@ -192,23 +184,18 @@ def _loaded(content: bytes) -> Any:
     return model
 
 
-def _facts(model: Any) -> dict[str, Any]:
-    return {
-        "kind": type(model).__name__,
-        "classes": np.asarray(model.classes_).tolist(),
-        "names": list(map(str, model.feature_names_)),
-        "categories": list(map(int, model.get_cat_feature_indices())),
-        "texts": list(map(int, model.get_text_feature_indices())),
-    }
+def saved_network(model: Any) -> bytes:
+    """Return CatBoost's own export of a model to ONNX."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        model.save_model(str(path), format="onnx")
+        return path.read_bytes()
 
 
-def _answer(model: Any, wanted: str, *given: Any) -> bytes:
-    if wanted == _NETWORK:
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "model.onnx"
-            model.save_model(str(path), format="onnx")
-            return path.read_bytes()
-    rows, kind = given
+def _answer(model: Any, rows: Any = None, kind: str = "") -> bytes:
+    """Return predictions of this kind for rows; without rows, the model as an ONNX network."""
+    if rows is None:
+        return saved_network(model)
     found = np.asarray(model.predict(rows, prediction_type=kind))
     if found.dtype.kind not in "fiub":  # names of classes
         return b"j" + json.dumps(found.tolist()).encode()

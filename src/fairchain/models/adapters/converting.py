@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.from_function import FunctionModel
-from fairchain.models.adapters.shown_inputs import flat_array
 from fairchain.models.base import MisfitError, random_inputs, same_answers
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
@@ -49,7 +48,7 @@ def converted_or_original(
     spec: Spec,
     limits: Limits | None,
     *,
-    convert: Callable[[], bytes] | Sequence[Callable[[], bytes]],
+    convert: Sequence[Callable[[], bytes]],
     agrees: Callable[[OnnxModel], bool],
     unconverted: Callable[[], FunctionModel],
     rows: TableRows | None = None,
@@ -58,33 +57,24 @@ def converted_or_original(
 ) -> OnnxModel | FunctionModel:
     """Return the network from `convert`, if it `agrees` with its original; otherwise `unconverted()`, with a note.
 
-    Parameters
-    ----------
-    name, spec, limits
-        The name of the model in messages; its inputs and outputs; the limits of a network.
-    convert
-        Functions that return the bytes of a network; they are tried in order.
-    agrees, unconverted
-        Compare a network with its original, and return the original.
-    rows
-        Rows for which the network must give the labels of the original.
-    later
-        Called with a spec and `rows=`, it converts the model. If given, nothing is converted now: the original is
-        returned, which converts itself when a network is needed (`FunctionModel.to_network`).
-    note
-        A note for the caller about the model in any case.
+    The functions of `convert`, which return the bytes of a network, are tried in order. For `rows` the network must
+    give the labels of the original. `later`, called with a spec and `rows=`, converts the model: if it is given,
+    nothing is converted now, and the original converts itself when a network is needed (`FunctionModel.to_network`).
+    `note` is a note for the caller in any case.
     """
     if later is not None:
         model = unconverted()
         model.later, model.note = later, note
         return model
     problem = ""
-    for way in convert if isinstance(convert, Sequence) else [convert]:
+    for attempt in convert:
         try:
-            network = OnnxModel.from_bytes(way(), name, spec, limits, note=note)
+            network = OnnxModel.from_bytes(attempt(), name, spec, limits, note=note)
             problem = "" if agrees(network) else "the converted network answers differently"
             if rows is not None and not problem:
-                problem = _other_labels(network, unconverted(), rows)
+                labels = network.predict(rows.values.astype(network.dtype))
+                other = np.count_nonzero(labels != unconverted().predict(rows.values))
+                problem = CONVERSION_DIFFERS.format(other=other, values_count=len(labels)) if other else ""
         except MisfitError:  # the spec must be corrected, and a Python model might read the answer differently
             raise
         except ModelError as error:
@@ -99,27 +89,14 @@ def converted_or_original(
     return model
 
 
-def _other_labels(network: OnnxModel, original: FunctionModel, rows: TableRows) -> str:
-    """Return "", or the number of rows of a table for which a network decides differently from its original."""
-    values = rows.values.astype(network.dtype)
-    other = np.count_nonzero(network.predict(values) != original.predict(rows.values))
-    return CONVERSION_DIFFERS.format(other=other, values_count=len(values)) if other else ""
-
-
 def same_labels(network: OnnxModel, original: FunctionModel, spec: Spec) -> bool:
     """Return whether a network decides about random inputs as its original does."""
     inputs = random_inputs(spec.described, COMPARED_ROWS).astype(network.dtype)
     return np.array_equal(network.predict(inputs), original.predict(inputs))
 
 
-def same_scores(
-    network: OnnxModel, function: Callable[[Any], Any], spec: Spec, show: Callable[[Any], Any] | None = None
-) -> bool:
-    """Return whether a network and its original function give the same scores, up to rounding.
-
-    `show` converts feature values to the function's argument; by default the array for a network with one input.
-    """
-    show = show or flat_array(spec, network.name)
+def same_scores(network: OnnxModel, function: Callable[[Any], Any], spec: Spec, show: Callable[[Any], Any]) -> bool:
+    """Return whether a network and its original function of `show(values)` give the same scores, up to rounding."""
     numbers = spec.text is None
 
     def scored(count: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -140,9 +117,7 @@ def same_scores(
 
 def longest_first(spec: Spec, inputs: NDArray[Any]) -> NDArray[Any]:
     """Return texts sorted by decreasing length, as some modules require; other inputs unchanged."""
-    if spec.text is None:
-        return inputs
-    return inputs[np.argsort(-np.count_nonzero(inputs, axis=1), kind="stable")]
+    return inputs if spec.text is None else inputs[np.argsort(-np.count_nonzero(inputs, axis=1), kind="stable")]
 
 
 def unpacked(

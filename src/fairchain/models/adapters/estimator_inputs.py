@@ -31,6 +31,7 @@ VALUES_NOT_FITTED = (
     '{name}: column "{feature}" was fitted on {known}, and feature "{feature_name}" shows {shown}; state the '
     "table's name of each value: aliases = [...] in [[feature]]"
 )
+ORDER_ASSUMED = "{name} does not state the order of its categories of {guessed}: that of the spec's values was assumed"
 COLUMNS_WITHOUT_FEATURE = (
     "{name}: was fitted on columns without a feature: {missing}; name a [[feature]] like each column, or add column = "
     '"..." to it'
@@ -76,9 +77,8 @@ class WithCategories:
         for column, (place, codes, known) in self.coded.items():
             if str(frame[column].dtype) != "category":  # the caller's own categories are kept
                 index = values[:, place]
-                taken = codes(index[~np.isnan(index)])
                 made = np.full(len(values), NO_CATEGORY)
-                made[~np.isnan(index)] = taken
+                made[~np.isnan(index)] = codes(index[~np.isnan(index)])
                 frame[column] = pandas.Categorical.from_codes(made, categories=list(known))
         return frame
 
@@ -125,15 +125,8 @@ def check_words(fitted: Fitted, spec: Spec, name: str) -> str:
         places = _places(known)
         unknown = [word for word in shown if not places.keys() & {word, _number_text(word)}]
         if len(unknown) == len(shown):
-            raise ModelError(
-                VALUES_NOT_FITTED.format(
-                    name=name,
-                    feature=column_name(feature),
-                    known=_some(known),
-                    feature_name=feature.name,
-                    shown=_some(shown),
-                )
-            )
+            named = {"name": name, "feature": column_name(feature), "feature_name": feature.name}
+            raise ModelError(VALUES_NOT_FITTED.format(known=_some(known), shown=_some(shown), **named))
         if unknown:
             notes.append(f'{name} was not fitted on {listed(unknown)} of "{feature.name}"')
     return "; ".join(notes)
@@ -147,12 +140,7 @@ def guessed_categories(fitted: Fitted, columns: Sequence[str], spec: Spec, rows:
         for column, _, _, _ in _category_columns(fitted, columns, spec)
         if (fitted.column(column) or column) not in fitted.categories and str(types.get(column)) != "category"
     ]
-    if not guessed:
-        return ""
-    return (
-        f"{fitted.name} does not state the order of its categories of {listed(guessed)}: that of the spec's values "
-        "was assumed"
-    )
+    return ORDER_ASSUMED.format(name=fitted.name, guessed=listed(guessed)) if guessed else ""
 
 
 def class_order(fitted: Fitted, model: ModelSpec) -> list[int]:

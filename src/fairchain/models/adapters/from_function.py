@@ -42,7 +42,7 @@ from fairchain.models.base import (
 )
 from fairchain.models.fitted import is_predictor
 from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name
-from fairchain.models.journal import Journal, Journaled, JournaledFunction, as_array
+from fairchain.models.journal import Journaled, JournaledFunction, as_array
 from fairchain.models.onnx.decision import (
     ONE_COLUMN,
     TEXT_KINDS,
@@ -96,15 +96,12 @@ class FunctionModel:
         `thread_safe`.
     spec
         States the inputs and the meaning of the answers.
-    name
-        The name of the model in messages.
+    name, output, note
+        The names of the model and of its answer in messages, and a note for the caller, for example why a model was not
+        converted.
     show
         Converts feature values to the function's argument; by default the array for a network with one input, or a list
         of texts.
-    output
-        The name of the answer in messages.
-    note
-        A note for the caller, for example why a model was not converted.
     maker
         The operator that would compute a single column in a network: "Sigmoid" for probabilities.
     rows
@@ -144,33 +141,23 @@ class FunctionModel:
         local: bool = False,
     ) -> None:
         self.name, self.note, self.local = name, note, local
-        # Answers of a service, or of a slow function, are stored in a journal. Not by getattr: a callable of the user
-        # may have its own attribute `client`.
-        kept_by = function if isinstance(function, Journaled) else None
-        journal: Journal | None = getattr(kept_by, "journal", None)
-        self.costly = journal is not None
+        # Answers of a service, or of a slow function, are stored in a journal.
+        self.costly = isinstance(function, Journaled)
         # A random model is evaluated again each time.
-        kept = (rows is not None or self.costly) and spec.model.deterministic
+        random = not spec.model.deterministic
+        self.kept = KeptAnswers(function, name, random=random) if isinstance(function, Journaled) else None
+        kept = (rows is not None or self.costly) and not random
         self._memo = AnswerMemo(local, self.costly) if kept else None
         # The indices of the features of `show` in the values, if the spec has others too.
         self._places: list[int] | None = None
         self._function, self._spec = function, spec
         self._workers: Workers | None = None
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else object if spec.text.raw else np.int32)
-        if spec.text is not None:
-            # Refuses keys for networks of words, for every way of showing texts.
-            made = Remade(texts_of, spec.text, name)
-            self._show = show or made
-        else:
-            self._show = show or Remade(flat_array, spec, name)
-        self.kept: KeptAnswers | None = None
-        if kept_by is not None and journal is not None:
-            random = not spec.model.deterministic
-            self.kept = KeptAnswers(kept_by, journal, name, random=random)
-        self._lock: AbstractContextManager[Any] = threading.Lock()
+        # For texts also if there is a `show`: it refuses keys for networks of words.
+        made = Remade(texts_of, spec.text, name) if spec.text is not None else None
+        self._show = show or made or Remade(flat_array, spec, name)
         self.thread_safe = bool(getattr(function, "thread_safe", False))
-        if self.thread_safe:
-            self._lock = nullcontext()
+        self._lock: AbstractContextManager[Any] = nullcontext() if self.thread_safe else threading.Lock()
         # The rule is determined from the first answers, which must depend on their own row only.
         chosen = np.empty(0, np.intp)
         if rows is not None and (self._memo is not None or spec.text is not None):
@@ -190,7 +177,7 @@ class FunctionModel:
         self._makers = {output: maker if first.size == len(first) else ""}
         self.decision: DecisionRule = plan_decision(Path(name), spec.model, [self._node], self._makers)
         self._read(self.decision.ends if self.drawn else self.decision, inputs, first)
-        if not spec.model.deterministic:
+        if random:
             self.note = " ".join(filter(None, (note, RANDOM)))
         elif self._memo is None:
             check_deterministic(name, spec.described, self.scores)
@@ -249,9 +236,7 @@ class FunctionModel:
 
     @property
     def evaluated(self) -> int:
-        """The number of evaluated inputs, including repeated ones; 0 unless it is about the rows of a table, or
-        costly.
-        """
+        """The number of evaluated inputs, including repeated ones; 0 unless it has rows of a table, or is costly."""
         if self.kept is not None:
             return self.kept.evaluated
         return self._memo.evaluated if self._memo is not None else 0
@@ -297,23 +282,19 @@ class FunctionModel:
         return np.concatenate(list(workers.map(self._call, parts, sizes=[len(part) for part in parts])))
 
     def expect(self, inputs: Callable[[], RowArray | None] | None) -> None:
-        """Announce the inputs that will probably be needed after the next ones, so that a service evaluates them
-        ahead.
-        """
+        """Announce the inputs that will probably be needed after the next ones: a service evaluates them ahead."""
         if self.kept is not None and inputs is not None:
-            self.kept.expect(partial(self._own_columns, inputs))
+            self.kept.expect(lambda: None if (values := inputs()) is None else self._own_columns(values))
 
-    def _own_columns(self, inputs: Callable[[], RowArray | None]) -> RowArray | None:
-        values = inputs()
-        return values if values is None or self._places is None else values[:, self._places]
+    def _own_columns(self, values: RowArray) -> RowArray:
+        return values if self._places is None else values[:, self._places]
 
     def answered(self, values: RowArray) -> Labels:
         """Return the class of the first rows, up to one without a stored answer; nothing is evaluated."""
-        if self.kept is None or not self._spec.model.deterministic:
-            return np.empty(0, np.uint16)
-        inputs = values if self._places is None else values[:, self._places]
-        journal = self.kept.journal
-        found = journal.find(journal.keys(self._show(inputs)))
+        found: list[Any] = []
+        if self.kept is not None and self._spec.model.deterministic:
+            journal = self.kept.journal
+            found = journal.find(journal.keys(self._show(self._own_columns(values))))
         count = next((place for place, each in enumerate(found) if each is None), len(found))
         if not count:
             return np.empty(0, np.uint16)
@@ -407,8 +388,7 @@ class FunctionModel:
 
     def _answers(self, values: RowArray) -> Answer:
         """Return the answers in parts of tested sizes; known ones are not computed again."""
-        if self._places is not None:
-            values = values[:, self._places]
+        values = self._own_columns(values)
         if self._memo is not None:
             return self._memo(values.astype(self.dtype, copy=False), self._spread, self.name)
         evaluate = self._call if self.kept is None else partial(self.kept, show=self._shown, call=self._call)
@@ -416,9 +396,7 @@ class FunctionModel:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def rows_per_call(self, seconds: float, most: int) -> int:
-        """Return the approximate number of new rows of a table that the function answers in some seconds, from its last
-        answers.
-        """
+        """Return about how many new rows of a table the function answers in some seconds, from its last answers."""
         if self.service is not None:
             client = self.service.client
             waves = SERVICE_SECONDS * client.requests / client.seconds if client.seconds else LEAST_WAVES
@@ -472,8 +450,8 @@ class FunctionModel:
             # The address of a service is not a link in a text.
             message, head = str(error), "" if self.service is None else self.service.url
             head = head if message.startswith(head) else ""
-            told = quoted(message.removeprefix(head), getattr(population, "mask_words", ()), most=500)
-            raise ModelError(head + told) from None
+            masked = quoted(message.removeprefix(head), getattr(population, "mask_words", ()), most=500)
+            raise ModelError(head + masked) from None
 
     def _tidy(self, answer: NDArray[Any]) -> Answer:
         """Return answers as doubles, integers or texts, whatever type the function returned."""
@@ -508,28 +486,24 @@ def from_function(
 
     `rows` are those of the table that it will evaluate, if any.
     """
-    values = row_values(rows)
     inner: Any = function.function if isinstance(function, FrameModel) else function
     name = f"function {getattr(inner, '__qualname__', type(inner).__name__)}"
     if isinstance(function, JournaledFunction) and isinstance(function.function, FrameModel):
         function = function.function
-    if not isinstance(function, FrameModel):
-        return _marked(FunctionModel(inner, spec, name, rows=values), inner)
-    if spec.text is not None:
-        raise ModelError(NO_FRAMES_OF_TEXTS.format(name=name))
-    check_columns(name, spec.features)
-    columns = [column_name(feature) for feature in spec.features if feature.model_input]
-    return _marked(FunctionModel(inner, spec, name, show=show_frame(spec, columns, rows), rows=values), inner)
-
-
-def _marked(model: FunctionModel, function: Any) -> FunctionModel:
-    model.stateless = model._spec.model.deterministic and is_stateless(function)
+    show = None
+    if isinstance(function, FrameModel):
+        if spec.text is not None:
+            raise ModelError(NO_FRAMES_OF_TEXTS.format(name=name))
+        check_columns(name, spec.features)
+        columns = [column_name(feature) for feature in spec.features if feature.model_input]
+        show = show_frame(spec, columns, rows)
+    model = FunctionModel(inner, spec, name, show=show, rows=row_values(rows))
+    model.stateless = spec.model.deterministic and is_stateless(inner)
     return model
 
 
 def is_stateless(function: Any) -> bool:
-    """Return whether a function is plain code of a module, without mutable state of its own or in the names that it
-    uses.
+    """Return whether a function is plain code of a module, without mutable state of its own or in its global names.
 
     These names are modules, classes, functions, constants and fitted models.
 
@@ -549,13 +523,9 @@ def is_stateless(function: Any) -> bool:
 
 
 def _without_groups(feature: Feature) -> Feature:
-    """Return the part of a feature that a function depends on: not its groups, nor a range that groups may have
-    extended.
-    """
+    """Return the part of a feature that a function depends on: no groups, and no range that these may have extended."""
     plain = replace(feature, groups={})
-    if isinstance(plain, CategoryFeature) or plain.clip:
-        return plain
-    return replace(plain, low=0, high=0)
+    return plain if isinstance(plain, CategoryFeature) or plain.clip else replace(plain, low=0, high=0)
 
 
 def _short(item: object) -> str:

@@ -29,7 +29,7 @@ from fairchain.spec import Spec
 from fairchain.system.untrusted_files import object_once
 from fairchain.system.user_code import first_line
 
-H5_ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "elu": "Elu", "softplus": "Softplus"}
+H5_ACTIVATIONS = {name.lower(): name for name in ("Relu", "Sigmoid", "Tanh", "Elu", "Softplus", "Softmax")}
 # Layers without an effect in inference.
 IDLE_H5_LAYERS = ("InputLayer", "Dropout", "GaussianNoise", "GaussianDropout", "AlphaDropout")
 MOST_DESCRIPTION = 20_000_000
@@ -94,7 +94,11 @@ def _converted(path: Path, file: Any, width: int | None, most: int) -> bytes:
     group = _child(path, file, "model_weights")
     for layer in _chain(path, description):
         kind, config = str(layer.get("class_name")), layer.get("config", {})
-        weights = _weights_of(path, group, str(config.get("name")), left)
+        weights, name = [], str(config.get("name"))
+        if name in group:
+            part = _child(path, group, name)
+            order = np.asarray(part.attrs.get("weight_names", [])).reshape(-1)
+            weights = [_array(path, part, _text(each), left) for each in order]
         left -= sum(each.nbytes for each in weights)
         if width is None and weights and weights[0].ndim:
             units = width = len(weights[0])
@@ -121,19 +125,14 @@ def _chain(path: Path, description: Any) -> Iterator[dict[str, Any]]:
 
 def _names(nodes: Any) -> Iterator[str]:
     """Yield the names of the layers from which a layer takes its inputs, in the notation of Keras 2 or Keras 3."""
-    if isinstance(nodes, dict):
-        history = nodes.get("keras_history")
-        if isinstance(history, list) and history:
-            yield str(history[0])
-        else:
-            for part in nodes.values():
-                yield from _names(part)
-    elif isinstance(nodes, list):
-        if len(nodes) >= 3 and isinstance(nodes[0], str):
-            yield nodes[0]
-        else:
-            for part in nodes:
-                yield from _names(part)
+    history = nodes.get("keras_history") if isinstance(nodes, dict) else None
+    if isinstance(history, list) and history:
+        yield str(history[0])
+    elif isinstance(nodes, list) and len(nodes) >= 3 and isinstance(nodes[0], str):
+        yield nodes[0]
+    elif isinstance(nodes, dict | list):
+        for part in nodes.values() if isinstance(nodes, dict) else nodes:
+            yield from _names(part)
 
 
 def _written(
@@ -147,11 +146,16 @@ def _written(
                 f"{path}: a layer takes {kernel.shape[0]} values and gets {units}; describe every input in order, one "
                 "[[feature]] each"
             )
-        flow, units = graph.node("MatMul", flow, graph.constant(kernel)), int(kernel.shape[1])
-        flow = graph.node("Add", flow, graph.constant(bias[0])) if bias else flow
-        return _activated(path, graph, config.get("activation"), flow), units
-    if kind == "Activation":
-        return _activated(path, graph, config.get("activation"), flow), units
+        flow, units = graph.dense(flow, kernel, bias[0] if bias else None), int(kernel.shape[1])
+    if kind in ("Dense", "Activation"):
+        activation = config.get("activation")
+        name = activation.get("config") if isinstance(activation, dict) else activation
+        if name in (None, "linear"):
+            return flow, units
+        if name not in H5_ACTIVATIONS:
+            raise ModelError(f"{path}: activation {ascii(str(name))[1:-1][:80]} is not read; {REMEDY}")
+        softmax = {"axis": -1} if name == "softmax" else {}
+        return graph.node(H5_ACTIVATIONS[name], flow, **softmax), units
     if kind == "ReLU" and config.get("max_value") is None and not config.get("negative_slope"):
         return graph.node("Relu", flow), units
     if kind == "Softmax" and config.get("axis", -1) == -1:
@@ -159,46 +163,21 @@ def _written(
     if kind == "Flatten":  # rows are already flat
         return flow, units
     if kind == "BatchNormalization":
-        return _normalised(graph, config, weights, flow), units
+        left = list(weights)
+        scale = left.pop(0) if config.get("scale", True) else np.float32(1)
+        shift = left.pop(0) if config.get("center", True) else np.float32(0)
+        mean, variance = left
+        factor = scale / np.sqrt(variance + np.float32(config.get("epsilon", 1e-3)))
+        scaled = graph.node("Mul", flow, graph.constant(factor))
+        return graph.node("Add", scaled, graph.constant(shift - mean * factor)), units
     raise ModelError(f"{path}: layer {ascii(kind)[1:-1][:80]} is not read; {REMEDY}")
 
 
-def _activated(path: Path, graph: OnnxGraph, activation: Any, flow: str) -> str:
-    name = activation.get("config") if isinstance(activation, dict) else activation
-    if name in (None, "linear"):
-        return flow
-    if name == "softmax":
-        return graph.node("Softmax", flow, axis=-1)
-    if name not in H5_ACTIVATIONS:
-        raise ModelError(f"{path}: activation {ascii(str(name))[1:-1][:80]} is not read; {REMEDY}")
-    return graph.node(H5_ACTIVATIONS[name], flow)
-
-
-def _normalised(graph: OnnxGraph, config: dict[str, Any], weights: LayerWeights, flow: str) -> str:
-    left = list(weights)
-    scale = left.pop(0) if config.get("scale", True) else np.float32(1)
-    shift = left.pop(0) if config.get("center", True) else np.float32(0)
-    mean, variance = left
-    factor = scale / np.sqrt(variance + np.float32(config.get("epsilon", 1e-3)))
-    return graph.node("Add", graph.node("Mul", flow, graph.constant(factor)), graph.constant(shift - mean * factor))
-
-
-def _weights_of(path: Path, group: Any, layer: str, most: int) -> list[NDArray[np.float32]]:
-    """Return the arrays of a layer, in the order that the file states."""
-    if layer not in group:
-        return []
-    part = _child(path, group, layer)
-    return [
-        _array(path, part, _text(name), most) for name in np.asarray(part.attrs.get("weight_names", [])).reshape(-1)
-    ]
-
-
 def _array(path: Path, group: Any, name: str, most: int) -> NDArray[np.float32]:
-    h5py = import_module("h5py")
     found = group
     for step in name.split("/"):
         found = _child(path, found, step)
-    inside = isinstance(found, h5py.Dataset) and not found.external and not found.is_virtual
+    inside = isinstance(found, import_module("h5py").Dataset) and not found.external and not found.is_virtual
     if not inside or found.dtype.kind != "f" or found.size * 4 > most:
         raise ModelError(BAD_WEIGHTS.format(path=path, remedy=REMEDY))
     weights: NDArray[np.float32] = np.asarray(found[()], np.float32)

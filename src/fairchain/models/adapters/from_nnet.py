@@ -26,6 +26,7 @@ from fairchain.spec import Spec
 
 MOST_LAYERS = 1000
 NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+DAMAGED_NNET = "{path}: not a .nnet network, or a damaged one ({error}); export it again"
 WIDTH_DOES_NOT_FIT = (
     "{path}: the network takes {low_count} values and the spec has features for {width}; describe every input in "
     "order, one [[feature]] each"
@@ -46,37 +47,78 @@ class DenseNetwork:
 
 
 def nnet_network(path: Path, limits: Limits, spec: Spec) -> bytes:
-    """Return the ONNX bytes of the network of a .nnet file; its outputs are scores, or one logit."""
+    """Return the ONNX bytes of the network of a .nnet file; its outputs are scores, or one logit.
+
+    Steps that change no input of the spec are left out.
+    """
     if spec.text is not None:
         raise ModelError(f"{path}: a .nnet network takes numbers, not texts")
     network = read_nnet(path, limits)
     width = sum(widths(spec.features))
     if width != len(network.low):
         raise ModelError(WIDTH_DOES_NOT_FIT.format(path=path, low_count=len(network.low), width=width))
-    return _to_onnx(network, spec)
+    graph, flow = OnnxGraph(), "input"
+    seen = [extremes(feature) for feature in spec.features if feature.model_input for _ in range(widths([feature])[0])]
+    if any(
+        min(ends) < low or max(ends) > high for ends, low, high in zip(seen, network.low, network.high, strict=True)
+    ):
+        flow = graph.node("Max", flow, graph.constant(network.low))
+        flow = graph.node("Min", flow, graph.constant(network.high))
+    if network.mean.any() or (network.spread != 1).any():
+        flow = graph.node("Sub", flow, graph.constant(network.mean))
+        flow = graph.node("Div", flow, graph.constant(network.spread))
+    for place, (weights, bias) in enumerate(network.layers):
+        flow = graph.dense(flow, weights.T, bias)
+        if place < len(network.layers) - 1:
+            flow = graph.node("Relu", flow)
+    if network.output_spread != 1:
+        flow = graph.node("Mul", flow, graph.constant([network.output_spread]))
+    if network.output_mean:
+        flow = graph.node("Add", flow, graph.constant([network.output_mean]))
+    return graph.to_bytes([("input", np.float32, ["batch", width])], len(network.layers[-1][1]), flow)
 
 
 def read_nnet(path: Path, limits: Limits) -> DenseNetwork:
     """Return the contents of a .nnet file, or raise a ModelError that states the defect."""
-    numbers = _lines(path, read_file(path, limits.file_bytes, "a .nnet file"))
+    lines = _lines(path, read_file(path, limits.file_bytes, "a .nnet file"))
+
+    def numbers(count: int) -> NDArray[np.float64]:
+        """Return the next line, which must have this many numbers."""
+        parts = next(lines)
+        if len(parts) != count:
+            raise ValueError(f"{len(parts)} numbers where {count} belong")
+        found = np.array(parts, np.float64)
+        if (np.abs(found) > np.finfo(np.float32).max).any():
+            raise ValueError("a number that is too large for single precision")
+        return found
+
+    def sizes_of(count: int) -> list[int]:
+        """Return the first whole numbers of the next line, which may have more."""
+        parts = next(lines)
+        if len(parts) < count:
+            raise ValueError(f"{len(parts)} numbers where {count} belong")
+        return [int(part) for part in parts[:count]]
+
     try:
-        layers, inputs, outputs, _ = _whole(_following(numbers), 4)
+        layers, inputs, outputs, _ = sizes_of(4)
         if not 0 < layers <= MOST_LAYERS:
             raise ValueError(f"{layers} layers")
-        sizes = _whole(_following(numbers), layers + 1)
+        sizes = sizes_of(layers + 1)
         if sizes[0] != inputs or sizes[-1] != outputs or min(sizes) < 1:
             raise ValueError("sizes of layers that contradict the first line")
-        _following(numbers)  # a flag without a use
-        low, high = (_exactly(_following(numbers), inputs) for _ in range(2))
-        mean, spread = (_exactly(_following(numbers), inputs + 1) for _ in range(2))
+        next(lines)  # a flag without a use
+        low, high = numbers(inputs), numbers(inputs)
+        mean, spread = numbers(inputs + 1), numbers(inputs + 1)
         if (spread == 0).any() or (low > high).any():
             raise ValueError("a range of 0, or a smallest value above the largest")
         parts = []
         for before, size in pairwise(sizes):
-            weights = np.stack([_exactly(_following(numbers), before) for _ in range(size)])
-            parts.append((weights, np.concatenate([_exactly(_following(numbers), 1) for _ in range(size)])))
+            weights = np.stack([numbers(before) for _ in range(size)])
+            parts.append((weights, np.concatenate([numbers(1) for _ in range(size)])))
+    except StopIteration:
+        raise ModelError(DAMAGED_NNET.format(path=path, error="the file ends before the last layer")) from None
     except (ValueError, OverflowError) as error:
-        raise ModelError(f"{path}: not a .nnet network, or a damaged one ({error}); export it again") from None
+        raise ModelError(DAMAGED_NNET.format(path=path, error=error)) from None
     return DenseNetwork(
         low, high, mean[:-1], spread[:-1], tuple(parts), output_mean=float(mean[-1]), output_spread=float(spread[-1])
     )
@@ -92,49 +134,3 @@ def _lines(path: Path, content: bytes) -> Iterator[list[bytes]]:
         if not all(NUMBER.fullmatch(part) for part in parts):
             raise ModelError(f"{path}: line {number:,} contains more than numbers between commas; export it again")
         yield parts
-
-
-def _following(numbers: Iterator[list[bytes]]) -> list[bytes]:
-    found = next(numbers, None)
-    if found is None:
-        raise ValueError("the file ends before the last layer")
-    return found
-
-
-def _whole(parts: list[bytes], count: int) -> list[int]:
-    if len(parts) < count:
-        raise ValueError(f"{len(parts)} numbers where {count} belong")
-    return [int(part) for part in parts[:count]]
-
-
-def _exactly(parts: list[bytes], count: int) -> NDArray[np.float64]:
-    if len(parts) != count:
-        raise ValueError(f"{len(parts)} numbers where {count} belong")
-    found = np.array(parts, np.float64)
-    if (np.abs(found) > np.finfo(np.float32).max).any():
-        raise ValueError("a number that is too large for single precision")
-    return found
-
-
-def _to_onnx(network: DenseNetwork, spec: Spec) -> bytes:
-    """Write the network as ONNX; steps that change no input of the spec are left out."""
-    graph, flow = OnnxGraph(), "input"
-    seen = [extremes(feature) for feature in spec.features if feature.model_input for _ in range(widths([feature])[0])]
-    if any(
-        min(ends) < low or max(ends) > high for ends, low, high in zip(seen, network.low, network.high, strict=True)
-    ):
-        flow = graph.node("Max", flow, graph.constant(network.low))
-        flow = graph.node("Min", flow, graph.constant(network.high))
-    if network.mean.any() or (network.spread != 1).any():
-        flow = graph.node("Sub", flow, graph.constant(network.mean))
-        flow = graph.node("Div", flow, graph.constant(network.spread))
-    for place, (weights, bias) in enumerate(network.layers):
-        flow = graph.node("MatMul", flow, graph.constant(weights.T))
-        flow = graph.node("Add", flow, graph.constant(bias))
-        if place < len(network.layers) - 1:
-            flow = graph.node("Relu", flow)
-    if network.output_spread != 1:
-        flow = graph.node("Mul", flow, graph.constant([network.output_spread]))
-    if network.output_mean:
-        flow = graph.node("Add", flow, graph.constant([network.output_mean]))
-    return graph.to_bytes([("input", np.float32, ["batch", len(network.low)])], len(network.layers[-1][1]), flow)

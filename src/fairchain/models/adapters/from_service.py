@@ -164,8 +164,14 @@ class Service(Journaled):
                 raise ModelError(NOT_A_COUNT.format(name=name, number=number))
         if retries < 0 or inputs not in (None, "columns", "array"):
             raise ModelError('retries must be 0 or more, and inputs "columns" or "array"')
-        common = {"headers": headers, "connections": int(connections), "rate": requests_per_second, "timeout": timeout}
-        self.client = HttpClient(url.rstrip("/").removesuffix("/infer"), retries=retries, **common)  # type: ignore[arg-type]
+        self.client = HttpClient(
+            url.rstrip("/").removesuffix("/infer"),
+            headers or {},
+            int(connections),
+            requests_per_second,
+            timeout,
+            retries,
+        )
         self.url, self.path = self.client.url, self.client.address.path
         self.mlflow = self.path.endswith("/invocations")
         if not self.mlflow and "/v2/models/" not in self.path:
@@ -190,7 +196,7 @@ class Service(Journaled):
             return self._metadata
 
     @property
-    def journal(self) -> Journal:
+    def journal(self) -> Journal:  # type: ignore[override]  # opened when it is first needed
         """The answers so far."""
         metadata = self.metadata
         with self._lock:
@@ -263,8 +269,15 @@ class Service(Journaled):
     def __call__(self, shown: Any, stop: Event | None = None) -> NDArray[Any]:
         """Return the answer of the service to texts, an array or columns: one request."""
         count = len(next(iter(shown.values()))) if isinstance(shown, dict) else len(shown)
-        request = self._mlflow_request(shown) if self.mlflow else self._request(shown, count)
-        path = self.path if self.mlflow else f"{self.path}/infer"
+        if not self.mlflow:
+            path, request = f"{self.path}/infer", self._request(shown, count)
+        elif isinstance(shown, dict):
+            # JSON has no NaN.
+            cells = [[None if item != item else item for item in each.tolist()] for each in shown.values()]  # noqa: PLR0124
+            data = [list(row) for row in zip(*cells, strict=True)]
+            path, request = self.path, {"dataframe_split": {"columns": list(shown), "data": data}}
+        else:
+            path, request = self.path, {"inputs": shown if isinstance(shown, list) else shown.tolist()}
         body = json.dumps(request, allow_nan=False, ensure_ascii=True).encode()
         content = self.client.send("POST", path, body, stop)
         try:
@@ -279,9 +292,8 @@ class Service(Journaled):
     def _wrong(self, problem: str) -> ModelError:
         return ModelError(NOT_AN_ANSWER.format(url=self.url, problem=problem))
 
-    # -- Open Inference Protocol ---------------------------------------------------------------------------------------
-
     def _request(self, shown: Any, count: int) -> dict[str, Any]:
+        """Return a request of the Open Inference Protocol."""
         known = {tensor.name: tensor for tensor in self.metadata.inputs}
         request: dict[str, Any] = {}
         if isinstance(shown, list):
@@ -289,7 +301,13 @@ class Service(Journaled):
             shape = [count, 1] if len(tensor.shape) > 1 else [count]
             request["inputs"] = [_tensor(tensor.name, "BYTES", shape, shown)]
         elif isinstance(shown, dict):
-            request["inputs"] = [self._column(name, column, known.get(name)) for name, column in shown.items()]
+            request["inputs"] = []
+            for name, column in shown.items():
+                kind = {"O": "BYTES", "i": "INT64"}.get(column.dtype.kind, "FP64")
+                tensor = known.get(name, TensorSpec(name, kind, (-1, 1)))
+                shape = [count, 1] if len(tensor.shape) > 1 else [count]
+                data = self._cast(name, column, tensor.datatype)
+                request["inputs"].append(_tensor(name, tensor.datatype, shape, data))
             request["parameters"] = {"content_type": "pd"}
         else:
             tensor = next(iter(known.values()), TensorSpec("input", "FP64", (-1, -1)))
@@ -299,17 +317,10 @@ class Service(Journaled):
             request["outputs"] = [{"name": self.output}]
         return request
 
-    def _column(self, name: str, column: NDArray[Any], tensor: TensorSpec | None) -> dict[str, Any]:
-        datatype = {"O": "BYTES", "i": "INT64"}.get(column.dtype.kind, "FP64") if tensor is None else tensor.datatype
-        shape = [len(column), 1] if tensor is None or len(tensor.shape) > 1 else [len(column)]
-        return _tensor(name, datatype, shape, self._cast(name, column, datatype))
-
     def _cast(self, name: str, column: NDArray[Any], datatype: str) -> list[Any]:
         """Return values in the JSON form of an input's type."""
-        if column.dtype.kind == "f" and np.isnan(column).any():
-            raise ModelError(MISSING_NOT_SENT.format(url=self.url, name=name))
         texts = column.dtype.kind == "O"
-        if texts and any(not isinstance(item, str) for item in column):
+        if any(not isinstance(item, str) for item in column) if texts else np.isnan(column).any():
             raise ModelError(MISSING_NOT_SENT.format(url=self.url, name=name))
         whole = not texts and bool((column == np.floor(column)).all())
         fits = texts if datatype == "BYTES" else whole if datatype in WHOLE_TYPES else datatype in REAL and not texts
@@ -323,15 +334,15 @@ class Service(Journaled):
         return list(column if texts else column.astype(np.float64).tolist())
 
     def _answer(self, found: Any, count: int) -> NDArray[Any]:
-        """Return the output that decides, (rows, ...)."""
+        """Return the output that decides, (rows, ...), of a response of the Open Inference Protocol."""
         try:
             names = [str(each["name"]) for each in found["outputs"]]
             outputs = dict(zip(names, found["outputs"], strict=True))
             version = in_a_line(str(found.get("model_version") or ""))[:QUOTED]
         except (KeyError, TypeError, AttributeError):
             error = found.get("error") if isinstance(found, dict) else None
-            told = f" but an error: {in_a_line(error)[:QUOTED]}" if error else ""
-            raise self._wrong(f"no outputs{told}") from None
+            quoted = f" but an error: {in_a_line(error)[:QUOTED]}" if error else ""
+            raise self._wrong(f"no outputs{quoted}") from None
         journal = self.journal
         with self._lock:
             # That of the first answer, including one that an earlier run stored.
@@ -371,18 +382,8 @@ class Service(Journaled):
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise self._wrong(f"values of type {names} in an output of type {in_a_line(datatype)[:20]}")
 
-    # -- MLflow --------------------------------------------------------------------------------------------------------
-
-    def _mlflow_request(self, shown: Any) -> dict[str, Any]:
-        if isinstance(shown, dict):
-            cells = [[_cell(item) for item in column.tolist()] for column in shown.values()]
-            return {
-                "dataframe_split": {"columns": list(shown), "data": [list(row) for row in zip(*cells, strict=True)]}
-            }
-        return {"inputs": shown if isinstance(shown, list) else shown.tolist()}
-
     def _predictions(self, found: Any, count: int) -> NDArray[Any]:
-        """Return the predictions of a scoring server: a list of labels, scores, or lists or records of scores."""
+        """Return the predictions of MLflow's server: a list of labels, scores, or lists or records of scores."""
         predictions = found.get("predictions") if isinstance(found, dict) else found
         if not isinstance(predictions, list) or len(predictions) != count:
             size = f"{len(predictions)} predictions" if isinstance(predictions, list) else "no list of predictions"
@@ -397,9 +398,8 @@ class Service(Journaled):
                 raise ModelError(SEVERAL_SERVICE_OUTPUTS.format(url=self.url, names=listed(names)))
             predictions = [row[self.output or names[0]] for row in predictions]
         widths = {len(row) if isinstance(row, list) else 0 for row in predictions}
-        if len(widths) > 1 or any(
-            isinstance(item, list) for row in predictions if isinstance(row, list) for item in row
-        ):
+        nested = any(isinstance(item, list) for row in predictions if isinstance(row, list) for item in row)
+        if len(widths) > 1 or nested:
             raise self._wrong("predictions of different shapes")
         data, width = _flat_values(predictions), widths.pop()
         if not data:
@@ -407,10 +407,6 @@ class Service(Journaled):
         kinds = {type(item) for item in data}
         datatype = "BYTES" if kinds == {str} else "INT64" if kinds <= {int, bool} else "FP64"
         return self._typed(data, datatype).reshape((count, width) if width else (count,))
-
-
-def _cell(item: Any) -> Any:
-    return None if isinstance(item, float) and item != item else item  # noqa: PLR0124  # JSON has no NaN
 
 
 def _tensor(name: str, datatype: str, shape: Sequence[int], data: list[Any]) -> dict[str, Any]:
@@ -432,17 +428,20 @@ def from_service(service: Service, spec: Spec, rows: TableRows | None = None) ->
     """Return the model behind an address; `rows` are those of the table that it will evaluate, if any."""
     if spec.model.output is not None and service.output is None:
         service.output = spec.model.output
-    columns = [feature for feature in spec.features if feature.model_input]
     show: Callable[[NDArray[Any]], Any]
     if spec.text is not None:
+        tensors = service.metadata.inputs
+        if tensors and (len(tensors) > 1 or tensors[0].datatype != "BYTES"):
+            raise ModelError(ONE_TEXT_INPUT.format(url=service.url, names=listed([each.name for each in tensors])))
+        show = texts_of(spec.text, service.name)
         if service.mlflow and service.inputs != "array":
-            show = partial(_text_column, spec.text.name, texts_of(spec.text, service.name))
-        else:
-            _check_text_input(service)
-            show = texts_of(spec.text, service.name)
+            show = partial(_text_column, spec.text.name, show)
     elif layout_of(service) == "columns":
         check_columns(service.name, spec.features)
-        _check_column_inputs(service, [column_name(feature) for feature in columns])
+        names = [tensor.name for tensor in service.metadata.inputs]
+        columns = [column_name(feature) for feature in spec.features if feature.model_input]
+        if names and set(names) != set(columns):
+            raise ModelError(INPUTS_DIFFER.format(url=service.url, names=listed(names), columns=listed(columns)))
         show = partial(_columns, spec.features)
     else:
         show = Remade(flat_array, spec, service.name)
@@ -450,10 +449,11 @@ def from_service(service: Service, spec: Spec, rows: TableRows | None = None) ->
         service, spec, service.name, show=show, output=service.output or "answer", rows=row_values(rows)
     )
     version = f", version {service.version}" if service.version else ""
-    told = SERVICE_NOTE.format(url=service.url, version=version)
+    note = SERVICE_NOTE.format(url=service.url, version=version)
     if spec.model.deterministic:
-        told += SERVICE_DIGEST.format(digest=model.tried_digest[0][:16], count=model.tried_digest[1])
-    model.note = " ".join(filter(None, (told, model.note)))
+        digest, count = model.tried_digest
+        note += SERVICE_DIGEST.format(digest=digest[:16], count=count)
+    model.note = " ".join(filter(None, (note, model.note)))
     return model
 
 
@@ -468,18 +468,6 @@ def layout_of(service: Service) -> Layout:
         raise ModelError(LAYOUT_NEEDED.format(url=service.url))
     wide = len(tensors) == 1 and len(tensors[0].shape) == 2 and tensors[0].shape[1] != 1
     return "array" if wide and tensors[0].datatype != "BYTES" else "columns"
-
-
-def _check_text_input(service: Service) -> None:
-    tensors = service.metadata.inputs
-    if tensors and (len(tensors) > 1 or tensors[0].datatype != "BYTES"):
-        raise ModelError(ONE_TEXT_INPUT.format(url=service.url, names=listed([each.name for each in tensors])))
-
-
-def _check_column_inputs(service: Service, columns: Sequence[str]) -> None:
-    names = [tensor.name for tensor in service.metadata.inputs]
-    if names and set(names) != set(columns):
-        raise ModelError(INPUTS_DIFFER.format(url=service.url, names=listed(names), columns=listed(columns)))
 
 
 def _columns(features: Sequence[Feature], values: NDArray[Any]) -> dict[str, NDArray[Any]]:

@@ -79,6 +79,10 @@ FOLDER_NEEDS_NO_EXPORT = (
     ". A folder has a certificate without an export: save the model and its tokenizer with "
     'save_pretrained("folder"), and give the folder'
 )
+ROUNDING_NOTE = (
+    "Scores of a transformer depend on the batch in their last digits: a text with tied scores may be decided "
+    "differently in another batch."
+)
 COPY = (
     "A copy of the model in ONNX was evaluated, which decides as the model does about {count:,} texts that were tried."
 )
@@ -86,9 +90,7 @@ COPY = (
 
 @dataclass(frozen=True, eq=False)
 class Transformer:
-    """A sequence classifier with its tokenizer; `sha256` is the hash of the files from which it was read, "" for
-    objects.
-    """
+    """A sequence classifier with its tokenizer; `sha256` is the hash of the files that were read, "" for objects."""
 
     model: Any
     tokens: Tokens
@@ -100,6 +102,32 @@ class Transformer:
         """The model's names of the columns of its output."""
         config = self.model.config
         return tuple(str(config.id2label[place]) for place in range(int(config.num_labels)))
+
+    def logits(self, texts: list[str]) -> NDArray[np.float64]:
+        """Return the output for texts, (texts, labels); texts of similar length are evaluated together."""
+        torch: Any = import_module("torch")
+        model, tokens = self.model, self.tokens
+        encoded = tokens.encode(texts)
+        most = BATCH_TEXTS if model.device.type == "cpu" else MOST_ELSEWHERE
+        lengths = np.array([len(ids) for ids in encoded["input_ids"]])
+        found: NDArray[np.float64] | None = None
+        order = np.argsort(lengths, kind="stable")
+        with torch.inference_mode():
+            start = 0
+            while start < len(order):
+                part = order[start : start + tokens.at_once(int(lengths[order[start]]), most)]
+                # The last one is the longest.
+                part = part[: tokens.at_once(int(lengths[part[-1]]), most)]
+                start += len(part)
+                inputs = {
+                    name: torch.from_numpy(tokens.padded([values[place] for place in part], name)).to(model.device)
+                    for name, values in encoded.items()
+                }
+                logits = model(**inputs).logits.float().cpu().numpy().astype(np.float64)
+                found = np.empty((len(texts), logits.shape[1])) if found is None else found
+                found[part] = logits
+        assert found is not None
+        return found
 
 
 def is_transformer(source: object) -> bool:
@@ -248,10 +276,15 @@ class TransformerModel(FunctionModel):
                 f"{source.name}: its own tokenizer reads raw texts; name the column of the texts, text=... "
                 '(--text), or give the spec a [[feature]] with kind = "text" and no vectors, vocabulary or length'
             )
-        self._source, self._reader = source, Reader(source, _columns(source, spec))
-        output = "logits" if spec.model.output is None else spec.model.output
-        maker = "Sigmoid" if spec.model.output is not None else ""
-        super().__init__(self._reader, spec, source.name, output=output, maker=maker, rows=row_values(rows))
+        self._source, columns = source, _columns(source, spec)
+        super().__init__(
+            lambda texts: columns(source.logits(texts)),
+            spec,
+            source.name,
+            output=spec.model.output or "logits",
+            maker="Sigmoid" if spec.model.output is not None else "",
+            rows=row_values(rows),
+        )
         self.sha256 = source.sha256
         # The ONNX copy, or the reason why there is none.
         self._network: OnnxModel | ModelError | None = None
@@ -259,7 +292,7 @@ class TransformerModel(FunctionModel):
     @property
     def note(self) -> str:
         """A note for the caller: how texts are truncated, and that rounding may depend on the batch."""
-        return " ".join(filter(None, (self._note, self._reader.note)))
+        return " ".join(filter(None, (self._note, ROUNDING_NOTE, self._source.tokens.note)))
 
     @note.setter
     def note(self, text: str) -> None:
@@ -279,8 +312,7 @@ class TransformerModel(FunctionModel):
             try:
                 self._network = self._copied(spec or self._spec, rows)
             except ModelError as error:
-                advice = "" if self.sha256 else FOLDER_NEEDS_NO_EXPORT
-                self._network = ModelError(f"{error}{advice}")
+                self._network = ModelError(f"{error}{'' if self.sha256 else FOLDER_NEEDS_NO_EXPORT}")
         if isinstance(self._network, ModelError):
             raise self._network
         return self._network
@@ -389,45 +421,6 @@ def _columns(source: Transformer, spec: Spec) -> Callable[[NDArray[Any]], NDArra
     if len(wanted) == len(labels) and all(label.startswith(UNNAMED) for label in labels):
         return lambda logits: logits
     raise ModelError(NAME_OWN_LABELS.format(name=source.name, labels=listed(labels)))
-
-
-class Reader:
-    """Evaluation of texts by a transformer: its own tokenizer, texts of similar length together."""
-
-    def __init__(self, source: Transformer, columns: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
-        self._source, self._columns = source, columns
-
-    @property
-    def note(self) -> str:
-        """How long texts are truncated, and the effect of rounding."""
-        told = "Scores of a transformer depend on the batch in their last digits: a text with tied scores may "
-        return " ".join(filter(None, (f"{told}be decided differently in another batch.", self._source.tokens.note)))
-
-    def __call__(self, texts: list[str]) -> NDArray[np.float64]:
-        """Return the answers to texts, (texts, labels)."""
-        torch: Any = import_module("torch")
-        model, tokens = self._source.model, self._source.tokens
-        encoded = tokens.encode(texts)
-        most = BATCH_TEXTS if model.device.type == "cpu" else MOST_ELSEWHERE
-        lengths = np.array([len(ids) for ids in encoded["input_ids"]])
-        found: NDArray[np.float64] | None = None
-        order = np.argsort(lengths, kind="stable")
-        with torch.inference_mode():
-            start = 0
-            while start < len(order):
-                part = order[start : start + tokens.at_once(int(lengths[order[start]]), most)]
-                # The last one is the longest.
-                part = part[: tokens.at_once(int(lengths[part[-1]]), most)]
-                start += len(part)
-                inputs = {
-                    name: torch.from_numpy(tokens.padded([values[place] for place in part], name)).to(model.device)
-                    for name, values in encoded.items()
-                }
-                logits = model(**inputs).logits.float().cpu().numpy().astype(np.float64)
-                found = np.empty((len(texts), logits.shape[1])) if found is None else found
-                found[part] = logits
-        assert found is not None
-        return self._columns(found)
 
 
 def from_transformers(

@@ -66,12 +66,10 @@ class _IdleClosedError(Exception):
 
 
 class HttpClient:
-    """Client for requests to one host.
+    """Client for requests to the host of one address, `url`.
 
     Parameters
     ----------
-    url
-        The address of the service: scheme, host, port and path.
     headers
         Sent with every request, for example credentials. No message, file or copy of this object contains them.
     connections
@@ -85,24 +83,15 @@ class HttpClient:
 
     Attributes
     ----------
-    requests, retried
-        Number of answered requests with a body, and number of retries.
-    seconds
-        Total seconds of answered requests.
+    requests, seconds, retried
+        Number of answered requests with a body, their seconds in total, and number of retries.
     """
 
     def __init__(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        connections: int = 8,
-        rate: float | None = None,
-        timeout: float = 30.0,
-        retries: int = 5,
+        self, url: str, headers: Mapping[str, str], connections: int, rate: float | None, timeout: float, retries: int
     ) -> None:
         self.address = checked_url(url)
-        self._headers = dict(headers or {})
+        self._headers = dict(headers)
         for name, value in self._headers.items():
             if not isinstance(name, str) or not isinstance(value, str):
                 raise ModelError(BAD_HEADER.format(source="headers"))
@@ -146,7 +135,12 @@ class HttpClient:
         """
         pause, attempt = FIRST_PAUSE, 0
         while True:
-            self._wait_for_turn(stop)
+            self._pause(0.0, stop)
+            if self._rate is not None:
+                with self._lock:
+                    turn = max(self._next, time.monotonic())
+                    self._next = turn + 1 / self._rate
+                self._pause(turn - time.monotonic(), stop)
             try:
                 return self._once(method, path, body)
             except _IdleClosedError:
@@ -203,26 +197,17 @@ class HttpClient:
                 if not future.cancelled():
                     future.exception()
 
-    def _wait_for_turn(self, stop: Event | None) -> None:
-        if stop is not None and stop.is_set():
-            raise StoppedError
-        if self._rate is None:
-            return
-        with self._lock:
-            turn = max(self._next, time.monotonic())
-            self._next = turn + 1 / self._rate
-        self._pause(turn - time.monotonic(), stop)
-
     @staticmethod
     def _pause(seconds: float, stop: Event | None) -> None:
-        if seconds <= 0:
-            return
-        if (stop or Event()).wait(seconds):
+        """Wait; raise a StoppedError if `stop` is set before the end."""
+        if (stop or Event()).wait(max(0.0, seconds)):
             raise StoppedError
 
     def _once(self, method: str, path: str, body: bytes | None) -> bytes:
         with self._lock:
-            connection = self._idle.pop() if self._idle else self._new()
+            kind = http.client.HTTPSConnection if self.address.scheme == "https" else http.client.HTTPConnection
+            host, port = self.address.hostname or "", self.address.port
+            connection = self._idle.pop() if self._idle else kind(host, port, timeout=self._timeout)
             fresh = connection.sock is None
             start = time.monotonic()
             deadline = start + self._timeout
@@ -297,12 +282,6 @@ class HttpClient:
         raise ModelError(
             REFUSED.format(url=self.url, status=status, message=message or in_a_line(response.reason)[:QUOTED])
         )
-
-    def _new(self) -> http.client.HTTPConnection:
-        host, port = self.address.hostname or "", self.address.port
-        if self.address.scheme == "https":
-            return http.client.HTTPSConnection(host, port, timeout=self._timeout)
-        return http.client.HTTPConnection(host, port, timeout=self._timeout)
 
     def _watch(self) -> None:
         """Close connections whose request takes too long: a server that sends a byte at intervals never times out."""

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fairchain.errors import SpecError, StoppedError
 from fairchain.models.adapters.answer_memo import REPEATED, RowArray
 from fairchain.models.base import BATCHES, Answer
-from fairchain.models.journal import Journal, Journaled, as_array
+from fairchain.models.journal import Journaled, as_array
 
 # Seconds of a call above which a function is slow, so that its answers are stored.
 KEPT_EVERY = 1.0
@@ -50,18 +50,9 @@ def ahead_within(budget: float) -> int:
 
 
 class KeptAnswers:
-    """The answers of one model.
+    """The answers of one model, a service or a function given through `journaled`.
 
-    Parameters
-    ----------
-    source
-        The service, or the function given through `journaled`.
-    journal
-        The journal of its answers.
-    name
-        The name of the model in messages.
-    random
-        Whether the model is random by design: then no answer is used twice.
+    `name` is its name in messages. If it is `random` by design, no answer is used twice.
 
     Attributes
     ----------
@@ -75,15 +66,8 @@ class KeptAnswers:
         Seconds for each input of the last call of a function; 0 before the first.
     """
 
-    def __init__(
-        self,
-        source: Journaled,
-        journal: Journal,
-        name: str,
-        *,
-        random: bool,
-    ) -> None:
-        self.journal, self._name = journal, name
+    def __init__(self, source: Journaled, name: str, *, random: bool) -> None:
+        self.journal, self._name = source.journal, name
         self._service: Any = source if source.client is not None else None
         # The number of evaluations of each input; for a random model by all of its users: no answer is used twice.
         self._random, self._used = random, source.used if random else Counter[bytes]()
@@ -125,10 +109,9 @@ class KeptAnswers:
         # If all answers are stored, as in a repeated run, there is nothing to wait for.
         expected, self._expected = self._expected if absent or coming else None, None
         then = None if expected is None else partial(self._evaluate_ahead, expected, frozenset(keys), show, evaluate)
+        new = [place for place in absent if keys[place] not in coming]
         try:
-            self._evaluate(
-                evaluate, values, keys, found, [place for place in absent if keys[place] not in coming], then
-            )
+            self._evaluate(evaluate, values, keys, found, new, then)
         finally:
             for future in coming.values():
                 # An error there occurs again below.
@@ -190,9 +173,7 @@ class KeptAnswers:
     # -- Ahead of their turn -------------------------------------------------------------------------------------------
 
     def expect(self, inputs: Expected | None) -> None:
-        """Announce the inputs that will probably be needed after the next call; only a service in a run evaluates them
-        ahead.
-        """
+        """Announce the inputs probably needed after the next call; only a service in a run evaluates them ahead."""
         self._expected = inputs if self._service is not None and self.stop is not None else None
 
     def _evaluate_ahead(

@@ -79,8 +79,7 @@ def checked_text(text: str) -> str:
     lines = head.split("\n")
     if lines[0] != "tree":
         raise ValueError('it does not begin with "tree"')
-    averaged = _AVERAGED in lines
-    entries = _entries(lines[1:], _HEAD, passed=_AVERAGED)
+    entries = _entries([line for line in lines[1:] if line != _AVERAGED], _HEAD)
     width = _check_head(entries, len(blocks))
     # LightGBM splits the text at the stated sizes, without checking the contents there.
     sizes = [len(f"Tree={block}".encode()) + (place < len(blocks) - 1) for place, block in enumerate(blocks)]
@@ -88,18 +87,16 @@ def checked_text(text: str) -> str:
         raise ValueError("the sizes of trees differ from those that it states")
     trees = [f"Tree={place}\n{_tree(block, place, width)}\n\n\n" for place, block in enumerate(blocks)]
     entries["tree_sizes"] = " ".join(str(len(tree)) for tree in trees)
-    first = ["tree", *_written(entries), *([_AVERAGED] if averaged else []), "", ""]
+    first = ["tree", *_written(entries), *([_AVERAGED] if _AVERAGED in lines else []), "", ""]
     last = ["end of trees", "", *_parameters(rest, entries, width), "", f"{_CATEGORIES}{_categories(rest)}", ""]
     return "\n".join(first) + "".join(trees) + "\n".join(last)
 
 
-def _entries(lines: Iterable[str], known: Mapping[str, re.Pattern[str]], passed: str = "") -> dict[str, str]:
+def _entries(lines: Iterable[str], known: Mapping[str, re.Pattern[str]]) -> dict[str, str]:
     """Return the keys and values of some lines; each key must be known and unique, each value in its format."""
     found: dict[str, str] = {}
-    for line in lines:
+    for line in filter(None, lines):
         key, equals, value = line.partition("=")
-        if not line or line == passed:
-            continue
         if not equals or key not in known or key in found:
             raise ValueError(f"an unknown or repeated line: {line[:40]!r}")
         if not known[key].fullmatch(value):
@@ -139,10 +136,9 @@ def _tree(block: str, place: int, width: int) -> str:
     leaves = int(entries["num_leaves"])
     if not 0 < leaves <= len(block):
         raise ValueError("a tree with another number of leaves than values")
-    of = partial(_list, entries)
     for key in _OF_LEAVES:
         if (key in entries and (entries[key] or leaves > 1)) or key == "leaf_value":
-            of(key, leaves)
+            _list(entries, key, leaves)
     if leaves > 1:
         _check_splits(entries, leaves, width)
     _check_linear(entries, leaves, width)
@@ -199,15 +195,14 @@ def check_depth(left: NDArray[np.int64], right: NDArray[np.int64]) -> None:
 def _check_categories(entries: Mapping[str, str], used: NDArray[np.float64]) -> None:
     """Raise a ValueError unless the splits by category of a tree lie inside their list."""
     count = int(entries.get("num_cat", "0"))
+    if not count and len(used):
+        raise ValueError("a tree with categories and no list of them")
     if not count:
-        if len(used):
-            raise ValueError("a tree with categories and no list of them")
         return
     bounds, words = (_integers(entries.get(key, "")) for key in ("cat_boundaries", "cat_threshold"))
     inside = len(bounds) == count + 1 and bounds[0] == 0 and bounds[-1] == len(words) and (np.diff(bounds) >= 0).all()
-    if not inside or (words >= 2**32).any() or (used != np.floor(used)).any():
-        raise ValueError("a tree with categories out of their bounds")
-    if len(used) and (used.min() < 0 or used.max() >= count):
+    known = (used == np.floor(used)) & (used >= 0) & (used < count)
+    if not inside or (words >= 2**32).any() or not known.all():
         raise ValueError("a tree with categories out of their bounds")
 
 

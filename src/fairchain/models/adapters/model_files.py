@@ -41,8 +41,6 @@ PACKAGES = {
 FIRST_KEY_WITHIN = 4096
 # Older versions load types that are not trusted (CVE-2025-54413, CVE-2025-54886).
 SAFE_SKOPS = (0, 13)
-# Formats that only native code reads, and that it can convert to another format.
-TRIED_FIRST = (".ubj",)
 # The key for the number of outputs of an XGBoost model, and lists of a tree with one entry for each node.
 OUTPUTS = ("num_class", "num_target")
 XGBOOST_LISTS = ("base_weights", "default_left", "loss_changes", "parents", "split_type", "sum_hessian")
@@ -55,8 +53,7 @@ UNTRUSTED_TYPES = (
 
 
 def holds_object(path: Path) -> bool:
-    """Return whether `read_object` reads this file, by its suffix; a .json file by its first keys, because it may be
-    SOCRATES.
+    """Return whether `read_object` reads this file, by its suffix; a .json file, maybe of SOCRATES, by its first keys.
 
     A .json file that cannot be read is not XGBoost's.
     """
@@ -85,7 +82,7 @@ def read_object(path: Path, limits: Limits | None = None) -> Any:
     if find_spec(package) is None:
         raise ModelError(FILE_NEEDS.format(path=path, suffix=suffix, package=package, install=install))
     read = {".json": _xgboost, ".ubj": _xgboost, ".txt": _lightgbm, ".cbm": _catboost, ".skops": _skops}[suffix]
-    if suffix in TRIED_FIRST:
+    if suffix == ".ubj":  # which only native code reads
         options = {"path": str(path)}
         content = native_reader.read_in_new_process(suffix, content, options, partial(_damaged, path, package))
     try:
@@ -121,7 +118,7 @@ def _damaged(path: Path, package: str, why: str) -> ModelError:
 
 def _xgboost(path: Path, content: bytes, _: Limits) -> Any:
     """Read XGBoost's JSON: as an estimator if one was saved, otherwise as a booster."""
-    _check_xgboost(path, _parsed(path, content))
+    _check_xgboost(path, json.loads(content, object_pairs_hook=object_once))
     booster = _booster(path, content)
     saved = json.loads(booster.attr("scikit_learn") or "{}")
     xgboost = import_module("xgboost")
@@ -141,49 +138,39 @@ def _booster(path: Path, content: bytes) -> Any:
     return booster
 
 
-def _parsed(path: Path, content: bytes) -> Any:
-    try:
-        return json.loads(content, object_pairs_hook=object_once)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(path, "xgboost", first_line(error)) from None
-
-
 def _check_xgboost(path: Path, content: Any) -> None:
-    """Raise a ModelError unless every tree of a model in XGBoost's JSON is valid."""
-    try:
-        part = content["learner"]["gradient_booster"]
-        width = int(content["learner"]["learner_model_param"]["num_feature"])
-        if part["name"] == "gblinear":
-            return
-        trees = part["model"]["trees"] if "model" in part else part["gbtree"]["model"]["trees"]
-        if len(trees) > MOST_TREES:
-            raise ModelError(f"{path}: {len(trees):,} trees, which is more than the limit of {MOST_TREES:,}")
-        outputs = max(1, *(int(content["learner"]["learner_model_param"].get(key, 1)) for key in OUTPUTS))
-        owners = _whole((part.get("model") or part["gbtree"]["model"])["tree_info"])
-        if len(owners) != len(trees) or (owners < 0).any() or (owners >= outputs).any():
-            raise ValueError("trees for outputs that it does not have")
-        for tree in trees:
-            left, right, split = (_whole(tree[key]) for key in ("left_children", "right_children", "split_indices"))
-            conditions = np.asarray(tree["split_conditions"], np.float64)
-            nodes = len(left)
-            if not nodes == len(right) == len(split) == len(conditions) == int(tree["tree_param"]["num_nodes"]):
-                raise ValueError("lists of different lengths in a tree")
-            if any(len(tree[key]) != nodes for key in XGBOOST_LISTS if key in tree):
-                raise ValueError("lists of different lengths in a tree")
-            inner = left >= 0
-            if (left[~inner] != -1).any() or not np.array_equal(left == -1, right == -1):
-                raise ValueError("a tree with a leaf that is not marked as one")
-            if not np.array_equal(inner, right >= 0) or (split[inner] >= max(width, 1)).any() or (split < 0).any():
-                raise ValueError("a tree with an index out of its bounds")
-            must_be_tree(np.concatenate([left[inner], right[inner]]), nodes)
-            # Native code follows parents too; the root has none.
-            parents, owner = _whole(tree["parents"]), np.flatnonzero(inner)
-            if (parents[left[inner]] != owner).any() or (parents[right[inner]] != owner).any():
-                raise ValueError("a tree with a node that is not below its parent")
-            check_depth(left, right)
-            _check_xgboost_categories(tree, nodes)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise _damaged(path, "xgboost", first_line(error)) from None
+    """Raise a ModelError, or an exception of a damaged file, unless every tree of XGBoost's JSON is valid."""
+    part = content["learner"]["gradient_booster"]
+    width = int(content["learner"]["learner_model_param"]["num_feature"])
+    if part["name"] == "gblinear":
+        return
+    model = part["model"] if "model" in part else part["gbtree"]["model"]
+    trees = model["trees"]
+    if len(trees) > MOST_TREES:
+        raise ModelError(f"{path}: {len(trees):,} trees, which is more than the limit of {MOST_TREES:,}")
+    outputs = max(1, *(int(content["learner"]["learner_model_param"].get(key, 1)) for key in OUTPUTS))
+    owners = _whole(model["tree_info"])
+    if len(owners) != len(trees) or (owners < 0).any() or (owners >= outputs).any():
+        raise ValueError("trees for outputs that it does not have")
+    for tree in trees:
+        left, right, split = (_whole(tree[key]) for key in ("left_children", "right_children", "split_indices"))
+        conditions = np.asarray(tree["split_conditions"], np.float64)
+        nodes = len(left)
+        lengths = {len(right), len(split), len(conditions), int(tree["tree_param"]["num_nodes"])}
+        if lengths | {len(tree[key]) for key in XGBOOST_LISTS if key in tree} != {nodes}:
+            raise ValueError("lists of different lengths in a tree")
+        inner = left >= 0
+        if (left[~inner] != -1).any() or not np.array_equal(left == -1, right == -1):
+            raise ValueError("a tree with a leaf that is not marked as one")
+        if not np.array_equal(inner, right >= 0) or (split[inner] >= max(width, 1)).any() or (split < 0).any():
+            raise ValueError("a tree with an index out of its bounds")
+        must_be_tree(np.concatenate([left[inner], right[inner]]), nodes)
+        # Native code follows parents too; the root has none.
+        parents, owner = _whole(tree["parents"]), np.flatnonzero(inner)
+        if (parents[left[inner]] != owner).any() or (parents[right[inner]] != owner).any():
+            raise ValueError("a tree with a node that is not below its parent")
+        check_depth(left, right)
+        _check_xgboost_categories(tree, nodes)
 
 
 def _check_xgboost_categories(tree: dict[str, Any], nodes: int) -> None:
@@ -209,8 +196,7 @@ def _whole(values: Any) -> NDArray[np.int64]:
 
 
 def _lightgbm(_path: Path, content: bytes, _: Limits) -> Any:
-    text = checked_text(content.decode())
-    return import_module("lightgbm").Booster(params={"num_threads": 1}, model_str=text)
+    return import_module("lightgbm").Booster(params={"num_threads": 1}, model_str=checked_text(content.decode()))
 
 
 # ---- CatBoost and skops ---------------------------------------------------------------------------------------------

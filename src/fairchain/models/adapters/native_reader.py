@@ -20,10 +20,7 @@ from fairchain.errors import ModelError
 from fairchain.system.isolation import new_interpreter
 
 # The module of each format; its function `read_in_child(content, options)` returns bytes or raises a ModelError.
-READERS = {
-    ".h5": "fairchain.models.adapters.from_h5",
-    ".ubj": "fairchain.models.adapters.model_files",
-}
+READERS = {".h5": "fairchain.models.adapters.from_h5", ".ubj": "fairchain.models.adapters.model_files"}
 # Limits of processor time, and of wall time if the machine is busy or has no such limit, in seconds.
 MOST_SECONDS, MOST_WAITED = 60, 600
 # Memory of the process: for the packages, and for each byte of the file.

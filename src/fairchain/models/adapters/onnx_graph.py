@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 # A version that onnxruntime has supported for years; the default of the onnx package may be newer than it accepts.
 OPSET, IR_VERSION = 17, 8
@@ -38,6 +38,15 @@ class OnnxGraph:
         names = [f"n{len(self._nodes)}_{place}" for place in range(outputs)]
         self._nodes.append(helper.make_node(operator, list(inputs), names, **attributes))
         return names
+
+    def dense(self, tensor: str, weights: NDArray[Any], bias: NDArray[Any] | None) -> str:
+        """Add the product of rows with weights, (inputs, units), and a bias if there is one."""
+        made = self.node("MatMul", tensor, self.constant(weights))
+        return made if bias is None else self.node("Add", made, self.constant(bias))
+
+    def reshaped(self, tensor: str, *shape: int) -> str:
+        """Add a change of shape; 0 keeps the size of an axis, and -1 stands for the remaining size."""
+        return self.node("Reshape", tensor, self.constant(shape, np.int64))
 
     def to_bytes(self, inputs: Sequence[tuple[str, Any, Sequence[int | str]]], columns: int, answer: str) -> bytes:
         """Return the finished network, from these inputs (name, number type, shape) to `output` (batch, columns).
