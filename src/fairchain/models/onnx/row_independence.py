@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from fairchain.errors import ModelError
 from fairchain.models.onnx.operator_rules import RULES
-from fairchain.models.onnx.operators import PARAMETERS, GraphContext, Operator, unknown_operator
 from fairchain.models.onnx.tensor_facts import (
     BATCH,
     Followed,
+    GraphContext,
+    Operator,
     PassedOnError,
     TaintedError,
     axis_of,
+    first_taint,
     has_rows,
-    within_bits,
     written_constant,
 )
 
@@ -30,6 +31,17 @@ if TYPE_CHECKING:
     from onnx import NodeProto
 
     from fairchain.models.onnx.file_checks import Network
+
+
+# Operators whose inputs from this index on are the same for all rows: weights, limits, lists of sizes or positions.
+PARAMETERS = {"ConstantOfShape": 0, "Range": 0} | dict.fromkeys(
+    """
+    AveragePool BatchNormalization Clip Conv ConvTranspose DepthToSpace Dropout Expand GlobalAveragePool GlobalMaxPool
+    GroupNormalization InstanceNormalization LRN LpPool MaxPool OneHot Pad QLinearConv Reshape Slice SpaceToDepth Split
+    Tile
+    """.split(),  # noqa: SIM905  # a block of names reads better than a list of strings
+    1,
+)
 
 
 def check_row_independence(
@@ -118,9 +130,13 @@ class _Walk:
                 raise TaintedError("reads a tensor that nothing makes")
             if any(has_rows(each) for each in inputs[PARAMETERS.get(node.op_type, len(inputs)) :]):
                 raise TaintedError("has parameters that differ between rows")
-            rule = RULES.get(node.op_type, unknown_operator)
-            found = rule(Operator(self._graph, node.op_type, inputs, outputs, attributes))
-            made = found if isinstance(found, list) else [found]
+            if node.op_type in RULES:
+                found = RULES[node.op_type](Operator(self._graph, node.op_type, inputs, outputs, attributes))
+                made = found if isinstance(found, list) else [found]
+            elif any(map(has_rows, inputs)) and not first_taint(inputs):
+                raise TaintedError("is not known to treat each row independently")
+            else:
+                made = [Followed(None, taint=first_taint(inputs))]
         except PassedOnError as reason:
             made = [Followed(None, taint=str(reason))]
         except TaintedError as reason:
@@ -128,5 +144,5 @@ class _Walk:
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             made = [Followed(None, taint=f"{label} does not fit its inputs")]
         bits = min((each.bits for each in inputs if each is not None), default=63)
-        made = [within_bits(each, min(bits, each.bits)) for each in made]
+        made = [each.within_bits(min(bits, each.bits)) for each in made]
         return [made[min(place, len(made) - 1)] for place in range(outputs)]
