@@ -29,6 +29,10 @@ Values = NDArray[np.floating]
 INPUTS, PILOT_ADDRESS, DONORS, DONOR_GROUPS = (2**42 + part * 2**40 for part in range(4))
 # Rounds in a chunk: fewer if there are many groups, so that a chunk fits into memory.
 MOST_CHUNK, MOST_CHUNK_ROWS, LEAST_CHUNK = 4096, 2**16, 256
+SEVERAL_VALUES = (
+    '{source}: group "{group}" has several values, and a row can be shown with only one; give "{name}" groups of single '
+    "values"
+)
 
 
 @dataclass(frozen=True)
@@ -176,8 +180,12 @@ class RowPopulation(Population):
         values = rows.values.astype(dtype)
         phrase = rows_phrase(len(rows.values), rows.source, exact=True, given=spec.property.given)
         if isinstance(spec.property, Individual):
+            for group in self.groups:
+                for protected, domain in zip(spec.protected, group.domains, strict=True):
+                    if domain.size != 1:
+                        raise DataError(SEVERAL_VALUES.format(source=rows.source, group=group.name, name=protected))
             concerned = values[case.concerned & labelled]
-            self._tables = [_shown_as(concerned, spec, group, rows.source) for group in self.groups]
+            self._tables = [shown_as(concerned, spec, group) for group in self.groups]
             self._phrase = f"{phrase}, each as every group"
         else:
             self._tables = [values[masks[number]] for number in kept]
@@ -203,17 +211,17 @@ class RowPopulation(Population):
         return Rounds(show)
 
 
-def _shown_as(values: Values, spec: Spec, group: Group, source: str) -> Values:
-    """Return all rows with the protected features of a group."""
+def shown_as(values: Values, spec: Spec, group: Group) -> Values:
+    """Return all rows as a group: with their own protected values if these belong to it, otherwise with its middle
+    one.
+    """
     names = [feature.name for feature in spec.features]
     shown = values.copy()
     for protected, domain in zip(spec.protected, group.domains, strict=True):
-        if domain.size != 1:
-            raise DataError(
-                f'{source}: group "{group.name}" has several values, and a row can be shown with only one; give '
-                f'"{protected}" groups of single values'
-            )
-        shown[:, names.index(protected)] = domain.low
+        column = shown[:, names.index(protected)]
+        middle = (domain.low + domain.high) / 2 if domain.real else (domain.low + domain.high) // 2
+        middle = domain.points[len(domain.points) // 2] if domain.points else middle
+        column[~domain.holds(column)] = middle
     return shown
 
 
