@@ -30,8 +30,8 @@ INPUTS, PILOT_ADDRESS, DONORS, DONOR_GROUPS = (2**42 + part * 2**40 for part in 
 # Rounds in a chunk: fewer if there are many groups, so that a chunk fits into memory.
 MOST_CHUNK, MOST_CHUNK_ROWS, LEAST_CHUNK = 4096, 2**16, 256
 SEVERAL_VALUES = (
-    '{source}: group "{group}" has several values, and a row can be shown with only one; give "{name}" groups of single '
-    "values"
+    '{source}: group "{group}" has several values, and a row can be shown with only one; give "{name}" groups of '
+    "single values"
 )
 
 

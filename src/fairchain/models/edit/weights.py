@@ -3,7 +3,7 @@
 A network keeps its interface and its operators; only initialisers change. Two preparations may be needed: a tensor that
 several operators share is copied for each, and a layer without a bias gets one of zeros. Layouts differ (Gemm has a
 transposition flag, recurrent operators stack their gates), so each layer states the axis of its inputs, and whether
-they are features or units of an earlier layer.
+they are features or units of an earlier layer. Linear operators, whose weights are attributes, are rewritten as layers.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 PLACES = {"Gemm": (1, 2), "Conv": (1, 2), "MatMul": (1, None), **dict.fromkeys(GATES, (1, 3))}
 # TensorProto.FLOAT and TensorProto.DOUBLE.
 FLOATS = (1, 11)
+# The operators of the activations of a linear model, and the operator version for a network that has only such models.
+LINEAR_ACTIVATIONS = {b"NONE": "Identity", b"LOGISTIC": "Sigmoid", b"SOFTMAX": "Softmax"}
+LINEAR_OPSET = 17
 NO_WEIGHTS = (
     "{name}: has no weights that can be changed (those of Gemm, MatMul, Conv, LSTM, GRU and RNN), so it cannot be "
     "repaired"
@@ -346,3 +349,66 @@ def _inputs(model: OnnxModel) -> dict[str, Units]:
         for slot in feed.slots
         if len(slot.shape) == 1
     }
+
+
+def with_dense_layers(model: OnnxModel) -> OnnxModel:
+    """Return the same network with a Gemm instead of each linear operator; the network itself if it has none.
+
+    `LinearClassifier` and `LinearRegressor` of ONNX have their coefficients as attributes. The equivalent Gemm,
+    activation and argmax have them as tensors, like any layer.
+    """
+    from onnx import helper
+
+    network = model.network.copy()
+    changed = False
+    for node in list(network.graph.node):
+        made = _dense(network, node) if node.op_type in ("LinearClassifier", "LinearRegressor") else []
+        if made:
+            place = list(network.graph.node).index(node)
+            network.graph.node.remove(node)
+            for offset, each in enumerate(made):
+                network.graph.node.insert(place + offset, each)
+            changed = True
+    if not changed:
+        return model
+    if not any(each.domain in ("", "ai.onnx") for each in network.opset_import):
+        network.opset_import.append(helper.make_opsetid("", LINEAR_OPSET))
+    return model.with_graph(network)
+
+
+def _dense(network: ModelProto, node: NodeProto) -> list[NodeProto]:
+    """Return operators that are equivalent to a linear one; none for an unsupported form."""
+    from onnx import helper, numpy_helper
+
+    activation = LINEAR_ACTIVATIONS.get(attribute(node, "post_transform", b"NONE"))
+    coefficients = np.array(attribute(node, "coefficients", []), np.float32)
+    intercepts = np.array(attribute(node, "intercepts", []), np.float32)
+    labels: list[Any] = list(attribute(node, "classlabels_ints", []) or attribute(node, "classlabels_strings", []))
+    regressor = node.op_type == "LinearRegressor"
+    outputs = int(attribute(node, "targets", 1)) if regressor else len(labels)
+    if activation is None or not outputs or len(coefficients) % outputs or len(intercepts) not in (0, outputs):
+        return []
+    if not regressor and (outputs < 2 or len(intercepts) != outputs):
+        return []
+    scores = node.output[0] if regressor else node.output[1]
+    base = scores or node.output[0]
+    single, raw = f"{base}_single", f"{base}_sums"
+    tensors = [
+        numpy_helper.from_array(coefficients.reshape(outputs, -1), f"{base}_weights"),
+        numpy_helper.from_array(intercepts if len(intercepts) else np.zeros(outputs, np.float32), f"{base}_bias"),
+    ]
+    made = [
+        helper.make_node("Cast", [node.input[0]], [single], to=1),
+        helper.make_node("Gemm", [single, f"{base}_weights", f"{base}_bias"], [raw], transB=1),
+    ]
+    if scores:
+        axis: dict[str, Any] = {"axis": 1} if activation == "Softmax" else {}
+        made.append(helper.make_node(activation, [raw], [scores], **axis))
+    if not regressor:
+        kind = 8 if isinstance(labels[0], bytes) else 7
+        tensors.append(helper.make_tensor(f"{base}_labels", kind, [outputs], labels))
+        made.append(helper.make_node("ArgMax", [raw], [f"{base}_largest"], axis=1, keepdims=0))
+        made.append(helper.make_node("Gather", [f"{base}_labels", f"{base}_largest"], [node.output[0]], axis=0))
+    network.ir_version = max(network.ir_version, 4)
+    network.graph.initializer.extend(tensors)
+    return made
