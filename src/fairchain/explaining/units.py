@@ -215,13 +215,11 @@ def cell_layers(model: OnnxModel, spec: Spec) -> tuple[HiddenLayer, ...]:
 
     Operators that keep units separate compute this tensor from the layer's output.
     """
-    nodes = model.network.model.graph.node
-    operators = [node for node in nodes if node.op_type in RECURRENT and not node.domain]
     found = []
-    for layer, node in zip(steps_of(model), operators, strict=True):
+    for layer in steps_of(model):
         # The third output is the cell state, which the network may also read, but not instead of the hidden state.
-        reached, names = {name for name in node.output[:2] if name}, list[str]()
-        for other in nodes:
+        reached, names = {name for name in layer.outputs[:2] if name}, list[str]()
+        for other in model.network.model.graph.node:
             if other.op_type in KEEPS_UNITS and other.input and other.input[0] in reached:
                 made = [name for name in other.output if name]
                 reached.update(made)
