@@ -29,6 +29,10 @@ Values = NDArray[np.floating]
 INPUTS, PILOT_ADDRESS, DONORS, DONOR_GROUPS = (2**42 + part * 2**40 for part in range(4))
 # Rounds in a chunk: fewer if there are many groups, so that a chunk fits into memory.
 MOST_CHUNK, MOST_CHUNK_ROWS, LEAST_CHUNK = 4096, 2**16, 256
+SEVERAL_TRUE_LABELS = (
+    'property.criterion: "{criterion}" compares several true labels at once; to explain one of them write criterion = '
+    '"equal_opportunity" and outcome = "..."'
+)
 SEVERAL_VALUES = (
     '{source}: group "{group}" has several values, and a row can be shown with only one; give "{name}" groups of '
     "single values"
@@ -153,22 +157,19 @@ def check_explainable(spec: Spec) -> None:
 
 
 class RowPopulation(Population):
-    """The rows of a table, with equal weight in each group; groups without rows are left out.
-
-    Parameters
-    ----------
-    case
-        A case about the rows of a table.
-    dtype
-        Data type of the feature values.
-    """
+    """The rows of a case's table, with equal weight in each group; groups without rows are left out."""
 
     def __init__(self, case: Case, dtype: DTypeLike) -> None:
         spec, rows = case.spec, case.rows
         assert rows is not None
         assert case.concerned is not None
         assert case.members is not None
-        labelled = _with_true_label(rows, spec)
+        labelled = np.ones(len(rows.values), bool)
+        criterion = getattr(spec.property, "criterion", "demographic_parity")
+        if criterion != "demographic_parity":
+            if criterion != "equal_opportunity" or spec.property.outcome is None or rows.truth is None:
+                raise SpecError(SEVERAL_TRUE_LABELS.format(criterion=criterion))
+            labelled = rows.truth == spec.model.labels.index(spec.property.outcome)
         masks = case.members & labelled
         sizes = masks.sum(axis=1)
         kept = np.flatnonzero(sizes).tolist()
@@ -223,19 +224,3 @@ def shown_as(values: Values, spec: Spec, group: Group) -> Values:
         middle = domain.points[len(domain.points) // 2] if domain.points else middle
         column[~domain.holds(column)] = middle
     return shown
-
-
-def _with_true_label(rows: TableRows, spec: Spec) -> NDArray[np.bool_]:
-    """Return (rows,): whether a row has the true label that the criterion conditions on; True if there is no
-    condition.
-    """
-    criterion = getattr(spec.property, "criterion", "demographic_parity")
-    if criterion == "demographic_parity":
-        return np.ones(len(rows.values), bool)
-    if criterion != "equal_opportunity" or spec.property.outcome is None or rows.truth is None:
-        raise SpecError(
-            f'property.criterion: "{criterion}" compares several true labels at once; to explain one of them write '
-            'criterion = "equal_opportunity" and outcome = "..."'
-        )
-    labelled: NDArray[np.bool_] = rows.truth == spec.model.labels.index(spec.property.outcome)
-    return labelled

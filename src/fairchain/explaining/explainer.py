@@ -116,15 +116,7 @@ def explain_case(
     workers: AnyWorkers = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Explanation:
-    """Explain a case from `prepare`.
-
-    Parameters
-    ----------
-    case
-        A case with a model, not with recorded decisions.
-    rows, units, rounds, method, workers, progress
-        As for `explain`.
-    """
+    """Explain a case with a model, not with recorded decisions; the options are those of `explain`."""
     start = time.perf_counter()
     if method not in INTERVENTIONS:
         raise SpecError(f"method: {unknown('name', method, INTERVENTIONS)}")

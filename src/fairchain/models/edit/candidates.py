@@ -42,15 +42,7 @@ class Prepared:
 
 
 class Tunable:
-    """A network whose weights are given with each call.
-
-    Parameters
-    ----------
-    model, weights
-        The network, and its weights.
-    tensors
-        The tensors that can be given with each call.
-    """
+    """A network for which some tensors of its weights are given with each call."""
 
     def __init__(self, model: OnnxModel, weights: Weights, tensors: Collection[str]) -> None:
         if model.inputs.batch is not None:

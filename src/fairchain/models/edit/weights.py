@@ -31,7 +31,7 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 # Operators with changeable weights: the index of the input with the weights and of the one with the bias, if any.
 PLACES = {"Gemm": (1, 2), "Conv": (1, 2), "MatMul": (1, None), **dict.fromkeys(GATES, (1, 3))}
 # TensorProto.FLOAT and TensorProto.DOUBLE.
-FLOATS = (1, 11)
+FLOATS: dict[int, Any] = {1: np.float32, 11: np.float64}
 # The operators of the activations of a linear model, and the operator version for a network that has only such models.
 LINEAR_ACTIVATIONS = {b"NONE": "Identity", b"LOGISTIC": "Sigmoid", b"SOFTMAX": "Softmax"}
 LINEAR_OPSET = 17
@@ -80,11 +80,6 @@ class Weights:
     """The changeable weights of a network.
 
     Raises a ModelError if it has none: a tree, a linear model of scikit-learn, weights that are computed.
-
-    Parameters
-    ----------
-    model
-        The network.
     """
 
     def __init__(self, model: OnnxModel) -> None:
@@ -148,7 +143,13 @@ class _Draft:
         self._uses.update(value.name for value in self._graph.output)
         self._fresh: dict[str, WeightArray] = {}
         self.blocks: list[WeightBlock] = []
-        self.flows: dict[str, Units] = _inputs(model)
+        self.flows: dict[str, Units] = {}
+        if isinstance(model.inputs, Feed):  # a text has words instead of features
+            spans = widths(model.inputs.features)
+            for slot in model.inputs.slots:
+                if len(slot.shape) == 1:
+                    features = (WeightUnit("", place) for place in slot.features for _ in range(spans[place]))
+                    self.flows[slot.name] = tuple(features)
         self._places = UnitPlaces(self.flows, model.followed())
         for node in list(self._graph.node):
             if not self._read(node):
@@ -274,7 +275,7 @@ class _Draft:
 
     def _own_bias(self, node: NodeProto, place: int, shape: tuple[int, ...], kind: int) -> str | None:
         """Return the bias of an operator as a separate vector, zeros if there is none; None if it is computed."""
-        values = _zeros(shape, kind)
+        values: WeightArray = np.zeros(shape, FLOATS[kind])
         if place < len(node.input) and node.input[place]:
             tensor = self._tensor(node, place)
             if tensor is None:
@@ -301,7 +302,7 @@ class _Draft:
             if tensor is not None and tuple(tensor.dims) in ((width,), (1, width)):
                 return self._own(users[0], place, users[0].output[0])
         kind = self._initial[node.input[1]].data_type
-        own, values = self._name(f"bias_of_{output}"), _zeros((width,), kind)
+        own, values = self._name(f"bias_of_{output}"), np.zeros(width, FLOATS[kind])
         self._fresh[own] = values
         if self._wanted is None or own in self._wanted:
             from onnx import helper
@@ -332,23 +333,6 @@ class _Draft:
         while name in taken:
             name += "_"
         return name
-
-
-def _zeros(shape: tuple[int, ...], kind: int) -> WeightArray:
-    return np.zeros(shape, np.float32 if kind == FLOATS[0] else np.float64)
-
-
-def _inputs(model: OnnxModel) -> dict[str, Units]:
-    """Return the feature of each entry of the network's inputs; a text has words instead of features."""
-    feed = model.inputs
-    if not isinstance(feed, Feed):
-        return {}
-    spans = widths(feed.features)
-    return {
-        slot.name: tuple(WeightUnit("", place) for place in slot.features for _ in range(spans[place]))
-        for slot in feed.slots
-        if len(slot.shape) == 1
-    }
 
 
 def with_dense_layers(model: OnnxModel) -> OnnxModel:

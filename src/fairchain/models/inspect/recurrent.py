@@ -116,16 +116,9 @@ def steps_of(model: OnnxModel) -> tuple[RecurrentLayer, ...]:
 
 
 class StepProbe:
-    """A network that returns its states after every step with each decision.
+    """A network, loaded with this spec, that returns its states after every step with each decision.
 
-    Parameters
-    ----------
-    model
-        The network; it must be one that onnxruntime runs.
-    spec
-        The spec with which it was loaded.
-    names
-        Recurrent layers (`lstm1`), their cells (`lstm1.cell`), and others as for `Probe` (`layer1`).
+    `names` are recurrent layers (`lstm1`), their cells (`lstm1.cell`), and others as for `Probe` (`layer1`).
     """
 
     def __init__(self, model: OnnxModel, spec: Spec, names: Sequence[str]) -> None:

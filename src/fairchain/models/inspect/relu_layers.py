@@ -115,12 +115,9 @@ class _Flow:
 
 
 def relu_network(model: Model | None) -> ReluNetwork:
-    """Return a network as its layers.
+    """Return a feed-forward ReLU network of features as its layers.
 
-    Raises
-    ------
-    ModelError
-        If it is not a feed-forward ReLU network of features, with the operator that is the reason.
+    Raises a ModelError for any other model, with the operator that is the reason.
     """
     model = features_network(model)
     with np.errstate(over="ignore", invalid="ignore"):

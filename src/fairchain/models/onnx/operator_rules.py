@@ -93,7 +93,7 @@ def _along(op: Operator) -> Followed:
     """Return a tensor of the same shape after an operator that works along some axes."""
     data = op.data
     axes = [op.number("axis", -1)]
-    if op.kind in ("Hardmax", "LogSoftmax", "Softmax") and op.graph.opset < 13:
+    if op.kind in ("Hardmax", "LogSoftmax", "Softmax") and op.opset < 13:
         # Before version 13 all axes from the given one on were merged.
         axes = list(range(op.axis(1), data.rank))
     elif op.kind == "MeanVarianceNormalization":
@@ -446,7 +446,7 @@ def _regrouped(op: Operator, factors: list[Factor], sizes: list[Size]) -> tuple[
     def has_batch(sizes: Iterable[Size]) -> bool:
         return any(size is not None and BATCH in size[1] for size in sizes)
 
-    front = split_factors(factors, sizes, op.graph.batch)
+    front = split_factors(factors, sizes, op.batch)
     rest = sizes[len(front) :]
     if not rest:
         return tuple(front)
@@ -455,7 +455,7 @@ def _regrouped(op: Operator, factors: list[Factor], sizes: list[Size]) -> tuple[
             return (*front, *map(op.new, rest))
         if any(BATCH in axis for axis in front):
             return (*front, *(op.new() for _ in rest))
-    back = split_factors(factors[::-1], sizes[::-1], op.graph.batch)
+    back = split_factors(factors[::-1], sizes[::-1], op.batch)
     rest = sizes[: len(sizes) - len(back)]
     if any(BATCH in axis for axis in back) and not has_batch(rest):
         return (*(op.new() for _ in rest), *(axis[::-1] for axis in back[::-1]))
@@ -621,10 +621,10 @@ def _expanded(op: Operator) -> Followed:
             raise TaintedError("repeats the rows of a batch")
         axes = tuple(times + axis for axis, times in zip(data.shape, target, strict=True))
         return rows_once(axes, data.order, data.taint, alike=data.alike)
-    if op.graph.batch is not None and data.batch is not None:
+    if op.batch is not None and data.batch is not None:
         # If the batch is fixed, its size may be a number.
         at = data.batch - data.rank
-        if -at <= len(target) and target[at] == axis_of(op.graph.batch):
+        if -at <= len(target) and target[at] == axis_of(op.batch):
             target = Followed(target).with_axis(at + len(target), data.shape[data.batch])
     joined = op.joined([replace(data, alike=False), Followed(target)])
     # The number of each row, repeated for every element of the row.

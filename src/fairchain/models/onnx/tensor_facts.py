@@ -8,7 +8,7 @@ Sizes are products of numbers and names. A tensor is *tainted* as soon as it may
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -222,7 +222,7 @@ def written_constant(tensor: TensorProto) -> Followed:
 
 
 def is_computed(symbol: str) -> bool:
-    """Return whether a symbol is the size of a computed axis, like those of `GraphContext.new_axis`."""
+    """Return whether a symbol is the size of a computed axis, like those of `Operator.new`."""
     return symbol.startswith("?")
 
 
@@ -279,27 +279,20 @@ def common_order(inputs: Iterable[Followed | None]) -> str | None:
     return next(iter(orders), None)
 
 
-class GraphContext(Struct):
-    """The graph of an operator: its fixed batch size, if any, and the version of its operators."""
-
-    batch: int | None
-    opset: int
-    _new: int = 0
-
-    def new_axis(self) -> Axis:
-        """Return an axis of unknown size that is unrelated to the batch."""
-        self._new += 1
-        return (f"?{self._new}",)
-
-
 class Operator(Struct, frozen=True):
-    """An operator for its rule: graph and type, known facts about its inputs, number of outputs, attributes."""
+    """An operator for its rule: type, known facts about its inputs, number of outputs, attributes.
 
-    graph: GraphContext
+    `batch` is the network's fixed batch size, if any, `opset` the version of its operators, and `unused` counts axes of
+    unknown size.
+    """
+
     kind: str
     inputs: list[Followed | None]
     outputs: int
     attributes: dict[str, Any]
+    batch: int | None
+    opset: int
+    unused: Iterator[int]
 
     @property
     def data(self) -> Followed:
@@ -345,7 +338,7 @@ class Operator(Struct, frozen=True):
 
     def size(self, axis: Axis) -> Size:
         """Return the size of an axis; a fixed batch is a number."""
-        return size_of(axis, self.graph.batch)
+        return size_of(axis, self.batch)
 
     def sizes(self) -> tuple[Size, ...]:
         """Return the shape of the first input; a size computed from tainted numbers may depend on the batch itself."""
@@ -353,8 +346,8 @@ class Operator(Struct, frozen=True):
         return tuple(None if self.data.taint and size and any(map(is_computed, size[1])) else size for size in sizes)
 
     def new(self, size: Size = None) -> Axis:
-        """Return the axis of this size, a new one if it is unknown."""
-        return factors_of(size) if size is not None else self.graph.new_axis()
+        """Return the axis of this size; if it is unknown, a new one that is unrelated to the batch."""
+        return factors_of(size) if size is not None else (f"?{next(self.unused)}",)
 
     def made(self, axes: Iterable[Axis], *, alike: bool = False) -> Followed:
         """Return a tensor with these axes, with the order of rows and the taint of all inputs."""

@@ -39,7 +39,6 @@ BATCH_BYTES, BATCH_TEXTS, MOST_ELSEWHERE = 32 * 2**20, 64, 256
 MOST_KEPT_TOKENS = 4_000_000
 # Models whose first positions are reserved.
 OFFSET = ("roberta", "xlm-roberta", "camembert", "longformer", "mpnet")
-TOKENIZER_MISSING = "{name}: transformers is not installed: pip install 'fairchain[transformers]'"
 NO_TOKENIZER = (
     '{path}: input "{name}" is not made by its tokenizer, which makes {made} for every token; export the network again'
 )
@@ -157,7 +156,7 @@ def tokenizer_of(files: tuple[tuple[str, bytes], ...]) -> Tokens:
     """
     held = dict(files)
     if find_spec("transformers") is None:
-        raise ModelError(TOKENIZER_MISSING.format(name="a tokenizer"))
+        raise ModelError("a tokenizer: transformers is not installed: pip install 'fairchain[transformers]'")
     try:
         config, settings = (json.loads(held.get(name, b"{}")) for name in (CONFIG, "tokenizer_config.json"))
     except (ValueError, RecursionError) as error:
