@@ -124,9 +124,7 @@ class EffectContext:
 
 
 def context_of(case: Case, witnesses: TableRows | None = None) -> EffectContext:
-    """Return the context of a case; `witnesses` are rows in which witnesses are searched, by default those of the
-    case.
-    """
+    """Return the context of a case; witnesses are searched in these rows, by default in those of the case."""
     check_explainable(case.spec)
     if case.rows is not None and case.rows.repeats is not None:
         raise DataError(GROUPED_ROWS.format(source=case.rows.source))
@@ -213,9 +211,7 @@ class RowPopulation(Population):
 
 
 def shown_as(values: Values, spec: Spec, group: Group) -> Values:
-    """Return all rows as a group: with their own protected values if these belong to it, otherwise with its middle
-    one.
-    """
+    """Return all rows as a group: with their own protected values if they belong to it, otherwise with a middle one."""
     names = [feature.name for feature in spec.features]
     shown = values.copy()
     for protected, domain in zip(spec.protected, group.domains, strict=True):

@@ -170,9 +170,7 @@ class EffectCounter:
 
 
 def _states(states: NDArray[np.integer], number: int) -> Counts:
-    """Return (states, groups, groups): the number of rounds with two groups in a state, from (groups, rounds)
-    states.
-    """
+    """Return (states, groups, groups): the rounds with two groups in a state, from states of (groups, rounds)."""
     if len(states) <= MOST_PAIRED:
         return count_together(states, range(number))
     own = np.stack([np.count_nonzero(states == state, axis=1) for state in range(number)])

@@ -20,9 +20,7 @@ MOST_SEARCHED_ROWS, MOST_DRAWN = 100_000, 200
 
 
 def examples(context: EffectContext, pair: ComparedPair) -> tuple[tuple[Example, ...], Flips | None]:
-    """Return a few inputs that are decided differently as the two groups of the pair, and the counts in each
-    direction.
-    """
+    """Return a few inputs that are decided differently as the two groups, and the counts in each direction."""
     found = _real(context, pair)
     drawn, flips = _drawn(context, pair, MOST_EXAMPLES - len(found))
     return (*found, *drawn), flips
@@ -48,9 +46,7 @@ def _real(context: EffectContext, pair: ComparedPair) -> list[Example]:
 
 
 def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> tuple[list[Example], Flips | None]:
-    """Return inputs of the first rounds, and counts; rounds that show different inputs as the two groups are left
-    out.
-    """
+    """Return inputs of the first rounds that show the same input as the two groups, and counts of these rounds."""
     shown = [inputs.copy() for inputs in context.inputs(INPUTS, min(EXAMPLE_ROUNDS, context.chunk))]
     inputs = np.stack([shown[pair.more], shown[pair.less]])
     spec, rows = context.spec, context.rows

@@ -90,9 +90,7 @@ class Tunable:
         return {name: np.array(feed[name]) for name in feed if name in self._inputs}
 
     def decide(self, prepared: Prepared, weights: Mapping[str, WeightArray]) -> Labels | None:
-        """Return the class of each row under these weights; None if one of them has no class, for example after an
-        overflow.
-        """
+        """Return the class of each row under these weights; None if one has no class, for example after an overflow."""
         labels = np.empty(prepared.count, np.uint16)
         decision = self._model.decision
         for rows, feed in prepared.calls:

@@ -39,9 +39,7 @@ GROUP_NOT_VISIBLE = (
 
 @dataclass(frozen=True)
 class ScoreTensor:
-    """The tensor of the scores behind a network's labels, (rows, 2); `difference` if both columns count, otherwise the
-    second.
-    """
+    """The scores behind a network's labels, (rows, 2); `difference` if both columns count, otherwise the second."""
 
     name: str
     difference: bool
@@ -233,9 +231,7 @@ class _ThresholdGraph:
             self._node("Cast", number, out=self._result, to=result.elem_type)
 
     def _protected_columns(self, spec: Spec) -> list[tuple[Feature, str, Any]]:
-        """Return for each protected feature the tensor with its columns, (rows, width), and the number type of the
-        input that contains them.
-        """
+        """Return for each protected feature the tensor with its columns, (rows, width), and their number type."""
         from onnx import helper
 
         feed = self._model.inputs

@@ -181,9 +181,7 @@ class _Reader:
         self._refuse(self._model.network.makers.get(wanted, self._graph.node[-1]))
 
     def _next(self, node: NodeProto) -> _Flow | None:
-        """Return the description of an operator's output, or None for an operator that is refused only if the decision
-        uses it.
-        """
+        """Describe an operator's output; None for an operator that is refused only if the decision uses it."""
         kind, given = node.op_type, [name for name in node.input if name]
         if node.domain not in ("", "ai.onnx"):
             return None

@@ -158,9 +158,7 @@ def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) ->
 
 
 def _must_hold(path: Path, slot: InputSlot, feature: Feature) -> None:
-    """Refuse values that a conversion would change silently: fractions as integers, numbers outside the type's
-    range.
-    """
+    """Refuse values that a conversion would change silently: fractions as integers, numbers beyond the type's range."""
     kind = "text" if slot.dtype is np.object_ else np.dtype(slot.dtype).name
     if kind == "text":
         fits = isinstance(feature, CategoryFeature)
@@ -233,9 +231,7 @@ def _slot_per_input(path: Path, features: tuple[Feature, ...], inputs: Sequence[
 
 
 def distinct_rows(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
-    """Return the first index of each distinct text, and for each text the index of its equal among these; None if all
-    differ.
-    """
+    """Return the first index of each distinct text, and the index of each text among these; None if all differ."""
     if values.dtype != object or len(values) < 2:
         return None
     first: dict[str, int] = {}

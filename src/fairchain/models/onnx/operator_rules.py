@@ -85,7 +85,7 @@ def _elementwise(op: Operator) -> Followed:
         )
     joined = op.joined(given)
     entries = computed_entries(op.kind, given)
-    return joined if entries is None else whole_numbers(entries, joined.axes, tainted=bool(first_taint(given)))
+    return joined if entries is None else whole_numbers(entries, first_taint(given), joined.axes)
 
 
 @rule("CumSum Hardmax LogSoftmax LpNormalization MeanVarianceNormalization Softmax Trilu")
@@ -104,7 +104,7 @@ def _along(op: Operator) -> Followed:
     elif op.kind == "Trilu":
         axes = list(range(data.rank))[-2:]
     made = data.changed([place_of(axis, data.rank) for axis in axes])
-    return replace(made, taint=first_taint(op.inputs)) if op.kind == "Trilu" else made
+    return replace(made, taint=op.taint) if op.kind == "Trilu" else made
 
 
 @rule("""
@@ -118,7 +118,7 @@ def _reduced(op: Operator) -> Followed:
         return data.changed()
     places = [place_of(axis, data.rank) for axis in axes] if axes else range(data.rank)
     if op.kind == "ReduceProd" and data.entries is not None and data.rank == 1:
-        return whole_numbers((product_of(data.entries),), ((),) if keep else (), tainted=bool(data.taint))
+        return whole_numbers([product_of(data.entries)], data.taint, ((),) if keep else ())
     return data.combined(places, keep=keep)
 
 
@@ -170,7 +170,7 @@ def _multiplied(op: Operator) -> Followed:
     # The axes before the matrices are broadcast; a last one of size 1 replaces the matrix axis.
     outer = op.joined([replace(each, axes=(*each.shape[:-2], ()), taint="", alike=False) for each in (first, second)])
     axes = [*outer.shape[:-1], *one[-2:-1], *(other[-1:] if len(other) > 1 else ())]
-    return rows_once(axes, common_order([first, second]), first_taint(op.inputs))
+    return rows_once(axes, common_order([first, second]), op.taint)
 
 
 @rule("Gemm")
@@ -182,7 +182,7 @@ def _gemm(op: Operator) -> Followed:
     second = second[::-1] if op.number("transB", 0) else second
     if BATCH in (*first[1], *second[0]):
         raise TaintedError("combines the rows of a batch")
-    made = rows_once((first[0], second[1]), common_order(op.inputs[:2]), first_taint(op.inputs))
+    made = rows_once((first[0], second[1]), common_order(op.inputs[:2]), op.taint)
     added = op.optional(2)
     return op.joined([made, added]) if added is not None else made
 
@@ -330,12 +330,11 @@ def _quantised(op: Operator) -> Followed:
 
 @rule("Shape Size")
 def _measured(op: Operator) -> Followed:
-    tainted = bool(first_taint(op.inputs))
     if op.kind == "Size":
-        return whole_numbers((product_of(op.sizes()),), (), tainted=tainted)
+        return whole_numbers([product_of(op.sizes())], op.taint, ())
     if op.inputs[0] is None or op.inputs[0].axes is None:
-        return Followed((op.new(),), taint=first_taint(op.inputs))
-    return whole_numbers(op.sizes()[op.number("start", 0) : op.number("end", op.data.rank)], tainted=tainted)
+        return Followed((op.new(),), taint=op.taint)
+    return whole_numbers(op.sizes()[op.number("start", 0) : op.number("end", op.data.rank)], op.taint)
 
 
 @rule("Constant")
@@ -344,9 +343,9 @@ def _written(op: Operator) -> Followed:
     if "value" in given:
         return written_constant(given["value"].t)
     if "value_int" in given:
-        return whole_numbers(((op.number("value_int", 0), ()),), (), tainted=False)
+        return whole_numbers([(op.number("value_int", 0), ())], "", ())
     if "value_ints" in given:
-        return whole_numbers(tuple((each, ()) for each in op.numbers("value_ints") or ()), tainted=False)
+        return whole_numbers([(each, ()) for each in op.numbers("value_ints") or ()], "")
     for name in ("floats", "strings"):
         if f"value_{name}" in given:
             return Followed((axis_of(len(getattr(given[f"value_{name}"], name))),))
@@ -377,7 +376,7 @@ def _range(op: Operator) -> Followed:
             return Followed(((BATCH,),), taint=reason, order="", permutation="rows")
         if BATCH not in limit[1] and limit[0] >= 0:
             return Followed((factors_of(limit),))
-    if first_taint(op.inputs):
+    if op.taint:
         raise TaintedError("counts to the number of rows")
     return Followed((op.new(),))
 
@@ -470,9 +469,7 @@ def _concatenated(op: Operator) -> Followed:
     if any(part.batch == place for part in parts):
         raise TaintedError("puts rows of several batches one after the other")
     if all(part.entries is not None and part.rank == 1 for part in parts):
-        return whole_numbers(
-            tuple(entry for part in parts for entry in part.entries or ()), tainted=bool(first_taint(parts))
-        )
+        return whole_numbers([entry for part in parts for entry in part.entries or ()], first_taint(parts))
     if any(part.rank != parts[0].rank for part in parts):
         raise TaintedError("joins tensors of different ranks")
     axes = []
@@ -547,7 +544,7 @@ def _sliced(op: Operator) -> Followed:
     start, end = bounds[0]
     single = len(bounds) == 1 and data.rank == 1 and steps[0]
     if data.entries is not None and single and not any(each is None or each[1] for each in (start, end)):
-        return whole_numbers(data.entries[start[0] : end[0] : steps[0]], tainted=bool(first_taint(op.inputs)))
+        return whole_numbers(data.entries[start[0] : end[0] : steps[0]], op.taint)
     return rows_once(made, data.order, taint, alike=data.alike)
 
 
@@ -560,7 +557,7 @@ def _gathered(op: Operator) -> Followed:
     if data.entries is not None and index.entries is not None and data.rank == 1:
         places = known_numbers(index, "with places that are computed")
         if all(-len(data.entries) <= at < len(data.entries) for at in places):
-            return whole_numbers(tuple(data.entries[at] for at in places), index.axes, tainted=bool(data.taint))
+            return whole_numbers([data.entries[at] for at in places], data.taint, index.axes)
     # Identical rows may be selected, unless something else precedes them in their axis.
     if data.batch == place and (data.order is not None or data.shape[place][0] != BATCH):
         if not index.permutation or index.axes != ((BATCH,),) or data.shape[place] != (BATCH,):

@@ -196,12 +196,13 @@ def rows_once(axes: Iterable[Axis], order: str | None, taint: str, *, alike: boo
     return Followed(axes, taint=taint, order=order, alike=alike)
 
 
-def whole_numbers(entries: tuple[Size, ...], axes: tuple[Axis, ...] | None = None, *, tainted: bool) -> Followed:
+def whole_numbers(entries: Iterable[Size], taint: str, axes: tuple[Axis, ...] | None = None) -> Followed:
     """Return the facts about an integer tensor, which is tainted if one of its entries depends on the batch.
 
-    `tainted` is whether one of its inputs is; then an unknown number may depend on the batch.
+    If the operator has a tainted input, with this `taint`, then an unknown number may depend on the batch.
     """
-    depends = any(BATCH in entry[1] if entry is not None else tainted for entry in entries)
+    entries = tuple(entries)
+    depends = any(BATCH in entry[1] if entry is not None else bool(taint) for entry in entries)
     taint = "the number of rows is used as a value" if depends else ""
     kept = entries if len(entries) <= MOST_ENTRIES else None
     return Followed(axes if axes is not None else (axis_of(len(entries)),), entries=kept, taint=taint)
@@ -349,9 +350,14 @@ class Operator(Struct, frozen=True):
         """Return the axis of this size; if it is unknown, a new one that is unrelated to the batch."""
         return factors_of(size) if size is not None else (f"?{next(self.unused)}",)
 
-    def made(self, axes: Iterable[Axis], *, alike: bool = False) -> Followed:
+    @property
+    def taint(self) -> str:
+        """The taint of the first tainted input."""
+        return first_taint(self.inputs)
+
+    def made(self, axes: Iterable[Axis]) -> Followed:
         """Return a tensor with these axes, with the order of rows and the taint of all inputs."""
-        return rows_once(axes, common_order(self.inputs), first_taint(self.inputs), alike=alike)
+        return rows_once(axes, common_order(self.inputs), self.taint)
 
     def one_axis(self, axes: Iterable[Axis]) -> Axis:
         """Return the result of these axes when tensors are broadcast against each other."""

@@ -151,9 +151,7 @@ def _longest(tokenizer: Any, config: Mapping[str, Any]) -> int:
 
 @lru_cache(maxsize=4)
 def tokenizer_of(files: tuple[tuple[str, bytes], ...]) -> Tokens:
-    """Return the tokenizer in these files, which are untrusted: none of their code is run, and nothing is
-    downloaded.
-    """
+    """Return the tokenizer in these untrusted files: none of their code is run, and nothing is downloaded."""
     held = dict(files)
     if find_spec("transformers") is None:
         raise ModelError("a tokenizer: transformers is not installed: pip install 'fairchain[transformers]'")
@@ -197,14 +195,12 @@ def _is_file(key: str) -> bool:
 
 def add_tokenizer(network: ModelProto, files: Mapping[str, bytes]) -> None:
     """Write the files of a tokenizer into a network, replacing others."""
-    kept = [(each.key, each.value) for each in network.metadata_props if not _is_file(each.key)]
+    kept = [each for each in network.metadata_props if not _is_file(each.key)]
     del network.metadata_props[:]
-    for key, value in [
-        *kept,
-        *((TOKENIZER_PREFIX + name, files[name].decode()) for name in TOKENIZER_FILES if name in files),
-    ]:
-        added = network.metadata_props.add()
-        added.key, added.value = key, value
+    network.metadata_props.extend(kept)
+    for name in TOKENIZER_FILES:
+        if name in files:
+            network.metadata_props.add(key=TOKENIZER_PREFIX + name, value=files[name].decode())
 
 
 @dataclass(frozen=True, eq=False)
