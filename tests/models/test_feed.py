@@ -98,7 +98,9 @@ def test_features_must_give_as_many_values_as_their_input_takes(tmp_path: Path) 
     question = spec(integer("age"), integer("years", input="age"), COLOUR, decision="logit")
     with pytest.raises(
         ModelError,
-        match=says(FEATURES_DO_NOT_FILL_INPUT, name="age", shape="1", value='s "age",', shown='"years"', width="2"),
+        match=says(
+            FEATURES_DO_NOT_FILL_INPUT, name="age", shape="1", features='features "age", "years" give', width="2"
+        ),
     ):
         load(tmp_path, one_input_each({"colour": FLOAT, "age": FLOAT}), question)
 

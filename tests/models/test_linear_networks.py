@@ -9,8 +9,7 @@ import pytest
 
 from fairchain.models import OnnxModel
 from fairchain.models.base import random_inputs
-from fairchain.models.edit.linear import with_dense_layers
-from fairchain.models.edit.weights import Weights
+from fairchain.models.edit.weights import Weights, with_dense_layers
 from tests.networks import INT64, graph, linear, node, value
 from tests.questions import category, integer, spec
 

@@ -110,10 +110,10 @@ def test_layers_have_names_numbers_and_sizes(texts: tuple[Spec, Any]) -> None:
     network = Network(Recurrent("LSTM", WIDTH, 4, both=True), Recurrent("GRU", 8, 5), Recurrent("RNN", 5, 2))
     model = loaded(network, texts[0])
     layers = steps_of(model)
-    assert [(layer.name, layer.operator, layer.units, layer.directions) for layer in layers] == [
-        ("lstm1", "LSTM", 8, 2),
-        ("gru2", "GRU", 5, 1),
-        ("rnn3", "RNN", 2, 1),
+    assert [(layer.name, layer.operator, layer.units, layer.direction) for layer in layers] == [
+        ("lstm1", "LSTM", 8, "bidirectional"),
+        ("gru2", "GRU", 5, "forward"),
+        ("rnn3", "RNN", 2, "forward"),
     ]
     assert [layer.cells for layer in layers] == [True, False, False]
     assert layers_of(model, texts[0]) == ()

@@ -29,6 +29,14 @@ Values = NDArray[np.floating]
 INPUTS, PILOT_ADDRESS, DONORS, DONOR_GROUPS = (2**42 + part * 2**40 for part in range(4))
 # Rounds in a chunk: fewer if there are many groups, so that a chunk fits into memory.
 MOST_CHUNK, MOST_CHUNK_ROWS, LEAST_CHUNK = 4096, 2**16, 256
+SEVERAL_TRUE_LABELS = (
+    'property.criterion: "{criterion}" compares several true labels at once; to explain one of them write criterion = '
+    '"equal_opportunity" and outcome = "..."'
+)
+SEVERAL_VALUES = (
+    '{source}: group "{group}" has several values, and a row can be shown with only one; give "{name}" groups of '
+    "single values"
+)
 
 
 @dataclass(frozen=True)
@@ -116,9 +124,7 @@ class EffectContext:
 
 
 def context_of(case: Case, witnesses: TableRows | None = None) -> EffectContext:
-    """Return the context of a case; `witnesses` are rows in which witnesses are searched, by default those of the
-    case.
-    """
+    """Return the context of a case; witnesses are searched in these rows, by default in those of the case."""
     check_explainable(case.spec)
     if case.rows is not None and case.rows.repeats is not None:
         raise DataError(GROUPED_ROWS.format(source=case.rows.source))
@@ -149,22 +155,19 @@ def check_explainable(spec: Spec) -> None:
 
 
 class RowPopulation(Population):
-    """The rows of a table, with equal weight in each group; groups without rows are left out.
-
-    Parameters
-    ----------
-    case
-        A case about the rows of a table.
-    dtype
-        Data type of the feature values.
-    """
+    """The rows of a case's table, with equal weight in each group; groups without rows are left out."""
 
     def __init__(self, case: Case, dtype: DTypeLike) -> None:
         spec, rows = case.spec, case.rows
         assert rows is not None
         assert case.concerned is not None
         assert case.members is not None
-        labelled = _with_true_label(rows, spec)
+        labelled = np.ones(len(rows.values), bool)
+        criterion = getattr(spec.property, "criterion", "demographic_parity")
+        if criterion != "demographic_parity":
+            if criterion != "equal_opportunity" or spec.property.outcome is None or rows.truth is None:
+                raise SpecError(SEVERAL_TRUE_LABELS.format(criterion=criterion))
+            labelled = rows.truth == spec.model.labels.index(spec.property.outcome)
         masks = case.members & labelled
         sizes = masks.sum(axis=1)
         kept = np.flatnonzero(sizes).tolist()
@@ -176,8 +179,12 @@ class RowPopulation(Population):
         values = rows.values.astype(dtype)
         phrase = rows_phrase(len(rows.values), rows.source, exact=True, given=spec.property.given)
         if isinstance(spec.property, Individual):
+            for group in self.groups:
+                for protected, domain in zip(spec.protected, group.domains, strict=True):
+                    if domain.size != 1:
+                        raise DataError(SEVERAL_VALUES.format(source=rows.source, group=group.name, name=protected))
             concerned = values[case.concerned & labelled]
-            self._tables = [_shown_as(concerned, spec, group, rows.source) for group in self.groups]
+            self._tables = [shown_as(concerned, spec, group) for group in self.groups]
             self._phrase = f"{phrase}, each as every group"
         else:
             self._tables = [values[masks[number]] for number in kept]
@@ -203,31 +210,13 @@ class RowPopulation(Population):
         return Rounds(show)
 
 
-def _shown_as(values: Values, spec: Spec, group: Group, source: str) -> Values:
-    """Return all rows with the protected features of a group."""
+def shown_as(values: Values, spec: Spec, group: Group) -> Values:
+    """Return all rows as a group: with their own protected values if they belong to it, otherwise with a middle one."""
     names = [feature.name for feature in spec.features]
     shown = values.copy()
     for protected, domain in zip(spec.protected, group.domains, strict=True):
-        if domain.size != 1:
-            raise DataError(
-                f'{source}: group "{group.name}" has several values, and a row can be shown with only one; give '
-                f'"{protected}" groups of single values'
-            )
-        shown[:, names.index(protected)] = domain.low
+        column = shown[:, names.index(protected)]
+        middle = (domain.low + domain.high) / 2 if domain.real else (domain.low + domain.high) // 2
+        middle = domain.points[len(domain.points) // 2] if domain.points else middle
+        column[~domain.holds(column)] = middle
     return shown
-
-
-def _with_true_label(rows: TableRows, spec: Spec) -> NDArray[np.bool_]:
-    """Return (rows,): whether a row has the true label that the criterion conditions on; True if there is no
-    condition.
-    """
-    criterion = getattr(spec.property, "criterion", "demographic_parity")
-    if criterion == "demographic_parity":
-        return np.ones(len(rows.values), bool)
-    if criterion != "equal_opportunity" or spec.property.outcome is None or rows.truth is None:
-        raise SpecError(
-            f'property.criterion: "{criterion}" compares several true labels at once; to explain one of them write '
-            'criterion = "equal_opportunity" and outcome = "..."'
-        )
-    labelled: NDArray[np.bool_] = rows.truth == spec.model.labels.index(spec.property.outcome)
-    return labelled

@@ -65,9 +65,7 @@ def effects(counts: EffectCounts, delta: float) -> tuple[Interval, ...]:
 
 
 def gap_of_pair(counts: EffectCounts, delta: float) -> Interval:
-    """Return the gap of the pair without an intervention; each bound has a third of delta, `largest_gap` has the last
-    third.
-    """
+    """Return the gap of the pair as it is; each bound has a third of delta, and `largest_gap` has the last third."""
     low, high = mean_bounds(counts.now, SIGNS, delta / 3, delta / 3)
     return Interval(float(counts.now @ SIGNS / counts.rounds), float(low), float(high))
 

@@ -5,7 +5,7 @@ The inputs of a chunk depend only on its number, and counts are additive, so the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -19,7 +19,9 @@ from fairchain.statistics import count_together
 Counts = NDArray[np.int64]
 Values = NDArray[np.floating]
 # Function from inputs to their labels, and the activations of hidden layers by the name of the tensor.
-Evaluate = Callable[[Values], tuple[NDArray[np.integer], Mapping[str, Values]]]
+Evaluate = Callable[[Values], tuple[NDArray[np.integer], dict[str, Values]]]
+# The values of inputs in each tensor, (rows, ...); None for the inputs themselves.
+Layers = dict[str | None, Values]
 # With more groups than this, states are counted for each group instead of each pair.
 MOST_PAIRED = 40
 # Differences and sums of two rounds' values: -2, -1, 0, 1, 2.
@@ -69,19 +71,6 @@ class EffectCounts:
         return EffectCounts(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Evaluated:
-    """Inputs with their labels and their activations by the name of the tensor, each (rows, ...)."""
-
-    inputs: Values
-    labels: NDArray[np.integer]
-    hidden: Mapping[str, Values]
-
-    def layer(self, tensor: str | None) -> Values:
-        """Return the values of a tensor; None for the inputs."""
-        return self.inputs if tensor is None else self.hidden[tensor]
-
-
 class EffectCounter:
     """Counter of rounds by chunk, for some units and one pair of groups."""
 
@@ -104,35 +93,28 @@ class EffectCounter:
         labels = np.empty((groups, count), np.uint16)
         # One byte each if that is enough: there may be thousands of units.
         states = [np.empty((groups, count), np.min_scalar_type(target.states)) for target in targets]
-        kept: dict[int, _Evaluated] = {}
+        kept: dict[int, Layers] = {}
         for group, inputs in enumerate(context.inputs(INPUTS + chunk, count)):
             labels[group], hidden = self._evaluate(inputs)
             for state, target in zip(states, targets, strict=True):
                 state[group] = target.state(inputs, hidden)
             if group in active:
-                kept[group] = _Evaluated(inputs.copy(), labels[group], hidden)
-        parts = [kept[group] for group in active]
-        evaluated = _Evaluated(
-            np.concatenate([part.inputs for part in parts]),
-            np.concatenate([part.labels for part in parts]),
-            {name: np.concatenate([part.hidden[name] for part in parts]) for name in parts[0].hidden},
-        )
-        evaluations = groups * count
-        donors = None
+                kept[group] = {None: inputs.copy()} | hidden
+        layers = {name: np.concatenate([kept[group][name] for group in active]) for name in kept[pair.more]}
+        evaluations, donors = groups * count, Layers()
         if self._resampled:
             drawn = context.donors(chunk, count)
-            donors = _Evaluated(drawn, *self._evaluate(drawn))
+            donors = {None: drawn} | self._evaluate(drawn)[1]
             evaluations += count
         now, before = pair.values(labels[compared]), self._outcomes(labels)
         minus, plus, changed, shift = [], [], [], []
         for target in targets:
             # In a round the unit has the same value for all groups: its typical one, or that of the donor.
             given = np.full(count, target.hold)
-            if target.method == "resample" and donors is not None:
-                given = donors.layer(target.tensor)[:, target.column]
-            flat, rows = self._intervened(target, evaluated, np.tile(given, len(active)))
-            evaluations += rows
-            after = flat.reshape(len(active), count)
+            if target.method == "resample":
+                given = donors[target.tensor][:, target.column]
+            after = labels[active]
+            evaluations += self._intervene(target, layers, np.tile(given, len(active)), after.reshape(-1))
             of_pair = after[[active.index(group) for group in compared]]
             value = pair.values(of_pair)
             minus.append(_histogram(now - value, 2))
@@ -165,11 +147,10 @@ class EffectCounter:
             ),
         )
 
-    def _intervened(self, target: Target, evaluated: _Evaluated, given: Values) -> tuple[NDArray[np.integer], int]:
-        """Return (rows,) labels with a unit set to the given values, and the number of rows evaluated again."""
-        layer = evaluated.layer(target.tensor)
+    def _intervene(self, target: Target, layers: Layers, given: Values, labels: NDArray[np.integer]) -> int:
+        """Set a unit to the given values and write the new labels, (rows,); return the number of rows evaluated."""
+        layer = layers[target.tensor]
         wanted = given.astype(layer.dtype)
-        labels = evaluated.labels.copy()
         # Rows that already have the value do not change.
         rows = np.flatnonzero(layer[:, target.column] != wanted)
         if target.tensor is not None and not self._cuts[target.tensor].reaches:
@@ -180,8 +161,8 @@ class EffectCounter:
             if target.tensor is None:
                 labels[rows] = self._context.model.predict(changed)
             else:
-                labels[rows] = self._cuts[target.tensor].predict(changed, evaluated.inputs[rows])
-        return labels, len(rows)
+                labels[rows] = self._cuts[target.tensor].predict(changed, layers[None][rows])
+        return len(rows)
 
     def _outcomes(self, labels: NDArray[np.integer]) -> Counts:
         """Return (outcomes, groups): the number of inputs of each group with each outcome."""
@@ -189,9 +170,7 @@ class EffectCounter:
 
 
 def _states(states: NDArray[np.integer], number: int) -> Counts:
-    """Return (states, groups, groups): the number of rounds with two groups in a state, from (groups, rounds)
-    states.
-    """
+    """Return (states, groups, groups): the rounds with two groups in a state, from states of (groups, rounds)."""
     if len(states) <= MOST_PAIRED:
         return count_together(states, range(number))
     own = np.stack([np.count_nonzero(states == state, axis=1) for state in range(number)])

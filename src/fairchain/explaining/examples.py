@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.explaining.context import INPUTS, ComparedPair, EffectContext
+from fairchain.explaining.context import INPUTS, ComparedPair, EffectContext, shown_as
 from fairchain.explaining.result import Example, Flips
-from fairchain.spec import CategoryFeature, Group, domain_of
+from fairchain.spec import CategoryFeature, domain_of
 from fairchain.verification.witnesses import unprotected
 
 Values = NDArray[np.floating]
@@ -20,9 +20,7 @@ MOST_SEARCHED_ROWS, MOST_DRAWN = 100_000, 200
 
 
 def examples(context: EffectContext, pair: ComparedPair) -> tuple[tuple[Example, ...], Flips | None]:
-    """Return a few inputs that are decided differently as the two groups of the pair, and the counts in each
-    direction.
-    """
+    """Return a few inputs that are decided differently as the two groups, and the counts in each direction."""
     found = _real(context, pair)
     drawn, flips = _drawn(context, pair, MOST_EXAMPLES - len(found))
     return (*found, *drawn), flips
@@ -36,7 +34,7 @@ def _real(context: EffectContext, pair: ComparedPair) -> list[Example]:
     # A feature with stated frequencies has no values in the table.
     if np.isnan(values).all(axis=0).any():
         return []
-    shown = [_as(context, values, context.groups[group]) for group in (pair.more, pair.less)]
+    shown = [shown_as(values, context.spec, context.groups[group]) for group in (pair.more, pair.less)]
     # A row of neither group would be changed on both sides, so neither side would be the real row.
     real = np.flatnonzero(_equal(shown[0], values).all(axis=1) | _equal(shown[1], values).all(axis=1))
     inputs = np.stack([one[real] for one in shown]).astype(context.model.dtype)
@@ -47,24 +45,8 @@ def _real(context: EffectContext, pair: ComparedPair) -> list[Example]:
     ]
 
 
-def _as(context: EffectContext, values: Values, group: Group) -> Values:
-    """Return all rows as a group: with their own protected values if these belong to it, otherwise with its middle
-    one.
-    """
-    names = [feature.name for feature in context.spec.features]
-    shown = values.copy()
-    for protected, domain in zip(context.spec.protected, group.domains, strict=True):
-        column = shown[:, names.index(protected)]
-        middle = (domain.low + domain.high) / 2 if domain.real else (domain.low + domain.high) // 2
-        middle = domain.points[len(domain.points) // 2] if domain.points else middle
-        column[~domain.holds(column)] = middle
-    return shown
-
-
 def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> tuple[list[Example], Flips | None]:
-    """Return inputs of the first rounds, and counts; rounds that show different inputs as the two groups are left
-    out.
-    """
+    """Return inputs of the first rounds that show the same input as the two groups, and counts of these rounds."""
     shown = [inputs.copy() for inputs in context.inputs(INPUTS, min(EXAMPLE_ROUNDS, context.chunk))]
     inputs = np.stack([shown[pair.more], shown[pair.less]])
     spec, rows = context.spec, context.rows

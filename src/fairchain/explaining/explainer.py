@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -116,15 +116,7 @@ def explain_case(
     workers: AnyWorkers = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Explanation:
-    """Explain a case from `prepare`.
-
-    Parameters
-    ----------
-    case
-        A case with a model, not with recorded decisions.
-    rows, units, rounds, method, workers, progress
-        As for `explain`.
-    """
+    """Explain a case with a model, not with recorded decisions; the options are those of `explain`."""
     start = time.perf_counter()
     if method not in INTERVENTIONS:
         raise SpecError(f"method: {unknown('name', method, INTERVENTIONS)}")
@@ -137,7 +129,10 @@ def explain_case(
         witnesses = encode_named_or_numbered(read_table(rows), beside)
     context = context_of(with_network(case), witnesses)
     requests, layers = requested_units(context, units)
-    evaluate = _evaluation(context, [request.tensor for request in requests if request.tensor is not None])
+    tensors = [request.tensor for request in requests if request.tensor is not None]
+    evaluate: Evaluate = partial(_labels_alone, context.model)
+    if context.network is not None:
+        evaluate = Probe(context.network, context.spec, tensors)
     pair = _widest_pair(context)
     pilot = np.concatenate([inputs.copy() for inputs in context.inputs(PILOT_ADDRESS, context.chunk)])
     targets = targets_of(context, requests, layers, method, pilot, evaluate(pilot)[1] if layers else {})
@@ -146,24 +141,9 @@ def explain_case(
     return _assemble(context, pair, targets, layers, counts, method, start)
 
 
-def _evaluation(context: EffectContext, tensors: Sequence[str]) -> Evaluate:
-    """Return the function that gives the labels of inputs and these tensors; a model without a network gives only
-    labels.
-    """
-    if context.network is not None:
-        return Probe(context.network, context.spec, tensors)
-    return LabelsAlone(context.model)
-
-
-@dataclass(frozen=True, eq=False)
-class LabelsAlone:
-    """Function that returns the labels of inputs, and no tensors."""
-
-    model: Model
-
-    def __call__(self, inputs: NDArray[Any]) -> tuple[NDArray[np.integer], Mapping[str, NDArray[Any]]]:
-        """Return the labels."""
-        return self.model.predict(inputs), {}
+def _labels_alone(model: Model, inputs: NDArray[Any]) -> tuple[NDArray[np.integer], dict[str, NDArray[Any]]]:
+    """Return the labels of inputs; a model that is not a network has no tensors."""
+    return model.predict(inputs), {}
 
 
 def _widest_pair(context: EffectContext) -> ComparedPair:

@@ -101,9 +101,7 @@ class Example(Witness, frozen=True):
 
 
 class Flips(Record, frozen=True):
-    """Counts among `inputs` shown as both groups: those that get the outcome as one group only, `along` the gap or
-    against it.
-    """
+    """Counts of `inputs` that get the outcome as one of two groups only, `along` the gap or against it."""
 
     along: int
     against: int

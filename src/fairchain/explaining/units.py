@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,9 @@ from fairchain.explaining.result import INPUT_LAYER, Intervention, UnitKind
 from fairchain.models import OnnxModel
 from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import HiddenLayer, layers_of
-from fairchain.models.inspect.recurrent import RecurrentLayer, steps_of
+from fairchain.models.inspect.recurrent import steps_of
 from fairchain.models.onnx.padding import RECURRENT
-from fairchain.spec import CategoryFeature, Feature, IntegerFeature, Marginals, RealFeature, Spec, Uniform, domain_of
-
-if TYPE_CHECKING:
-    from onnx import GraphProto
+from fairchain.spec import CategoryFeature, Feature, IntegerFeature, Marginals, Spec, Uniform, domain_of
 
 Choice = Literal["default", "resample", "mean"]
 INTERVENTIONS: tuple[Choice, ...] = ("default", "resample", "mean")
@@ -79,16 +76,13 @@ class Target:
         if edges is None or len(edges) != 1 or self.states != 2 or self.unit.discretizer.method == "values":
             return self.unit.states(inputs, hidden)
         # One comparison takes a tenth of the time of a binary search.
-        values = inputs if self.tensor is None else hidden[self.tensor]
-        above: NDArray[np.bool_] = values[:, self.column] >= _at_least(edges[0], values.dtype)
+        values = (inputs if self.tensor is None else hidden[self.tensor])[:, self.column]
+        edge = np.float64(edges[0]).astype(values.dtype)
+        if edge < np.float64(edges[0]):
+            # The smallest number of this type that is not below the edge.
+            edge = np.nextafter(edge, values.dtype.type(np.inf))
+        above: NDArray[np.bool_] = values >= edge
         return above.view(np.uint8)
-
-
-def _at_least(edge: float, dtype: np.dtype[Any]) -> np.floating:
-    """Return the smallest number of a type that is not below the edge, despite rounding."""
-    rounded: np.floating = np.float64(edge).astype(dtype)
-    above: np.floating = np.nextafter(rounded, dtype.type(np.inf))
-    return rounded if rounded >= np.float64(edge) else above
 
 
 def requested_units(
@@ -122,11 +116,9 @@ def requested_units(
     return list(found.values()), layers
 
 
-def _explainable(spec: Spec, feature: object) -> bool:
-    """Return whether a feature can be held at a value and is not protected."""
-    if not isinstance(feature, CategoryFeature | IntegerFeature | RealFeature) or not feature.model_input:
-        return False
-    return feature.name not in spec.protected
+def _explainable(spec: Spec, feature: Feature) -> bool:
+    """Return whether the model reads a feature that is not protected."""
+    return feature.model_input and feature.name not in spec.protected
 
 
 def _single(request: StateRequest, layers: Sequence[HiddenLayer], context: EffectContext) -> list[StateRequest]:
@@ -172,8 +164,10 @@ def targets_of(
     for request, unit in zip(requests, fit_units(requests, spec, inputs, hidden, widths), strict=True):
         if request.feature is not None:
             feature, column = spec.features[request.feature], request.feature
-            hold = _typical(spec, column, inputs[:, column], weights)
-            called = _value_name(feature, hold)
+            hold = _typical(spec, feature, inputs[:, column], weights)
+            called = "missing" if math.isnan(hold) else f"{hold:.4g}"
+            if isinstance(feature, CategoryFeature) and not math.isnan(hold):
+                called = str(feature.values[int(hold)])
             applied: Intervention = ("mean" if independent else "resample") if method == "default" else method
             targets.append(Target(request.name, INPUT_LAYER, "feature", None, column, applied, unit, hold, called))
             continue
@@ -183,30 +177,22 @@ def targets_of(
         hold = float(means[layer.tensor][request.unit])
         kind: UnitKind = "cell" if layer.operator in RECURRENT else "neuron"
         applied = "resample" if method == "default" else method
-        divided, called = unit, f"{hold:.4g}"
+        divided = unit
         if unit.discretizer.method == "sign" and layer.operator in MIDDLE:
             middle = Discretizer(unit.discretizer.names, "bins", (MIDDLE[layer.operator],))
             divided = replace(unit, discretizer=middle)
         targets.append(
-            Target(request.name, layer.name, kind, layer.tensor, request.unit, applied, divided, hold, called)
+            Target(request.name, layer.name, kind, layer.tensor, request.unit, applied, divided, hold, f"{hold:.4g}")
         )
     return tuple(targets)
 
 
-def _value_name(feature: Feature, value: float) -> str:
-    """Return how a value of a feature, as a model input, is written."""
-    if math.isnan(value):
-        return "missing"
-    return str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:.4g}"
-
-
-def _typical(spec: Spec, place: int, column: NDArray[np.floating], weights: NDArray[np.float64]) -> float:
+def _typical(spec: Spec, feature: Feature, column: NDArray[np.floating], weights: NDArray[np.float64]) -> float:
     """Return the mean of a number, rounded if the feature is an integer; for a category the most frequent value.
 
     For uniform features these are known: the midpoint, and the first of equally frequent values. Missing values do not
     count; NaN if all are missing.
     """
-    feature = spec.features[place]
     if isinstance(spec.population, Uniform) and spec.property.given is None:
         domain = domain_of(feature)
         middle = (domain.low + domain.high) / 2
@@ -225,57 +211,41 @@ def _typical(spec: Spec, place: int, column: NDArray[np.floating], weights: NDAr
 
 
 def cell_layers(model: OnnxModel, spec: Spec) -> tuple[HiddenLayer, ...]:
-    """Return for every recurrent layer the tensor through which the network reads it, if it has a row for each
-    input.
+    """Return for every recurrent layer the tensor through which the network reads it, if it has a row for each input.
+
+    Operators that keep units separate compute this tensor from the layer's output.
     """
-    graph = model.network.model.graph
     found = []
     for layer in steps_of(model):
-        tensor = _read_tensor(model, spec, layer, _leaving(graph, layer))
+        # The third output is the cell state, which the network may also read, but not instead of the hidden state.
+        reached, names = {name for name in layer.outputs[:2] if name}, list[str]()
+        for other in model.network.model.graph.node:
+            if other.op_type in KEEPS_UNITS and other.input and other.input[0] in reached:
+                made = [name for name in other.output if name]
+                reached.update(made)
+                names += made
+        tensor = _read_tensor(model, spec, layer.units, names) if names else None
         if tensor is not None:
             found.append(HiddenLayer(layer.name, tensor, layer.operator, layer.units))
     return tuple(found)
 
 
-def _leaving(graph: GraphProto, layer: RecurrentLayer) -> list[str]:
-    """Return tensors that operators which keep units separate compute from the layer's output, in the order of the
-    graph.
-    """
-    operators = [node for node in graph.node if node.op_type in RECURRENT and not node.domain]
-    node = operators[int(layer.name.removeprefix(layer.operator.lower())) - 1]
-    # The third output is the cell state, which the network may also read, but not instead of the hidden state.
-    reached = {name for name in node.output[:2] if name}
-    found = []
-    for other in graph.node:
-        if other.op_type in KEEPS_UNITS and other.input and other.input[0] in reached:
-            reached.update(name for name in other.output if name)
-            found += [name for name in other.output if name]
-    return found
-
-
-def _read_tensor(model: OnnxModel, spec: Spec, layer: RecurrentLayer, names: Sequence[str]) -> str | None:
-    """Return the first of these tensors that has the layer's units for each input, in the order of the inputs."""
-    if not names:
-        return None
+def _read_tensor(model: OnnxModel, spec: Spec, units: int, names: Sequence[str]) -> str | None:
+    """Return the first of these tensors that has so many units for each input, in the order of the inputs."""
     # A number of rows that differs from the number of units.
-    rows = FEW_UNITS + (layer.units == FEW_UNITS)
+    rows = FEW_UNITS + (units == FEW_UNITS)
     inputs = random_inputs(spec.described, rows).astype(model.dtype)
-    shown = model.with_outputs(names)
-    together = _tensors(shown, inputs, names)
-    alone = [_tensors(shown, inputs[row : row + 1], names) for row in range(rows)]
-    for place, name in enumerate(names):
-        whole, single = together[place], [each[place] for each in alone]
-        if whole.shape != (rows, layer.units) or any(each.shape != (1, layer.units) for each in single):
+    shown, runs = model.with_outputs(names), list[list[NDArray[Any]]]()
+    for batch in (inputs, *(inputs[row : row + 1] for row in range(rows))):
+        try:
+            runs.append(shown.run(batch, names))
+        except ModelError:
+            # A tensor that does not exist for a single input cannot be intervened on.
+            runs.append([np.empty(0) for _ in names])
+    for name, (whole, *single) in zip(names, zip(*runs, strict=True), strict=True):
+        if whole.shape != (rows, units) or any(each.shape != (1, units) for each in single):
             continue
         # Rows may be ordered differently there, for instance by the length of the texts.
         if np.allclose(whole, np.concatenate(single), rtol=1e-3, atol=1e-5):
             return name
     return None
-
-
-def _tensors(shown: OnnxModel, inputs: NDArray[Any], names: Sequence[str]) -> list[NDArray[Any]]:
-    try:
-        return shown.run(inputs, names)
-    except ModelError:
-        # A tensor that does not exist for a single input cannot be intervened on.
-        return [np.empty(0) for _ in names]

@@ -31,7 +31,7 @@ def word_effects(context: EffectContext, pair: ComparedPair, rounds: int) -> tup
     if feature is None:
         return ()
     words = _frequent(context, pair)
-    if not len(words):
+    if not words:
         return ()
     cells = np.zeros((len(words), 3), np.int64)
     wanted = min(rounds, WORD_ROUNDS)
@@ -40,7 +40,8 @@ def word_effects(context: EffectContext, pair: ComparedPair, rounds: int) -> tup
         texts: NDArray[Any] = next(inputs.copy() for group, inputs in enumerate(shown) if group == pair.more)
         positive = (context.model.predict(texts) == pair.label).astype(np.int8)
         for place, word in enumerate(words):
-            rows = _with_word(texts, word)
+            has = [word in _words_of(text) for text in texts[:, 0]] if feature.raw else (texts == word).any(axis=1)
+            rows = np.flatnonzero(has)
             if len(rows):
                 others: NDArray[Any] = (without_text if feature.raw else without_word)(texts[rows], word)
                 after = (context.model.predict(others) == pair.label).astype(np.int8)
@@ -75,13 +76,6 @@ def _frequent(context: EffectContext, pair: ComparedPair) -> list[Any]:
 
 def _words_of(text: str) -> set[str]:
     return {word.lower() for word in _WORD.findall(text)}
-
-
-def _with_word(texts: NDArray[Any], word: Any) -> NDArray[np.intp]:
-    """Return the texts that have a word."""
-    if texts.dtype != object:
-        return np.flatnonzero((texts == word).any(axis=1))
-    return np.flatnonzero([word in _words_of(text) for text in texts[:, 0].tolist()])
 
 
 def without_text(texts: NDArray[Any], word: str) -> NDArray[Any]:

@@ -22,8 +22,7 @@ from fairchain.explaining.result import EffectMeasure
 from fairchain.messages import unknown
 from fairchain.models import OnnxModel
 from fairchain.models.edit.candidates import Tunable, input_means
-from fairchain.models.edit.linear import with_dense_layers
-from fairchain.models.edit.weights import WeightArray, Weights
+from fairchain.models.edit.weights import WeightArray, Weights, with_dense_layers
 from fairchain.prepare import Case, case_of, with_network
 from fairchain.repairing.judge import CandidateEdits, WeightEdits
 from fairchain.repairing.optimizers import OPTIMIZERS

@@ -42,15 +42,7 @@ class Prepared:
 
 
 class Tunable:
-    """A network whose weights are given with each call.
-
-    Parameters
-    ----------
-    model, weights
-        The network, and its weights.
-    tensors
-        The tensors that can be given with each call.
-    """
+    """A network for which some tensors of its weights are given with each call."""
 
     def __init__(self, model: OnnxModel, weights: Weights, tensors: Collection[str]) -> None:
         if model.inputs.batch is not None:
@@ -98,9 +90,7 @@ class Tunable:
         return {name: np.array(feed[name]) for name in feed if name in self._inputs}
 
     def decide(self, prepared: Prepared, weights: Mapping[str, WeightArray]) -> Labels | None:
-        """Return the class of each row under these weights; None if one of them has no class, for example after an
-        overflow.
-        """
+        """Return the class of each row under these weights; None if one has no class, for example after an overflow."""
         labels = np.empty(prepared.count, np.uint16)
         decision = self._model.decision
         for rows, feed in prepared.calls:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import encode_feature, is_plain, widths, words
-from fairchain.models.onnx.inputs import Feed, InputSlot
+from fairchain.models.onnx.inputs import Feed
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import CategoryFeature, Domain, Feature, Group, IntegerFeature, RealFeature, Spec
 
@@ -39,9 +39,7 @@ GROUP_NOT_VISIBLE = (
 
 @dataclass(frozen=True)
 class ScoreTensor:
-    """The tensor of the scores behind a network's labels, (rows, 2); `difference` if both columns count, otherwise the
-    second.
-    """
+    """The scores behind a network's labels, (rows, 2); `difference` if both columns count, otherwise the second."""
 
     name: str
     difference: bool
@@ -149,13 +147,11 @@ class _ThresholdGraph:
         self._taken |= {each.name for each in (*self._graph.input, *self._graph.initializer, *self._graph.output)}
         self._result = model.decision.output
         self._inner = self._renamed(self._result)
-        kind = next((each for each in self._graph.output if each.name == self._result), None)
-        self._kind = kind.type.tensor_type.elem_type if kind is not None else 1
-        if self._kind not in NUMBER_TYPES:
-            self._kind = 1
+        kinds = {each.name: each.type.tensor_type.elem_type for each in self._graph.output}
+        self._kind = kinds[self._result] if kinds.get(self._result) in NUMBER_TYPES else 1
 
     def _renamed(self, tensor: str) -> str:
-        """Rename a tensor at the operator that computes it, so that its name can be used again."""
+        """Rename a tensor in all operators, so that its name can be used again."""
         name = self._name(f"{tensor}_before_repair")
         for node in self._graph.node:
             node.output[:] = [name if each == tensor else each for each in node.output]
@@ -168,13 +164,13 @@ class _ThresholdGraph:
         self._taken.add(name)
         return name
 
-    def _constant(self, values: Any, dtype: Any) -> str:
+    def _constant(self, values: Any, dtype: Any = None, name: str = "repair_constant") -> str:
+        """Add a constant, by default of the type of the scores."""
         from onnx import numpy_helper
 
-        name = self._name("repair_constant")
-        array = np.array(values, dtype)
-        self._graph.initializer.append(numpy_helper.from_array(array, name))
-        return name
+        array = np.array(values, dtype or NUMBER_TYPES[self._kind])
+        self._graph.initializer.append(numpy_helper.from_array(array, self._name(name)))
+        return str(self._graph.initializer[-1].name)
 
     def _node(self, operator: str, *inputs: str, out: str | None = None, **attributes: Any) -> str:
         from onnx import helper
@@ -183,27 +179,23 @@ class _ThresholdGraph:
         self._graph.node.append(helper.make_node(operator, list(inputs), [name], **attributes))
         return name
 
-    @property
-    def _number(self) -> Any:
-        return NUMBER_TYPES[self._kind]
-
     def thresholds(self, spec: Spec, groups: Sequence[Group], thresholds: Sequence[float], cut: float) -> str:
         """Return a tensor with the threshold of each row, (rows, 1) or a single one."""
         if not groups:
-            return self._constant([[thresholds[0]]], self._number)
+            return self._constant([[thresholds[0]]])
         columns = self._protected_columns(spec)
-        total = self._constant([[cut]], self._number)
+        total = self._constant([[cut]])
         for group, threshold in zip(groups, thresholds, strict=True):
             member = ""
-            for (feature, column, slot), domain in zip(columns, group.domains, strict=True):
-                inside = self._inside(feature, column, slot, domain)
+            for (feature, column, dtype), domain in zip(columns, group.domains, strict=True):
+                inside = self._inside(feature, column, dtype, domain)
                 member = self._node("Mul", member, inside) if member else inside
-            total = self._node("Add", total, self._node("Mul", member, self._constant(threshold - cut, self._number)))
+            total = self._node("Add", total, self._node("Mul", member, self._constant(threshold - cut)))
         return total
 
     def shift(self, threshold: str, cut: float, rank: int) -> None:
         """Subtract the change of each row's threshold from a single column of scores."""
-        moved = self._node("Sub", threshold, self._constant(cut, self._number))
+        moved = self._node("Sub", threshold, self._constant(cut))
         if rank == 1:
             moved = self._node("Reshape", moved, self._constant([-1], np.int64))
         self._node("Sub", self._inner, moved, out=self._result)
@@ -212,9 +204,9 @@ class _ThresholdGraph:
         """Add the threshold of each row to the first of two columns; the larger column determines the label."""
         if doubled:
             # A probability p is above t if and only if p > (1 - p) + (2 t - 1).
-            twice = self._node("Mul", threshold, self._constant(2.0, self._number))
-            threshold = self._node("Sub", twice, self._constant(1.0, self._number))
-        both = self._node("Mul", threshold, self._constant([[1.0, 0.0]], self._number))
+            twice = self._node("Mul", threshold, self._constant(2.0))
+            threshold = self._node("Sub", twice, self._constant(1.0))
+        both = self._node("Mul", threshold, self._constant([[1.0, 0.0]]))
         self._node("Add", self._inner, both, out=self._result)
 
     def decide(self, scores: ScoreTensor, threshold: str) -> None:
@@ -226,153 +218,104 @@ class _ThresholdGraph:
         above = self._node("Greater", self._node("Cast", second, to=self._kind), threshold)
         flat = self._node("Reshape", self._node("Cast", above, to=7), self._constant([-1], np.int64))
         codes = self._model.decision.codes or (0, 1)
-        labels: NDArray[Any] = np.array(codes, object if isinstance(codes[0], str) else np.int64)
-        number = self._node("Gather", self._text_constant(labels), flat, axis=0)
+        texts = isinstance(codes[0], str)
+        labels = self._constant(codes, object, "repair_labels") if texts else self._constant(codes, np.int64)
+        number = self._node("Gather", labels, flat, axis=0)
         result = next(each for each in self._graph.output if each.name == self._result).type.tensor_type
         # Its shape may have had a second axis.
         result.ClearField("shape")
         result.shape.dim.add().dim_param = "N"
-        if labels.dtype == object:
+        if texts:
             self._node("Identity", number, out=self._result)
         else:
             self._node("Cast", number, out=self._result, to=result.elem_type)
 
-    def _text_constant(self, labels: NDArray[Any]) -> str:
+    def _protected_columns(self, spec: Spec) -> list[tuple[Feature, str, Any]]:
+        """Return for each protected feature the tensor with its columns, (rows, width), and their number type."""
         from onnx import helper
 
-        if labels.dtype != object:
-            return self._constant(labels, np.int64)
-        name = self._name("repair_labels")
-        texts: Any = [str(label).encode() for label in labels]
-        self._graph.initializer.append(helper.make_tensor(name, 8, [len(texts)], texts))
-        return name
-
-    def _protected_columns(self, spec: Spec) -> list[tuple[Feature, str, InputSlot | None]]:
-        """Return for each protected feature the tensor with its columns, (rows, width), and the input that contains
-        them.
-        """
         feed = self._model.inputs
         if not isinstance(feed, Feed) or any(len(slot.shape) != 1 for slot in feed.slots):
             raise ModelError(
                 f"{self._model.name}: texts and series do not contain the group; use one threshold for all: change "
                 '= "threshold"'
             )
-        wanted, named = reading_groups(spec), {each.name: each for each in spec.features}
-        missing = [name for name in spec.protected if not named[name].model_input]
+        features, names = reading_groups(spec).features, [each.name for each in spec.features]
+        protected = [names.index(name) for name in spec.protected]
+        found: list[tuple[Feature, str, Any]] = []
         if len(feed.slots) == 1 and len(feed.slots[0].features) == sum(each.model_input for each in spec.features):
-            return self._flat_columns(spec, wanted, feed.slots[0], extended=bool(missing))
+            slot, starts = feed.slots[0], np.cumsum([0, *widths(features)])
+            if not all(spec.features[place].model_input for place in protected):
+                self._widen(slot.name, spec, widths(features))
+            for place in protected:
+                columns = self._constant(range(starts[place], starts[place + 1]), np.int64)
+                found.append((features[place], self._node("Gather", slot.name, columns, axis=1), slot.dtype))
+            return found
         slots = {place: slot for slot in feed.slots for place in slot.features}
-        found: list[tuple[Feature, str, InputSlot | None]] = []
-        for name in spec.protected:
-            place = [each.name for each in spec.features].index(name)
-            feature = wanted.features[place]
+        for place in protected:
+            feature = features[place]
             if place in slots:
-                found.append((feature, slots[place].name, slots[place]))
+                found.append((feature, slots[place].name, slots[place].dtype))
                 continue
-            from onnx import helper
-
-            width = widths([feature])[0]
             given = self._name(feature.input or feature.name)
             if given != (feature.input or feature.name):
                 raise ModelError(
                     f'{self._model.name}: needs an input "{feature.name}", and already has a tensor of that name; '
                     'choose another name: input = "..." in its [[feature]]'
                 )
-            self._graph.input.append(helper.make_tensor_value_info(given, 1, ["N", width]))
-            found.append((feature, given, None))
+            self._graph.input.append(helper.make_tensor_value_info(given, 1, ["N", widths([feature])[0]]))
+            found.append((feature, given, np.float32))
         return found
 
-    def _flat_columns(
-        self, spec: Spec, wanted: Spec, slot: InputSlot, *, extended: bool
-    ) -> list[tuple[Feature, str, InputSlot | None]]:
-        """Return the columns of the protected features in the network's single input, which is widened if needed."""
-        spans = widths(wanted.features)
-        starts = np.cumsum([0, *spans])
-        if extended:
-            kept = [
-                column
-                for place, feature in enumerate(spec.features)
-                if feature.model_input
-                for column in range(starts[place], starts[place + 1])
-            ]
-            inner = self._name(f"{slot.name}_before_repair")
-            for node in self._graph.node:
-                node.input[:] = [inner if each == slot.name else each for each in node.input]
+    def _widen(self, tensor: str, spec: Spec, spans: Sequence[int]) -> None:
+        """Give the network's single input columns for the protected features too, which only the thresholds read."""
+        from onnx import helper
+
+        kept = np.flatnonzero(np.repeat([feature.model_input for feature in spec.features], spans))
+        inner = self._renamed(tensor)
+        first = helper.make_node("Gather", [tensor, self._constant(kept, np.int64)], [inner], axis=1)
+        self._graph.node.insert(0, first)
+        given = next(each for each in self._graph.input if each.name == tensor)
+        del given.type.tensor_type.shape.dim[1:]
+        given.type.tensor_type.shape.dim.add().dim_value = sum(spans)
+
+    def _inside(self, feature: Feature, column: str, dtype: Any, domain: Domain) -> str:
+        """Return (rows, 1): 1 if the feature belongs to the domain, otherwise 0."""
+        if dtype is np.object_:
             from onnx import helper
 
-            first = helper.make_node("Gather", [slot.name, self._constant(kept, np.int64)], [inner], axis=1)
-            self._graph.node.insert(0, first)
-            given = next(each for each in self._graph.input if each.name == slot.name)
-            del given.type.tensor_type.shape.dim[1:]
-            given.type.tensor_type.shape.dim.add().dim_value = int(starts[-1])
-        names = [feature.name for feature in spec.features]
-        found: list[tuple[Feature, str, InputSlot | None]] = []
-        for name in spec.protected:
-            place = names.index(name)
-            columns = self._constant(list(range(starts[place], starts[place + 1])), np.int64)
-            found.append((wanted.features[place], self._node("Gather", slot.name, columns, axis=1), slot))
-        return found
-
-    def _inside(self, feature: Feature, column: str, slot: InputSlot | None, domain: Domain) -> str:
-        """Return (rows, 1): 1 if the feature belongs to the domain, otherwise 0."""
-        if slot is not None and slot.dtype is np.object_:
             assert isinstance(feature, CategoryFeature)
             keys = [str(word) for place, word in enumerate(words(feature)) if domain.contains(place)]
+            table = {"keys_strings": keys, "values_floats": [1.0] * len(keys), "default_float": 0.0}
             member = self._name("repair_member")
-            from onnx import helper
-
-            self._graph.node.append(
-                helper.make_node(
-                    "LabelEncoder",
-                    [column],
-                    [member],
-                    domain="ai.onnx.ml",
-                    keys_strings=keys,
-                    values_floats=[1.0] * len(keys),
-                    default_float=0.0,
-                )
-            )
+            self._node("LabelEncoder", column, out=member, domain="ai.onnx.ml", **table)
             if not any(each.domain == "ai.onnx.ml" for each in self.network.opset_import):
                 self.network.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
             return self._node("Cast", member, to=self._kind)
         number = self._node("Cast", column, to=self._kind)
         if feature.one_hot:
-            weights = self._one_hot(feature, domain)
-            return self._node("MatMul", number, self._constant(weights[:, None], self._number))
-        dtype = np.dtype(slot.dtype if slot is not None else np.float32)
+            if not isinstance(feature, CategoryFeature):
+                raise self._unreadable(feature)
+            weights = [[float(domain.contains(place))] for place in range(len(feature.values))]
+            return self._node("MatMul", number, self._constant(weights))
 
-        def encoded(value: float) -> float:
-            return float(encode_feature(feature, np.array([value], np.float64))[0, 0].astype(dtype))
+        def encoded(value: float) -> str:
+            return self._constant(float(encode_feature(feature, np.array([value], np.float64))[0, 0].astype(dtype)))
 
         if isinstance(feature, CategoryFeature) or domain.points:
             points = domain.points or tuple(range(int(domain.low), int(domain.high) + 1))
             self._must_tell_apart(feature, points)
             members = [
-                self._node(
-                    "Cast",
-                    self._node("Equal", number, self._constant(encoded(point), self._number)),
-                    to=self._kind,
-                )
-                for point in points
+                self._node("Cast", self._node("Equal", number, encoded(point)), to=self._kind) for point in points
             ]
-            total = members[0]
-            for member in members[1:]:
-                total = self._node("Add", total, member)
-            return total
+            return reduce(lambda total, member: self._node("Add", total, member), members)
         self._must_keep_ends(feature, domain)
-        below = self._node("Less", number, self._constant(encoded(domain.low), self._number))
-        high = self._constant(encoded(domain.high), self._number)
-        above = self._node("Less" if domain.open_high else "Greater", number, high)
+        below = self._node("Less", number, encoded(domain.low))
+        above = self._node("Less" if domain.open_high else "Greater", number, encoded(domain.high))
         left, right = (self._node("Cast", each, to=self._kind) for each in (below, above))
-        one = self._constant(1.0, self._number)
+        one = self._constant(1.0)
         right = right if domain.open_high else self._node("Sub", one, right)
         return self._node("Mul", self._node("Sub", one, left), right)
-
-    def _one_hot(self, feature: Feature, domain: Domain) -> NDArray[np.float64]:
-        """Return (columns,): 1 for the columns of a one-hot feature that belong to the domain."""
-        if isinstance(feature, CategoryFeature):
-            return np.array([float(domain.contains(place)) for place in range(len(feature.values))])
-        raise self._unreadable(feature)
 
     def _must_tell_apart(self, feature: Feature, points: Sequence[float]) -> None:
         """Refuse a group whose values have the same network inputs as other values."""

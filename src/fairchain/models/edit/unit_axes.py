@@ -35,17 +35,7 @@ WITH_CONSTANT = frozenset({"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow"})
 
 @dataclass
 class UnitPlaces:
-    """The positions of units in tensors.
-
-    Parameters
-    ----------
-    flows
-        The units of each tensor, if known.
-    shapes
-        Known shapes of tensors.
-    channels
-        The units that are channels.
-    """
+    """The positions of units in tensors: the known units and shapes of each tensor, and the units that are channels."""
 
     flows: dict[str, Units]
     shapes: Mapping[str, Followed]

@@ -3,7 +3,7 @@
 A network keeps its interface and its operators; only initialisers change. Two preparations may be needed: a tensor that
 several operators share is copied for each, and a layer without a bias gets one of zeros. Layouts differ (Gemm has a
 transposition flag, recurrent operators stack their gates), so each layer states the axis of its inputs, and whether
-they are features or units of an earlier layer.
+they are features or units of an earlier layer. Linear operators, whose weights are attributes, are rewritten as layers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 # Operators with changeable weights: the index of the input with the weights and of the one with the bias, if any.
 PLACES = {"Gemm": (1, 2), "Conv": (1, 2), "MatMul": (1, None), **dict.fromkeys(GATES, (1, 3))}
 # TensorProto.FLOAT and TensorProto.DOUBLE.
-FLOATS = (1, 11)
+FLOATS: dict[int, Any] = {1: np.float32, 11: np.float64}
+# The operators of the activations of a linear model, and the operator version for a network that has only such models.
+LINEAR_ACTIVATIONS = {b"NONE": "Identity", b"LOGISTIC": "Sigmoid", b"SOFTMAX": "Softmax"}
+LINEAR_OPSET = 17
 NO_WEIGHTS = (
     "{name}: has no weights that can be changed (those of Gemm, MatMul, Conv, LSTM, GRU and RNN), so it cannot be "
     "repaired"
@@ -77,11 +80,6 @@ class Weights:
     """The changeable weights of a network.
 
     Raises a ModelError if it has none: a tree, a linear model of scikit-learn, weights that are computed.
-
-    Parameters
-    ----------
-    model
-        The network.
     """
 
     def __init__(self, model: OnnxModel) -> None:
@@ -145,7 +143,13 @@ class _Draft:
         self._uses.update(value.name for value in self._graph.output)
         self._fresh: dict[str, WeightArray] = {}
         self.blocks: list[WeightBlock] = []
-        self.flows: dict[str, Units] = _inputs(model)
+        self.flows: dict[str, Units] = {}
+        if isinstance(model.inputs, Feed):  # a text has words instead of features
+            spans = widths(model.inputs.features)
+            for slot in model.inputs.slots:
+                if len(slot.shape) == 1:
+                    features = (WeightUnit("", place) for place in slot.features for _ in range(spans[place]))
+                    self.flows[slot.name] = tuple(features)
         self._places = UnitPlaces(self.flows, model.followed())
         for node in list(self._graph.node):
             if not self._read(node):
@@ -271,7 +275,7 @@ class _Draft:
 
     def _own_bias(self, node: NodeProto, place: int, shape: tuple[int, ...], kind: int) -> str | None:
         """Return the bias of an operator as a separate vector, zeros if there is none; None if it is computed."""
-        values = _zeros(shape, kind)
+        values: WeightArray = np.zeros(shape, FLOATS[kind])
         if place < len(node.input) and node.input[place]:
             tensor = self._tensor(node, place)
             if tensor is None:
@@ -298,7 +302,7 @@ class _Draft:
             if tensor is not None and tuple(tensor.dims) in ((width,), (1, width)):
                 return self._own(users[0], place, users[0].output[0])
         kind = self._initial[node.input[1]].data_type
-        own, values = self._name(f"bias_of_{output}"), _zeros((width,), kind)
+        own, values = self._name(f"bias_of_{output}"), np.zeros(width, FLOATS[kind])
         self._fresh[own] = values
         if self._wanted is None or own in self._wanted:
             from onnx import helper
@@ -331,18 +335,64 @@ class _Draft:
         return name
 
 
-def _zeros(shape: tuple[int, ...], kind: int) -> WeightArray:
-    return np.zeros(shape, np.float32 if kind == FLOATS[0] else np.float64)
+def with_dense_layers(model: OnnxModel) -> OnnxModel:
+    """Return the same network with a Gemm instead of each linear operator; the network itself if it has none.
+
+    `LinearClassifier` and `LinearRegressor` of ONNX have their coefficients as attributes. The equivalent Gemm,
+    activation and argmax have them as tensors, like any layer.
+    """
+    from onnx import helper
+
+    network = model.network.copy()
+    changed = False
+    for node in list(network.graph.node):
+        made = _dense(network, node) if node.op_type in ("LinearClassifier", "LinearRegressor") else []
+        if made:
+            place = list(network.graph.node).index(node)
+            network.graph.node.remove(node)
+            for offset, each in enumerate(made):
+                network.graph.node.insert(place + offset, each)
+            changed = True
+    if not changed:
+        return model
+    if not any(each.domain in ("", "ai.onnx") for each in network.opset_import):
+        network.opset_import.append(helper.make_opsetid("", LINEAR_OPSET))
+    return model.with_graph(network)
 
 
-def _inputs(model: OnnxModel) -> dict[str, Units]:
-    """Return the feature of each entry of the network's inputs; a text has words instead of features."""
-    feed = model.inputs
-    if not isinstance(feed, Feed):
-        return {}
-    spans = widths(feed.features)
-    return {
-        slot.name: tuple(WeightUnit("", place) for place in slot.features for _ in range(spans[place]))
-        for slot in feed.slots
-        if len(slot.shape) == 1
-    }
+def _dense(network: ModelProto, node: NodeProto) -> list[NodeProto]:
+    """Return operators that are equivalent to a linear one; none for an unsupported form."""
+    from onnx import helper, numpy_helper
+
+    activation = LINEAR_ACTIVATIONS.get(attribute(node, "post_transform", b"NONE"))
+    coefficients = np.array(attribute(node, "coefficients", []), np.float32)
+    intercepts = np.array(attribute(node, "intercepts", []), np.float32)
+    labels: list[Any] = list(attribute(node, "classlabels_ints", []) or attribute(node, "classlabels_strings", []))
+    regressor = node.op_type == "LinearRegressor"
+    outputs = int(attribute(node, "targets", 1)) if regressor else len(labels)
+    if activation is None or not outputs or len(coefficients) % outputs or len(intercepts) not in (0, outputs):
+        return []
+    if not regressor and (outputs < 2 or len(intercepts) != outputs):
+        return []
+    scores = node.output[0] if regressor else node.output[1]
+    base = scores or node.output[0]
+    single, raw = f"{base}_single", f"{base}_sums"
+    tensors = [
+        numpy_helper.from_array(coefficients.reshape(outputs, -1), f"{base}_weights"),
+        numpy_helper.from_array(intercepts if len(intercepts) else np.zeros(outputs, np.float32), f"{base}_bias"),
+    ]
+    made = [
+        helper.make_node("Cast", [node.input[0]], [single], to=1),
+        helper.make_node("Gemm", [single, f"{base}_weights", f"{base}_bias"], [raw], transB=1),
+    ]
+    if scores:
+        axis: dict[str, Any] = {"axis": 1} if activation == "Softmax" else {}
+        made.append(helper.make_node(activation, [raw], [scores], **axis))
+    if not regressor:
+        kind = 8 if isinstance(labels[0], bytes) else 7
+        tensors.append(helper.make_tensor(f"{base}_labels", kind, [outputs], labels))
+        made.append(helper.make_node("ArgMax", [raw], [f"{base}_largest"], axis=1, keepdims=0))
+        made.append(helper.make_node("Gather", [f"{base}_labels", f"{base}_largest"], [node.output[0]], axis=0))
+    network.ir_version = max(network.ir_version, 4)
+    network.graph.initializer.extend(tensors)
+    return made

@@ -44,17 +44,7 @@ class HiddenLayer:
 
 
 class Probe:
-    """A network that returns some of its inner tensors with each decision.
-
-    Parameters
-    ----------
-    model
-        The network; it must be one that onnxruntime runs.
-    spec
-        The spec with which it was loaded.
-    tensors
-        Layers (`layer1`) or tensor names.
-    """
+    """A network, loaded with this spec, that returns some layers (`layer1`) or other tensors with each decision."""
 
     def __init__(self, model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
         self.model = model

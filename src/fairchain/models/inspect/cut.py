@@ -32,18 +32,10 @@ OTHER_ACTIVATIONS = '{path}: with other activations in "{tensor}": {problem}; le
 
 
 class Cut:
-    """The part of a network after a tensor.
+    """The part of a network after a tensor, whose first dimension must be the batch.
 
-    Parameters
-    ----------
-    model
-        The network.
-    tensor
-        Its name in the file; the batch must be its first dimension.
-    values
-        A few rows of feature values, to determine the tensor's shape.
-
-    `reaches` is whether the decision depends on the tensor.
+    `values` are a few rows of feature values, to determine the tensor's shape. `reaches` is whether the decision
+    depends on the tensor.
     """
 
     def __init__(self, model: OnnxModel, tensor: str, values: NDArray[np.floating]) -> None:

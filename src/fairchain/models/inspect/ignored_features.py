@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fairchain.models.base import Model
 from fairchain.models.onnx.feature_encoding import extremes, widths
+from fairchain.models.onnx.file_checks import attribute
 from fairchain.models.onnx.inputs import Feed
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
@@ -77,10 +78,9 @@ def _used(model: OnnxModel, tensor: str, width: int, largest: float) -> NDArray[
 def _in_place(node: Any, largest: float) -> bool:
     """Return whether an operator keeps every number of a row at its position and finite: 0 times infinity is not 0."""
     if node.op_type == "Cast":
-        kind = next((each.i for each in node.attribute if each.name == "to"), 0)
+        kind = attribute(node, "to", 0)
         return bool(kind == DOUBLE or (kind == SINGLE and largest < MOST_SINGLE))
-    axes = [each.i for each in node.attribute if each.name == "axis"]
-    return bool(node.op_type == "Identity" or (node.op_type == "Flatten" and axes in ([], [1])))
+    return bool(node.op_type == "Identity" or (node.op_type == "Flatten" and attribute(node, "axis", 1) == 1))
 
 
 def _rows_read(node: Any, weights: Any, name: str) -> NDArray[np.bool_] | None:
@@ -89,9 +89,8 @@ def _rows_read(node: Any, weights: Any, name: str) -> NDArray[np.bool_] | None:
 
     if node.op_type not in ("Gemm", "MatMul") or node.input[0] != name:
         return None
-    set_to = {each.name: each.i for each in node.attribute if each.name in ("transA", "transB")}
     matrix = to_array(weights)
-    if matrix.ndim != 2 or set_to.get("transA", 0) or matrix.dtype.kind != "f" or not np.isfinite(matrix).all():
+    if matrix.ndim != 2 or attribute(node, "transA", 0) or matrix.dtype.kind != "f" or not np.isfinite(matrix).all():
         return None
-    read: NDArray[np.bool_] = (matrix != 0).any(axis=0 if set_to.get("transB", 0) else 1)
+    read: NDArray[np.bool_] = (matrix != 0).any(axis=0 if attribute(node, "transB", 0) else 1)
     return read

@@ -115,12 +115,8 @@ class LinearBounds:
         self._rounding = rounding
         widths = [layer.weights.shape[1] for layer in self._layers] + [len(functions)]
         largest = max(2 * after * before for before, after in pairwise(widths))
-        self._rows = max(1, MOST_BOX_NUMBERS // int(largest))
-
-    @property
-    def rows_at_once(self) -> int:
-        """Number of boxes that are computed together."""
-        return self._rows
+        # Number of boxes that are computed together.
+        self.rows_at_once = max(1, MOST_BOX_NUMBERS // int(largest))
 
     @property
     def cost(self) -> float:
@@ -132,12 +128,10 @@ class LinearBounds:
     def __call__(self, boxes: InputBoxes) -> FunctionBounds:
         """Return the bounds over every box."""
         # Huge weights may overflow here too; such bounds decide nothing.
+        size = self.rows_at_once
         with np.errstate(over="ignore", invalid="ignore"):
-            parts = [
-                self._bounds(boxes.part(slice(start, start + self._rows))) for start in range(0, len(boxes), self._rows)
-            ]
-        low, high, weights = zip(*parts, strict=True)
-        return FunctionBounds(np.concatenate(low), np.concatenate(high), np.concatenate(weights))
+            parts = [self._bounds(boxes.part(slice(start, start + size))) for start in range(0, len(boxes), size)]
+        return FunctionBounds(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _bounds(self, boxes: InputBoxes) -> tuple[Floats, Floats, Floats]:
         """Bound every layer in turn, with the relaxations of the earlier ones."""
@@ -150,8 +144,7 @@ class LinearBounds:
             low, high, weights = self._layer_bounds(boxes, known, layer, sizes, error)
             if known:
                 # Plain interval arithmetic is sometimes tighter.
-                before = known[-1]
-                plain_low, plain_high = before.through(layer, error)
+                plain_low, plain_high = known[-1].through(layer, error)
                 low, high = np.maximum(low, plain_low), np.minimum(high, plain_high)
             overflow |= ~(np.maximum(np.abs(low), np.abs(high)).max(axis=1, initial=0.0) < LARGEST_SUM)
             if len(known) == len(self._layers) - 1:

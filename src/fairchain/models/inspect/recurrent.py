@@ -55,14 +55,12 @@ class RecurrentLayer:
     ----------
     name
         `lstm1`: its type and its number among the recurrent operators.
-    tensor
-        Its hidden states in the file, (steps, directions, batch, units); "" if the file does not name them.
     operator
         LSTM, GRU or RNN.
+    outputs
+        Its tensors in the file: all hidden states, the last one, the last cell states; "" if the file names none.
     units
         The number of units of one step, both directions together.
-    directions
-        2 if it also reads backwards.
     direction
         forward, reverse or bidirectional.
     varied
@@ -70,10 +68,9 @@ class RecurrentLayer:
     """
 
     name: str
-    tensor: str
     operator: str
+    outputs: tuple[str, ...]
     units: int
-    directions: int
     direction: str
     varied: bool
 
@@ -109,20 +106,19 @@ class RecurrentSteps:
 
 def steps_of(model: OnnxModel) -> tuple[RecurrentLayer, ...]:
     """Return the recurrent operators of a network in the order of its graph; empty if it is feed-forward."""
-    return tuple(_layer(*numbered) for numbered in _operators(model.network.model).items())
+    found = []
+    for name, node in _operators(model.network.model).items():
+        direction = _direction(node).decode("ascii", "replace")
+        units = int(attribute(node, "hidden_size")) * (2 if direction == "bidirectional" else 1)
+        varied = len(node.input) > LENGTHS and bool(node.input[LENGTHS])
+        found.append(RecurrentLayer(name, node.op_type, tuple(node.output), units, direction, varied))
+    return tuple(found)
 
 
 class StepProbe:
-    """A network that returns its states after every step with each decision.
+    """A network, loaded with this spec, that returns its states after every step with each decision.
 
-    Parameters
-    ----------
-    model
-        The network; it must be one that onnxruntime runs.
-    spec
-        The spec with which it was loaded.
-    names
-        Recurrent layers (`lstm1`), their cells (`lstm1.cell`), and others as for `Probe` (`layer1`).
+    `names` are recurrent layers (`lstm1`), their cells (`lstm1.cell`), and others as for `Probe` (`layer1`).
     """
 
     def __init__(self, model: OnnxModel, spec: Spec, names: Sequence[str]) -> None:
@@ -140,7 +136,12 @@ class StepProbe:
         inputs = random_inputs(spec.described, 8).astype(model.dtype)
         first = self(inputs)
         self.units = {name: shown.shape[-1] for name, shown in {**first.states, **first.layers}.items()}
-        self._check_rows(inputs, first)
+        # In some graphs the states of different rows cannot be distinguished.
+        for row in range(len(inputs)):
+            for name, states in self(inputs[row : row + 1]).states.items():
+                shown = first.states[name][row, : states.shape[1]]
+                if not np.allclose(states[0], shown, rtol=1e-3, atol=1e-5):
+                    raise ModelError(STATES_IN_ANOTHER_ORDER.format(name=model.name, name2=name))
 
     def __call__(self, values: NDArray[Any]) -> RecurrentSteps:
         """Return the class of each row, and the states after each step."""
@@ -185,47 +186,31 @@ class StepProbe:
         return tensors
 
     def _part(self, values: NDArray[Any]) -> RecurrentSteps:
+        rows = len(values)
         labels, found = self._shown.predict_with(values, [*self._tensors.values(), *self._plain.values()])
         shown = dict(zip(self._tensors, found, strict=False))
-        plain = found[len(self._tensors) :]
-        layers = {
-            name: self._shown.by_row(tensor, hidden, len(values))
-            for (name, tensor), hidden in zip(self._plain.items(), plain, strict=True)
-        }
-        states, lengths = {}, np.zeros(len(values), np.int64)
+        plain = zip(self._plain.items(), found[len(self._tensors) :], strict=True)
+        layers = {name: self._shown.by_row(tensor, hidden, rows) for (name, tensor), hidden in plain}
+        states, lengths = {}, np.zeros(rows, np.int64)
         for name in self._recurrent:
             layer = name.removesuffix(CELL)
             parts = {what: tensor for (owner, what), tensor in shown.items() if owner == layer}
-            orders = [parts.pop(what) for what in list(parts) if what.startswith("order")]
-            self._must_have_rows(name, parts["y"], len(values))
-            made = read_cells(self._operators[layer], parts) if name.endswith(CELL) else parts["y"]
-            read = np.broadcast_to(parts.get("lengths", len(made)), len(values))
-            states[name], taken = _by_row(made), read
-            for order in orders:
-                back = np.argsort(order.reshape(-1))
-                states[name], taken = states[name][back], taken[back]
+            made = parts["y"]
+            if made.shape[2] != rows:
+                raise ModelError(
+                    SEQUENCES_ARE_NOT_ROWS.format(name=self.model.name, name2=name, shape=made.shape[2], rows=rows)
+                )
+            if name.endswith(CELL):
+                made = read_cells(self._operators[layer], parts)
+            # From (steps, directions, rows, units) to (rows, steps, units of all directions).
+            states[name] = np.ascontiguousarray(made.transpose(2, 0, 1, 3)).reshape(rows, len(made), -1)
+            taken = np.broadcast_to(parts.get("lengths", len(made)), rows)
+            for what, order in parts.items():
+                if what.startswith("order"):
+                    back = np.argsort(order.reshape(-1))
+                    states[name], taken = states[name][back], taken[back]
             lengths = np.maximum(lengths, taken)
         return RecurrentSteps(labels, states, lengths, layers)
-
-    def _check_rows(self, inputs: NDArray[Any], together: RecurrentSteps) -> None:
-        """Refuse a graph in which the states of different rows cannot be distinguished."""
-        for row in range(len(inputs)):
-            for name, states in self(inputs[row : row + 1]).states.items():
-                shown = together.states[name][row, : states.shape[1]]
-                if not np.allclose(states[0], shown, rtol=1e-3, atol=1e-5):
-                    raise ModelError(STATES_IN_ANOTHER_ORDER.format(name=self.model.name, name2=name))
-
-    def _must_have_rows(self, name: str, states: Hidden, rows: int) -> None:
-        if states.shape[2] != rows:
-            raise ModelError(
-                SEQUENCES_ARE_NOT_ROWS.format(name=self.model.name, name2=name, shape=states.shape[2], rows=rows)
-            )
-
-
-def _by_row(states: Hidden) -> Hidden:
-    """Turn (steps, directions, batch, units) into (rows, steps, units of all directions)."""
-    steps, directions, rows, units = states.shape
-    return np.ascontiguousarray(states.transpose(2, 0, 1, 3)).reshape(rows, steps, directions * units)
 
 
 def _operators(network: ModelProto) -> dict[str, NodeProto]:
@@ -247,14 +232,6 @@ def _orders(network: Network, node: NodeProto) -> list[str]:
             orders.append(taken[1])
         at = next((name for name in taken if name not in network.constants), "")
     return orders
-
-
-def _layer(name: str, node: NodeProto) -> RecurrentLayer:
-    direction = _direction(node).decode("ascii", "replace")
-    directions = 2 if direction == "bidirectional" else 1
-    units = int(attribute(node, "hidden_size")) * directions
-    varied = len(node.input) > LENGTHS and bool(node.input[LENGTHS])
-    return RecurrentLayer(name, next(iter(node.output), ""), node.op_type, units, directions, direction, varied)
 
 
 def check_cells(where: str, node: NodeProto) -> None:
@@ -305,53 +282,37 @@ def add_gates(network: ModelProto, node: NodeProto, name: str) -> dict[str, str]
 def read_cells(node: NodeProto, parts: Mapping[str, Array]) -> Array:
     """Return the cell states after each step, (steps, directions, batch, units); zeros after a row's last one.
 
-    `parts` are the tensors that `add_gates` names, the hidden states `y` and, if any, the `lengths`.
+    `parts` are the tensors that `add_gates` names, the hidden states `y` and, if any, the `lengths`. The states of a
+    direction are computed step by step in its reading order.
     """
     functions = [CELL_FUNCTIONS[name] for name in _functions(node)]
-    cells = np.zeros_like(parts["y"])
-    for place in range(cells.shape[1]):
-        own = {key: parts[key + str(place)] for key in ("x", "y", "h") if key + str(place) in parts}
-        own |= {key: parts[key][place] for key in ("b", "c", "peepholes") if key in parts}
+    cells, lengths = np.zeros_like(parts["y"]), parts.get("lengths")
+    steps, directions, rows, units = cells.shape
+    zeros = np.zeros(4 * units, cells.dtype)
+    for place in range(directions):
         gate, candidate = functions[3 * place : 3 * place + 2]
+        x, y, first = parts[f"x{place}"], parts[f"y{place}"], parts.get(f"h{place}", zeros)
+        bias = parts["b"][place][: 4 * units] + parts["b"][place][4 * units :] if "b" in parts else zeros
+        peeps = np.split(parts["peepholes"][place], 3) if "peepholes" in parts else None
+        c = parts["c"][place] if "c" in parts else zeros[:units]
         backward = _direction(node) == b"reverse" or place == 1
-        _fill(cells[:, place], own, parts.get("lengths"), gate, candidate, backward=backward)
-    return cells
-
-
-def _fill(
-    cells: Array,
-    parts: Mapping[str, Array],
-    lengths: Array | None,
-    gate: Callable[[Array], Array],
-    candidate: Callable[[Array], Array],
-    *,
-    backward: bool,
-) -> None:
-    """Compute the cell states of one direction, step by step in its reading order."""
-    steps, rows, units = cells.shape
-    x, y = parts["x"], parts["y"]
-    first = parts.get("h", np.zeros((rows, 4 * units), y.dtype))
-    bias = parts["b"][: 4 * units] + parts["b"][4 * units :] if "b" in parts else np.zeros(4 * units, y.dtype)
-    peeps = np.split(parts["peepholes"], 3) if "peepholes" in parts else None
-    c = parts.get("c", np.zeros((rows, units), y.dtype))
-    for t in range(steps - 1, -1, -1) if backward else range(steps):
-        before = t + 1 if backward else t - 1
-        z = x[t] + bias
-        z += y[before] if 0 <= before < steps else first
-        if backward and lengths is not None and "h" in parts and before < steps:
-            # A row whose text ends here starts here: after its end y is 0, and the state before it is `first`.
-            z += np.where(np.equal(lengths, before)[:, None], first, 0)
-        # ONNX has the gates in the order input, output, forget, candidate.
-        enters, keeps = z[:, :units], z[:, 2 * units : 3 * units]
-        if peeps is not None:
-            enters, keeps = enters + peeps[0] * c, keeps + peeps[2] * c
-        made = gate(keeps) * c + gate(enters) * candidate(z[:, 3 * units :])
-        if lengths is None:
-            cells[t] = c = made
-        else:
-            reads = (t < lengths)[:, None]
-            cells[t] = np.where(reads, made, 0)
+        for t in range(steps - 1, -1, -1) if backward else range(steps):
+            before = t + 1 if backward else t - 1
+            z = x[t] + bias
+            z += y[before] if 0 <= before < steps else first
+            if backward and lengths is not None and f"h{place}" in parts and before < steps:
+                # A row whose text ends here starts here: after its end y is 0, and the state before it is `first`.
+                z += np.where(np.equal(lengths, before)[:, None], first, 0)
+            # ONNX has the gates in the order input, output, forget, candidate.
+            enters, keeps = z[:, :units], z[:, 2 * units : 3 * units]
+            if peeps is not None:
+                enters, keeps = enters + peeps[0] * c, keeps + peeps[2] * c
+            made = gate(keeps) * c + gate(enters) * candidate(z[:, 3 * units :])
+            # Without lengths every row reads every step.
+            reads = np.ones((rows, 1), bool) if lengths is None else (t < lengths)[:, None]
+            cells[t, place] = np.where(reads, made, 0)
             c = np.where(reads, made, c)
+    return cells
 
 
 def _direction(node: NodeProto) -> bytes:

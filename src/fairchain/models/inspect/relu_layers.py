@@ -33,24 +33,8 @@ UNDERFLOW = 2.0**-126
 LAST_OPERATORS = {"Sigmoid": "sigmoid", "Softmax": "softmax"}
 # Operators of a network that is probably supported. Others may stand beside the way to the decision.
 KNOWN_OPERATORS = frozenset(
-    [
-        "Gemm",
-        "MatMul",
-        "Add",
-        "Sub",
-        "Mul",
-        "Div",
-        "Relu",
-        "Identity",
-        "Dropout",
-        "Flatten",
-        "Reshape",
-        "Cast",
-        "Concat",
-        "Constant",
-        "Sigmoid",
-        "Softmax",
-    ]
+    {"Gemm", "MatMul", "Add", "Sub", "Mul", "Div", "Relu", "Identity", "Dropout", "Flatten", "Reshape", "Cast"}
+    | {"Concat", "Constant", "Sigmoid", "Softmax"}
 )
 NOT_FEED_FORWARD = (
     "{name}: operator {op_type} is not supported by bounds, which need a feed-forward ReLU network (Gemm, MatMul, "
@@ -131,12 +115,9 @@ class _Flow:
 
 
 def relu_network(model: Model | None) -> ReluNetwork:
-    """Return a network as its layers.
+    """Return a feed-forward ReLU network of features as its layers.
 
-    Raises
-    ------
-    ModelError
-        If it is not a feed-forward ReLU network of features, with the operator that is the reason.
+    Raises a ModelError for any other model, with the operator that is the reason.
     """
     model = features_network(model)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -147,13 +128,7 @@ def relu_network(model: Model | None) -> ReluNetwork:
 
 
 def features_network(model: Model | None) -> OnnxModel:
-    """Return the model if it is an ONNX network of features.
-
-    Raises
-    ------
-    ModelError
-        If it is not.
-    """
+    """Return the model if it is an ONNX network of features, or raise a ModelError."""
     if not isinstance(model, OnnxModel) or not isinstance(model.inputs, Feed):
         name = "recorded decisions" if model is None else model.name
         raise ModelError(FEATURE_NETWORKS_ONLY.format(name=name))
@@ -191,25 +166,22 @@ class _Reader:
                 continue
             end = LAST_OPERATORS.get(node.op_type)
             if end is not None and node.output[0] == wanted:
-                flow = self._flow(node, 0)
-                if end == "softmax" and attribute(node, "axis", -1) not in (-1, 1):
+                flow = self._flows.get(node.input[0])
+                if flow is None or (end == "softmax" and attribute(node, "axis", -1) not in (-1, 1)):
                     self._refuse(node)
                 return ReluNetwork((*flow.done, flow.last), end)
             # Operators after or beside the output that decides are irrelevant.
             if any(name in self._flows for name in node.input):
-                flow_or_none = self._next(node)
-                if flow_or_none is not None:
-                    self._flows[node.output[0]] = flow_or_none
+                flow = self._next(node)
+                if flow is not None:
+                    self._flows[node.output[0]] = flow
             if wanted in self._flows:
                 flow = self._flows[wanted]
                 return ReluNetwork((*flow.done, flow.last), "")
-        maker = self._model.network.makers.get(wanted)
-        self._refuse(maker if maker is not None else self._graph.node[-1])
+        self._refuse(self._model.network.makers.get(wanted, self._graph.node[-1]))
 
     def _next(self, node: NodeProto) -> _Flow | None:
-        """Return the description of an operator's output, or None for an operator that is refused only if the decision
-        uses it.
-        """
+        """Describe an operator's output; None for an operator that is refused only if the decision uses it."""
         kind, given = node.op_type, [name for name in node.input if name]
         if node.domain not in ("", "ai.onnx"):
             return None
@@ -252,23 +224,15 @@ class _Reader:
         if len(parts) < len(flows) or any(part.done != parts[0].done for part in parts):
             return None
         lasts = [part.last for part in parts]
-        last = AffineLayer(
-            np.concatenate([each.weights for each in lasts]),
-            np.concatenate([each.bias for each in lasts]),
-            np.concatenate([each.weight_size for each in lasts]),
-            np.concatenate([each.bias_size for each in lasts]),
-            np.concatenate([each.tiny for each in lasts]),
-            terms=max(each.terms for each in lasts),
-            unit=max(each.unit for each in lasts),
-        )
+        arrays = [(each.weights, each.bias, each.weight_size, each.bias_size, each.tiny) for each in lasts]
+        weights, bias, weight_size, bias_size, tiny = map(np.concatenate, zip(*arrays, strict=True))
+        terms, unit = max(each.terms for each in lasts), max(each.unit for each in lasts)
+        last = AffineLayer(weights, bias, weight_size, bias_size, tiny, terms, unit)
         return _Flow(parts[0].done, last, parts[0].kind)
 
     def _product(self, node: NodeProto, flow: _Flow) -> _Flow | None:
-        weights = self._constants.get(node.input[1])
-        if weights is None or weights.ndim != 2:
-            return None
-        gemm = node.op_type == "Gemm"
-        if gemm and attribute(node, "transA", 0):
+        weights, gemm = self._constants.get(node.input[1]), node.op_type == "Gemm"
+        if weights is None or weights.ndim != 2 or (gemm and attribute(node, "transA", 0)):
             return None
         if not (gemm and attribute(node, "transB", 0)):
             weights = weights.T
@@ -289,22 +253,18 @@ class _Reader:
         kind, flow, place = node.op_type, flows[0], 1
         if flow is None:
             flow, place = flows[1], 0
-        if flow is None or flow.kind not in UNITS or (kind == "Div" and place == 0):
+        if flow is None or flow.kind not in UNITS:
             return None
         width = len(flow.last.bias)
         added = self._row(node.input[place], width)
-        if added is None:
+        if added is None or (kind == "Div" and (place == 0 or (added == 0).any())):
             return None
         factor, shift = np.ones(width), np.zeros(width)
         if kind in ("Add", "Sub"):
             factor = -factor if kind == "Sub" and place == 0 else factor
             shift = -added if kind == "Sub" and place == 1 else added
-        elif kind == "Mul":
-            factor = added
-        elif (added == 0).any():
-            return None
         else:
-            factor = 1 / added
+            factor = added if kind == "Mul" else 1 / added
         step = AffineLayer.of(np.diag(factor), shift, 2, UNITS[flow.kind])
         return _Flow(flow.done, flow.last.then(step), flow.kind)
 
@@ -314,13 +274,6 @@ class _Reader:
         if array is None or array.size not in (1, width) or any(size != 1 for size in array.shape[:-1]):
             return None
         return np.broadcast_to(array.reshape(-1), width).copy()
-
-    def _flow(self, node: NodeProto, place: int) -> _Flow:
-        flow = self._flows.get(node.input[place])
-        if flow is None:
-            maker = self._model.network.makers.get(node.input[place])
-            self._refuse(maker if maker is not None else node)
-        return flow
 
     def _refuse(self, node: NodeProto) -> NoReturn:
         """Raise the error for the first unsupported operator on the path to the decision."""
@@ -342,10 +295,8 @@ def _constants(model: OnnxModel) -> dict[str, Floats]:
     from onnx import numpy_helper
 
     graph = model.network.model.graph
-    found = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    for node in graph.node:
-        if node.op_type == "Constant":
-            for each in node.attribute:
-                if each.name == "value":
-                    found[node.output[0]] = numpy_helper.to_array(each.t)
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    written = {node.output[0]: attribute(node, "value") for node in graph.node if node.op_type == "Constant"}
+    tensors |= {name: tensor for name, tensor in written.items() if tensor is not None}
+    found = {name: numpy_helper.to_array(tensor) for name, tensor in tensors.items()}
     return {name: array.astype(np.float64) for name, array in found.items() if array.dtype.kind in "fiu"}

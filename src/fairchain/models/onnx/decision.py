@@ -167,7 +167,16 @@ def plan_decision(path: Path, spec: ModelSpec, outputs: Sequence[Any], makers: M
     """Return the rule for this network, or raise a ModelError with the keys that the spec must state."""
     node = _choose_output(path, spec, outputs)
     if node.type in LABEL_TYPES:
-        return _label_rule(path, spec, node)
+        if spec.decision not in (None, "label"):
+            raise ModelError(
+                f'{path}: output "{node.name}" contains labels; remove decision = "{spec.decision}" in [model]'
+            )
+        text = node.type == "tensor(string)"
+        codes = spec.labels if text and spec.codes is None else spec.codes
+        if codes is not None and any(isinstance(code, str) != text for code in codes):
+            kind = "texts" if text else "whole numbers"
+            raise ModelError(f'{path}: output "{node.name}" contains {kind}; model.codes must be {kind} too')
+        return DecisionRule(node.name, "label", len(spec.labels), codes=codes)
     if node.type not in ("tensor(float)", "tensor(double)", "tensor(float16)"):
         raise ModelError(NOT_SCORES_OR_LABELS.format(path=path, name=node.name, type=node.type))
     if spec.decision == "label":
@@ -192,20 +201,6 @@ def _choose_output(path: Path, spec: ModelSpec, outputs: Sequence[Any]) -> Any:
     raise ModelError(f"{path}: the network has outputs {', '.join(names)}; choose one: output = ... in [model]")
 
 
-def _label_rule(path: Path, spec: ModelSpec, node: Any) -> DecisionRule:
-    if spec.decision not in (None, "label"):
-        raise ModelError(
-            f'{path}: output "{node.name}" contains labels; remove decision = "{spec.decision}" in [model]'
-        )
-    codes = spec.codes
-    if node.type == "tensor(string)" and codes is None:
-        codes = spec.labels
-    if codes is not None and any(isinstance(code, str) != (node.type == "tensor(string)") for code in codes):
-        kind = "texts" if node.type == "tensor(string)" else "whole numbers"
-        raise ModelError(f'{path}: output "{node.name}" contains {kind}; model.codes must be {kind} too')
-    return DecisionRule(node.name, "label", len(spec.labels), codes=codes)
-
-
 def _score_rule(path: Path, spec: ModelSpec, node: Any, maker: str) -> DecisionRule:
     columns = node.shape[-1] if len(node.shape) > 1 else 1
     count = len(spec.labels)
@@ -214,30 +209,28 @@ def _score_rule(path: Path, spec: ModelSpec, node: Any, maker: str) -> DecisionR
         columns = 1 if decision in ONE_COLUMN else count
     if decision == "random" and columns in (count, 1) and (columns > 1 or count == 2):
         return DecisionRule(node.name, "random", count, width=columns)
+    if columns == 1 and decision is None and maker == "Sigmoid":
+        decision = "probability"
+    # A spec with a score always states its cut-off.
+    cut = spec.decision_threshold
+    if cut is None:
+        cut = 0.5 if decision == "probability" else 0.0
     if columns == 1:
-        decision = decision or ("probability" if maker == "Sigmoid" else None)
         if decision is None or decision == "argmax":
             raise ModelError(SINGLE_COLUMN.format(path=path, name=node.name, value=maker or "an unknown operator"))
         if count != 2:
             raise ModelError(f"{path}: model.labels: a single output column decides between 2 labels, found {count}")
-        return DecisionRule(node.name, "threshold", 2, cut=_cut(spec, decision))
+        return DecisionRule(node.name, "threshold", 2, cut=cut)
     if columns != count:
         raise ModelError(COLUMNS_AND_LABELS_DIFFER.format(path=path, name=node.name, columns=columns, count=count))
     if decision == "probability" and columns == 2 and maker not in SCORE_OPERATORS:
-        return DecisionRule(node.name, "threshold", 2, cut=_cut(spec, decision), width=2)
+        return DecisionRule(node.name, "threshold", 2, cut=cut, width=2)
     if decision in ONE_COLUMN or (decision is None and maker == "Sigmoid"):
         raise ModelError(
             f'{path}: output "{node.name}" has {columns} columns; write decision = "argmax" in [model] if the '
             "largest one is the class"
         )
     return DecisionRule(node.name, "argmax", count)
-
-
-def _cut(spec: ModelSpec, decision: str) -> float:
-    """Return the stated cut-off, or the default of a logit or a probability; a spec with a score always states it."""
-    if spec.decision_threshold is not None:
-        return spec.decision_threshold
-    return {"logit": 0.0, "probability": 0.5}[decision]
 
 
 def labels_drawn(ends: Ends, words: NDArray[np.uint32]) -> Labels:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -235,25 +235,19 @@ def _checked(path: Path, model: ModelProto, limits: Limits) -> list[TensorProto]
     if _expanded(path, model, own, limits.nodes) > limits.nodes:
         raise ModelError(f"{path}: more than {limits.nodes} operators; raise Limits.nodes if the file is trusted")
     external = []
-    for part in _walk(model):
+    # Every operator, graph, attribute and tensor, at any depth.
+    pending: list[Any] = [model]
+    while pending:
+        part = pending.pop()
         kind = part.DESCRIPTOR.name
         if kind == "NodeProto":
             _check_operator(path, part, own)
         elif kind == "TensorProto" and part.data_location == part.EXTERNAL:
             external.append(part)
-    return external
-
-
-def _walk(model: ModelProto) -> Iterator[Any]:
-    """Yield every operator, graph, attribute and tensor of a file, at any depth."""
-    pending: list[Any] = [model]
-    while pending:
-        part = pending.pop()
-        yield part
-        wanted = PARTS[part.DESCRIPTOR.name]
-        for field, found in part.ListFields() if wanted else ():
-            if field.name in wanted:
+        for field, found in part.ListFields() if PARTS[kind] else ():
+            if field.name in PARTS[kind]:
                 pending.extend(reversed(found) if hasattr(found, "__len__") else [found])
+    return external
 
 
 def _key(node: NodeProto) -> FunctionKey:

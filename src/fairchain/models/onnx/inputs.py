@@ -38,9 +38,7 @@ TYPES: dict[str, Any] = {
 # Largest number of rows in one call: the proof that rows are independent holds for fewer than 2^SIZE_BITS.
 MOST_CALL_ROWS = 2**SIZE_BITS - 1
 NO_FEATURE = "no feature for {missing}; "
-FEATURES_DO_NOT_FILL_INPUT = (
-    '{path}: input "{name}" takes {shape} values and feature{value} {shown} give{value2} {width}'
-)
+FEATURES_DO_NOT_FILL_INPUT = '{path}: input "{name}" takes {shape} values and {features} {width}'
 NO_FEATURE_AXIS = (
     '{path}: input "{name}" has shape {shape}, without an axis for features; export the network with a batch dimension '
     "first: [batch, features]"
@@ -153,16 +151,14 @@ def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) ->
     for slot in slots:
         for place in slot.features:
             _must_hold(path, slot, features[place])
-    plain = len(slots) == 1 and len(slots[0].shape) == 1
-    plain = plain and all(is_plain(feature) and feature.model_input for feature in features)
+    one_list = len(slots) == 1 and len(slots[0].shape) == 1
+    plain = one_list and all(is_plain(feature) and feature.model_input for feature in features)
     batch = inputs[0].shape[slots[0].steps_first] if inputs[0].shape else None
     return Feed(features, tuple(slots), plain, batch if isinstance(batch, int) else None)
 
 
 def _must_hold(path: Path, slot: InputSlot, feature: Feature) -> None:
-    """Refuse values that a conversion would change silently: fractions as integers, numbers outside the type's
-    range.
-    """
+    """Refuse values that a conversion would change silently: fractions as integers, numbers beyond the type's range."""
     kind = "text" if slot.dtype is np.object_ else np.dtype(slot.dtype).name
     if kind == "text":
         fits = isinstance(feature, CategoryFeature)
@@ -224,15 +220,10 @@ def _slot_per_input(path: Path, features: tuple[Feature, ...], inputs: Sequence[
         shape = tuple(width if not isinstance(size, int) else size for size in node.shape[1:])
         if prod(shape) != width:
             shown = ", ".join(f'"{features[place].name}"' for place in places)
+            given = f"features {shown} give" if len(places) > 1 else f"feature {shown} gives"
             raise ModelError(
                 FEATURES_DO_NOT_FILL_INPUT.format(
-                    path=path,
-                    name=node.name,
-                    shape=prod(shape),
-                    value="s" * (len(places) > 1),
-                    shown=shown,
-                    value2="s" * (len(places) == 1),
-                    width=width,
+                    path=path, name=node.name, shape=prod(shape), features=given, width=width
                 )
             )
         slots.append(InputSlot(node.name, TYPES[node.type], shape, tuple(places)))
@@ -240,9 +231,7 @@ def _slot_per_input(path: Path, features: tuple[Feature, ...], inputs: Sequence[
 
 
 def distinct_rows(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
-    """Return the first index of each distinct text, and for each text the index of its equal among these; None if all
-    differ.
-    """
+    """Return the first index of each distinct text, and the index of each text among these; None if all differ."""
     if values.dtype != object or len(values) < 2:
         return None
     first: dict[str, int] = {}

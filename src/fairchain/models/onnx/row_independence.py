@@ -10,19 +10,20 @@ for Reshape or Expand, and sequences that are sorted by length and restored, are
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from fairchain.errors import ModelError
 from fairchain.models.onnx.operator_rules import RULES
-from fairchain.models.onnx.operators import PARAMETERS, GraphContext, Operator, unknown_operator
 from fairchain.models.onnx.tensor_facts import (
     BATCH,
     Followed,
+    Operator,
     PassedOnError,
     TaintedError,
     axis_of,
+    first_taint,
     has_rows,
-    within_bits,
     written_constant,
 )
 
@@ -32,26 +33,24 @@ if TYPE_CHECKING:
     from fairchain.models.onnx.file_checks import Network
 
 
+# Operators whose inputs from this index on are the same for all rows: weights, limits, lists of sizes or positions.
+PARAMETERS = {"ConstantOfShape": 0, "Range": 0} | dict.fromkeys(
+    """
+    AveragePool BatchNormalization Clip Conv ConvTranspose DepthToSpace Dropout Expand GlobalAveragePool GlobalMaxPool
+    GroupNormalization InstanceNormalization LRN LpPool MaxPool OneHot Pad QLinearConv Reshape Slice SpaceToDepth Split
+    Tile
+    """.split(),  # noqa: SIM905  # a block of names reads better than a list of strings
+    1,
+)
+
+
 def check_row_independence(
     network: Network, inputs: Mapping[str, Sequence[int | str | None]], output: str, batch: int | None = None
 ) -> None:
-    """Refuse a network whose answer for a row may depend on the other rows of the batch.
+    """Refuse a network whose answer for a row may depend on the other rows of the batch, with the operator's name.
 
-    Parameters
-    ----------
-    network
-        The network.
-    inputs
-        The shape of each input; None marks the batch axis, a text another free axis.
-    output
-        The tensor that decides.
-    batch
-        The fixed batch size, if any.
-
-    Raises
-    ------
-    ModelError
-        Names the operator that may make the answer for one row depend on the others.
+    `inputs` are the shapes of its inputs, in which None marks the batch axis and a text another free axis; `output` is
+    the tensor that decides, and `batch` the fixed batch size, if any.
     """
     found = follow(network, inputs, batch).get(output, Followed(None, taint="it does not depend on the inputs"))
     taint = found.taint
@@ -82,8 +81,8 @@ class _Walk:
 
     def __init__(self, network: Network, batch: int | None) -> None:
         versions = network.model.opset_import
-        opset = next((each.version for each in versions if each.domain in ("", "ai.onnx")), 1)
-        self._graph = GraphContext(batch, opset)
+        self._opset = next((each.version for each in versions if each.domain in ("", "ai.onnx")), 1)
+        self._batch, self._unused = batch, count(1)
         self._functions = {(f.domain, f.name, f.overload): f for f in network.model.functions}
 
     def run(self, nodes: Iterable[NodeProto], known: dict[str, Followed], given: Mapping[str, Any]) -> None:
@@ -95,19 +94,15 @@ class _Walk:
             }
             attributes = {name: each for name, each in attributes.items() if each is not None}
             function = self._functions.get((node.domain, node.op_type, node.overload))
-            if function is not None:
-                made = self._called(function, inputs, attributes)
-            else:
+            if function is None:
                 made = self._made(node, inputs, attributes)
+            else:
+                defaults = {each.name: each for each in function.attribute_proto}
+                inner = {name: each for name, each in zip(function.input, inputs, strict=False) if each is not None}
+                self.run(function.node, inner, defaults | attributes)
+                lost = Followed(None, taint=f"function {function.name} has an output that nothing makes")
+                made = [inner.get(name, lost) for name in function.output]
             known.update((name, each) for name, each in zip(node.output, made, strict=False) if name)
-
-    def _called(self, function: Any, inputs: list[Followed | None], attributes: dict[str, Any]) -> list[Followed]:
-        """Process the operators of a function, with these attributes or its own defaults."""
-        given = {each.name: each for each in function.attribute_proto} | attributes
-        inner = {name: each for name, each in zip(function.input, inputs, strict=False) if each is not None}
-        self.run(function.node, inner, given)
-        lost = Followed(None, taint=f"function {function.name} has an output that nothing makes")
-        return [inner.get(name, lost) for name in function.output]
 
     def _made(self, node: NodeProto, inputs: list[Followed | None], attributes: dict[str, Any]) -> list[Followed]:
         """Return the known facts about the outputs of an operator."""
@@ -118,9 +113,14 @@ class _Walk:
                 raise TaintedError("reads a tensor that nothing makes")
             if any(has_rows(each) for each in inputs[PARAMETERS.get(node.op_type, len(inputs)) :]):
                 raise TaintedError("has parameters that differ between rows")
-            rule = RULES.get(node.op_type, unknown_operator)
-            found = rule(Operator(self._graph, node.op_type, inputs, outputs, attributes))
-            made = found if isinstance(found, list) else [found]
+            if node.op_type in RULES:
+                shared = self._batch, self._opset, self._unused
+                found = RULES[node.op_type](Operator(node.op_type, inputs, outputs, attributes, *shared))
+                made = found if isinstance(found, list) else [found]
+            elif any(map(has_rows, inputs)) and not first_taint(inputs):
+                raise TaintedError("is not known to treat each row independently")
+            else:
+                made = [Followed(None, taint=first_taint(inputs))]
         except PassedOnError as reason:
             made = [Followed(None, taint=str(reason))]
         except TaintedError as reason:
@@ -128,5 +128,5 @@ class _Walk:
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             made = [Followed(None, taint=f"{label} does not fit its inputs")]
         bits = min((each.bits for each in inputs if each is not None), default=63)
-        made = [within_bits(each, min(bits, each.bits)) for each in made]
+        made = [each.within_bits(min(bits, each.bits)) for each in made]
         return [made[min(place, len(made) - 1)] for place in range(outputs)]

@@ -47,7 +47,7 @@ class Runtime:
         import onnxruntime as ort
 
         self._network, self._limits = network, limits
-        self._path, self._seconds = network.path, limits.seconds
+        self._path = network.path
         self._new_options, self._watchdog = ort.RunOptions, Watchdog(limits.seconds)
         options = ort.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -91,7 +91,7 @@ class Runtime:
             return self._session.run(outputs, inputs, options)  # type: ignore[no-any-return]
         except Exception as error:  # see above
             if options.terminate:
-                raise ModelError(CALL_TOO_SLOW.format(path=self._path, seconds=self._seconds)) from None
+                raise ModelError(CALL_TOO_SLOW.format(path=self._path, seconds=self._limits.seconds)) from None
             raise ModelError(f"{self._path}: the network cannot be run: {first_line(error)}") from None
         finally:
             self._watchdog.end(call)

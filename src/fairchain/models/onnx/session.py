@@ -245,12 +245,7 @@ class OnnxModel:
         """Return for each row the upper end of the random numbers that give each label."""
         if not len(values):
             return np.empty((0, self.decision.classes), np.int64)
-        if (alike := distinct_rows(values)) is not None:
-            return self.ends(values[alike[0]])[alike[1]]
-        ends = np.empty((len(values), self.decision.classes), np.int64)
-        for part in self.inputs.parts(values):
-            ends[part] = self._read(self.decision.ends, values[part])
-        return ends
+        return self._by_parts(values, lambda part: self._read(self.decision.ends, part))
 
     def predict(self, values: NDArray[Any]) -> Labels:
         """Return the class number of each row of feature values.
@@ -259,16 +254,16 @@ class OnnxModel:
         """
         if not len(values):
             return np.empty(0, np.uint16)
+        return self._by_parts(values, lambda part: self._read(self.decision, part))
+
+    def _by_parts(self, values: NDArray[Any], evaluate: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+        """Evaluate every distinct row once, in parts of the size of a call; return the results in the order of rows."""
         if (alike := distinct_rows(values)) is not None:
-            return self.predict(values[alike[0]])[alike[1]]
-        labels: Labels
+            return self._by_parts(values[alike[0]], evaluate)[alike[1]]
         if len(values) <= self.inputs.rows:
-            labels = self._read(self.decision, values)
-            return labels
-        labels = np.empty(len(values), np.uint16)
-        for part in self.inputs.parts(values):
-            labels[part] = self._read(self.decision, values[part])
-        return labels
+            return evaluate(values)
+        parts = self.inputs.parts(values)
+        return rejoined(parts, [evaluate(values[part]) for part in parts])
 
     def predict_fed(self, values: NDArray[Any], inputs: Mapping[str, NDArray[Any]]) -> Labels:
         """Return the class number of each row, from the network's encoded inputs for these rows."""
@@ -276,10 +271,11 @@ class OnnxModel:
             return self.predict(values)
         answer = self._runtime.run(inputs, [self.decision.output])[0]
         check_shape(self.name, self.decision, answer, len(values))
-        labels: Labels = self._read(self.decision, values, answer)
-        return labels
+        return self._read(self.decision, values, answer)
 
-    def _read(self, rule: Callable[[Answer, int], Any], values: NDArray[Any], answer: Answer | None = None) -> Any:
+    def _read(
+        self, rule: Callable[[Answer, int], NDArray[Any]], values: NDArray[Any], answer: Answer | None = None
+    ) -> NDArray[Any]:
         """Return the result of a rule for the output of one part, padded like a fixed batch."""
         if answer is None:
             answer = self._answer(values)
@@ -293,10 +289,7 @@ class OnnxModel:
 
     def scores(self, values: NDArray[Any]) -> Answer:
         """Return the output that decides, (rows, ...), before the decision."""
-        if (alike := distinct_rows(values)) is not None:
-            return self.scores(values[alike[0]])[alike[1]]
-        parts = self.inputs.parts(values)
-        return rejoined(parts, [self._answer(values[part])[: len(part)] for part in parts])
+        return self._by_parts(values, lambda part: self._answer(part)[: len(part)])
 
     def _answer(self, values: NDArray[Any]) -> Answer:
         """Return the output for one part; for a fixed batch, it is padded with its own last row."""
@@ -340,12 +333,10 @@ class OnnxModel:
         parts = self.inputs.parts(values)
         labels, shown = zip(*(self.predict_with(values[part], tensors) for part in parts), strict=True)
         units = [
-            rejoined(
-                parts, [self.by_row(tensor, made[place], len(part)) for part, made in zip(parts, shown, strict=True)]
-            )
-            for place, tensor in enumerate(tensors)
+            [self.by_row(tensor, hidden, len(found)) for hidden, found in zip(layer, labels, strict=True)]
+            for tensor, layer in zip(tensors, zip(*shown, strict=True), strict=True)
         ]
-        return rejoined(parts, labels), units
+        return rejoined(parts, labels), [rejoined(parts, each) for each in units]
 
     def predict_with(self, values: NDArray[Any], tensors: Sequence[str]) -> tuple[Labels, list[NDArray[Any]]]:
         """Return the class number of each row, and these inner tensors, unchanged; for one part of a batch."""

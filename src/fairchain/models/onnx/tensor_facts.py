@@ -8,7 +8,7 @@ Sizes are products of numbers and names. A tensor is *tainted* as soon as it may
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +82,34 @@ class Followed(Struct, frozen=True):
         """The number of axes."""
         return len(self.shape)
 
+    def regarded(self, axes: Iterable[Axis]) -> Followed:
+        """Return the same elements in the same order, with other axes."""
+        return replace(self, axes=tuple(axes), permutation="" if self.permutation == "rows first" else self.permutation)
+
+    def changed(self, places: Collection[int] = ()) -> Followed:
+        """Return a tensor of the same shape with other elements, each computed along these axes."""
+        if self.batch in places:
+            raise TaintedError("works across the rows of a batch")
+        return replace(self, entries=None, permutation="", alike=False)
+
+    def combined(self, places: Collection[int], *, keep: bool) -> Followed:
+        """Return the tensor with these axes combined into one number each, which are kept or removed."""
+        if self.batch in places:
+            raise TaintedError("combines the rows of a batch")
+        axes = [() if place in places else axis for place, axis in enumerate(self.shape) if keep or place not in places]
+        return rows_once(axes, self.order, self.taint)
+
+    def with_axis(self, place: int, axis: Axis) -> tuple[Axis, ...]:
+        """Return the axes with another one at this index."""
+        return (*self.shape[:place], axis, *self.shape[place + 1 :])
+
+    def within_bits(self, bits: int) -> Followed:
+        """Return the facts without the numbers that may have been rounded or have overflowed."""
+        if self.entries is None:
+            return self if self.bits == bits else replace(self, bits=bits)
+        kept = tuple(entry if entry is None or most_bits(entry) < bits else None for entry in self.entries)
+        return replace(self, entries=kept, bits=bits)
+
 
 class TaintedError(Exception):
     """Raised by the rule of an operator with the reason why its output is tainted."""
@@ -135,12 +163,6 @@ def quotient_of(whole: Size, part: Size) -> Size:
     return whole[0] // part[0], tuple(sorted(left.elements()))
 
 
-def sum_of(axes: Iterable[Axis]) -> Axis:
-    """Return the axis of the sum of these sizes; () if unknown."""
-    sizes = [fixed_size(axis) for axis in axes]
-    return axis_of(sum(size or 0 for size in sizes)) if None not in sizes else ()
-
-
 def split_factors(factors: Sequence[Factor], sizes: Sequence[Size], batch: int | None) -> list[Axis]:
     """Return the factors of each of these sizes, in order, as far as they can be determined."""
     rest, axes = list(factors), list[Axis]()
@@ -166,19 +188,21 @@ def split_factors(factors: Sequence[Factor], sizes: Sequence[Size], batch: int |
     return axes
 
 
-def rows_once(axes: tuple[Axis, ...], order: str | None, taint: str, *, alike: bool = False) -> Followed:
+def rows_once(axes: Iterable[Axis], order: str | None, taint: str, *, alike: bool = False) -> Followed:
     """Return the facts about a tensor with rows along at most one axis."""
+    axes = tuple(axes)
     if sum(axis.count(BATCH) for axis in axes) > 1:
         raise TaintedError("compares the rows of a batch with each other")
     return Followed(axes, taint=taint, order=order, alike=alike)
 
 
-def whole_numbers(entries: tuple[Size, ...], axes: tuple[Axis, ...] | None = None, *, tainted: bool) -> Followed:
+def whole_numbers(entries: Iterable[Size], taint: str, axes: tuple[Axis, ...] | None = None) -> Followed:
     """Return the facts about an integer tensor, which is tainted if one of its entries depends on the batch.
 
-    `tainted` is whether one of its inputs is; then an unknown number may depend on the batch.
+    If the operator has a tainted input, with this `taint`, then an unknown number may depend on the batch.
     """
-    depends = any(BATCH in entry[1] if entry is not None else tainted for entry in entries)
+    entries = tuple(entries)
+    depends = any(BATCH in entry[1] if entry is not None else bool(taint) for entry in entries)
     taint = "the number of rows is used as a value" if depends else ""
     kept = entries if len(entries) <= MOST_ENTRIES else None
     return Followed(axes if axes is not None else (axis_of(len(entries)),), entries=kept, taint=taint)
@@ -199,7 +223,7 @@ def written_constant(tensor: TensorProto) -> Followed:
 
 
 def is_computed(symbol: str) -> bool:
-    """Return whether a symbol is the size of a computed axis, like those of `GraphContext.new_axis`."""
+    """Return whether a symbol is the size of a computed axis, like those of `Operator.new`."""
     return symbol.startswith("?")
 
 
@@ -207,39 +231,6 @@ def most_bits(size: tuple[int, tuple[str, ...]]) -> int:
     """Return the largest number of bits of a number."""
     symbols = sum(COMPUTED_BITS if is_computed(symbol) else SIZE_BITS for symbol in size[1])
     return abs(size[0]).bit_length() + symbols
-
-
-def within_bits(given: Followed, bits: int) -> Followed:
-    """Return the facts about a tensor without the numbers that may have been rounded or have overflowed."""
-    if given.entries is None:
-        return given if given.bits == bits else replace(given, bits=bits)
-    kept = tuple(entry if entry is None or most_bits(entry) < bits else None for entry in given.entries)
-    return replace(given, entries=kept, bits=bits)
-
-
-def regarded(data: Followed, axes: Iterable[Axis]) -> Followed:
-    """Return the same elements in the same order, with other axes."""
-    return replace(data, axes=tuple(axes), permutation="" if data.permutation == "rows first" else data.permutation)
-
-
-def changed(data: Followed, places: Collection[int] = ()) -> Followed:
-    """Return a tensor of the same shape with other elements, each computed along these axes."""
-    if data.batch in places:
-        raise TaintedError("works across the rows of a batch")
-    return replace(data, entries=None, permutation="", alike=False)
-
-
-def combined(data: Followed, places: Collection[int], *, keep: bool) -> Followed:
-    """Return the tensor with these axes combined into one number each, which are kept or removed."""
-    if data.batch in places:
-        raise TaintedError("combines the rows of a batch")
-    axes = [() if place in places else axis for place, axis in enumerate(data.shape) if keep or place not in places]
-    return rows_once(tuple(axes), data.order, data.taint)
-
-
-def with_axis(data: Followed, place: int, axis: Axis) -> tuple[Axis, ...]:
-    """Return the axes of a tensor with another one at this index."""
-    return (*data.shape[:place], axis, *data.shape[place + 1 :])
 
 
 def axed(given: Followed | None) -> Followed:
@@ -289,64 +280,106 @@ def common_order(inputs: Iterable[Followed | None]) -> str | None:
     return next(iter(orders), None)
 
 
-def inverse_of(permutation: str) -> str:
-    """Return the name of the inverse of a permutation."""
-    back = "back from "
-    return permutation.removeprefix(back) if permutation.startswith(back) else back + permutation
+class Operator(Struct, frozen=True):
+    """An operator for its rule: type, known facts about its inputs, number of outputs, attributes.
 
+    `batch` is the network's fixed batch size, if any, `opset` the version of its operators, and `unused` counts axes of
+    unknown size.
+    """
 
-def reordered(order: str, permutation: str) -> str:
-    """Return the order of rows after a permutation; only one at a time is traced."""
-    if permutation == "rows":
-        return order
-    if order == "":
-        return permutation
-    if order == inverse_of(permutation):
-        return ""
-    raise TaintedError("sorts rows that are sorted already")
+    kind: str
+    inputs: list[Followed | None]
+    outputs: int
+    attributes: dict[str, Any]
+    batch: int | None
+    opset: int
+    unused: Iterator[int]
 
+    @property
+    def data(self) -> Followed:
+        """The first input, whose rank must be known."""
+        return axed(self.inputs[0])
 
-def computed_entries(operator: str, given: Sequence[Followed]) -> tuple[Size, ...] | None:
-    """Return the entries of the result of arithmetic on short lists of integers."""
-    lists = [each.entries for each in given if each.entries is not None and each.rank <= 1]
-    count = max(map(len, lists), default=0)
-    if (
-        operator not in SIZE_ARITHMETIC
-        or not lists
-        or len(lists) < len(given)
-        or any(len(each) not in (1, count) for each in lists)
-    ):
-        return None
-    wide = [each * (count if len(each) == 1 else 1) for each in lists]
-    # The result of Where may be known although one of the alternatives is unknown.
-    needed = 1 if operator == "Where" else None
-    return tuple(
-        None if None in entries[:needed] else SIZE_ARITHMETIC[operator](*entries) for entries in zip(*wide, strict=True)
-    )
+    def optional(self, place: int) -> Followed | None:
+        """Return an input that may be missing."""
+        return self.inputs[place] if place < len(self.inputs) else None
 
+    def number(self, name: str, default: int) -> int:
+        """Return an integer attribute."""
+        found = self.attributes.get(name)
+        return int(found.i) if found is not None else default
 
-def _plus(one: Any, other: Any) -> Size:
-    total = one[0] + other[0]
-    if one[1] != other[1] and one[0] and other[0]:
-        return None
-    return (total, one[1] if one[0] else other[1]) if total else ZERO
+    def text(self, name: str, default: bytes = b"") -> bytes:
+        """Return a text attribute."""
+        found = self.attributes.get(name)
+        return bytes(found.s) if found is not None else default
 
+    def numbers(self, name: str) -> list[int] | None:
+        """Return an attribute that is a list of integers."""
+        found = self.attributes.get(name)
+        return [int(each) for each in found.ints] if found is not None else None
 
-def _equal(one: Any, other: Any) -> Size:
-    if one == other:
-        return ONE
-    # A size is not negative, so it differs from a negative number.
-    apart = one[0] * other[0] < 0 and not (one[1] and other[1])
-    return ZERO if apart or (not one[1] and not other[1]) else None
+    def listed(self, name: str, place: int) -> list[int] | None:
+        """Return numbers from an attribute or, in newer versions, from an input, with -1 for an unknown one."""
+        given, entries = self.numbers(name), getattr(self.optional(place), "entries", None)
+        if given is None and entries is not None:
+            given = [entry[0] if entry and not entry[1] else -1 for entry in entries]
+        return given
 
+    def axes(self) -> list[int] | None:
+        """Return the axes in the attribute or, in newer versions, in the second input; None for all."""
+        given = self.numbers("axes")
+        if given is None and self.optional(1) is not None:
+            given = known_numbers(self.inputs[1], "with axes that are computed")
+        return given
 
-SIZE_ARITHMETIC: dict[str, Callable[..., Size]] = {
-    "Add": _plus,
-    "Sub": lambda one, other: _plus(one, (-other[0], other[1])),
-    "Mul": lambda one, other: product_of([one, other]),
-    # A computed size may be 0.
-    "Div": lambda one, other: None if any(map(is_computed, other[1])) else quotient_of(one, other),
-    "Equal": _equal,
-    "Mod": lambda one, other: None if one[1] or other[1] or one[0] < 0 or other[0] <= 0 else (one[0] % other[0], ()),
-    "Where": lambda test, one, other: None if test[1] else one if test[0] else other,
-}
+    def axis(self, default: int) -> int:
+        """Return the index of the axis in the attribute among those of the first input."""
+        return place_of(self.number("axis", default), self.data.rank)
+
+    def size(self, axis: Axis) -> Size:
+        """Return the size of an axis; a fixed batch is a number."""
+        return size_of(axis, self.batch)
+
+    def sizes(self) -> tuple[Size, ...]:
+        """Return the shape of the first input; a size computed from tainted numbers may depend on the batch itself."""
+        sizes = map(self.size, self.data.shape)
+        return tuple(None if self.data.taint and size and any(map(is_computed, size[1])) else size for size in sizes)
+
+    def new(self, size: Size = None) -> Axis:
+        """Return the axis of this size; if it is unknown, a new one that is unrelated to the batch."""
+        return factors_of(size) if size is not None else (f"?{next(self.unused)}",)
+
+    @property
+    def taint(self) -> str:
+        """The taint of the first tainted input."""
+        return first_taint(self.inputs)
+
+    def made(self, axes: Iterable[Axis]) -> Followed:
+        """Return a tensor with these axes, with the order of rows and the taint of all inputs."""
+        return rows_once(axes, common_order(self.inputs), self.taint)
+
+    def one_axis(self, axes: Iterable[Axis]) -> Axis:
+        """Return the result of these axes when tensors are broadcast against each other."""
+        wide = list(dict.fromkeys(axis for axis in axes if axis))
+        if len(wide) < 2:
+            return wide[0] if wide else ()
+        if any(BATCH in axis for axis in wide):
+            raise TaintedError("joins rows and values that are not rows along one axis")
+        # An unknown size next to a number above 1 must be equal to it, or is broadcast to it.
+        return next((axis for axis in wide if not any(isinstance(factor, str) for factor in axis)), self.new())
+
+    def joined(self, given: Sequence[Followed]) -> Followed:
+        """Return the shape and order of tensors that are broadcast against each other."""
+        if any(each.axes is None for each in given):
+            if any(map(has_rows, given)) and not first_taint(given):
+                raise TaintedError("joins rows with a tensor of unknown shape")
+            return Followed(None, taint=first_taint(given))
+        axes = []
+        for place in range(-max((each.rank for each in given), default=0), 0):
+            here = [each for each in given if -place <= each.rank]
+            if any(BATCH in each.shape[place] for each in here):
+                # A tensor of one number applies to every row, even if it is written for a fixed number of rows.
+                here = [each for each in here if not each.alike or BATCH in each.shape[place]]
+            axes.append(self.one_axis(each.shape[place] for each in here))
+        return rows_once(axes, common_order(given), first_taint(given), alike=all(each.alike for each in given))

@@ -22,6 +22,7 @@ from fairchain.models.onnx.inputs import TYPES, chunks
 from fairchain.spec import TextFeature
 
 if TYPE_CHECKING:
+    from fairchain.models.onnx.runtime import TensorInfo
     from fairchain.text import Lexicon
 
 WordNumbers = NDArray[np.integer]
@@ -45,15 +46,6 @@ PADDING_UNKNOWN = (
 PADDING_NOT_IN_VOCABULARY = '{path}: feature "{name}".padding: "{padding}" is not in the vocabulary'
 
 
-@dataclass(frozen=True)
-class Side:
-    """An additional input: the number of words, or a mask of the steps that are words."""
-
-    name: str
-    dtype: Any
-    shape: tuple[Any, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class TextFeed:
     """Conversion of rows of word ids to the inputs of `InferenceSession.run`.
@@ -73,7 +65,7 @@ class TextFeed:
     flat
         Whether the vectors of a text are in one row.
     lengths, mask
-        Inputs that state where a text ends.
+        Inputs that state where a text ends: the number of words, or the steps that are words.
     cut
         Whether steps after the longest text of a batch are left out.
     """
@@ -84,8 +76,8 @@ class TextFeed:
     batch: int | None = None
     time_first: bool = False
     flat: bool = False
-    lengths: Side | None = None
-    mask: Side | None = None
+    lengths: TensorInfo | None = None
+    mask: TensorInfo | None = None
     cut: bool = False
     _own: threading.local = field(default_factory=threading.local, repr=False)
 
@@ -102,7 +94,12 @@ class TextFeed:
 
     def __call__(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return the network's inputs for these texts; the words are in memory that this thread's next call reuses."""
-        ids = self._checked(values)
+        name, length, most = self.feature.name, self.feature.steps, len(self.table) - 1
+        if values.ndim != 2 or values.shape[1] != length:
+            raise ModelError(NOT_TEXT_ROWS.format(name=name, shape=values.shape[1:], length=length))
+        ids: WordNumbers = values if values.dtype.kind in "iu" else values.astype(np.int32)
+        if ids.size and not (ids.min() >= 0 and ids.max() <= most):
+            raise ModelError(NOT_A_WORD_ID.format(name=name, most=most))
         words = np.count_nonzero(ids, axis=1)
         if self.cut:
             ids = ids[:, : max(1, words.max(initial=0))]
@@ -114,10 +111,10 @@ class TextFeed:
             fed[self.name] = fed[self.name].reshape(len(ids), -1)
         if self.lengths is not None:
             # No framework accepts a sequence of 0 steps: a text without a known word is one step of padding.
-            counted = np.maximum(words, 1).astype(self.lengths.dtype)
+            counted = np.maximum(words, 1).astype(TYPES[self.lengths.type])
             fed[self.lengths.name] = counted.reshape(-1, *([1] * (len(self.lengths.shape) - 1)))
         if self.mask is not None:
-            fed[self.mask.name] = (steps != 0).astype(self.mask.dtype)
+            fed[self.mask.name] = (steps != 0).astype(TYPES[self.mask.type])
         return fed
 
     def shapes(self, inputs: Sequence[Any]) -> dict[str, tuple[int | str | None, ...]]:
@@ -139,15 +136,6 @@ class TextFeed:
             order = np.argsort(np.count_nonzero(values, axis=1), kind="stable")
             return [order[part] for part in parts]
         return parts
-
-    def _checked(self, values: NDArray[Any]) -> WordNumbers:
-        length, most = self.feature.steps, len(self.table) - 1
-        if values.ndim != 2 or values.shape[1] != length:
-            raise ModelError(NOT_TEXT_ROWS.format(name=self.feature.name, shape=values.shape[1:], length=length))
-        ids: WordNumbers = values if values.dtype.kind in "iu" else values.astype(np.int32)
-        if ids.size and not (ids.min() >= 0 and ids.max() <= most):
-            raise ModelError(NOT_A_WORD_ID.format(name=self.feature.name, most=most))
-        return ids
 
     def _looked_up(self, steps: WordNumbers) -> NDArray[Any]:
         shape = (*steps.shape, *self.table.shape[1:])
@@ -178,10 +166,23 @@ def plan_text(path: Path, feature: TextFeature, lexicon: Lexicon, inputs: Sequen
         if node.type not in TYPES or node.type == "tensor(string)":
             raise ModelError(f'{path}: input "{node.name}" has type {node.type}, which no text can fill')
     main = _words_input(path, feature, inputs)
-    lengths, mask = _side_inputs(path, feature, [node for node in inputs if node is not main])
-    table = _table_of(path, feature, lexicon, main, told=lengths is not None or mask is not None)
+    # The inputs for lengths and mask: named by the spec, or distinguished by their rank.
+    sides: dict[str, Any] = {}
+    for node in inputs:
+        if node is main:
+            continue
+        stated = {feature.lengths: "lengths", feature.mask: "mask"}.get(node.name)
+        kind = stated or ("lengths" if _counts(node) else "mask" if len(node.shape) == 2 else None)
+        if kind is None or kind in sides:
+            raise ModelError(
+                f'{path}: input "{node.name}" {list(node.shape)} is neither the words, nor their number (rows), nor '
+                "a mask (rows, steps); export the network with only these inputs, or name them: input, lengths or "
+                'mask = "..." in the [[feature]]'
+            )
+        sides[kind] = node
+    table = _table_of(path, feature, lexicon, main, ends_known=bool(sides))
     flat = len(main.shape) < 1 + table.ndim
-    feed = TextFeed(feature, main.name, table, flat=flat, lengths=lengths, mask=mask)
+    feed = TextFeed(feature, main.name, table, flat=flat, **sides)
     step = table.shape[1:]
     layouts = {
         "batch": (None, feature.steps * prod(step)) if flat else (None, feature.steps, *step),
@@ -238,24 +239,10 @@ def _counts(node: Any) -> bool:
     return len(node.shape) == 1 or (len(node.shape) == 2 and node.shape[1] == 1)
 
 
-def _side_inputs(path: Path, feature: TextFeature, rest: Sequence[Any]) -> tuple[Side | None, Side | None]:
-    """Return the inputs for lengths and mask: named by the spec, or distinguished by their rank."""
-    found: dict[str, Side] = {}
-    for node in rest:
-        stated = {feature.lengths: "lengths", feature.mask: "mask"}.get(node.name)
-        kind = stated or ("lengths" if _counts(node) else "mask" if len(node.shape) == 2 else None)
-        if kind is None or kind in found:
-            raise ModelError(
-                f'{path}: input "{node.name}" {list(node.shape)} is neither the words, nor their number (rows), nor '
-                "a mask (rows, steps); export the network with only these inputs, or name them: input, lengths or "
-                'mask = "..." in the [[feature]]'
-            )
-        found[kind] = Side(node.name, TYPES[node.type], tuple(node.shape))
-    return found.get("lengths"), found.get("mask")
-
-
-def _table_of(path: Path, feature: TextFeature, lexicon: Lexicon, main: Any, told: bool) -> NDArray[Any]:
-    """Return the network's input for each id of the lexicon, the padding first."""
+def _table_of(path: Path, feature: TextFeature, lexicon: Lexicon, main: Any, *, ends_known: bool) -> NDArray[Any]:
+    """Return the network's input for each id of the lexicon, the padding first; `ends_known` is whether the network
+    gets the end of a text, so that it does not read the padding after it.
+    """
     dtype = TYPES[main.type]
     if lexicon.table is not None:
         if not np.issubdtype(dtype, np.floating):
@@ -271,7 +258,7 @@ def _table_of(path: Path, feature: TextFeature, lexicon: Lexicon, main: Any, tol
     if feature.padding is not None and feature.padding not in lexicon.numbers:
         raise ModelError(PADDING_NOT_IN_VOCABULARY.format(path=path, name=feature.name, padding=feature.padding))
     number = padding_word(feature, lexicon)
-    if not number and not told:  # a network that gets the end of a text does not read the padding after it
+    if not number and not ends_known:
         raise ModelError(PADDING_UNKNOWN.format(path=path, name=feature.name))
     return np.concatenate([[max(number - 1, 0)], np.arange(count)]).astype(dtype)
 

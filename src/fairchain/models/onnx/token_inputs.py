@@ -39,7 +39,6 @@ BATCH_BYTES, BATCH_TEXTS, MOST_ELSEWHERE = 32 * 2**20, 64, 256
 MOST_KEPT_TOKENS = 4_000_000
 # Models whose first positions are reserved.
 OFFSET = ("roberta", "xlm-roberta", "camembert", "longformer", "mpnet")
-TOKENIZER_MISSING = "{name}: transformers is not installed: pip install 'fairchain[transformers]'"
 NO_TOKENIZER = (
     '{path}: input "{name}" is not made by its tokenizer, which makes {made} for every token; export the network again'
 )
@@ -152,12 +151,10 @@ def _longest(tokenizer: Any, config: Mapping[str, Any]) -> int:
 
 @lru_cache(maxsize=4)
 def tokenizer_of(files: tuple[tuple[str, bytes], ...]) -> Tokens:
-    """Return the tokenizer in these files, which are untrusted: none of their code is run, and nothing is
-    downloaded.
-    """
+    """Return the tokenizer in these untrusted files: none of their code is run, and nothing is downloaded."""
     held = dict(files)
     if find_spec("transformers") is None:
-        raise ModelError(TOKENIZER_MISSING.format(name="a tokenizer"))
+        raise ModelError("a tokenizer: transformers is not installed: pip install 'fairchain[transformers]'")
     try:
         config, settings = (json.loads(held.get(name, b"{}")) for name in (CONFIG, "tokenizer_config.json"))
     except (ValueError, RecursionError) as error:
@@ -198,14 +195,12 @@ def _is_file(key: str) -> bool:
 
 def add_tokenizer(network: ModelProto, files: Mapping[str, bytes]) -> None:
     """Write the files of a tokenizer into a network, replacing others."""
-    kept = [(each.key, each.value) for each in network.metadata_props if not _is_file(each.key)]
+    kept = [each for each in network.metadata_props if not _is_file(each.key)]
     del network.metadata_props[:]
-    for key, value in [
-        *kept,
-        *((TOKENIZER_PREFIX + name, files[name].decode()) for name in TOKENIZER_FILES if name in files),
-    ]:
-        added = network.metadata_props.add()
-        added.key, added.value = key, value
+    network.metadata_props.extend(kept)
+    for name in TOKENIZER_FILES:
+        if name in files:
+            network.metadata_props.add(key=TOKENIZER_PREFIX + name, value=files[name].decode())
 
 
 @dataclass(frozen=True, eq=False)
