@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from fairchain.drafting.columns import Profile, frame_feature
 from fairchain.drafting.draft import must_have, with_question
 from fairchain.drafting.groups import with_stated_groups
-from fairchain.drafting.guesses import Draft, DraftOptions, Guess, in_order
+from fairchain.drafting.guesses import Draft, DraftOptions, Guess
 from fairchain.drafting.signature import read_signature
 from fairchain.drafting.trials import Trials, about_agreement
 from fairchain.errors import ModelError, SpecError, UnansweredError
@@ -90,8 +90,8 @@ def draft_text_spec(
     if trial.reading.free:
         # True labels are numbers in the order of the labels, which the trial may have changed.
         rows = read(spec)
-        loaded = trials.reloaded(loaded, spec, rows)
-    return Draft(spec, in_order(told), protected, loaded, rows.for_spec(spec))
+        loaded = trials.load(spec, rows, loaded)
+    return Draft(spec, tuple(told), protected, loaded, rows.for_spec(spec))
 
 
 def _mentioned(terms: TermLists, *, swapped: bool) -> CategoryFeature:
