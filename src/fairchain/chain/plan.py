@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from fairchain.chain.discretize import Discretizer
 from fairchain.chain.estimates import Estimator
+from fairchain.chain.state_units import Discretizer
 from fairchain.errors import ChainError
 
 ColumnKind = Literal["product", "shared"]

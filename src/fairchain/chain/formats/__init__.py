@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from fairchain.chain.chain import Chain
-from fairchain.chain.formats import dot, drn, explicit, json_file, prism
+from fairchain.chain.formats import dot, drn, json_file, prism
 from fairchain.errors import ChainError
 from fairchain.messages import unknown
 from fairchain.system.atomic_write import place
@@ -41,7 +41,7 @@ class ChainFormat:
 FORMATS: Mapping[str, ChainFormat] = MappingProxyType(
     {
         "prism": ChainFormat((".prism", ".pm"), prism.to_text, None, intervals=True),
-        "explicit": ChainFormat(explicit.EXPLICIT_SUFFIXES, None, explicit.read),
+        "explicit": ChainFormat(prism.EXPLICIT_SUFFIXES, None, prism.read_explicit),
         "drn": ChainFormat((".drn",), drn.to_text, drn.read, intervals=True),
         "dot": ChainFormat((".dot", ".gv"), dot.to_text, None),
         "json": ChainFormat((".json",), json_file.to_text, json_file.read),
@@ -74,7 +74,7 @@ def write_chain(
     name = chain_format(path, format)
     check_intervals(name, intervals)
     files = format_files(path, name)
-    texts = explicit.to_texts(chain) if name == "explicit" else [chain_text(chain, name, intervals=intervals)]
+    texts = prism.explicit_texts(chain) if name == "explicit" else [chain_text(chain, name, intervals=intervals)]
     contents = {}
     for file, text in zip(files, texts, strict=True):
         try:
@@ -88,7 +88,7 @@ def write_chain(
 
 def format_files(path: Path, format: str) -> tuple[Path, ...]:
     """Return the files of a chain in this format, given one of them."""
-    return explicit.paths_of(path) if format == "explicit" else (path,)
+    return prism.explicit_paths(path) if format == "explicit" else (path,)
 
 
 def chain_text(chain: Chain, format: str, *, intervals: bool = False) -> str:
