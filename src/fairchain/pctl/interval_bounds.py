@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 
 from fairchain.pctl import interval_expectations as extremes
 from fairchain.pctl.equations import UnsolvedError
-from fairchain.pctl.evaluator import Evaluator
-from fairchain.pctl.formula import Measure, UntilForm, Window
+from fairchain.pctl.formula import Evaluator, Measure, UntilForm, Window
 from fairchain.pctl.graph import Floats, Indices, Mask, TransitionGraph, components_of
 from fairchain.pctl.interval_rows import CERTAIN, IntervalRows, difference, sums
-from fairchain.pctl.label_names import holds_in
-from fairchain.pctl.point_values import Points, satisfies, satisfies_exactly
+from fairchain.pctl.point_values import Points, holds_in, satisfies, satisfies_exactly
 
 # Rounds of the iteration for long-run shares, fewer if there are many transitions, and the width at which it ends.
 MOST_ITERATIONS = 3000

@@ -57,7 +57,7 @@ def steps(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) ->
     after = 1 + rows.back(found, largest=largest)
     worth = found[rows.targets]
     scale = max(float(found[inside].max()), float(worth[np.isfinite(worth)].max(initial=1.0)))
-    wrong = _wrong(found[inside], after[inside], largest=largest) + _noise(rows) * scale + LAST_DIGITS
+    wrong = _wrong(found[inside], after[inside], largest=largest) + float(rows.noise.max()) * scale + LAST_DIGITS
     # Each step costs 1: slightly larger costs cover the error of one step.
     if wrong < 0.5:
         safe = found / (1 - wrong) if largest else found * (1 - wrong)
@@ -121,18 +121,13 @@ def _margin(rows: IntervalRows, stages: list[IntervalRows], inside: Mask, found:
     With w at least 1 larger than its own largest expectation, an error of e in one step is covered by e * w.
     """
     after = rows.back(found, largest=largest)
-    wrong = _wrong(found[inside], after[inside], largest=largest) + _noise(rows)
+    wrong = _wrong(found[inside], after[inside], largest=largest) + float(rows.noise.max())
     length = _iterated(stages, np.zeros(rows.size), 1.0, largest=True)
-    progress = (length - rows.back(length, largest=True))[inside].min() - _noise(rows) * length.max()
+    progress = (length - rows.back(length, largest=True))[inside].min() - float(rows.noise.max()) * length.max()
     if not progress > CERTAIN:
         return np.ones(rows.size)
     margin: Floats = wrong * length / progress
     return margin
-
-
-def _noise(rows: IntervalRows) -> float:
-    """Return the rounding error of the expected value of a row's next state, relative to the largest value."""
-    return float(rows.noise.max())
 
 
 def _wrong(found: Floats, after: Floats, *, largest: bool) -> float:
