@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from operator import add
 from typing import Any, Self
 
@@ -147,20 +147,10 @@ class Passages:
 def count_steps(
     group: int, plan: ChainPlan, states: States, passages: Passages, after: Sequence[States], *, moments: bool = False
 ) -> TraceCounts:
-    """Count one group's traces over time.
+    """Count one group's traces over time, with the state of every passage in the order of the traces.
 
-    Parameters
-    ----------
-    group, plan
-        The index of the group, and the plan of the chain.
-    states
-        The state of every passage, in the order of the traces.
-    passages
-        The steps of the traces.
-    after
-        (traces,) each: the states in the columns after the last step, the label last.
-    moments
-        Whether to count second moments for the bounds of a folded chain.
+    `after` has the states in the columns after the last step, (traces,) each, the label last. `moments`: whether to
+    count second moments for the bounds of a folded chain.
     """
     groups, width, steps = len(plan.groups), len(plan.units[0].names), plan.steps
     following = width + len(plan.columns[-len(after)])
@@ -225,52 +215,41 @@ def _moments(group: int, groups: int, pair: Counts, been: Counts, passages: Pass
     return Moments(*(_of_group(group, groups, sums) for sums in (square, cross, visits)))
 
 
+@dataclass(frozen=True, eq=False)
 class TraceCounter:
     """Counter of the traces of several chains from the same inputs; either all chains are over time, or none is."""
 
-    def __init__(
-        self,
-        context: ChainContext,
-        chains: Sequence[PlannedUnits],
-        workers: Workers,
-        *,
-        moments: bool = True,
-    ) -> None:
-        self._context, self._chains, self._workers = context, chains, workers
-        self._moments = moments
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copy the inputs of the counts."""
-        return partial(TraceCounter, moments=self._moments), (self._context, self._chains, self._workers)
+    context: ChainContext
+    chains: Sequence[PlannedUnits]
+    workers: Workers
+    moments: bool = True
 
     def counts(self, first: int, rounds: int) -> tuple[TraceCounts, ...]:
         """Return the counts for each chain of this many rounds, from chunk `first` on."""
         sizes = [min(TRACES_PER_CHUNK, rounds - start) for start in range(0, rounds, TRACES_PER_CHUNK)]
         units = [(first + place, size) for place, size in enumerate(sizes)]
-        return _sums(self._workers.map(self.count_chunk, units, sizes=sizes))
+        return _sums(self.workers.map(self.count_chunk, units, sizes=sizes))
 
     def count_chunk(self, unit: tuple[int, int]) -> tuple[TraceCounts, ...]:
         """Return the counts of one chunk, (its number, its rounds), for each chain."""
-        chunk, count = unit
-        counted = self._columns if self._chains[0][1].view is None else self._steps
-        return _sums(counted(group, inputs) for group, inputs in self._context.inputs(chunk, count))
+        parts = self.context.inputs(*unit)
+        if self.chains[0][1].view is None:
+            return _sums(self._columns(group, inputs) for group, inputs in parts)
+        probe = self.context.probe
+        assert isinstance(probe, LastSteps)
+        return _sums(self._steps(group, probe, part) for group, inputs in parts for part in probe.parts(inputs))
 
     def _columns(self, group: int, inputs: NDArray[np.floating]) -> tuple[TraceCounts, ...]:
-        labels, hidden = self._context.probe(inputs)
+        labels, hidden = self.context.probe(inputs)
         return tuple(
             count_columns(group, plan, [*(unit.states(inputs, hidden) for unit in units), labels])
-            for units, plan in self._chains
+            for units, plan in self.chains
         )
 
-    def _steps(self, group: int, inputs: NDArray[np.floating]) -> tuple[TraceCounts, ...]:
-        probe = self._context.probe
-        assert isinstance(probe, LastSteps)
-        return _sums(self._part(group, probe, part) for part in probe.parts(inputs))
-
-    def _part(self, group: int, probe: LastSteps, inputs: NDArray[Any]) -> tuple[TraceCounts, ...]:
+    def _steps(self, group: int, probe: LastSteps, inputs: NDArray[Any]) -> tuple[TraceCounts, ...]:
         shown = probe.steps(inputs)
         numbers = {name: states[inside_of(shown)] for name, states in shown.states.items()}
-        passages = Passages.of(shown.lengths, self._chains[0][1])
+        passages = Passages.of(shown.lengths, self.chains[0][1])
         return tuple(
             count_steps(
                 group,
@@ -278,9 +257,9 @@ class TraceCounter:
                 timed.states(inputs, numbers),
                 passages,
                 [*(unit.states(inputs, shown.layers) for unit in after), shown.labels],
-                moments=self._moments and plan.view == "folded",
+                moments=self.moments and plan.view == "folded",
             )
-            for (timed, *after), plan in self._chains
+            for (timed, *after), plan in self.chains
         )
 
 

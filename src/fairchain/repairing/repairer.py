@@ -184,17 +184,10 @@ def repair_case(
     before: Verdict | None = None,
     explanation: Explanation | None = None,
 ) -> Repair:
-    """Repair the model of a case from `prepare`.
+    """Repair the model of a case from `prepare`; the options are those of `repair`.
 
-    Parameters
-    ----------
-    case, settings
-        The case, and the options of the search.
-    source
-        The object or name from which the model of the case was loaded; it may have scores besides the labels that the
-        case reads.
-    labelled, held_out, label, workers, progress, before, explanation
-        As for `repair`.
+    `source` is the object or name from which the model was loaded; it may have scores besides the labels that the case
+    reads.
     """
     start, settings = time.perf_counter(), settings or Settings()
     check_repairable(case.spec)
