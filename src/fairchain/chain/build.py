@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairchain.chain.chain import Chain, Floats, Indices
 from fairchain.chain.estimates import Counts, Moments, bounds, estimate, folded_bounds
-from fairchain.chain.plan import MOST_POSSIBLE, START_STATE, ChainPlan, step_name
+from fairchain.chain.plan import MOST_POSSIBLE, START_STATE, ChainPlan
 from fairchain.chain.traces import Link, TraceCounts
 
 # Source, target, probability, low, high and count of some transitions.
@@ -35,7 +35,7 @@ class ChainLayout:
         for step in range(1, 1 + plan.steps) if plan.view == "unrolled" else ():
             # States of an unrolled chain have their step and their folded name as further labels.
             members = self.states(step).tolist()
-            self._label(step_name(step), members)
+            self._label(f"step={step}", members)
             for place, name in enumerate(plan.units[0].names):
                 self._label(name, members[place :: len(plan.units[0].names)])
 

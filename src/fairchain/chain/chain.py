@@ -125,14 +125,9 @@ class Chain:
 
     def index(self, state: str) -> int:
         """Return the index of a state."""
-        try:
-            return self._numbers[state]
-        except KeyError:
-            raise ChainError(f'unknown state "{state}"') from None
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.states)}
+        if state not in self.states:
+            raise ChainError(f'unknown state "{state}"')
+        return self.states.index(state)
 
     def __repr__(self) -> str:
         return f"<Chain of {len(self.states):,} states and {len(self.sources):,} transitions>"
@@ -159,27 +154,18 @@ def _check_bounds(chain: Chain) -> None:
         raise ChainError('"low" and "high" belong together, and one is missing')
     if chain.low is None or chain.high is None:
         return
-    rising = (chain.low >= 0) & (chain.low <= chain.high) & (chain.high <= 1 + ROW_SUM_ERROR)
-    if not rising.all():
-        raise ChainError(f"{_bounds(chain, rising)} are not two numbers in rising order from 0 to 1")
+    low, high, found = chain.low, chain.high, chain.probabilities
+    checks = [
+        ((low >= 0) & (low <= high) & (high <= 1 + ROW_SUM_ERROR), "are not two numbers in rising order from 0 to 1")
+    ]
     # A smoothed estimate may lie outside the bounds of the counts.
     if chain.metadata.get("estimator") == "frequency":
-        inside = (chain.low <= chain.probabilities + ROW_SUM_ERROR) & (
-            chain.probabilities <= chain.high + ROW_SUM_ERROR
-        )
-        if not inside.all():
-            raise ChainError(
-                f"{_bounds(chain, inside)} do not contain {chain.probabilities[np.argmin(inside)]:g}, its estimate"
-            )
-
-
-def _bounds(chain: Chain, right: NDArray[np.bool_]) -> str:
-    """Describe the first invalid bounds."""
-    assert chain.low is not None
-    assert chain.high is not None
-    place = int(np.argmin(right))
-    source, target = chain.states[chain.sources[place]], chain.states[chain.targets[place]]
-    return f'the bounds [{chain.low[place]:g}, {chain.high[place]:g}] of "{source}" -> "{target}"'
+        inside = (low <= found + ROW_SUM_ERROR) & (found <= high + ROW_SUM_ERROR)
+        checks.append((inside, f"do not contain {found[np.argmin(inside)]:g}, its estimate"))
+    for right, problem in checks:
+        for place in np.flatnonzero(~right)[:1]:
+            source, target = chain.states[chain.sources[place]], chain.states[chain.targets[place]]
+            raise ChainError(f'the bounds [{low[place]:g}, {high[place]:g}] of "{source}" -> "{target}" {problem}')
 
 
 def _comparable(chain: Chain) -> tuple[Any, ...]:

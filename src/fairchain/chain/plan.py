@@ -50,7 +50,7 @@ class ChainPlan:
         """Refuse duplicate names, because a name is also a label, and chains that are too large."""
         names = [START_STATE, *(name for column in self.columns for name in column)]
         if self.view == "unrolled":
-            names += [*self.units[0].names, *map(step_name, range(1, 1 + self.steps))]
+            names += [*self.units[0].names, *(f"step={step}" for step in range(1, 1 + self.steps))]
         seen: set[str] = set()
         for name in names:
             if name in seen:
@@ -100,8 +100,3 @@ class ChainPlan:
         """The number of possible transitions between columns."""
         columns = range(len(self.following))
         return sum(self.copies(column) * math.prod(self.widths(column)) for column in columns)
-
-
-def step_name(step: int) -> str:
-    """Return the label of all states after a step."""
-    return f"step={step}"

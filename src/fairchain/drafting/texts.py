@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -118,8 +119,13 @@ def _columns(data: Any, text: str) -> tuple[RawTable, str | None]:
     suffix = Path(data).suffix.lower() if isinstance(data, str | Path) else ""
     if suffix not in (".txt", ".jsonl"):
         return read_table(data), text
-    path = Path(data)
-    keys = _keys(path) if suffix == ".jsonl" else []
+    path, first = Path(data), None
+    if suffix == ".jsonl":
+        with suppress(OSError, ValueError, RecursionError), path.open("rb") as file:
+            first = json.loads(file.readline(16_000_000))
+    # None if the file holds bare texts.
+    cells = first.items() if isinstance(first, dict) else ()
+    keys = [key for key, value in cells if not isinstance(value, list | dict)]
     if suffix == ".txt" or (not keys and next(texts_in(path, None, {}, len), None) is not None):
         return RawTable(str(path), (), 0, dict[str, Any]().__getitem__), None
     names = [name for name in keys if name != text]
@@ -128,14 +134,3 @@ def _columns(data: Any, text: str) -> tuple[RawTable, str | None]:
     read = read_table({**columns, text: [each for each, _ in rows]})
     # Its cells are texts, as those of a CSV file.
     return dataclasses.replace(read, source=str(path), frame=None), text
-
-
-def _keys(path: Path) -> list[str]:
-    """Return the keys of the first object of a .jsonl file; none if it holds bare texts."""
-    try:
-        with path.open("rb") as file:
-            found = json.loads(file.readline(16_000_000))
-    except (OSError, ValueError, RecursionError):
-        found = None
-    items = found.items() if isinstance(found, dict) else ()
-    return [key for key, value in items if not isinstance(value, list | dict)]

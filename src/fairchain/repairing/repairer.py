@@ -409,13 +409,14 @@ def _group_changes(best: Judged, plan: Plan) -> tuple[GroupChange, ...]:
     if plan.weights is not None:
         return best.groups
     moved = plan.parameters.adjustments(best.candidate.point)
-    by_name = dict(zip((group.name for group in plan.groups), moved, strict=True)) if plan.groups else {}
-
-    def changed(each: GroupChange) -> GroupChange:
-        one = by_name.get(each.group) if plan.groups else moved[0]
-        return each if one is None else replace(each, threshold_before=one.before, threshold=one.after)
-
-    return tuple(changed(each) for each in best.groups)
+    names = [group.name for group in plan.groups]
+    by_name = dict(zip(names, moved, strict=True)) if names else {each.group: moved[0] for each in best.groups}
+    return tuple(
+        replace(each, threshold_before=by_name[each.group].before, threshold=by_name[each.group].after)
+        if each.group in by_name
+        else each
+        for each in best.groups
+    )
 
 
 def _changes(weights: Weights, new: Mapping[str, WeightArray]) -> tuple[TensorChange, ...]:

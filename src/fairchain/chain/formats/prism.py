@@ -1,7 +1,7 @@
 """PRISM's files: its language, which is only written, and three explicit files with one stem (.tra, .sta and .lab).
 
 The language has one module with one variable, the index of the state; PRISM and Storm both read it. Names of states are
-in comments, labels are written as identifiers (`identifiers`). Of .sta PRISM reads only the numbers and skips the rest
+in comments, labels are written as identifiers (`reading`). Of .sta PRISM reads only the numbers and skips the rest
 of a line, which contains fairchain's notes. Storm's older explicit files, which have `dtmc` and `#DECLARATION` where
 PRISM has counts, are read but not written: Storm has DRN.
 """
@@ -15,15 +15,18 @@ from pathlib import Path
 
 from fairchain.chain.chain import Chain
 from fairchain.chain.formats.drn import INIT
-from fairchain.chain.formats.identifiers import (
+from fairchain.chain.formats.reading import (
+    MOST_STATES,
+    ChainReader,
+    Lines,
     comment_name,
+    found,
     identifiers_of,
     labels_by_state,
     note_text,
     notes_of,
     written_values,
 )
-from fairchain.chain.formats.reading import MOST_STATES, ChainReader, Lines, found
 
 # Longer disjunctions of states are nested by halves, because a parser recurses into each "|".
 FLAT = 16
@@ -32,12 +35,8 @@ _DECLARED = re.compile(r'\s*+([0-9]{1,9})="([^"]*+)"')
 _STATE = re.compile(r"([0-9]{1,18}):\(([^()]*+)\)\s*+")
 
 
-def to_text(chain: Chain, *, intervals: bool = False) -> str:
-    """Return the chain in the PRISM language, with intervals instead of probabilities if requested."""
-    return "\n".join(_lines(chain, intervals)) + "\n"
-
-
-def _lines(chain: Chain, intervals: bool) -> Iterator[str]:
+def to_lines(chain: Chain, *, intervals: bool = False) -> Iterator[str]:
+    """Yield the lines of the chain in the PRISM language, with intervals instead of probabilities if requested."""
     yield "// A Markov chain, written by fairchain"
     yield from ("dtmc", "", "module chain")
     # PRISM has no variable with a single value.
