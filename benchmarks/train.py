@@ -20,7 +20,7 @@ from benchmarks.train_files import Attempt, Case, Result, spec_text
 from benchmarks.train_gaps import Gap, Network, group_name, measure_gap, uniform_rate
 from benchmarks.train_network import Recipe, Trained, to_onnx, train
 from benchmarks.train_text_card import MARK
-from fairchain.datasets.encode import Encoded, encode
+from fairchain.datasets.tables import Encoded, encode
 
 SAMPLES = 1 << 21
 SCOUT_SAMPLES = 1 << 17

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from benchmarks.train_gaps import Gap, group_name
 from benchmarks.train_network import HIDDEN
-from fairchain.datasets.encode import Encoded, EncodedFeature
+from fairchain.datasets.schemas import EncodedFeature
+from fairchain.datasets.tables import Encoded
 
 THRESHOLD = 0.1
 

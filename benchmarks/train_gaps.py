@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from fairchain.datasets.encode import EncodedFeature
+from fairchain.datasets.schemas import EncodedFeature
 
 FloatArray = NDArray[np.float32]
 

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from fairchain.datasets.encode import Encoded
+from fairchain.datasets.tables import Encoded
 
 HIDDEN = (64, 32, 16, 8, 4)
 

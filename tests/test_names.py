@@ -20,7 +20,7 @@ SOURCE = Path(fairchain.__file__).parent
 COMMANDS = {"audit", "check", "compare", "explain", "plan", "recheck", "repair", "verify"}  # a command and its function
 CHECKED_TWICE = {"chunk_rounds", "count_rows", "largest_bound", "trials_within"}  # the recheck computes them by itself
 OF_EACH_MODULE = {
-    *("read", "to_text"),  # each file format of a chain
+    *("read", "to_lines"),  # each file format of a chain
     "to_network",  # each converter to ONNX
     *("answer", "main", "read_in_child", "serve"),  # each module that runs in a child process
 }

@@ -25,8 +25,7 @@ from benchmarks.results import Cell, Check, Column, PartResult, Ratio, Table, ra
 from benchmarks.sizes import Sizes
 from fairchain import OnnxModel, Repair, Spec, example, explain, load_spec, repair
 from fairchain.datasets import here
-from fairchain.datasets.encode import held_out
-from fairchain.datasets.tables import data_set_table
+from fairchain.datasets.tables import data_set_table, held_out
 from fairchain.errors import FairchainError
 from fairchain.models.edit.candidates import Tunable, input_means
 from fairchain.models.edit.weights import Weights

@@ -30,7 +30,7 @@ def write_question(folder: Path, *, weight: float = 2.0, **property_: Any) -> Pa
 def few_inputs() -> Iterator[None]:
     """Every stage as it is, only smaller."""
     from fairchain.auditing import auditor
-    from fairchain.chain import stopping as effort
+    from fairchain.chain import learn as effort
     from fairchain.repairing import change_plan
 
     with (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairchain.chain.discretize import (
+from fairchain.chain.state_units import (
     BINS_NOT_RISING,
     CATEGORY_NO_ORDER,
     TOO_FEW_DISTINCT_VALUES,

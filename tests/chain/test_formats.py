@@ -32,9 +32,13 @@ from fairchain.chain.formats import (
     write_chain,
 )
 from fairchain.chain.formats.dot import flows_of, state_columns
-from fairchain.chain.formats.identifiers import CHAIN_WITHOUT_INTERVALS, NOT_UNICODE, identifiers_of
 from fairchain.chain.formats.json_file import NOT_JSON_VALUES
-from fairchain.chain.formats.reading import STATE_WITHOUT_TRANSITION
+from fairchain.chain.formats.reading import (
+    CHAIN_WITHOUT_INTERVALS,
+    NOT_UNICODE,
+    STATE_WITHOUT_TRANSITION,
+    identifiers_of,
+)
 from fairchain.errors import ChainError, OutputError
 from fairchain.messages import unknown
 from fairchain.system.atomic_write import CANNOT_BE_WRITTEN

@@ -14,7 +14,7 @@ import pytest
 from fairchain.chain import Chain
 from fairchain.chain.formats import read_chain, write_chain
 from fairchain.chain.formats.drn import NOT_A_DTMC
-from fairchain.chain.formats.identifiers import identifiers_of
+from fairchain.chain.formats.reading import identifiers_of
 from fairchain.errors import ChainError
 from tests.chain.test_formats import made
 from tests.messages import says

@@ -24,8 +24,7 @@ from fairchain.chain.estimates import bounds
 from fairchain.chain.learn import learn_chain
 from fairchain.chain.plan import ChainPlan
 from fairchain.chain.state_units import StateUnit
-from fairchain.chain.trace_counter import TraceCounter
-from fairchain.chain.traces import count_columns
+from fairchain.chain.traces import TraceCounter, count_columns
 from fairchain.executors import Workers
 from fairchain.populations import build_population
 from fairchain.spec import Spec, groups_of, parse_spec, revise

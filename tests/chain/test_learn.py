@@ -13,10 +13,9 @@ from fairchain.chain import Chain
 from fairchain.chain.context import prepare_context
 from fairchain.chain.display import heading
 from fairchain.chain.estimates import estimate
-from fairchain.chain.learn import learn_chain, learn_family
+from fairchain.chain.learn import EPSILON_NOT_REACHED, learn_chain, learn_family
 from fairchain.chain.plan import TWO_DIFFERENT_STATES
 from fairchain.chain.state_units import REQUESTED_TWICE, UNIT_NOT_FINITE, numbers_of, parse_request
-from fairchain.chain.stopping import EPSILON_NOT_REACHED
 from fairchain.chain.traces import TRACE_STATE_OUT_OF_RANGE, count_link
 from fairchain.errors import ChainError, ModelError
 from fairchain.models import OnnxModel

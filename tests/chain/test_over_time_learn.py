@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fairchain.chain import read_chain, write_chain
+from fairchain.chain.context import LastSteps, probe_of
 from fairchain.chain.learn import NO_STATES_OVER_TIME, UNKNOWN_FAMILY_VIEW, learn_chain, learn_family
-from fairchain.chain.probes import LastSteps, probe_of
 from fairchain.errors import ChainError, FairchainError
 from fairchain.models import OnnxModel
 from fairchain.models.base import random_inputs

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairchain.chain.sequences import chain_of_traces
+from fairchain.chain.chain import chain_of_traces
 from fairchain.errors import ChainError
 from fairchain.pctl import check_chain
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from fairchain.datasets import get
-from fairchain.datasets.encode import (
+from fairchain.datasets.schemas import BANK, CENSUS, CENSUS_HEADER, CREDIT, CREDIT_HEADER
+from fairchain.datasets.tables import (
     CELL_OF_DATA_SET,
     NO_ENCODING,
     Encoded,
@@ -18,7 +19,6 @@ from fairchain.datasets.encode import (
     parse_bank,
     parse_plain,
 )
-from fairchain.datasets.schemas import BANK, CENSUS, CENSUS_HEADER, CREDIT, CREDIT_HEADER
 from fairchain.errors import DataError
 from tests.messages import says
 

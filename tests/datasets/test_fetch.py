@@ -25,7 +25,7 @@ from fairchain.datasets.fetch import (
     NEEDS_FILE,
     WRONG_CHECKSUM,
 )
-from fairchain.datasets.layout import HEADER_LACKS, LINE_NOT_WORD, NOT_IN_CACHE, WRONG_SHAPE
+from fairchain.datasets.prepare import HEADER_LACKS, LINE_NOT_WORD, NOT_IN_CACHE, WRONG_SHAPE
 from fairchain.datasets.sources import SOURCES, ArchiveMember, DataSource, Wheel
 from fairchain.errors import DataError
 from fairchain.messages import unknown

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from fairchain.datasets import get
-from fairchain.datasets.encode import NO_ENCODING
 from fairchain.datasets.sources import SOURCES
 from fairchain.datasets.tables import (
     COMPAS_HEADER,
     DATA_TABLES,
+    NO_ENCODING,
     UNKNOWN_CODE_IN_COLUMN,
     write_table,
 )

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain.drafting.labels import LABELS_DO_NOT_FIT_SCORES
 from fairchain.drafting.signature import SEVERAL_OUTPUTS
-from fairchain.drafting.trials import CUT_OFF_NEEDED, ORDER_NOT_SHOWN
+from fairchain.drafting.trials import CUT_OFF_NEEDED, LABELS_DO_NOT_FIT_SCORES, ORDER_NOT_SHOWN
 from fairchain.errors import DataError, ModelError
 from fairchain.messages import unknown
 from tests.drafting.builders import applicants, by_hours, draft, features, named, numbers, one_score

@@ -74,7 +74,7 @@ def test_training_the_credit_network_again_gives_the_one_that_ships(torch: Any, 
     from benchmarks.train import RECIPES
     from benchmarks.train_network import to_onnx, train
     from fairchain import example
-    from fairchain.datasets.encode import encode
+    from fairchain.datasets.tables import encode
 
     data = encode("credit", tmp_path)
     content = to_onnx(train(data, RECIPES["credit"], 0).layers, "credit", "")

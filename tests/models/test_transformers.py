@@ -30,8 +30,7 @@ from fairchain.models.adapters.from_transformers import (
 )
 from fairchain.models.base import DEPENDS_ON_BATCH
 from fairchain.models.onnx.token_inputs import OTHER_LABELS
-from fairchain.repairing.files import write_repair
-from fairchain.repairing.folder import EXISTS, FOLDER_DECIDES_OTHERWISE, NO_WEIGHTS_CHANGED
+from fairchain.repairing.files import EXISTS, FOLDER_DECIDES_OTHERWISE, NO_WEIGHTS_CHANGED, write_repair
 from fairchain.spec import parse_spec
 from fairchain.statements import NO_TEXTS_CERTIFICATE
 from fairchain.system.user_code import FAILED_WITH

@@ -17,9 +17,8 @@ from fairchain.errors import QueryError
 from fairchain.messages import unknown
 from fairchain.pctl import check_chain, parse
 from fairchain.pctl.answer import ANSWER_HAS_NO_TRUTH
-from fairchain.pctl.checker import NO_EVIDENCE, EngineName
-from fairchain.pctl.group_gaps import widest
-from fairchain.pctl.label_names import NO_STATE_CHAIN
+from fairchain.pctl.checker import NO_EVIDENCE, EngineName, widest
+from fairchain.pctl.point_values import NO_STATE_CHAIN
 from fairchain.pctl.storm import STORM_MISSING
 from tests.messages import says
 from tests.pctl.builders import chain_of

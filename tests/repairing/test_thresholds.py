@@ -20,6 +20,7 @@ from fairchain.models import OnnxModel
 from fairchain.prepare import prepare
 from fairchain.repairing import Repair, diff_report, repair, write_repair
 from fairchain.repairing.change_plan import CHANGE_THRESHOLDS_INSTEAD, NO_WEIGHTS_IN_PYTHON
+from fairchain.repairing.parameters import ThresholdParameters
 from fairchain.repairing.repair_data import halves
 from fairchain.repairing.repairer import HELD_OUT_IS_POPULATION, JUDGED_ROWS_SEARCHED, PART_NOT_CERTIFIED
 from fairchain.repairing.thresholds import (
@@ -27,7 +28,6 @@ from fairchain.repairing.thresholds import (
     GROUPS_OVERLAP,
     NO_SCORES,
     ThresholdModel,
-    ThresholdParameters,
 )
 from fairchain.spec import Spec, parse_spec, revise
 from tests.messages import says

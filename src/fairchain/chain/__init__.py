@@ -3,15 +3,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fairchain.chain.chain import Chain
+from fairchain.chain.chain import Chain, chain_of_traces
 
 if TYPE_CHECKING:
     from fairchain.chain.formats import read_chain, write_chain
     from fairchain.chain.learn import learn_chain, learn_family
-    from fairchain.chain.sequences import chain_of_traces
 
 _HOMES = {
-    "chain_of_traces": "sequences",
     "learn_chain": "learn",
     "learn_family": "learn",
     "read_chain": "formats",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairchain.chain.chain import Chain, Floats, Indices
 from fairchain.chain.estimates import Counts, Moments, bounds, estimate, folded_bounds
-from fairchain.chain.plan import MOST_POSSIBLE, START_STATE, ChainPlan, step_name
+from fairchain.chain.plan import MOST_POSSIBLE, START_STATE, ChainPlan
 from fairchain.chain.traces import Link, TraceCounts
 
 # Source, target, probability, low, high and count of some transitions.
@@ -35,7 +35,7 @@ class ChainLayout:
         for step in range(1, 1 + plan.steps) if plan.view == "unrolled" else ():
             # States of an unrolled chain have their step and their folded name as further labels.
             members = self.states(step).tolist()
-            self._label(step_name(step), members)
+            self._label(f"step={step}", members)
             for place, name in enumerate(plan.units[0].names):
                 self._label(name, members[place :: len(plan.units[0].names)])
 
@@ -65,7 +65,10 @@ def build_chain(counts: TraceCounts, plan: ChainPlan, metadata: Mapping[str, Any
     """Build the chain of counted traces; all bounds of transitions hold together with probability 1 - delta."""
     layout = ChainLayout(plan)
     bounded = plan.possible <= MOST_POSSIBLE
-    parts = [_start(layout, plan)]
+    # From Start to the groups: the declared shares, with bounds [0, 1] if they are unknown.
+    shares, none = np.asarray(plan.shares), np.zeros(len(plan.shares), np.int64)
+    limits = (shares, shares, none + 1) if plan.shares_known else (0 * shares, 0 * shares + 1, none)
+    parts: list[Transitions] = [(none.astype(np.intp), layout.states(0), shares, *limits)]
     for column, link in enumerate(counts.links):
         if bounded:
             parts.append(_all_transitions(layout, plan, column, link, counts.moments))
@@ -98,15 +101,6 @@ def build_chain(counts: TraceCounts, plan: ChainPlan, metadata: Mapping[str, Any
             **metadata,
         },
     )
-
-
-def _start(layout: ChainLayout, plan: ChainPlan) -> Transitions:
-    """Return the transitions from Start to the groups: the declared shares, with bounds [0, 1] if unknown."""
-    target, shares = layout.states(0), np.asarray(plan.shares)
-    source, none = np.zeros(len(shares), np.intp), np.zeros(len(shares), np.int64)
-    if not plan.shares_known:
-        return source, target, shares, np.zeros(len(shares)), np.ones(len(shares)), none
-    return source, target, shares, shares, shares, none + 1
 
 
 def column_bounds(plan: ChainPlan, column: int, taken: Counts, moments: Moments | None) -> tuple[Floats, Floats]:

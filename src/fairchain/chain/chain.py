@@ -1,14 +1,17 @@
 """A discrete-time Markov chain (DTMC) with labels, and with bounds and counts of its transitions.
 
 A chain is data: states, labels, a sparse matrix of probabilities and, if it was learned, the counts behind them and
-an interval for each. `learn` learns it, `formats` writes and reads it, `fairchain.pctl` checks queries on it.
+an interval for each. `learn` learns it from a network, `chain_of_traces` counts given traces, `formats` writes and
+reads it, `fairchain.pctl` checks queries on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +21,7 @@ from fairchain.errors import ChainError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -66,7 +70,36 @@ class Chain:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check(self)
+        """Raise a ChainError if this is not a Markov self."""
+        size, count = len(self.states), len(self.sources)
+        if not size:
+            raise ChainError("a chain needs at least one state")
+        if len(set(self.states)) != size:
+            raise ChainError("two states have the same name")
+        for name in ("targets", "probabilities", "low", "high", "counts"):
+            array = getattr(self, name)
+            if array is not None and len(array) != count:
+                raise ChainError(f"{len(array)} {name} for {count} transitions")
+        if count and not (
+            min(self.sources.min(), self.targets.min()) >= 0 and max(self.sources.max(), self.targets.max()) < size
+        ):
+            raise ChainError("a transition leads from or to a state that does not exist")
+        order = self.sources.astype(np.int64) * size + self.targets
+        if (np.diff(order) <= 0).any():
+            raise ChainError("transitions are not sorted, or one occurs twice")
+        if not np.isfinite(self.probabilities).all() or (self.probabilities < 0).any():
+            raise ChainError("a probability is negative or not a number")
+        sums = np.bincount(self.sources, self.probabilities, minlength=size)
+        wrong = np.flatnonzero(np.abs(sums - 1) > ROW_SUM_ERROR)
+        if wrong.size:
+            state = int(wrong[0])
+            raise ChainError(PROBABILITIES_DO_NOT_SUM.format(states=self.states[state], sums=sums[state]))
+        _check_bounds(self)
+        if not 0 <= self.initial < size:
+            raise ChainError("the initial state does not exist")
+        for label, states in self.labels.items():
+            if any(not 0 <= state < size for state in states):
+                raise ChainError(f'label "{label}" names a state that does not exist')
 
     def __len__(self) -> int:
         return len(self.states)
@@ -92,14 +125,9 @@ class Chain:
 
     def index(self, state: str) -> int:
         """Return the index of a state."""
-        try:
-            return self._numbers[state]
-        except KeyError:
-            raise ChainError(f'unknown state "{state}"') from None
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.states)}
+        if state not in self.states:
+            raise ChainError(f'unknown state "{state}"')
+        return self.states.index(state)
 
     def __repr__(self) -> str:
         return f"<Chain of {len(self.states):,} states and {len(self.sources):,} transitions>"
@@ -120,66 +148,24 @@ class Chain:
         return self.low is not None and self.high is not None
 
 
-def _check(chain: Chain) -> None:
-    """Raise a ChainError if this is not a Markov chain."""
-    size, count = len(chain.states), len(chain.sources)
-    if not size:
-        raise ChainError("a chain needs at least one state")
-    if len(set(chain.states)) != size:
-        raise ChainError("two states have the same name")
-    for name in ("targets", "probabilities", "low", "high", "counts"):
-        array = getattr(chain, name)
-        if array is not None and len(array) != count:
-            raise ChainError(f"{len(array)} {name} for {count} transitions")
-    if count and not (
-        min(chain.sources.min(), chain.targets.min()) >= 0 and max(chain.sources.max(), chain.targets.max()) < size
-    ):
-        raise ChainError("a transition leads from or to a state that does not exist")
-    order = chain.sources.astype(np.int64) * size + chain.targets
-    if (np.diff(order) <= 0).any():
-        raise ChainError("transitions are not sorted, or one occurs twice")
-    if not np.isfinite(chain.probabilities).all() or (chain.probabilities < 0).any():
-        raise ChainError("a probability is negative or not a number")
-    sums = np.bincount(chain.sources, chain.probabilities, minlength=size)
-    wrong = np.flatnonzero(np.abs(sums - 1) > ROW_SUM_ERROR)
-    if wrong.size:
-        state = int(wrong[0])
-        raise ChainError(PROBABILITIES_DO_NOT_SUM.format(states=chain.states[state], sums=sums[state]))
-    _check_bounds(chain)
-    if not 0 <= chain.initial < size:
-        raise ChainError("the initial state does not exist")
-    for label, states in chain.labels.items():
-        if any(not 0 <= state < size for state in states):
-            raise ChainError(f'label "{label}" names a state that does not exist')
-
-
 def _check_bounds(chain: Chain) -> None:
     """Raise a ChainError for bounds that are not in order, or that exclude a frequency."""
     if (chain.low is None) != (chain.high is None):
         raise ChainError('"low" and "high" belong together, and one is missing')
     if chain.low is None or chain.high is None:
         return
-    rising = (chain.low >= 0) & (chain.low <= chain.high) & (chain.high <= 1 + ROW_SUM_ERROR)
-    if not rising.all():
-        raise ChainError(f"{_bounds(chain, rising)} are not two numbers in rising order from 0 to 1")
+    low, high, found = chain.low, chain.high, chain.probabilities
+    checks = [
+        ((low >= 0) & (low <= high) & (high <= 1 + ROW_SUM_ERROR), "are not two numbers in rising order from 0 to 1")
+    ]
     # A smoothed estimate may lie outside the bounds of the counts.
     if chain.metadata.get("estimator") == "frequency":
-        inside = (chain.low <= chain.probabilities + ROW_SUM_ERROR) & (
-            chain.probabilities <= chain.high + ROW_SUM_ERROR
-        )
-        if not inside.all():
-            raise ChainError(
-                f"{_bounds(chain, inside)} do not contain {chain.probabilities[np.argmin(inside)]:g}, its estimate"
-            )
-
-
-def _bounds(chain: Chain, right: NDArray[np.bool_]) -> str:
-    """Describe the first invalid bounds."""
-    assert chain.low is not None
-    assert chain.high is not None
-    place = int(np.argmin(right))
-    source, target = chain.states[chain.sources[place]], chain.states[chain.targets[place]]
-    return f'the bounds [{chain.low[place]:g}, {chain.high[place]:g}] of "{source}" -> "{target}"'
+        inside = (low <= found + ROW_SUM_ERROR) & (found <= high + ROW_SUM_ERROR)
+        checks.append((inside, f"do not contain {found[np.argmin(inside)]:g}, its estimate"))
+    for right, problem in checks:
+        for place in np.flatnonzero(~right)[:1]:
+            source, target = chain.states[chain.sources[place]], chain.states[chain.targets[place]]
+            raise ChainError(f'the bounds [{low[place]:g}, {high[place]:g}] of "{source}" -> "{target}" {problem}')
 
 
 def _comparable(chain: Chain) -> tuple[Any, ...]:
@@ -198,3 +184,51 @@ def with_int_indices(matrix: Any) -> Any:
     """Return a sparse matrix with C integers as indices, the only type that all solvers of scipy accept."""
     matrix.indices, matrix.indptr = (each.astype(np.intc, copy=False) for each in (matrix.indices, matrix.indptr))
     return matrix
+
+
+def chain_of_traces(traces: Iterable[Sequence[str]]) -> Chain:
+    """Return the chain of these traces by frequency; every state is a label of its own.
+
+    All traces must start in the same state, and a state in which a trace ends must not occur inside one; other states
+    may recur. The probability of reaching a last state equals the frequency of traces that ended there: at every other
+    state inflow equals outflow, so visits divided by the number of traces solve the equations of reachability.
+
+    >>> chain = chain_of_traces([["Start", "a", "a", "yes"], ["Start", "a", "no"]])
+    >>> chain.states
+    ('Start', 'a', 'yes', 'no')
+    """
+    pairs: Counter[tuple[str, str]] = Counter()
+    ends: set[str] = set()
+    starts: set[str] = set()
+    for trace in traces:
+        if len(trace) < 2:
+            raise ChainError("a trace needs at least two states")
+        starts.add(trace[0])
+        ends.add(trace[-1])
+        pairs.update(pairwise(trace))
+    if len(starts) != 1:
+        raise ChainError(
+            "no traces" if not starts else f"traces start in {len(starts)} different states; add a first one"
+        )
+    inside = {first for first, _ in pairs}
+    if ends & inside:
+        raise ChainError(f'some traces end in "{min(ends & inside)}" and others continue from it; use two names')
+    names = list(dict.fromkeys(name for pair in pairs for name in pair))
+    number = {name: place for place, name in enumerate(names)}
+    edges = {(number[one], number[two]): count for (one, two), count in pairs.items()}
+    edges |= {(number[end], number[end]): 0 for end in ends}
+    order = sorted(edges)
+    sources, targets = np.array(order, np.intp).T
+    counts = np.array([edges[edge] for edge in order], np.int64)
+    visits = np.bincount(sources, counts, minlength=len(names))
+    absorbing = visits[sources] == 0
+    return Chain(
+        states=tuple(names),
+        sources=sources,
+        targets=targets,
+        probabilities=np.where(absorbing, 1.0, counts / np.maximum(visits[sources], 1)),
+        labels={name: frozenset({place}) for name, place in number.items()},
+        initial=number[starts.pop()],
+        counts=counts,
+        metadata={"kind": "traces", "estimator": "frequency"},
+    )

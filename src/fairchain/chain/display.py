@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,17 +16,6 @@ from fairchain.chain.chain import Chain
 MOST_PRINTED_STATES = 60
 # The width of a column of names is limited.
 WIDEST_NAME = 48
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Row:
-    """One line of the table: a transition, or a note about a state instead of its target."""
-
-    source: str
-    target: str = ""
-    value: str = ""
-    count: str = ""
-    remark: str = ""
 
 
 def chain_table(chain: Chain, most: int | None = MOST_PRINTED_STATES) -> str:
@@ -52,20 +40,26 @@ def chain_table(chain: Chain, most: int | None = MOST_PRINTED_STATES) -> str:
     heads stays
     tails stays
     """
-    rows, left = _some_rows(chain, most)
-    wide = min(max((len(row.source) for row in rows), default=0), WIDEST_NAME)
-    wide_target = min(max((len(row.target) for row in rows), default=0), WIDEST_NAME)
-    lines = [heading(chain)]
-    previous = None
-    for row in rows:
-        source = row.source if row.source != previous else ""
-        previous = row.source
-        if row.target:
-            text = f"{source:<{wide}} -> {row.target:<{wide_target}} {row.value} {row.count}"
+    rows: list[tuple[str, str, str]] = []
+    left = 0
+    every = ((state, row) for state in range(len(chain)) for row in _rows(chain, state))
+    for state, row in every:
+        if most is not None and len(rows) >= most:
+            left = len(chain) - state
+            break
+        rows.append(row)
+    wide, wide_target = (min(max((len(row[place]) for row in rows), default=0), WIDEST_NAME) for place in (0, 1))
+    lines, previous = [heading(chain)], None
+    for source, target, text in rows:
+        shown = source if source != previous else ""
+        previous = source
+        if target:
+            lines.append(f"{shown:<{wide}} -> {target:<{wide_target}} {text}")
         else:
-            text = f"{source:<{wide}} {row.remark}" if row.remark.startswith("->") else f"{source} {row.remark}"
-        lines.append(text.rstrip())
-    return "\n".join([*lines, *_more(left)])
+            lines.append(f"{shown:<{wide}} {text}" if text.startswith("->") else f"{shown} {text}")
+    if left:
+        lines.append(f"... and the rest of {_number(left, 'state')}; chain_table(chain, most=None) shows all")
+    return "\n".join(lines)
 
 
 def chain_html(chain: Chain, most: int | None = MOST_PRINTED_STATES) -> str:
@@ -125,56 +119,33 @@ def measured(value: Any, decimals: int = 3) -> str:
     return f"{shown} [{low}, {high}]"
 
 
-def _some_rows(chain: Chain, most: int | None) -> tuple[list[_Row], int]:
-    """Return the first rows, and the number of states that are not shown completely."""
-    rows: list[_Row] = []
-    for state in range(len(chain)):
-        for row in _rows(chain, state):
-            if most is not None and len(rows) >= most:
-                return rows, len(chain) - state
-            rows.append(row)
-    return rows, 0
-
-
-def _more(left: int) -> list[str]:
-    if not left:
-        return []
-    return [f"... and the rest of {_number(left, 'state')}; chain_table(chain, most=None) shows all"]
-
-
-def _rows(chain: Chain, state: int) -> Iterator[_Row]:
+def _rows(chain: Chain, state: int) -> Iterator[tuple[str, str, str]]:
+    """Yield (source, target, value) for each transition, or (source, "", remark) instead of a target."""
     source = on_one_line(chain.states[state])
     begin, end = int(chain.starts[state]), int(chain.starts[state + 1])
     real = [place for place in range(begin, end) if chain.probabilities[place] > 0]
     if state in chain.unvisited:
-        yield _Row(source=source, remark="was never visited: its transitions are placeholders")
+        yield source, "", "was never visited: its transitions are placeholders"
         return
     if [int(chain.targets[place]) for place in real] == [state]:
-        yield _Row(source=source, remark="stays")
+        yield source, "", "stays"
     else:
         for place in real:
-            target = on_one_line(chain.states[chain.targets[place]])
-            yield _Row(source=source, target=target, value=_value(chain, place), count=_count(chain, place))
+            yield source, on_one_line(chain.states[chain.targets[place]]), _value(chain, place)
     hidden = end - begin - len(real)
     if hidden and chain.high is not None:
         highest = float(np.delete(chain.high[begin:end], [place - begin for place in real]).max())
-        yield _Row(source=source, remark=f"-> {hidden:,} never observed, each at most {probability_digits(highest)}")
+        yield source, "", f"-> {hidden:,} never observed, each at most {probability_digits(highest)}"
 
 
 def _value(chain: Chain, place: int) -> str:
+    """Return a probability with its bounds and count; declared shares, whose bounds are equal, have neither."""
     text = probability_digits(chain.probabilities[place])
-    if chain.low is None or chain.high is None or chain.low[place] == chain.high[place]:
-        return text
-    return f"{text} [{probability_digits(chain.low[place])}, {probability_digits(chain.high[place])}]"
-
-
-def _count(chain: Chain, place: int) -> str:
-    """Return the count of a transition; empty for declared shares of groups, whose bounds are equal."""
-    if chain.counts is None or (
-        chain.low is not None and chain.high is not None and chain.low[place] == chain.high[place]
-    ):
-        return ""
-    return f"(n={int(chain.counts[place])})"
+    if chain.low is not None and chain.high is not None:
+        if chain.low[place] == chain.high[place]:
+            return text
+        text += f" [{probability_digits(chain.low[place])}, {probability_digits(chain.high[place])}]"
+    return text if chain.counts is None else f"{text} (n={int(chain.counts[place])})"
 
 
 def probability_digits(value: float) -> str:

@@ -80,16 +80,7 @@ def bounds(seen: Counts, visits: Counts, level: float, *, exact: bool) -> tuple[
 def folded_bounds(taken: Counts, moments: Moments, steps: int, level: float) -> tuple[Floats, Floats]:
     """Return bounds of E[n_pq] / E[n_p], each failing with probability at most `level`, at any time.
 
-    Parameters
-    ----------
-    taken
-        (groups, width, following): the count of each transition, over all traces.
-    moments
-        The second moments of the counts of one trace.
-    steps
-        The largest number of steps of a trace.
-    level
-        The level of each interval.
+    `taken` counts each transition over all traces, (groups, width, following); a trace has at most `steps` steps.
     """
     visits = taken.sum(axis=2, keepdims=True).astype(np.float64)
     seen = taken.astype(np.float64)

@@ -3,36 +3,147 @@
 The number of traces is given, or determined by `epsilon`: then traces are drawn until every transition out of every
 state is known within epsilon, simultaneously with probability 1 - delta, by bounds that are valid at any time. The
 paper's own rule is available for comparison and is not sound.
+
+Fidelity, how far the probabilities of a chain are from those of the network, is measured on fresh inputs. A chain whose
+states do not contain the group can be wrong about a group for any number of traces. A chain over time can also be wrong
+about steps and visits, because the next state of a network depends on more than its present state. Each measured
+probability is that of an event of one trace, so the error has an exact interval. No verdict depends on such a chain
+(docs/mathematics.md, "Chains").
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from fairchain.chain.build import build_chain
-from fairchain.chain.chain import Chain
-from fairchain.chain.context import FRESH, ChainContext, every_cell, every_unit, fitted, prepare_context
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.chain.build import build_chain, column_bounds
+from fairchain.chain.chain import Chain, Floats, with_int_indices
+from fairchain.chain.context import (
+    FRESH,
+    ChainContext,
+    LastSteps,
+    every_cell,
+    every_unit,
+    fitted,
+    prepare_context,
+    recurrent_layers,
+)
 from fairchain.chain.estimates import ESTIMATORS, Estimator
-from fairchain.chain.fidelity import fidelity
 from fairchain.chain.plan import ChainPlan, ColumnKind, View
-from fairchain.chain.probes import LastSteps, recurrent_layers
 from fairchain.chain.state_units import StateUnit
-from fairchain.chain.stopping import ROUNDS, LearningEffort, LearningProgress, StoppingRule
-from fairchain.chain.trace_counter import PlannedUnits, TraceCounter
+from fairchain.chain.traces import TRACES_PER_CHUNK, Link, PlannedUnits, TraceCounter, TraceCounts
 from fairchain.errors import ChainError
 from fairchain.executors import AnyWorkers, Workers, open_workers
 from fairchain.messages import unknown
 from fairchain.models import Limits
 from fairchain.prepare import Case
 from fairchain.spec import Spec
+from fairchain.statistics.intervals import clopper_pearson, probability_any_time
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+ROUNDS = 20_000
+MOST_ROUNDS = 10**9
+StoppingRule = Literal["sound", "paper"]
+LearningProgress = Callable[[int, int | None], None]
+EPSILON_NOT_REACHED = (
+    "epsilon: after {done:,} rounds some transition is not known within {epsilon:g}, because a state is rare; leave "
+    "it out, divide it into other states, or use a larger epsilon"
+)
 VIEWS = (*get_args(View), "last")
 NO_STATES_OVER_TIME = '{text}: is not a recurrent unit; use it without view = "folded"'
 UNKNOWN_FAMILY_VIEW = 'unknown view "{view}" of a family; expected folded or last'
+
+
+@dataclass(frozen=True)
+class LearningEffort:
+    """The number of rounds, or the largest one with an epsilon; the stopping rule for epsilon; a progress callback."""
+
+    rounds: int | None = None
+    epsilon: float | None = None
+    rule: StoppingRule = "sound"
+    progress: LearningProgress | None = None
+
+    def __post_init__(self) -> None:
+        if self.rounds is not None and not 1 <= self.rounds <= MOST_ROUNDS:
+            raise ChainError(f"rounds: found {self.rounds}; give at least one and at most {MOST_ROUNDS:,}")
+        if self.rule not in ("sound", "paper"):
+            raise ChainError(unknown("rule", self.rule, ("sound", "paper")))
+        if self.rule == "paper" and self.epsilon is None:
+            raise ChainError('rule: "paper" is a stopping rule for epsilon; give epsilon, or leave the rule out')
+        if self.epsilon is not None and not 0 < self.epsilon < 0.5:
+            raise ChainError(f"epsilon: found {self.epsilon:g}; give a half width between 0 and 0.5")
+
+    def spend(self, count: Callable[[int, int], TraceCounts], plan: ChainPlan) -> tuple[TraceCounts, int]:
+        """Return counts of the needed rounds, and their number; `count` counts rounds from a chunk on."""
+        if self.epsilon is None:
+            wanted = self.rounds or ROUNDS
+            return count(0, wanted), wanted
+        most = self.rounds or MOST_ROUNDS
+        counts = None
+        done, chunk = 0, 0
+        while done < most:
+            batch = min(max(TRACES_PER_CHUNK, done // 4 // TRACES_PER_CHUNK * TRACES_PER_CHUNK), most - done)
+            more = count(chunk, batch)
+            counts = more if counts is None else counts + more
+            done, chunk = done + batch, chunk + -(-batch // TRACES_PER_CHUNK)
+            if self.progress is not None:
+                self.progress(done, None)
+            if enough(counts, plan, self.epsilon, self.rule):
+                return counts, done
+        raise ChainError(EPSILON_NOT_REACHED.format(done=done, epsilon=self.epsilon))
+
+
+def enough(counts: TraceCounts, plan: ChainPlan, epsilon: float, rule: str) -> bool:
+    """Return whether every visited state has been visited often enough, by the rule."""
+    states = 1 + sum(plan.copies(column) * len(names) for column, names in enumerate(plan.columns) if column)
+    # The visits of a state that the paper's rule needs, in a chain of this many states.
+    half, level = epsilon / 2, -math.expm1(math.log1p(-plan.delta) / 2)
+    bound = math.log(2 * (states + len(plan.groups)) / level)
+    needed = 2 / half**2 * bound * (0.25 - (0.5 - 2 * half / 3) ** 2)
+    for column, link in enumerate(counts.links):
+        if plan.view == "folded" and column == 1 and rule == "sound":
+            taken = link.dense(plan.copies(column))
+            low, high = column_bounds(plan, column, taken, counts.moments)
+            visits = taken.sum(axis=2, keepdims=True)
+            rate = taken / np.maximum(visits, 1)
+            if np.where(visits > 0, np.maximum(rate - low, high - rate), 0).max() > epsilon:
+                return False
+            continue
+        seen, visits = _seen(link, pooled=plan.copies(column) == 1)
+        if rule == "paper":
+            # The largest |1/2 - n_pq/n_p| over all states q is always 1/2.
+            if visits.min(initial=needed) < needed:
+                return False
+            continue
+        # The widest intervals are near one half or of rarely visited states: they usually show that a run is not
+        # finished, before all are computed.
+        worst = np.argsort(visits / np.maximum(seen * (visits - seen), 1))[-64:]
+        for part in (worst, slice(None)):
+            low, high = probability_any_time(seen[part], visits[part], plan.delta / plan.possible)
+            rate = seen[part] / visits[part]
+            if np.maximum(rate - low, high - rate).max(initial=0) > epsilon:
+                return False
+    return True
+
+
+def _seen(link: Link, *, pooled: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the counts of the observed transitions, and the visits of their sources."""
+    group, state, following = link.triples()
+    source = state if pooled else group * link.width + state
+    code, place = np.unique(source * link.next_width + following, return_inverse=True)
+    seen = np.bincount(place, link.counts.astype(np.float64))
+    _, at = np.unique(code // link.next_width, return_inverse=True)
+    return seen, np.bincount(at, seen)[at]
 
 
 def learn_chain(
@@ -239,3 +350,70 @@ def _with_fidelity(
         replace(chain, metadata={**chain.metadata, "fidelity": fidelity(chain, each, fresh[place % len(fresh)])})
         for place, (chain, (_, each)) in enumerate(zip(chains, planned, strict=True))
     ]
+
+
+def fidelity(chain: Chain, plan: ChainPlan, fresh: TraceCounts) -> dict[str, Any]:
+    """Return the largest error of P(label | group), with an interval from counts of fresh traces.
+
+    A chain over time also has the errors of P(state after step t | group) and P(ever in state | group). The intervals
+    of each of these kinds hold together with probability 1 - delta.
+    """
+    groups, labels = len(plan.groups), fresh.labels
+    rounds = int(labels[0].sum())
+    reached = _reach(chain, [[state] for state in range(len(chain) - len(plan.labels), len(chain))], groups)
+    found, (group, label) = _largest(reached, labels, rounds, plan.delta)
+    found |= {"group": plan.groups[group], "label": plan.labels[label], "rounds": rounds}
+    if fresh.occupied is not None and fresh.visited is not None:
+        states = plan.units[0].names
+        steps, (group, step, state) = _largest(_after_steps(chain, plan), fresh.occupied, rounds, plan.delta)
+        found["steps"] = {**steps, "group": plan.groups[group], "step": step + 1, "state": states[state]}
+        visited = _reach(chain, [chain.labels[name] for name in states], groups)
+        visits, (group, state) = _largest(visited, fresh.visited, rounds, plan.delta)
+        found["visits"] = {**visits, "group": plan.groups[group], "state": states[state]}
+    return found
+
+
+def _largest(
+    said: Floats, seen: NDArray[np.int64], rounds: int, delta: float
+) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """Return the largest |chain - network| with bounds, and its index; `seen` of `rounds` estimate the network's."""
+    low, high = clopper_pearson(seen, np.full(seen.shape, rounds), delta / seen.size)
+    off = np.abs(said - seen / rounds)
+    at_least = np.maximum(np.maximum(said - high, low - said), 0)
+    at_most = np.maximum(np.abs(said - low), np.abs(said - high))
+    where = tuple(int(place) for place in np.unravel_index(int(off.argmax()), off.shape))
+    return {"estimate": float(off.max()), "low": float(at_least.max()), "high": float(at_most.max())}, where
+
+
+def _reach(chain: Chain, goals: Iterable[Iterable[int]], groups: int) -> Floats:
+    """Return (groups, goals): the probability of ever being in a goal state; every other state leads to a label."""
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import spsolve
+
+    reached = []
+    for goal in goals:
+        inside = np.zeros(len(chain), bool)
+        inside[list(goal)] = True
+        stays = inside | (chain.matrix.diagonal() == 1)
+        matrix: csr_array = chain.matrix[~stays]
+        found = inside.astype(np.float64)
+        found[~stays] = spsolve(
+            with_int_indices((eye_array(int((~stays).sum())) - matrix[:, ~stays]).tocsc()), matrix @ found
+        )
+        reached.append(found[1 : 1 + groups])
+    return np.stack(reached, axis=1)
+
+
+def _after_steps(chain: Chain, plan: ChainPlan) -> Floats:
+    """Return (groups, steps, states): the probability of being in a state after each number of steps from a group."""
+    groups, names = len(plan.groups), plan.units[0].names
+    mass = np.zeros((groups, len(chain)))
+    mass[np.arange(groups), 1 + np.arange(groups)] = 1
+    members = np.zeros((len(chain), len(names)))
+    for place, name in enumerate(names):
+        members[list(chain.labels[name]), place] = 1
+    found = np.empty((groups, plan.steps, len(names)))
+    for step in range(plan.steps):
+        mass = mass @ chain.matrix
+        found[:, step] = mass @ members
+    return found

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from fairchain.chain.discretize import Discretizer
 from fairchain.chain.estimates import Estimator
+from fairchain.chain.state_units import Discretizer
 from fairchain.errors import ChainError
 
 ColumnKind = Literal["product", "shared"]
@@ -29,47 +29,28 @@ class ChainPlan:
     """The specification from which a chain is built.
 
     The states of a product chain contain the group, so that reaching a label from a group has exactly the counted
-    frequency. Those of a shared chain do not, as in the paper; its error is measured as its fidelity (`fidelity`).
-
-    Parameters
-    ----------
-    groups, shares
-        Names of the groups, and their shares of the population.
-    units
-        Discretisers in the order of the network.
-    labels
-        The labels of the model.
-    kind, estimator, delta
-        As for `learn_chain`.
-    any_time
-        Whether the counts determined when to stop, so that only bounds that are valid at any time can be used.
-    shares_known
-        Whether the population gives the groups' shares; otherwise `shares` are equal placeholders.
-    view, timed
-        For a chain over time: the view of the first unit, and this unit's name.
-    steps, varied
-        The largest number of steps, and whether a trace may have fewer.
+    frequency. Those of a shared chain do not, as in the paper; its error is measured as its fidelity (`learn`).
     """
 
     groups: tuple[str, ...]
-    shares: tuple[float, ...]
-    units: tuple[Discretizer, ...]
+    shares: tuple[float, ...]  # of the groups in the population
+    units: tuple[Discretizer, ...]  # in the order of the network
     labels: tuple[str, ...]
     kind: ColumnKind
     estimator: Estimator
     delta: float
-    any_time: bool = False
-    shares_known: bool = True
-    view: View | None = None
-    timed: str = ""
-    steps: int = 1
-    varied: bool = True
+    any_time: bool = False  # the counts determine when to stop: only bounds that are valid at any time can be used
+    shares_known: bool = True  # otherwise `shares` are equal placeholders
+    view: View | None = None  # of the first unit, for a chain over time
+    timed: str = ""  # the name of this unit
+    steps: int = 1  # at most
+    varied: bool = True  # whether a trace may have fewer steps
 
     def __post_init__(self) -> None:
         """Refuse duplicate names, because a name is also a label, and chains that are too large."""
         names = [START_STATE, *(name for column in self.columns for name in column)]
         if self.view == "unrolled":
-            names += [*self.units[0].names, *map(step_name, range(1, 1 + self.steps))]
+            names += [*self.units[0].names, *(f"step={step}" for step in range(1, 1 + self.steps))]
         seen: set[str] = set()
         for name in names:
             if name in seen:
@@ -119,8 +100,3 @@ class ChainPlan:
         """The number of possible transitions between columns."""
         columns = range(len(self.following))
         return sum(self.copies(column) * math.prod(self.widths(column)) for column in columns)
-
-
-def step_name(step: int) -> str:
-    """Return the label of all states after a step."""
-    return f"step={step}"

@@ -1,21 +1,27 @@
 """Counts of traces: the number of transitions from a state of one column to a state of the next, in each group.
 
 Only integers are stored, which are additive in any order. A trace over time visits the states of its first unit step by
-step; the counts of a folded chain are those of the unrolled one, summed over steps.
+step; the counts of a folded chain are those of the unrolled one, summed over steps. Chunks of traces are counted on
+several workers; a chunk number determines its inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from functools import reduce
+from operator import add
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.chain.context import ChainContext, LastSteps, inside_of
 from fairchain.chain.estimates import Counts, Moments
 from fairchain.chain.plan import ChainPlan
+from fairchain.chain.state_units import StateUnit
 from fairchain.errors import ChainError
+from fairchain.executors import Workers
 
 States = NDArray[np.integer]
 # Tables up to this size are counted densely.
@@ -24,6 +30,9 @@ DENSE = 2**18
 MOST_TRACE_CELLS = 2**22
 TRACE_STATE_OUT_OF_RANGE = "a trace is in state {least} or {largest} of {width}, numbered from 0"
 WRONG_NUMBER_OF_STEPS = "traces have {least} to {largest} steps, expected {least2} to {steps}"
+TRACES_PER_CHUNK = 4096
+# The units of a chain, in the order of the network, and its plan.
+PlannedUnits = tuple[Sequence[StateUnit], ChainPlan]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,20 +147,10 @@ class Passages:
 def count_steps(
     group: int, plan: ChainPlan, states: States, passages: Passages, after: Sequence[States], *, moments: bool = False
 ) -> TraceCounts:
-    """Count one group's traces over time.
+    """Count one group's traces over time, with the state of every passage in the order of the traces.
 
-    Parameters
-    ----------
-    group, plan
-        The index of the group, and the plan of the chain.
-    states
-        The state of every passage, in the order of the traces.
-    passages
-        The steps of the traces.
-    after
-        (traces,) each: the states in the columns after the last step, the label last.
-    moments
-        Whether to count second moments for the bounds of a folded chain.
+    `after` has the states in the columns after the last step, (traces,) each, the label last. `moments`: whether to
+    count second moments for the bounds of a folded chain.
     """
     groups, width, steps = len(plan.groups), len(plan.units[0].names), plan.steps
     following = width + len(plan.columns[-len(after)])
@@ -214,3 +213,56 @@ def _moments(group: int, groups: int, pair: Counts, been: Counts, passages: Pass
         cross += np.einsum("rpq,rp->pq", taken, been[start:end])
     visits = np.einsum("rp,rp->p", been, been)[:, None]
     return Moments(*(_of_group(group, groups, sums) for sums in (square, cross, visits)))
+
+
+@dataclass(frozen=True, eq=False)
+class TraceCounter:
+    """Counter of the traces of several chains from the same inputs; either all chains are over time, or none is."""
+
+    context: ChainContext
+    chains: Sequence[PlannedUnits]
+    workers: Workers
+    moments: bool = True
+
+    def counts(self, first: int, rounds: int) -> tuple[TraceCounts, ...]:
+        """Return the counts for each chain of this many rounds, from chunk `first` on."""
+        sizes = [min(TRACES_PER_CHUNK, rounds - start) for start in range(0, rounds, TRACES_PER_CHUNK)]
+        units = [(first + place, size) for place, size in enumerate(sizes)]
+        return _sums(self.workers.map(self.count_chunk, units, sizes=sizes))
+
+    def count_chunk(self, unit: tuple[int, int]) -> tuple[TraceCounts, ...]:
+        """Return the counts of one chunk, (its number, its rounds), for each chain."""
+        parts = self.context.inputs(*unit)
+        if self.chains[0][1].view is None:
+            return _sums(self._columns(group, inputs) for group, inputs in parts)
+        probe = self.context.probe
+        assert isinstance(probe, LastSteps)
+        return _sums(self._steps(group, probe, part) for group, inputs in parts for part in probe.parts(inputs))
+
+    def _columns(self, group: int, inputs: NDArray[np.floating]) -> tuple[TraceCounts, ...]:
+        labels, hidden = self.context.probe(inputs)
+        return tuple(
+            count_columns(group, plan, [*(unit.states(inputs, hidden) for unit in units), labels])
+            for units, plan in self.chains
+        )
+
+    def _steps(self, group: int, probe: LastSteps, inputs: NDArray[Any]) -> tuple[TraceCounts, ...]:
+        shown = probe.steps(inputs)
+        numbers = {name: states[inside_of(shown)] for name, states in shown.states.items()}
+        passages = Passages.of(shown.lengths, self.chains[0][1])
+        return tuple(
+            count_steps(
+                group,
+                plan,
+                timed.states(inputs, numbers),
+                passages,
+                [*(unit.states(inputs, shown.layers) for unit in after), shown.labels],
+                moments=self.moments and plan.view == "folded",
+            )
+            for (timed, *after), plan in self.chains
+        )
+
+
+def _sums(parts: Iterable[tuple[TraceCounts, ...]]) -> tuple[TraceCounts, ...]:
+    """Sum the counts of each chain part by part, so that only one part is in memory."""
+    return reduce(lambda total, part: tuple(map(add, total, part)), parts)

@@ -90,7 +90,7 @@ def repair(
     from fairchain.cli.progress import progress_of
     from fairchain.repairing import repair as run_repair
     from fairchain.repairing import write_repair
-    from fairchain.repairing.folder import is_weights_folder
+    from fairchain.repairing.files import is_weights_folder
     from fairchain.spec import load_spec
     from fairchain.spec.documents import files_of
 

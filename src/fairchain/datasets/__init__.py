@@ -1,8 +1,8 @@
 """The real data sets of the examples and benchmarks.
 
-`sources` is the table of all data sets, and `fetch` downloads files into the user's cache. Two modules need numpy and
-are imported separately: `encode` turns three of them into the integer inputs of the example networks, and `tables`
-writes five of them as CSV files. None of the data ships with the package.
+`sources` is the table of all data sets, and `fetch` downloads files into the user's cache. `tables`, which needs numpy
+and is imported separately, turns three of them into the integer inputs of the example networks and writes five as CSV
+files. None of the data ships with the package.
 """
 
 from fairchain.datasets.fetch import Description, describe, get, get_all, here, missing, remove

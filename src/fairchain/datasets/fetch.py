@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from fairchain.datasets.layout import check_layout
-from fairchain.datasets.prepare import prepare_files
+from fairchain.datasets.prepare import check_layout, prepare_files
 from fairchain.datasets.sources import SOURCES, DataSource
 from fairchain.errors import DataError
 from fairchain.messages import unknown

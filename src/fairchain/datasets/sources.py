@@ -41,14 +41,6 @@ class ArchiveMember:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """One file in the cache and its checksum."""
-
-    filename: str
-    sha256: str
-
-
-@dataclass(frozen=True)
 class DataSource:
     """One data set; with `parts`, its files are parts of a single table and one file may replace them all.
 
@@ -64,12 +56,12 @@ class DataSource:
     summary: str
     citation: str
     parts: bool = False
-    made: tuple[Kept, ...] = ()
+    made: tuple[ArchiveMember, ...] = ()
 
     @property
-    def kept(self) -> tuple[Kept, ...]:
-        """The files in the cache."""
-        return self.made or tuple(Kept(member.filename, member.sha256) for member in self.members)
+    def kept(self) -> tuple[ArchiveMember, ...]:
+        """The files in the cache, with their names and checksums."""
+        return self.made or self.members
 
 
 _AIF360 = Wheel("aif360==0.2.3", "5407d38baf50a56d4cc2dc56822b9992789d641b5525790d8c90e17f32f70a1b", 56.4)
@@ -183,7 +175,7 @@ _TOXICITY = DataSource(
     licence="annotations CC0 1.0, comment text CC BY-SA 3.0",
     summary="Toxicity: comments of Wikipedia's talk pages, each rated by about ten raters",
     citation="E. Wulczyn, N. Thain, L. Dixon: Wikipedia Talk Labels: Toxicity. figshare, 2017",
-    made=(Kept("comments.csv", "f59c4489446b69335406b3d35b61f32ea845a2bf69aafe43dab0030730907e6e"),),
+    made=(ArchiveMember("comments.csv", "f59c4489446b69335406b3d35b61f32ea845a2bf69aafe43dab0030730907e6e"),),
 )
 
 _VECTORS = DataSource(
@@ -208,8 +200,8 @@ _VECTORS = DataSource(
     summary="GloVe 6B: word vectors of 50 dimensions",
     citation="J. Pennington, R. Socher, C. Manning: Global Vectors for Word Representation. EMNLP 2014",
     made=(
-        Kept("glove_6B_50d_emb.npy", "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15"),
-        Kept("words.txt", "5d5f74b8d275407caad13a125d6db79d7011cbea3ead0af458bc69841870c983"),
+        ArchiveMember("glove_6B_50d_emb.npy", "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15"),
+        ArchiveMember("words.txt", "5d5f74b8d275407caad13a125d6db79d7011cbea3ead0af458bc69841870c983"),
     ),
 )
 

@@ -5,8 +5,7 @@ when it is needed, infers one about texts. A draft is an ordinary spec, checked 
 """
 
 from fairchain.drafting.draft import draft_spec, infer_spec
-from fairchain.drafting.guesses import Draft, DraftOptions, Guess
-from fairchain.drafting.write import must_be_free, save_spec, write_spec
+from fairchain.drafting.guesses import Draft, DraftOptions, Guess, must_be_free, save_spec, write_spec
 from fairchain.errors import NoProtectedFeatureError
 
 __all__ = [

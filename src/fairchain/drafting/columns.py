@@ -379,21 +379,3 @@ def about_layout(columns: Columns, taken: Signature, features: Sequence[Feature]
     if guessed and taken.source is not None:
         told.append(Guess("feature", CODES_GUESSED.format(listed(guessed)), loud=True))
     return told
-
-
-def misfit(columns: Columns, taken: Signature, label: str | None) -> ModelError:
-    """Return the error if no layout has the width of the network's input."""
-    if not columns or not taken.inputs:
-        return ModelError(ONLY_A_LABEL.format(name=taken.name))
-    texts = [profile for profile in columns.values() if profile.numbers is None]
-    spread = len(columns) - len(texts) + sum(len(profile.counts) for profile in texts)
-    return ModelError(
-        WIDTH_DIFFERS.format(
-            name=taken.name,
-            width=taken.inputs[0].width,
-            count=len(columns),
-            besides=f'besides the label "{label}" ' if label is not None else "",
-            wide=f" ({spread} with one input for each value of a text column)" if texts else "",
-            columns=listed(list(columns)),
-        )
-    )

@@ -6,6 +6,7 @@ the population are inferred in this order, each with notes about its guesses. Th
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,6 +17,8 @@ import msgspec
 from msgspec.structs import replace
 
 from fairchain.drafting.columns import (
+    ONLY_A_LABEL,
+    WIDTH_DIFFERS,
     Columns,
     Profile,
     about_layout,
@@ -23,20 +26,19 @@ from fairchain.drafting.columns import (
     is_typed,
     layouts,
     like_protected,
-    misfit,
 )
 from fairchain.drafting.groups import find_protected, with_groups
-from fairchain.drafting.guesses import Draft, DraftOptions, Guess, RowsAre, in_order
-from fairchain.drafting.labels import find_label, find_outcome
-from fairchain.drafting.signature import Signature, model_path_of, read_signature
-from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement
-from fairchain.errors import DataError, SpecError
+from fairchain.drafting.guesses import Draft, DraftOptions, Guess, RowsAre
+from fairchain.drafting.signature import Signature, read_signature
+from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement, find_label, find_outcome
+from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.messages import listed, many, shown, unknown
 from fairchain.models import Limits
+from fairchain.models.adapters.from_service import Service
 from fairchain.models.file_frames import framed
 from fairchain.models.frames import cell_kind
+from fairchain.models.load import is_path, is_url
 from fairchain.spec import Difference, Feature, Guarantee, Spec, Table, Uniform, parse_spec
-from fairchain.spec.population_keys import PopulationSpec
 from fairchain.spec.schema import DecisionKind
 from fairchain.statements import MANY_DROPPED
 from fairchain.tables import RawTable, TableRows, encode_rows, read_table
@@ -51,6 +53,7 @@ NO_GAP = (
     "The model does not take {name}, and no uniformly drawn input depends on it: there can be no gap. Compare the rows "
     "instead: --as sample or --as population."
 )
+ONLY_GROUPS = "The model does not take this column; it only defines the groups."
 LABEL_IS_INPUT = (
     "Column {name} seems to hold the true labels, but the model takes as many values as there are columns with it, so "
     "it is taken for an input. If it is not, add the column that is missing."
@@ -65,6 +68,14 @@ LABELS_NEEDED = (
     "show which label each answer means; state the labels in the model's order: labels=[...] (--labels), name the "
     "column of the true labels: label=... (--label), or leave the column out: ignore=[...] (--ignore)"
 )
+# Path in the spec of a model that was given in Python and has no file yet.
+UNSAVED = "model.onnx"
+NO_MODEL = "No model was given; name its file here."
+SAVE_MODEL = (
+    "The model was given in Python: give it again with --model (model=... in Python), or save the result of "
+    "fairchain.to_onnx as this file."
+)
+SERVICE_ADDRESS = "The model is a service, whose address is given on the command line or in Python, never in a file."
 MODEL_AND_PREDICTION = "prediction: recorded decisions take the model's place; give one of the two"
 
 
@@ -135,12 +146,13 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     told: list[Guess] = []
     taken = read_signature(model, options.model_output, options.limits)
     raw, path = read_table(table), str(table) if isinstance(table, str | Path) else None
-    if taken.takes_pandas and path is not None:
+    # A service takes columns too, but as JSON and not as a frame of pandas.
+    if taken.frame and path is not None and not isinstance(taken.source, Service):
         raw, note = framed(raw, Path(path), {name: taken.values_of(name) for name in raw.names})
         told.append(Guess("population.path", note))
     columns = {name: Profile(raw, name, taken.values_of(name)) for name in raw.names}
-    ignored = [("ignore", name) for name in options.ignore]
-    must_have(raw, [*ignored, ("label", options.label), ("prediction", options.prediction)])
+    named = [("ignore", name) for name in options.ignore]
+    must_have(raw, [*named, ("label", options.label), ("prediction", options.prediction)])
     label, used, possible = _label_and_layouts(columns, taken, options, told)
     assumed = Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True)
     trials = Trials(taken, options, assumed, partial(encode_rows, raw), certain=taken.frame and bool(taken.classes))
@@ -152,40 +164,46 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
         raise SpecError(LABELS_NEEDED.format(source=raw.source, name=shown(str(label))))
     _about_file(raw, taken, features, told)
     inputs = [feature.name for feature in features]
-    others = [name for name in raw.names if name and name not in (*inputs, label, options.prediction)]
+    others = [name for name in raw.names if name not in ("", *inputs, label, options.prediction)]
     protected = find_protected({name: columns[name] for name in (*inputs, *others)}, inputs, options, told)
-    besides = [columns[name] for name in protected if name not in inputs]
-    features += tuple(_unseen(profile, options, told) for profile in besides)
-    rows = trial.rows
+    besides = [name for name in protected if name not in inputs]
+    no_gap = [Guess("population", NO_GAP.format(name=shown(name)), loud=True) for name in besides]
+    told += no_gap if options.reading == "uniform" else [Guess(f"feature.{name}", ONLY_GROUPS) for name in besides]
+    features += tuple(replace(frame_feature(columns[name]), model_input=False) for name in besides)
+    rows, likely = trial.rows, tuple(like_protected(raw.names))
     if besides or (trial.keeps_missing and not options.protected):
         # Rows without a value of a protected feature are in no group.
         question = Difference(protected=protected, threshold=0.1)
         rows = encode_rows(raw, replace(trial.spec, described=features, property=question))
     features, min_size = with_groups(features, rows.values, protected, raw.source, options, told)
     reading = _rows_are(features, protected, options, told)
-    population: PopulationSpec = Uniform()
     if reading == "uniform":
-        min_size = None
-    else:
-        _about_missing(raw, features, trial, rows, told)
-        missing = {"drop_missing": rows.dropped > 0, "keep_missing": trial.keeps_missing}
-        population = replace(trial.spec.population, path=path, reading=reading, **missing)
-    spec = replace(trial.spec, described=features, population=population)
-    spec = with_question(spec, model, {"protected": protected, "min_size": min_size}, options, told)
-    if reading == "uniform":
+        spec = replace(trial.spec, described=features, population=Uniform())
+        spec = with_question(spec, model, {"protected": protected}, options, told)
         # The table gives ranges and names only.
         told = [guess for guess in told if not guess.key.startswith(("population.", "property.min_size"))]
-        return Draft(spec, in_order(told), tuple(like_protected(raw.names)))
+        return Draft(spec, tuple(told), likely)
+    _about_missing(raw, features, trial, rows, told)
+    missing = {"drop_missing": rows.dropped > 0, "keep_missing": trial.keeps_missing}
+    rows_of = replace(trial.spec.population, path=path, reading=reading, **missing)
+    spec = replace(trial.spec, described=features, population=rows_of)
+    spec = with_question(spec, model, {"protected": protected, "min_size": min_size}, options, told)
     # True labels are numbers in the order of the labels, which the trial may have changed.
     if trial.reading.free or (trial.keeps_missing and spec.property.given):
         rows = encode_rows(raw, spec)
-    loaded = None if trial.model is None else trials.reloaded(trial.model, spec, rows)
-    return Draft(spec, in_order(told), tuple(like_protected(raw.names)), loaded, rows)
+    loaded = None if trial.model is None else trials.load(spec, rows, trial.model)
+    return Draft(spec, tuple(told), likely, loaded, rows)
 
 
 def with_question(spec: Spec, model: Any, stated: Mapping[str, Any], options: DraftOptions, told: list[Guess]) -> Spec:
     """Return the spec with the path of its model and its question, of these keys and the options, checked as any is."""
-    path = model_path_of(model, options, told)
+    path = None
+    if is_path(model):
+        path = str(os.fspath(model))
+    elif options.prediction is None:
+        service = is_url(model) or isinstance(model, Service)
+        told.append(Guess("model.path", NO_MODEL if model is None else SERVICE_ADDRESS if service else SAVE_MODEL))
+        path = None if service else UNSAVED
     outcome = find_outcome(spec.model.labels, options.outcome, told)
     question = {"kind": "difference", "outcome": outcome, "threshold": options.threshold, **stated, **options.property}
     content = msgspec.to_builtins(replace(spec, model=replace(spec.model, path=path), guarantee=Guarantee()))
@@ -226,24 +244,26 @@ def _label_and_layouts(
             text = text.format(name=shown(str(label)), why=why)
             told.append(Guess("population.label", text, loud=taken_for_input))
         if found:
-            _refuse_labels_as_groups(each, options)
+            uses = {each: "true labels", options.prediction: "recorded decisions"}
+            for name in options.protected:
+                if name in uses:
+                    raise SpecError(PROTECTED_LABEL.format(name=shown(name), use=uses[name]))
             return each, inputs, found
-    raise misfit({name: profile for name, profile in columns.items() if name != label}, taken, label)
-
-
-def _unseen(profile: Profile, options: DraftOptions, told: list[Guess]) -> Feature:
-    """Return a protected column that the model does not take as a feature that it does not see."""
-    unseen = Guess(f"feature.{profile.name}", "The model does not take this column; it only defines the groups.")
-    no_gap = Guess("population", NO_GAP.format(name=shown(profile.name)), loud=True)
-    told.append(no_gap if options.reading == "uniform" else unseen)
-    return replace(frame_feature(profile), model_input=False)
-
-
-def _refuse_labels_as_groups(label: str | None, options: DraftOptions) -> None:
-    uses = {label: "true labels", options.prediction: "recorded decisions"}
-    for name in options.protected:
-        if name in uses:
-            raise SpecError(PROTECTED_LABEL.format(name=shown(name), use=uses[name]))
+    offered = [name for name in columns if name != label]
+    if not offered or not taken.inputs:
+        raise ModelError(ONLY_A_LABEL.format(name=taken.name))
+    texts = [name for name in offered if columns[name].numbers is None]
+    spread = len(offered) - len(texts) + sum(len(columns[name].counts) for name in texts)
+    raise ModelError(
+        WIDTH_DIFFERS.format(
+            name=taken.name,
+            width=taken.inputs[0].width,
+            count=len(offered),
+            besides=f'besides the label "{label}" ' if label is not None else "",
+            wide=f" ({spread} with one input for each value of a text column)" if texts else "",
+            columns=listed(offered),
+        )
+    )
 
 
 def _about_file(raw: RawTable, taken: Signature, features: Sequence[Feature], told: list[Guess]) -> None:

@@ -6,17 +6,15 @@ width. A plain function shows nothing. A file is checked as untrusted input befo
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from fairchain.drafting.guesses import DraftOptions, Guess
 from fairchain.errors import ModelError
 from fairchain.messages import unknown
-from fairchain.models import Limits, Model, load_model
+from fairchain.models import Limits
 from fairchain.models.adapters.from_keras import is_keras
 from fairchain.models.adapters.from_nnet import read_nnet
 from fairchain.models.adapters.from_service import REAL, Service, layout_of
@@ -24,24 +22,14 @@ from fairchain.models.adapters.from_torch import forward_parameters, inner_modul
 from fairchain.models.adapters.from_transformers import is_transformer, model_and_tokenizer
 from fairchain.models.fitted import Fitted, class_name, fitted_of
 from fairchain.models.frames import FrameModel
-from fairchain.models.load import is_path, is_url, read_model
+from fairchain.models.load import read_model
 from fairchain.models.onnx.file_checks import Network
 from fairchain.models.onnx.padding import RECURRENT
 from fairchain.models.onnx.token_inputs import tokens_within
-from fairchain.spec import Spec
-from fairchain.tables import TableRows
 
 Class = int | str
 # TensorProto.DataType of ONNX: real numbers of 16, 32 and 64 bits, and texts.
 _REALS, _STRING = (1, 10, 11, 16), 8
-# Path in the spec of a model that was given in Python and has no file yet.
-UNSAVED = "model.onnx"
-NO_MODEL = "No model was given; name its file here."
-SAVE_MODEL = (
-    "The model was given in Python: give it again with --model (model=... in Python), or save the result of "
-    "fairchain.to_onnx as this file."
-)
-SERVICE_ADDRESS = "The model is a service, whose address is given on the command line or in Python, never in a file."
 SEVERAL_OUTPUTS = "{name}: the network has outputs {by_name}; choose one with --model-output (model_output=...)"
 NETWORK_WITHOUT_INPUTS = "{name}: the network has no inputs; export it again"
 READS_SEQUENCES = (
@@ -81,7 +69,6 @@ class Signature:
     maker: str = ""  # operator that computes the output
     fitted: Fitted = field(default=NOTHING_SAID, compare=False)
     source: Any = field(default=None, compare=False, repr=False)  # as `read_model` returns it; None without a model
-    limits: Limits | None = field(default=None, compare=False)
 
     @property
     def class_names(self) -> list[str]:
@@ -93,11 +80,6 @@ class Signature:
         return self.fitted.categories.get(self.fitted.column(name) or name)
 
     @property
-    def takes_pandas(self) -> bool:
-        """Whether the model takes frames of pandas; a service takes columns too, but as JSON."""
-        return self.frame and not isinstance(self.source, Service)
-
-    @property
     def runs_code(self) -> bool:
         """Whether there is a model that is no network yet: Python code, a service, or a file that a spec makes one."""
         return self.source is not None and not isinstance(self.source, Network)
@@ -105,11 +87,6 @@ class Signature:
     def may_take_missing(self, names: Sequence[str]) -> bool:
         """Return whether the model may take rows without a value in these columns of the table."""
         return all(self.fitted.takes_missing_in(self.fitted.column(name) or name) is not False for name in names)
-
-    def load(self, spec: Spec, rows: TableRows | None = None) -> Model:
-        """Return the model with the inputs and labels of this spec, to evaluate these rows."""
-        # The caller named this model; a name from a spec file never comes here.
-        return load_model(self.source, spec, self.limits, allow_python=True, rows=rows)
 
 
 def read_signature(model: Any, output: str | None = None, limits: Limits | None = None) -> Signature:
@@ -120,18 +97,7 @@ def read_signature(model: Any, output: str | None = None, limits: Limits | None 
     if model is None:
         return Signature("no model")
     source = read_model(model, limits, allow_python=True)
-    return replace(_seen(source, output, limits or Limits()), source=source, limits=limits)
-
-
-def model_path_of(model: Any, options: DraftOptions, told: list[Guess]) -> str | None:
-    """Return the path of the model in the spec; a note says what to do where it has none."""
-    if options.prediction is not None:
-        return None
-    if is_path(model):
-        return str(os.fspath(model))
-    service = is_url(model) or isinstance(model, Service)
-    told.append(Guess("model.path", NO_MODEL if model is None else SERVICE_ADDRESS if service else SAVE_MODEL))
-    return None if service else UNSAVED
+    return replace(_seen(source, output, limits or Limits()), source=source)
 
 
 def _seen(source: Any, output: str | None, limits: Limits) -> Signature:

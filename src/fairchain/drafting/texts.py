@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 from fairchain.drafting.columns import Profile, frame_feature
 from fairchain.drafting.draft import must_have, with_question
 from fairchain.drafting.groups import with_stated_groups
-from fairchain.drafting.guesses import Draft, DraftOptions, Guess, in_order
+from fairchain.drafting.guesses import Draft, DraftOptions, Guess
 from fairchain.drafting.signature import read_signature
 from fairchain.drafting.trials import Trials, about_agreement
 from fairchain.errors import ModelError, SpecError, UnansweredError
@@ -90,8 +91,8 @@ def draft_text_spec(
     if trial.reading.free:
         # True labels are numbers in the order of the labels, which the trial may have changed.
         rows = read(spec)
-        loaded = trials.reloaded(loaded, spec, rows)
-    return Draft(spec, in_order(told), protected, loaded, rows.for_spec(spec))
+        loaded = trials.load(spec, rows, loaded)
+    return Draft(spec, tuple(told), protected, loaded, rows.for_spec(spec))
 
 
 def _mentioned(terms: TermLists, *, swapped: bool) -> CategoryFeature:
@@ -118,8 +119,13 @@ def _columns(data: Any, text: str) -> tuple[RawTable, str | None]:
     suffix = Path(data).suffix.lower() if isinstance(data, str | Path) else ""
     if suffix not in (".txt", ".jsonl"):
         return read_table(data), text
-    path = Path(data)
-    keys = _keys(path) if suffix == ".jsonl" else []
+    path, first = Path(data), None
+    if suffix == ".jsonl":
+        with suppress(OSError, ValueError, RecursionError), path.open("rb") as file:
+            first = json.loads(file.readline(16_000_000))
+    # None if the file holds bare texts.
+    cells = first.items() if isinstance(first, dict) else ()
+    keys = [key for key, value in cells if not isinstance(value, list | dict)]
     if suffix == ".txt" or (not keys and next(texts_in(path, None, {}, len), None) is not None):
         return RawTable(str(path), (), 0, dict[str, Any]().__getitem__), None
     names = [name for name in keys if name != text]
@@ -128,14 +134,3 @@ def _columns(data: Any, text: str) -> tuple[RawTable, str | None]:
     read = read_table({**columns, text: [each for each, _ in rows]})
     # Its cells are texts, as those of a CSV file.
     return dataclasses.replace(read, source=str(path), frame=None), text
-
-
-def _keys(path: Path) -> list[str]:
-    """Return the keys of the first object of a .jsonl file; none if it holds bare texts."""
-    try:
-        with path.open("rb") as file:
-            found = json.loads(file.readline(16_000_000))
-    except (OSError, ValueError, RecursionError):
-        found = None
-    items = found.items() if isinstance(found, dict) else ()
-    return [key for key, value in items if not isinstance(value, list | dict)]

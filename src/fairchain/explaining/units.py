@@ -16,8 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.chain.discretize import Discretizer
-from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_request
+from fairchain.chain.state_units import Discretizer, StateRequest, StateUnit, fit_units, parse_request
 from fairchain.errors import ModelError
 from fairchain.explaining.context import EffectContext
 from fairchain.explaining.result import INPUT_LAYER, Intervention, UnitKind

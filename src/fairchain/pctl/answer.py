@@ -94,15 +94,14 @@ class QueryAnswer:
         raise TypeError(ANSWER_HAS_NO_TRUTH)
 
     def __str__(self) -> str:
-        return "\n".join([self._said(), *(f"note: {note}" for note in self.notes)])
-
-    def _said(self) -> str:
-        if not isinstance(self.value, bool):
-            return str(Quantity(self.value, self.low, self.high))
         word = "undecided" if self.undecided else str(self.value).lower()
-        if self.quantity is None or not isinstance(self.formula, Measure):
-            return f"{word}, {str(self.value).lower()} for the estimate" if self.undecided else word
-        return f"{word}: {self.quantity} against {self.formula.comparison}"
+        if not isinstance(self.value, bool):
+            word = str(Quantity(self.value, self.low, self.high))
+        elif self.quantity is not None and isinstance(self.formula, Measure):
+            word = f"{word}: {self.quantity} against {self.formula.comparison}"
+        elif self.undecided:
+            word = f"{word}, {str(self.value).lower()} for the estimate"
+        return "\n".join([word, *(f"note: {note}" for note in self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values; an infinite number is the text "inf"."""

@@ -1,8 +1,9 @@
-"""Checking of a query on a chain."""
+"""Checking of a query on a chain, also of a gap: the largest difference of a path's probability between groups."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+import re
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from fairchain.chain import Chain
 from fairchain.errors import QueryError
 from fairchain.messages import unknown
 from fairchain.pctl.answer import Quantity, QueryAnswer, python_value
+from fairchain.pctl.equations import solve
 from fairchain.pctl.formula import (
     Eventually,
     ExpectedSteps,
@@ -20,30 +22,22 @@ from fairchain.pctl.formula import (
     Next,
     Probability,
     Until,
+    quoted_label,
 )
 from fairchain.pctl.graph import Floats, Mask
-from fairchain.pctl.group_gaps import entered, gap_groups, widest
 from fairchain.pctl.interval_bounds import Between, Bounds, decided
-from fairchain.pctl.label_names import check_labels, state_number
-from fairchain.pctl.lexer import quoted_label
+from fairchain.pctl.interval_rows import difference
 from fairchain.pctl.parser import parse
-from fairchain.pctl.point_values import Points, satisfies
+from fairchain.pctl.point_values import Points, check_labels, holds_in, no_label, satisfies, state_number
+
+if TYPE_CHECKING:
+    from fairchain.pctl.storm import Storm
 
 EngineName = Literal["own", "storm"]
 NO_EVIDENCE = (
     "state {states} was never visited, so there is no evidence for an answer; use more rounds, or start from another "
     "state"
 )
-
-
-class Engine(Protocol):
-    """An engine that computes values: "own" (`Points`), or Storm."""
-
-    def holds(self, formula: Formula) -> Mask:
-        """Return (states,): whether a formula is true."""
-
-    def measure(self, formula: Measure) -> Floats:
-        """Return (states,): the value of a measure."""
 
 
 def check_chain(
@@ -86,7 +80,13 @@ def check_chain(
     check_labels(chain, query)
     first = chain.initial if start is None else state_number(chain, start)
     points = Points(chain)
-    values = _engine(engine, points)
+    values: Points | Storm = points
+    if engine == "storm":
+        from fairchain.pctl.storm import Storm
+
+        values = Storm(points)
+    elif engine != "own":
+        raise QueryError(unknown("engine", engine, ("own", "storm")))
     bounds = Bounds(points) if chain.has_intervals else None
     origin = np.arange(len(chain)) == first
     groups: dict[str, Quantity] = {}
@@ -120,28 +120,18 @@ def check_chain(
     )
 
 
-def _engine(name: str, points: Points) -> Engine:
-    if name == "own":
-        return points
-    if name == "storm":
-        from fairchain.pctl.storm import Storm
-
-        return Storm(points)
-    raise QueryError(unknown("engine", name, ("own", "storm")))
-
-
 def _including(values: Any, between: Between) -> Between:
     """Return bounds extended to include the values, which may be outside because of rounding or another engine."""
     return Between(np.minimum(between.low, values), np.maximum(between.high, values))
 
 
-def _measured(query: Measure, values: Engine, bounds: Bounds | None) -> tuple[Floats, Between | None]:
+def _measured(query: Measure, values: Points | Storm, bounds: Bounds | None) -> tuple[Floats, Between | None]:
     numbers = values.measure(query)
     return numbers, None if bounds is None else _including(numbers, bounds.measure(query))
 
 
 def _gap(
-    query: GapQuery, points: Points, values: Engine, bounds: Bounds | None
+    query: GapQuery, points: Points, values: Points | Storm, bounds: Bounds | None
 ) -> tuple[Floats, Between | None, dict[str, Quantity], Mask]:
     """Return the gap, the same in every state, its bounds, the number of each group and the states entered first."""
     groups = gap_groups(points.chain, query)
@@ -199,3 +189,60 @@ def _used_rows(points: Points, formula: Formula, start: Mask) -> Mask:
     for part in formula.parts:
         used = used | _used_rows(points, part, touched)
     return used
+
+
+def gap_groups(chain: Chain, gap: GapQuery) -> dict[str, Mask]:
+    """Return the labels of the groups of a gap, each with its states.
+
+    Raises a QueryError if a pattern matches no label, or there are fewer than two groups.
+    """
+    found: dict[str, Mask] = {}
+    for pattern in gap.groups:
+        # Only the star is special: names may contain ? and [. A label with exactly this name comes first.
+        fits = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+        matches = [pattern] if pattern in chain.labels else [label for label in chain.labels if fits.fullmatch(label)]
+        if not matches:
+            raise no_label(chain, pattern, gap.column)
+        found |= {label: holds_in(chain, label) for label in matches}
+    for label, states in found.items():
+        if not states.any():
+            raise QueryError(f"no state has label {quoted_label(label)}; name groups that the chain has")
+    if len(found) < 2:
+        raise QueryError(
+            f"a gap needs at least two groups, found only {', '.join(map(quoted_label, found))}; "
+            'name more labels, or a pattern like "sex=*"'
+        )
+    return found
+
+
+def entered(points: Points, states: Mask) -> Floats:
+    """Return (states,): the probability that a state is the first visited one of its group, given that one is visited.
+
+    Raises a QueryError if the group has several states and none of them can be reached from the initial state.
+    """
+    weights = np.zeros(points.graph.size)
+    initial = points.chain.initial
+    if states.sum() == 1 or states[initial]:
+        weights[np.flatnonzero(states)[0] if not states[initial] else initial] = 1.0
+        return weights
+    start = np.zeros_like(states)
+    start[initial] = True
+    before = points.graph.ahead(start, ~states) & points.graph.back(states, ~states) & ~states
+    if not before.any():
+        names = ", ".join(quoted_label(points.chain.states[state]) for state in np.flatnonzero(states)[:3])
+        raise QueryError(f"the states of a group, {names}, cannot be reached from the initial state")
+    rows = points.matrix[before]
+    leaving = rows[:, ~before].sum(axis=1)
+    visits = solve(rows[:, before], leaving, start[before].astype(float), visits=True)
+    weights[states] = rows[:, states].T @ visits
+    weights /= weights.sum()
+    return weights
+
+
+def widest(low: Floats, high: Floats) -> tuple[float, float]:
+    """Return bounds of the largest difference between two of several numbers, from bounds of each; rounded outward."""
+    surely = difference(low.max(keepdims=True), high.min(keepdims=True), largest=False)[0]
+    # The largest upper bound minus the smallest lower one of another: the two smallest are enough.
+    smallest = np.argsort(low)[:2]
+    other = np.where(np.arange(len(low)) == smallest[0], low[smallest[1]], low[smallest[0]])
+    return max(0.0, float(surely)), min(1.0, float(difference(high, other, largest=True).max()))

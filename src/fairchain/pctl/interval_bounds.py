@@ -11,14 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.pctl import interval_expectations as extremes
 from fairchain.pctl.equations import UnsolvedError
-from fairchain.pctl.evaluator import Evaluator
-from fairchain.pctl.formula import Measure, UntilForm, Window
+from fairchain.pctl.formula import Evaluator, Measure, UntilForm, Window
 from fairchain.pctl.graph import Floats, Indices, Mask, TransitionGraph, components_of
-from fairchain.pctl.interval_rows import CERTAIN, IntervalRows, difference, sums
-from fairchain.pctl.label_names import holds_in
-from fairchain.pctl.point_values import Points, satisfies, satisfies_exactly
+from fairchain.pctl.interval_rows import CERTAIN, IntervalRows, difference, extreme_steps, extreme_value, sums
+from fairchain.pctl.point_values import Points, holds_in, satisfies, satisfies_exactly
 
 # Rounds of the iteration for long-run shares, fewer if there are many transitions, and the width at which it ends.
 MOST_ITERATIONS = 3000
@@ -138,7 +135,7 @@ class Bounds(Evaluator[Between, Between]):
         positive = self._never_zero(~through & (values > 0), through)
         certain = ~self.possible.back((~through & (values < 1)) | (through & ~positive), through)
         values = np.where(through & certain, 1.0, values)
-        return extremes.reached(self.rows, through & positive & ~certain, values, largest=False)
+        return extreme_value(self.rows, through & positive & ~certain, values, largest=False)
 
     def _most_likely(self, through: Mask, goal: Mask) -> Floats:
         """Return upper bounds of the probability of reaching the goal through `through`."""
@@ -150,7 +147,7 @@ class Bounds(Evaluator[Between, Between]):
         values[node[known]] = 1.0
         moving = np.zeros(rows.size, bool)
         moving[node[inside]] = True
-        return extremes.reached(rows, moving, values, largest=True)[node]
+        return extreme_value(rows, moving, values, largest=True)[node]
 
     def _most(self, target: Mask) -> Floats:
         """Return upper bounds of the expected number of steps."""
@@ -158,7 +155,7 @@ class Bounds(Evaluator[Between, Between]):
         lost = (through & ~self._never_zero(target, through)) | (self.unseen & ~target)
         reach = self.possible.back(lost, through)
         values = np.where(reach, np.inf, 0.0)
-        return extremes.steps(self.rows, through & ~reach, values, largest=True)
+        return extreme_steps(self.rows, through & ~reach, values, largest=True)
 
     def _fewest(self, target: Mask) -> Floats:
         """Return lower bounds of the expected number of steps."""
@@ -173,7 +170,7 @@ class Bounds(Evaluator[Between, Between]):
         except UnsolvedError:
             return shortest
         inside = np.isfinite(guess) & ~target & ~self.unseen
-        found = extremes.steps(self.rows, inside, np.where(inside, guess, shortest), largest=False)
+        found = extreme_steps(self.rows, inside, np.where(inside, guess, shortest), largest=False)
         fewest: Floats = np.maximum(found, shortest)
         return fewest
 

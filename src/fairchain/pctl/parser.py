@@ -1,4 +1,4 @@
-"""Parser of formulas.
+"""Parser of formulas: tokens, each with its column in the text, and recursive descent.
 
     state   true  false  "label"  !phi  phi & psi  phi | psi  phi <=> psi  phi => psi  (phi)
             P>=p [ path ]   S>=p [ phi ]   R<=r [ F phi ]
@@ -11,7 +11,9 @@ Operators bind in the order given, `!` most; F, G and X take everything up to th
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NoReturn
 
@@ -33,10 +35,43 @@ from fairchain.pctl.formula import (
     Truth,
     Until,
     Window,
+    beginning,
 )
-from fairchain.pctl.lexer import QUERY_OPERATORS, FormulaToken, beginning, fail_query, tokens_of
 
-__all__ = ["parse"]
+QUERY_OPERATORS = ("P", "S", "R", "T", "X", "F", "G", "U", "W", "true", "false", "gap", "over")
+# Operators of other languages, and those to write instead.
+FOREIGN_OPERATORS = {
+    "&&": '"&"',
+    "||": '"|"',
+    "/\\": '"&"',
+    "\\/": '"|"',
+    "∧": '"&"',
+    "∨": '"|"',
+    "~": '"!"',
+    "¬": '"!"',
+    "->": '"=>"',
+    "→": '"=>"',
+    "<->": '"<=>"',
+    "↔": '"<=>"',
+    "=<": '"<="',
+    "≤": '"<="',
+    "≥": '">="',
+    "==": '"=" or "<=>"',
+    "!=": '"!" before what must not hold',
+    "◇": '"F"',
+    "□": '"G"',
+    "○": '"X"',
+    "'": 'labels in double quotes, like "Start"',
+    "“": 'labels in straight double quotes, like "Start"',
+    "”": 'labels in straight double quotes, like "Start"',
+}
+
+_NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+# The pattern is unambiguous: many backslashes must not take exponential time.
+_LABEL = re.compile(r'"((?:\\["\\]|\\(?!["\\])|[^"\\])*)"')
+_SYMBOL = re.compile(r"<=>|<->|=\?|&&|\|\||/\\|\\/|->|==|!=|>=|<=|=>|=<|[<>=!&|()\[\]{},~¬∧∨→↔≤≥◇□○'“”]")
+_ESCAPE = re.compile(r'\\(["\\])')
 
 MOST_QUERY_CHARACTERS = 10_000
 MOST_QUERY_DEPTH = 100
@@ -68,6 +103,54 @@ WORDS_OF_OTHERS = {
 CHOICES = ("Pmax", "Pmin", "Rmax", "Rmin", "Smax", "Smin", "Tmax", "Tmin")
 
 
+@dataclass(frozen=True)
+class FormulaToken:
+    """A token: `kind` is word, number, label, end, or the sign itself.
+
+    `text` is the token without quotes, `shown` the text in the formula from `column` on.
+    """
+
+    kind: str
+    text: str
+    column: int
+    shown: str
+
+
+def fail_query(column: int, message: str) -> NoReturn:
+    """Raise a QueryError that points at a column."""
+    raise QueryError(f"column {column}: {message}")
+
+
+def tokens_of(text: str) -> list[FormulaToken]:
+    """Return all tokens of a formula, and one for its end."""
+    tokens: list[FormulaToken] = []
+    place = 0
+    while place < len(text):
+        if text[place].isspace():
+            place += 1
+            continue
+        tokens.append(_token(text, place))
+        place += len(tokens[-1].shown)
+    return [*tokens, FormulaToken("end", "", len(text) + 1, "")]
+
+
+def _token(text: str, start: int) -> FormulaToken:
+    column = start + 1
+    if label := _LABEL.match(text, start):
+        return FormulaToken("label", _ESCAPE.sub(r"\1", label[1]), column, label[0])
+    if text[start] == '"':
+        fail_query(column, 'found " without a closing quote; close the quotes')
+    if number := _NUMBER.match(text, start):
+        return FormulaToken("number", number[0], column, number[0])
+    if word := _WORD.match(text, start):
+        return FormulaToken("word", word[0], column, word[0])
+    if symbol := _SYMBOL.match(text, start):
+        if symbol[0] in FOREIGN_OPERATORS:
+            fail_query(column, f"found {symbol[0]}, write {FOREIGN_OPERATORS[symbol[0]]}")
+        return FormulaToken(symbol[0], symbol[0], column, symbol[0])
+    fail_query(column, f'found "{beginning(text[start])}", which has no meaning here')
+
+
 def parse(text: str) -> Formula:
     """Parse a formula.
 
@@ -83,8 +166,7 @@ def parse(text: str) -> Formula:
     """
     if len(text) > MOST_QUERY_CHARACTERS:
         raise QueryError(f"{len(text)} characters are more than {MOST_QUERY_CHARACTERS}; write a shorter query")
-    parser = _Parser(tokens_of(text))
-    return parser.query()
+    return _Parser(tokens_of(text)).query()
 
 
 class _Parser:
@@ -165,8 +247,12 @@ class _Parser:
 
     def _measure(self, *, may_ask: bool) -> Formula:
         token = self._take()
-        if token.text in ("R", "T"):
-            self._reward()
+        if token.text in ("R", "T") and self._is("{"):
+            self._take()
+            if not (self._is("label") and self._next.text == "steps"):
+                self._unexpected('"steps" in quotes: steps are the only thing counted here,')
+            self._take()
+            self._need("}")
         bound = self._bound(token.text, may_ask=may_ask, most=math.inf if token.text in ("R", "T") else 1.0)
         self._need("[")
         self._deeper()
@@ -180,15 +266,6 @@ class _Parser:
         self._depth -= 1
         self._need("]")
         return formula
-
-    def _reward(self) -> None:
-        """Parse `{"steps"}`, the only reward."""
-        if self._is("{"):
-            self._take()
-            if not (self._is("label") and self._next.text == "steps"):
-                self._unexpected('"steps" in quotes: steps are the only thing counted here,')
-            self._take()
-            self._need("}")
 
     def _target(self) -> Formula:
         if not self._is_word("F"):
@@ -290,13 +367,8 @@ class _Parser:
         steps = self._whole()
         if sign.kind == "<" and not steps:
             fail_query(sign.column, 'no time is before step 0; write "<=0" or more')
-        return {
-            "<=": lambda: Window(0, steps),
-            "<": lambda: Window(0, steps - 1),
-            "=": lambda: Window(steps, steps),
-            ">=": lambda: Window(steps),
-            ">": lambda: Window(steps + 1),
-        }[sign.kind]()
+        low = {"=": steps, ">=": steps, ">": steps + 1}.get(sign.kind, 0)
+        return Window(low, {"=": steps, "<=": steps, "<": steps - 1}.get(sign.kind))
 
     def _whole(self) -> int:
         if not self._is("number"):
@@ -313,9 +385,18 @@ class _Parser:
         wanted = wanted.removesuffix(",")
         if token.kind == "end":
             fail_query(token.column, f"the formula ends where {wanted} was expected")
-        if token.kind == "word":
-            _unknown_word(token, wanted)
-        shown = beginning(token.shown) if token.kind == "label" else f'"{beginning(token.shown)}"'
+        word, column = token.text, token.column
+        if token.kind == "word" and word not in QUERY_OPERATORS:
+            if word in CHOICES:
+                fail_query(column, f"found {word}, but a chain has no choices to optimise; write {word[0]}=?")
+            meant = WORDS_OF_OTHERS.get(word) or WORDS_OF_OTHERS.get(word.lower())
+            if meant:
+                fail_query(column, f"found {word}, write {meant}")
+            near = get_close_matches(word, QUERY_OPERATORS, n=1)
+            near = near or [known for known in QUERY_OPERATORS if known.lower() == word.lower()]
+            hint = f"did you mean {near[0]}?" if near else f'write a label in quotes: "{beginning(word)}"'
+            fail_query(column, f'found "{beginning(word)}", expected {wanted}; {hint}')
+        shown = beginning(token.shown) if token.kind in ("label", "word") else f'"{beginning(token.shown)}"'
         fail_query(token.column, f"found {shown}, expected {wanted}")
 
 
@@ -333,18 +414,3 @@ def _joined(parts: list[Formula], signs: list[str]) -> Formula:
         parts = [run[0] if len(run) == 1 else Joined(sign, tuple(run)) for run in runs]
         signs = looser
     return parts[0]
-
-
-def _unknown_word(token: FormulaToken, wanted: str) -> NoReturn:
-    word = token.text
-    if word in QUERY_OPERATORS:
-        fail_query(token.column, f"found {word}, expected {wanted}")
-    if word in CHOICES:
-        fail_query(token.column, f"found {word}, but a chain has no choices to optimise; write {word[0]}=?")
-    if word.lower() in WORDS_OF_OTHERS or word in WORDS_OF_OTHERS:
-        fail_query(token.column, f"found {word}, write {WORDS_OF_OTHERS.get(word) or WORDS_OF_OTHERS[word.lower()]}")
-    near = get_close_matches(word, QUERY_OPERATORS, n=1) or [
-        known for known in QUERY_OPERATORS if known.lower() == word.lower()
-    ]
-    hint = f"did you mean {near[0]}?" if near else f'write a label in quotes: "{beginning(word)}"'
-    fail_query(token.column, f'found "{beginning(word)}", expected {wanted}; {hint}')

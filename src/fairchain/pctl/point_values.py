@@ -6,25 +6,94 @@ Probabilities of exactly 0 or 1 are found on the graph (Prob0, Prob1); the other
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fairchain.chain import Chain
+from fairchain.errors import QueryError
 from fairchain.pctl.equations import solve
-from fairchain.pctl.evaluator import Evaluator
-from fairchain.pctl.formula import ExpectedSteps, LongRun, Measure, Probability, UntilForm
+from fairchain.pctl.formula import (
+    Evaluator,
+    ExpectedSteps,
+    Formula,
+    LongRun,
+    Measure,
+    Probability,
+    UntilForm,
+    beginning,
+    labels_of,
+    quoted_label,
+)
 from fairchain.pctl.graph import Floats, Indices, Mask, TransitionGraph
-from fairchain.pctl.label_names import holds_in
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+
+MOST_SHOWN_LABELS = 8
+# Comparing a name with very many others takes long.
+MOST_COMPARED = 5000
+# Labels that every chain has, as in PRISM and Storm, unless it defines one with that name.
+INITIAL = "init"
+DEADLOCK = "deadlock"
+NO_STATE_CHAIN = "unknown state {name}; {name2}"
 # A number counts as equal to the one with which it is compared within this tolerance, relative to both ends of its
 # range.
 EQUAL_WITHIN = 1e-10
 # The same for a difference of two probabilities, which can be truly 0 but not in floating point.
 GAP_ROUNDING = 1e-12
+
+
+def holds_in(chain: Chain, name: str) -> Mask:
+    """Return (states,): whether each state has a label.
+
+    "init" is the initial state. No state has "deadlock": rows sum to 1, so every state has a successor.
+    """
+    mask = np.zeros(len(chain), bool)
+    mask[list(chain.labels.get(name, {chain.initial} if name == INITIAL else ()))] = True
+    return mask
+
+
+def check_labels(chain: Chain, formula: Formula) -> None:
+    """Raise a QueryError for the first label that the chain does not have."""
+    for label in labels_of(formula):
+        if label.name not in chain.labels and label.name not in (INITIAL, DEADLOCK):
+            raise no_label(chain, label.name, label.column)
+
+
+def no_label(chain: Chain, name: str, column: int) -> QueryError:
+    """Return the error for a label, or a pattern, that the chain does not have."""
+    where = f"column {column}: " if column else ""
+    return QueryError(f"{where}unknown label {quoted_label(beginning(name))}; {_suggestion(name, chain.labels)}")
+
+
+def state_number(chain: Chain, name: str) -> int:
+    """Return the number of a state, or raise a QueryError."""
+    if name not in chain.states:
+        raise QueryError(
+            NO_STATE_CHAIN.format(name=quoted_label(beginning(name)), name2=_suggestion(name, chain.states))
+        )
+    return chain.index(name)
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    compared = names[:MOST_COMPARED]
+    by_case = {other.lower(): other for other in compared}
+    near = get_close_matches(beginning(name), compared, n=3) or [
+        by_case[each] for each in [name.lower()] if each in by_case
+    ]
+    if near:
+        return f"did you mean {' or '.join(map(quoted_label, near))}?"
+    if not names:
+        return "it has none"
+    listed = ", ".join(quoted_label(beginning(other)) for other in names[:MOST_SHOWN_LABELS])
+    return f"expected one of {listed}" + (
+        f" and {len(names) - MOST_SHOWN_LABELS} more" if len(names) > MOST_SHOWN_LABELS else ""
+    )
 
 
 def satisfies(values: Floats, formula: Measure) -> Mask:

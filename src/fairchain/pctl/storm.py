@@ -11,11 +11,9 @@ import numpy as np
 
 from fairchain.errors import QueryError
 from fairchain.messages import needs
-from fairchain.pctl.evaluator import Evaluator
-from fairchain.pctl.formula import TRUE, Eventually, Formula, Measure, Path, UntilForm, Window
+from fairchain.pctl.formula import TRUE, Evaluator, Eventually, Formula, Measure, Path, UntilForm, Window
 from fairchain.pctl.graph import Floats, Mask
-from fairchain.pctl.label_names import DEADLOCK, INITIAL, holds_in
-from fairchain.pctl.point_values import Points
+from fairchain.pctl.point_values import DEADLOCK, INITIAL, Points, holds_in
 
 STORM_MISSING = needs("engine storm", "stormpy", "fairchain[storm]")
 MOST_STORM_CHARACTERS = 100_000

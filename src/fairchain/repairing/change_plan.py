@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from fairchain.errors import ModelError, SpecError
 from fairchain.executors import AnyWorkers
@@ -24,13 +23,14 @@ from fairchain.models import OnnxModel
 from fairchain.models.edit.candidates import Tunable, input_means
 from fairchain.models.edit.weights import WeightArray, Weights, with_dense_layers
 from fairchain.prepare import Case, case_of, with_network
-from fairchain.repairing.judge import CandidateEdits, WeightEdits
+from fairchain.repairing.judge import WeightEdits
 from fairchain.repairing.optimizers import OPTIMIZERS
 from fairchain.repairing.parameters import (
     CHANGEABLE,
     NamedUnit,
     Parameters,
     Scales,
+    ThresholdParameters,
     last_layer,
     linear_layer,
     low_rank,
@@ -39,11 +39,9 @@ from fairchain.repairing.parameters import (
     unit_biases,
 )
 from fairchain.repairing.repair_data import SEARCH_SEED, LabelledRows, SearchInputs, inputs_of, seed_for
-from fairchain.repairing.search import CandidateDecisions
 from fairchain.repairing.thresholds import (
     ThresholdDecisions,
     ThresholdEdits,
-    ThresholdParameters,
     check_threshold_groups,
     score_reader,
     threshold_places,
@@ -130,37 +128,19 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The parameters of a search, the scoring of candidates, and the construction of their models.
-
-    Parameters
-    ----------
-    change, parameters, base
-        The name of the change, the parameters of the search, and the arrays of the original that they change.
-    decisions, edits
-        The decisions of candidates, for scoring; the constructor of a candidate's model, for judging.
-    inputs, refined
-        The inputs of the search, and the number of inputs on which the front is measured again.
-    spec
-        The spec of the candidates.
-    most_rows
-        Largest number of labelled rows on which each candidate is scored; None for all.
-    weights
-        The weights of the network; None if thresholds change.
-    groups
-        The groups that have their own thresholds.
-    """
+    """The parameters of a search, the scoring of candidates, and the construction of their models."""
 
     change: str
     parameters: Parameters
-    base: Mapping[str, WeightArray]
-    decisions: CandidateDecisions
-    edits: CandidateEdits
+    base: Mapping[str, WeightArray]  # the arrays of the original that the parameters change
+    decisions: Tunable | ThresholdDecisions  # of candidates, for scoring
+    edits: WeightEdits | ThresholdEdits  # constructor of a candidate's model, for judging
     inputs: SearchInputs
-    refined: int
-    spec: Spec
-    most_rows: int | None
-    weights: Weights | None = None
-    groups: tuple[Group, ...] = ()
+    refined: int  # number of inputs on which the front is measured again
+    spec: Spec  # of the candidates
+    most_rows: int | None  # labelled rows on which each candidate is scored; None for all
+    weights: Weights | None = None  # of the network; None if thresholds change
+    groups: tuple[Group, ...] = ()  # those that have their own thresholds
 
 
 def plan_change(
@@ -254,7 +234,14 @@ def _threshold_plan(case: Case, change: str, source: Any) -> Plan:
     limits = model.limits if isinstance(model, OnnxModel) else None
     reader = score_reader(case, source, inputs.values, limits)
     scores, places = reader(inputs.values), threshold_places(spec, groups, inputs.values)
-    counted = _counted_rows(case, len(scores))
+    counted = np.ones(len(scores), bool)
+    if case.population is None and case.rows is not None:
+        # Rows that count in the compared rates; with equal opportunity, those of one true label.
+        assert case.concerned is not None
+        counted &= case.concerned
+        truths = {subgroup.truth for subgroup in case.comparison.subgroups if subgroup.truth is not None}
+        if truths and case.rows.truth is not None:
+            counted &= np.isin(case.rows.truth, list(truths))
     each = [scores[counted & (places == number)] for number in range(max(1, len(groups)))]
     edits = ThresholdEdits(reader, tuple(groups))
     return Plan(
@@ -269,21 +256,6 @@ def _threshold_plan(case: Case, change: str, source: Any) -> Plan:
         most_rows=None,
         groups=tuple(groups),
     )
-
-
-def _counted_rows(case: Case, count: int) -> NDArray[np.bool_]:
-    """Return (inputs,): whether each input counts in the compared rates; with equal opportunity, the rows of one true
-    label.
-    """
-    rows = case.rows
-    counted = np.ones(count, bool)
-    if case.population is None and rows is not None:
-        assert case.concerned is not None
-        counted &= case.concerned
-        truths = {subgroup.truth for subgroup in case.comparison.subgroups if subgroup.truth is not None}
-        if truths and rows.truth is not None:
-            counted &= np.isin(rows.truth, list(truths))
-    return counted
 
 
 def _parameters(

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from fairchain.repairing.parameters import Parameters
 from fairchain.repairing.repair_data import CERTIFICATE_SEED, PRICE_SEED, LabelArray, LabelledRows, inputs_of, seed_for
 from fairchain.repairing.result import Attempt, GroupChange, Price
 from fairchain.repairing.search import Candidate, is_almost_constant, usual_share
+from fairchain.repairing.thresholds import ThresholdEdits
 from fairchain.spec import Spec, Table
 from fairchain.statistics import Interval
 from fairchain.statistics.intervals import clopper_pearson
@@ -60,13 +61,6 @@ class Judged:
         return self.verdict.gap.high if self.verdict is not None else math.inf
 
 
-class CandidateEdits(Protocol):
-    """Constructor of a candidate's model."""
-
-    def edited(self, changes: Mapping[str, WeightArray], spec: Spec, /) -> tuple[Model, bytes | None]:
-        """Return the model with these arrays instead of its own, loaded with `spec`, and its bytes, if any."""
-
-
 @dataclass(frozen=True, eq=False)
 class WeightEdits:
     """Networks with changed weights: each is saved, and loaded like any untrusted file."""
@@ -89,7 +83,7 @@ class Judge:
     loss of accuracy (or agreement); None for any.
     """
 
-    edits: CandidateEdits
+    edits: WeightEdits | ThresholdEdits
     case: Case
     held_out: LabelledRows | None = None
     most_lost: float | None = None
@@ -137,10 +131,23 @@ class Judge:
 
     @cached_property
     def _priced(self) -> tuple[NDArray[Any], LabelArray]:
-        """The inputs on which the price is measured, and the original network's decisions about them."""
-        assert self.case.model is not None
-        values = self.held_out.values if self.held_out is not None else _fresh_inputs(self.case)
-        return values, predicted(self.case.model, values)
+        """The inputs on which the price is measured, and the original network's decisions about them.
+
+        They are held-out rows, or inputs that no search has seen, or all rows of a table.
+        """
+        case = self.case
+        assert case.model is not None
+        if self.held_out is not None:
+            return self.held_out.values, predicted(case.model, self.held_out.values)
+        values: NDArray[Any] = inputs_of(case, seed_for(case.seed.value, PRICE_SEED), 0, PRICE_ROUNDS).values
+        if case.population is not None:
+            # One random subgroup of each round: the subgroups of a round share a draw and are not independent.
+            subgroups = len(case.comparison.subgroups)
+            rounds = len(values) // subgroups
+            random = np.random.Generator(np.random.Philox(seed_for(case.seed.value, PRICE_SEED, 1)))
+            chosen = random.integers(subgroups, size=rounds)
+            values = values.reshape(subgroups, rounds, -1)[chosen, np.arange(rounds)]
+        return values, predicted(case.model, values)
 
 
 def attempt_spec(spec: Spec, number: int) -> Spec:
@@ -244,19 +251,6 @@ def agreement_price(old: LabelArray, new: LabelArray, delta: float, *, exact: bo
         on = f"{count:,} held-out rows" if rows else f"{count:,} freshly drawn inputs"
     usual = usual_share(old), usual_share(new)
     return Price("agreement", on, count, 1.0, 1 - other / count, change, delta, 0, other, *usual)
-
-
-def _fresh_inputs(case: Case) -> NDArray[Any]:
-    """Return inputs that no search has seen, on which agreement is measured; for a table, all rows."""
-    seed = case.seed.value
-    values = inputs_of(case, seed_for(seed, PRICE_SEED), 0, PRICE_ROUNDS).values
-    if case.population is None:
-        return values
-    # One random subgroup of each round: the subgroups of a round share a draw and are not independent.
-    subgroups = len(case.comparison.subgroups)
-    rounds = len(values) // subgroups
-    random = np.random.Generator(np.random.Philox(seed_for(seed, PRICE_SEED, 1)))
-    return values.reshape(subgroups, rounds, -1)[random.integers(subgroups, size=rounds), np.arange(rounds)]
 
 
 def predicted(model: Model, values: NDArray[Any]) -> NDArray[np.integer]:

@@ -2,14 +2,13 @@
 
 `scales` multiplies the outgoing weights of a unit, as the paper does, by a factor from 0 to 2. `biases` changes the
 biases of units and of the last layer, `last-layer` each weight there, `low-rank` each weight of the protected features.
-Units are the protected features, then those that `explain` ranks first. Decision thresholds are in `thresholds`.
+`thresholds` moves decision thresholds. Units are the protected features, then those that `explain` ranks first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,10 @@ REDUCTIONS = np.arange(1, 17) / 16
 MOST_MOVED = 4
 # Largest change of a weight of a linear model, in multiples of its value.
 FAR = 4.0
+# The key of the thresholds among the arrays of a candidate.
+THRESHOLDS = "thresholds"
+# Selection rates that all groups share at the starting points, and fractions of the way to them.
+TARGETS, STEPS = 41, (1.0, 0.75, 0.5)
 
 
 @dataclass(frozen=True)
@@ -67,14 +70,9 @@ def ranked_units(
 class Scales:
     """Factors for the outgoing weights of units.
 
-    Parameters
-    ----------
-    weights, units
-        The weights of the network, and the units that have a factor each.
-    means
-        For each tensor that is multiplied with weights, the mean of its entries. A unit's signal h then becomes f h +
-        (1 - f) mean(h): it varies less and keeps its mean, through the bias of the next layer. None for the paper's
-        method, in which it becomes f h.
+    `means` has for each tensor that is multiplied with weights the mean of its entries. A unit's signal h then becomes
+    f h + (1 - f) mean(h): it varies less and keeps its mean, through the bias of the next layer. With None, as in the
+    paper's method, it becomes f h.
     """
 
     def __init__(self, weights: Weights, units: Sequence[NamedUnit], means: Mapping[str, WeightArray] | None) -> None:
@@ -174,25 +172,70 @@ class Shifts:
         )
 
 
-class Parameters(Protocol):
-    """The parameters of a search: a number in [-1, 1] for each of `names`, 0 for no change."""
+class ThresholdParameters:
+    """One threshold, or one for each group: numbers in [-1, 1], 0 for the original threshold.
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the parameters in reports."""
+    A positive number v rejects the share v of the selected rows, those with the lowest scores first; a negative one
+    selects the share -v of the others, those with the highest scores first. Thresholds lie between two scores that
+    occur. `cut` is the original threshold; `scores` has the scores of each group on the search data or, for one
+    threshold, those of all rows.
+    """
 
-    @property
-    def tensors(self) -> tuple[str, ...]:
-        """The arrays that depend on the parameters."""
+    tensors = (THRESHOLDS,)
 
-    def weights(self, point: Point, /) -> dict[str, WeightArray]:
-        """Return these arrays at a point."""
+    def __init__(self, cut: float, scores: Sequence[Point], names: Sequence[str]) -> None:
+        self._cut = cut
+        self._values = [np.unique(each) for each in scores]
+        self._sorted = [np.sort(each) for each in scores]
+        self._rates = [float(np.mean(each > cut)) if len(each) else 0.0 for each in scores]
+        self.names = tuple(f"threshold of {name}" if name else "threshold" for name in names)
+
+    def weights(self, point: Point) -> dict[str, WeightArray]:
+        """Return the thresholds."""
+        return {THRESHOLDS: np.array([self._threshold(place, float(v)) for place, v in enumerate(point)])}
+
+    def _threshold(self, place: int, moved: float) -> float:
+        scores, values, rate = self._sorted[place], self._values[place], self._rates[place]
+        if moved == 0 or not len(scores):
+            return self._cut
+        wanted = rate * (1 - moved) if moved > 0 else rate + (1 - rate) * -moved
+        # The largest share of rows above a threshold that is at most the requested one.
+        left_out = min(len(scores), round((1 - wanted) * len(scores)))
+        if left_out == 0:
+            return float(np.nextafter(values[0], -np.inf)) if len(values) < 2 else float(values[0] - _step(values))
+        largest = scores[left_out - 1]
+        above = int(np.searchsorted(values, largest, side="right"))
+        if above == len(values):
+            return float(largest + _step(values))
+        return float((largest + values[above]) / 2)
+
+    def point_of(self, rates: Sequence[float]) -> Point:
+        """Return the point at which the groups have these selection rates."""
+        found = []
+        for rate, now in zip(rates, self._rates, strict=True):
+            moved = (now - rate) / now if rate < now else (now - rate) / (1 - now) if now < 1 else 0.0
+            found.append(float(np.clip(moved, -1.0, 1.0)))
+        return np.array(found)
 
     def starts(self) -> list[Point]:
-        """Return the points that are scored first."""
+        """Return points at which all groups have the same selection rate, and intermediate points."""
+        targets = np.linspace(0.0, 1.0, TARGETS + 2)[1:-1]
+        now = np.array(self._rates)
+        return [self.point_of(((1 - step) * now + step * target).tolist()) for step in STEPS for target in targets]
 
-    def adjustments(self, point: Point, /) -> tuple[Adjustment, ...]:
-        """Return the parameters of a point, for reports."""
+    def adjustments(self, point: Point) -> tuple[Adjustment, ...]:
+        """Return the thresholds before and after."""
+        after = self.weights(point)[THRESHOLDS]
+        return tuple(Adjustment(name, self._cut, float(t)) for name, t in zip(self.names, after, strict=True))
+
+
+def _step(values: Point) -> float:
+    """Return half of the smallest distance between two scores."""
+    return float(np.diff(values).min() / 2) if len(values) > 1 else 1.0
+
+
+# A number in [-1, 1] for each of `names`, 0 for no change; `tensors` are the arrays that depend on them.
+Parameters = Scales | Shifts | ThresholdParameters
 
 
 def last_layer(weights: Weights) -> Shifts:

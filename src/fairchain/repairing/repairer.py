@@ -184,17 +184,10 @@ def repair_case(
     before: Verdict | None = None,
     explanation: Explanation | None = None,
 ) -> Repair:
-    """Repair the model of a case from `prepare`.
+    """Repair the model of a case from `prepare`; the options are those of `repair`.
 
-    Parameters
-    ----------
-    case, settings
-        The case, and the options of the search.
-    source
-        The object or name from which the model of the case was loaded; it may have scores besides the labels that the
-        case reads.
-    labelled, held_out, label, workers, progress, before, explanation
-        As for `repair`.
+    `source` is the object or name from which the model was loaded; it may have scores besides the labels that the case
+    reads.
     """
     start, settings = time.perf_counter(), settings or Settings()
     check_repairable(case.spec)
@@ -416,13 +409,14 @@ def _group_changes(best: Judged, plan: Plan) -> tuple[GroupChange, ...]:
     if plan.weights is not None:
         return best.groups
     moved = plan.parameters.adjustments(best.candidate.point)
-    by_name = dict(zip((group.name for group in plan.groups), moved, strict=True)) if plan.groups else {}
-
-    def changed(each: GroupChange) -> GroupChange:
-        one = by_name.get(each.group) if plan.groups else moved[0]
-        return each if one is None else replace(each, threshold_before=one.before, threshold=one.after)
-
-    return tuple(changed(each) for each in best.groups)
+    names = [group.name for group in plan.groups]
+    by_name = dict(zip(names, moved, strict=True)) if names else {each.group: moved[0] for each in best.groups}
+    return tuple(
+        replace(each, threshold_before=by_name[each.group].before, threshold=by_name[each.group].after)
+        if each.group in by_name
+        else each
+        for each in best.groups
+    )
 
 
 def _changes(weights: Weights, new: Mapping[str, WeightArray]) -> tuple[TensorChange, ...]:

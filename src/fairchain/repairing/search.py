@@ -9,18 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.executors import Workers
+from fairchain.models.edit.candidates import Tunable
 from fairchain.models.edit.weights import WeightArray
 from fairchain.repairing.optimizers import make_optimizer
 from fairchain.repairing.parameters import Parameters, Point
 from fairchain.repairing.repair_data import LabelArray, LabelledRows, SearchInputs
 from fairchain.repairing.result import RepairProgress
+from fairchain.repairing.thresholds import ThresholdDecisions
 
 Each = TypeVar("Each")
 # The fraction of the decisions other than the most frequent one that a repair must keep.
@@ -73,37 +74,16 @@ def is_almost_constant(before: float, after: float, agreement: float | None) -> 
     return 1 - after < VARIETY * (1 - before) or (before < 1 and agreement is not None and agreement <= before)
 
 
-class CandidateDecisions(Protocol):
-    """Decisions of candidates about rows; candidates differ in named arrays: weights of a network, or thresholds."""
-
-    @property
-    def name(self) -> str:
-        """The name of the model in messages."""
-
-    def prepare(self, values: NDArray[Any], /) -> Any:
-        """Return everything that does not depend on the candidate, computed once."""
-
-    def decide(self, prepared: Any, changes: Mapping[str, WeightArray], /) -> LabelArray | None:
-        """Return the class of each row with these arrays; {} for the original. None if a row has no class."""
-
-
 class CandidateTrial:
-    """Scoring of candidates.
+    """Scoring of candidates: their gap on `inputs`, and their accuracy on labelled rows.
 
-    Parameters
-    ----------
-    network
-        The decisions of the candidates.
-    inputs
-        Inputs on which the gap is measured.
-    rows
-        Labelled rows. Without them accuracy is agreement with the original network on the inputs.
+    Without rows, accuracy is agreement with the original network on the inputs.
     """
 
-    def __init__(self, network: CandidateDecisions, inputs: SearchInputs, rows: LabelledRows | None) -> None:
+    def __init__(self, network: Tunable | ThresholdDecisions, inputs: SearchInputs, rows: LabelledRows | None) -> None:
         self._network, self._inputs, self._rows = network, inputs, rows
-        self._drawn = network.prepare(inputs.values)
-        self._labelled = network.prepare(rows.values) if rows is not None else None
+        self._drawn: Any = network.prepare(inputs.values)
+        self._labelled: Any = network.prepare(rows.values) if rows is not None else None
         self._before = self._original(self._drawn)
         self._usual = usual_share(self._before)
         self._correct = None
@@ -174,18 +154,9 @@ class Objective:
 
 
 class Searcher:
-    """Search that scores candidates and keeps all of them.
+    """Search that scores candidates and keeps all of them; the result does not depend on the workers.
 
-    Parameters
-    ----------
-    trial, parameters, base
-        The scoring of candidates, the parameters, and the arrays of the original model that candidates change.
-    objective
-        The function that is minimised.
-    workers
-        The workers that score candidates; the result does not depend on them.
-    progress
-        Called after each generation.
+    `base` has the arrays of the original model that candidates change. `progress` is called after each generation.
     """
 
     def __init__(

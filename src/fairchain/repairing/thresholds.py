@@ -22,17 +22,12 @@ from fairchain.models.edit.thresholds import ScoreTensor, reading_groups, score_
 from fairchain.models.edit.weights import WeightArray
 from fairchain.models.onnx.decision import DecisionRule, Ends, Labels
 from fairchain.prepare import Case, group_masks
-from fairchain.repairing.parameters import Point
-from fairchain.repairing.result import Adjustment
+from fairchain.repairing.parameters import THRESHOLDS
 from fairchain.spec import Group, ProbabilityFormula, Spec
 from fairchain.spec.schema import DecisionKind
 from fairchain.tables import TableRows
 
 Floats = NDArray[np.float64]
-# The key of the thresholds among the arrays of a candidate.
-THRESHOLDS = "thresholds"
-# Selection rates that all groups share at the starting points, and fractions of the way to them.
-TARGETS, STEPS = 41, (1.0, 0.75, 0.5)
 # Rows per call of a model, and the share of labels that its scores must reproduce.
 SCORED_ROWS_PER_CALL, AGREEMENT = 4096, 0.99
 GROUPS_OVERLAP = (
@@ -50,19 +45,9 @@ DECIDES_BETWEEN_LABELS = "{name}: decides between {labels_count} labels; a thres
 class ScoreReader:
     """A model with a score: the second label is decided above `cut`.
 
-    Parameters
-    ----------
-    original, spec
-        The model that gets new thresholds, and the spec with which it was loaded.
-    model
-        The model that gives the scores: the original or, if that returns labels, another view of it.
-    cut
-        The original threshold.
-    difference
-        For two columns: whether the score is their difference; otherwise they are probabilities, and the score is the
-        second.
-    tensor
-        The scores inside a network that returns labels.
+    `original` gets new thresholds, and was loaded with `spec`; `model` gives the scores: the original or, if that
+    returns labels, another view of it. Of two columns the score is their `difference`, otherwise they are
+    probabilities, and it is the second. `tensor` has the scores inside a network that returns labels.
     """
 
     original: Model
@@ -84,18 +69,10 @@ class ScoreReader:
 
 
 def score_reader(case: Case, source: Any, values: NDArray[Any], limits: Limits | None) -> ScoreReader:
-    """Return a reader of scores for the model of a case.
+    """Return a reader of scores for the model of a case, which must decide between two labels.
 
-    Parameters
-    ----------
-    case
-        A case whose model decides between two labels.
-    source
-        The object or name from which the model was loaded, which may have scores besides its labels.
-    values
-        Inputs on which the labels derived from the scores must equal those of the model.
-    limits
-        Limits on an untrusted network.
+    `source` is the object or name from which the model was loaded, which may have scores besides its labels. Labels
+    derived from the scores must equal those of the model on `values`.
     """
     model, labels = case.model, case.spec.model.labels
     assert model is not None
@@ -152,44 +129,34 @@ def _reader(original: Model, spec: Spec, model: Model, values: NDArray[Any], ten
     return ScoreReader(original, spec, model, 0.5 if sure else 0.0, not sure, held)
 
 
-@dataclass(frozen=True)
-class ScoredRows:
-    """The score of each row, and the index of its threshold; the last index is for rows in no group."""
-
-    scores: Floats
-    places: NDArray[np.intp]
-
-
+@dataclass(frozen=True, eq=False)
 class ThresholdDecisions:
     """Decisions about rows from their scores and some thresholds, without evaluating the model again.
 
-    Parameters
-    ----------
-    reader, spec
-        The reader of scores; the question.
-    groups
-        The groups that have their own thresholds; empty for one threshold for all rows.
+    `groups` are those that have their own thresholds; empty for one threshold for all rows.
     """
 
-    def __init__(self, reader: ScoreReader, spec: Spec, groups: Sequence[Group]) -> None:
-        self._reader, self._spec, self._groups = reader, spec, tuple(groups)
-        self.name = reader.original.name
+    reader: ScoreReader
+    spec: Spec
+    groups: tuple[Group, ...]
 
-    def prepare(self, values: NDArray[Any]) -> ScoredRows:
-        """Evaluate the model once."""
-        return ScoredRows(self._reader(values), self.places(values))
+    @property
+    def name(self) -> str:
+        """The name of the model in messages."""
+        return self.reader.original.name
 
-    def places(self, values: NDArray[Any]) -> NDArray[np.intp]:
-        """Return the index of the threshold for each row."""
-        return threshold_places(self._spec, self._groups, values)
+    def prepare(self, values: NDArray[Any]) -> tuple[Floats, NDArray[np.intp]]:
+        """Evaluate the model once: return the score of each row, and the index of its threshold."""
+        return self.reader(values), threshold_places(self.spec, self.groups, values)
 
-    def decide(self, prepared: ScoredRows, changes: Mapping[str, WeightArray]) -> Labels | None:
+    def decide(self, prepared: tuple[Floats, NDArray[np.intp]], changes: Mapping[str, WeightArray]) -> Labels | None:
         """Return the label of each row under the changed thresholds; None if a score is not a number."""
-        if not np.isfinite(prepared.scores).all():
+        scores, places = prepared
+        if not np.isfinite(scores).all():
             return None
-        thresholds = changes.get(THRESHOLDS, np.full(max(1, len(self._groups)), self._reader.cut))
-        each = np.append(thresholds, self._reader.cut) if self._groups else np.asarray(thresholds)
-        above: NDArray[np.bool_] = prepared.scores > each[prepared.places]
+        thresholds = changes.get(THRESHOLDS, np.full(max(1, len(self.groups)), self.reader.cut))
+        each = np.append(thresholds, self.reader.cut) if self.groups else np.asarray(thresholds)
+        above: NDArray[np.bool_] = scores > each[places]
         return above.astype(np.uint16)
 
 
@@ -201,93 +168,15 @@ def threshold_places(spec: Spec, groups: Sequence[Group], values: NDArray[Any]) 
     return np.where(masks.any(axis=0), masks.argmax(axis=0), len(groups))
 
 
-class ThresholdParameters:
-    """One threshold, or one for each group: numbers in [-1, 1], 0 for the original threshold.
-
-    A positive number v rejects the share v of the selected rows, those with the lowest scores first; a negative one
-    selects the share -v of the others, those with the highest scores first. Thresholds lie between two scores that
-    occur.
-
-    Parameters
-    ----------
-    cut
-        The original threshold.
-    scores
-        The scores of each group on the search data; for one threshold, those of all rows.
-    names
-        The names of the groups in reports.
-    """
-
-    tensors = (THRESHOLDS,)
-
-    def __init__(self, cut: float, scores: Sequence[Floats], names: Sequence[str]) -> None:
-        self._cut = cut
-        self._values = [np.unique(each) for each in scores]
-        self._sorted = [np.sort(each) for each in scores]
-        self._rates = [float(np.mean(each > cut)) if len(each) else 0.0 for each in scores]
-        self.names = tuple(f"threshold of {name}" if name else "threshold" for name in names)
-
-    def weights(self, point: Point) -> dict[str, WeightArray]:
-        """Return the thresholds."""
-        return {THRESHOLDS: np.array([self._threshold(place, float(v)) for place, v in enumerate(point)])}
-
-    def _threshold(self, place: int, moved: float) -> float:
-        scores, values, rate = self._sorted[place], self._values[place], self._rates[place]
-        if moved == 0 or not len(scores):
-            return self._cut
-        wanted = rate * (1 - moved) if moved > 0 else rate + (1 - rate) * -moved
-        # The largest share of rows above a threshold that is at most the requested one.
-        left_out = min(len(scores), round((1 - wanted) * len(scores)))
-        if left_out == 0:
-            return float(np.nextafter(values[0], -np.inf)) if len(values) < 2 else float(values[0] - _step(values))
-        largest = scores[left_out - 1]
-        above = int(np.searchsorted(values, largest, side="right"))
-        if above == len(values):
-            return float(largest + _step(values))
-        return float((largest + values[above]) / 2)
-
-    def point_of(self, rates: Sequence[float]) -> Point:
-        """Return the point at which the groups have these selection rates."""
-        found = []
-        for rate, now in zip(rates, self._rates, strict=True):
-            moved = (now - rate) / now if rate < now else (now - rate) / (1 - now) if now < 1 else 0.0
-            found.append(float(np.clip(moved, -1.0, 1.0)))
-        return np.array(found)
-
-    def starts(self) -> list[Point]:
-        """Return points at which all groups have the same selection rate, and intermediate points."""
-        targets = np.linspace(0.0, 1.0, TARGETS + 2)[1:-1]
-        now = np.array(self._rates)
-        return [self.point_of(((1 - step) * now + step * target).tolist()) for step in STEPS for target in targets]
-
-    def adjustments(self, point: Point) -> tuple[Adjustment, ...]:
-        """Return the thresholds before and after."""
-        after = self.weights(point)[THRESHOLDS]
-        return tuple(Adjustment(name, self._cut, float(t)) for name, t in zip(self.names, after, strict=True))
-
-
-def _step(values: Floats) -> float:
-    """Return half of the smallest distance between two scores."""
-    return float(np.diff(values).min() / 2) if len(values) > 1 else 1.0
-
-
 class ThresholdModel:
-    """A model that is evaluated in Python, with other decision thresholds.
-
-    Parameters
-    ----------
-    reader, spec
-        The reader of the original model's scores; the question.
-    groups, thresholds
-        The groups that have their own thresholds; without groups one threshold for all rows.
-    """
+    """A model that is evaluated in Python, with other decision thresholds: one for each group, or one for all rows."""
 
     certifiable = drawn = False
     sha256 = ""
 
     def __init__(self, reader: ScoreReader, spec: Spec, groups: Sequence[Group], thresholds: Sequence[float]) -> None:
         self._reader, self._spec = reader, spec
-        self._decisions = ThresholdDecisions(reader, spec, groups)
+        self._decisions = ThresholdDecisions(reader, spec, tuple(groups))
         self._thresholds = np.array(thresholds)
         self.name, self.note = f"{reader.original.name} with other thresholds", reader.original.note
         self.dtype = reader.model.dtype
@@ -307,8 +196,8 @@ class ThresholdModel:
 
     def scores(self, values: NDArray[Any]) -> Floats:
         """Return the score of each row minus its threshold, (rows,)."""
-        each = np.append(self._thresholds, self._reader.cut)
-        return np.asarray(self._reader(values) - each[self._decisions.places(values)])
+        scores, places = self._decisions.prepare(values)
+        return np.asarray(scores - np.append(self._thresholds, self._reader.cut)[places])
 
     def ends(self, values: NDArray[Any]) -> Ends:
         """Raise a ModelError: the decisions follow from the scores."""
@@ -321,7 +210,7 @@ class ThresholdModel:
         prepared = self._decisions.prepare(values)
         labels = self._decisions.decide(prepared, {THRESHOLDS: self._thresholds})
         if labels is None:
-            shown = describe_input(self._spec.described, values[int(np.isfinite(prepared.scores).argmin())])
+            shown = describe_input(self._spec.described, values[int(np.isfinite(prepared[0]).argmin())])
             problem = "the score is not a number"
             raise UnansweredError(UnansweredError.MESSAGE.format(name=self.name, problem=problem, shown=shown), shown)
         return labels

@@ -5,13 +5,13 @@ docs/chains.md describes the contents of each format, and what a round trip pres
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from fairchain.chain.chain import Chain
-from fairchain.chain.formats import dot, drn, explicit, json_file, prism
+from fairchain.chain.formats import dot, drn, json_file, prism
 from fairchain.errors import ChainError
 from fairchain.messages import unknown
 from fairchain.system.atomic_write import place
@@ -28,23 +28,23 @@ NOT_WRITABLE = "{file}: cannot be written: {text!r} is not valid Unicode"
 class ChainFormat:
     """A file format: the suffixes of its files, the usual one first, and functions that write and read it.
 
-    `text` returns the text of a file, None if a chain needs several files; `read` is None if the format is only
+    `lines` returns the lines of a file, None if a chain needs several files; `read` is None if the format is only
     written. `intervals`: whether bounds can be written instead of probabilities.
     """
 
     suffixes: tuple[str, ...]
-    text: Callable[..., str] | None
+    lines: Callable[..., Iterable[str]] | None
     read: Callable[..., Chain] | None
     intervals: bool = False
 
 
 FORMATS: Mapping[str, ChainFormat] = MappingProxyType(
     {
-        "prism": ChainFormat((".prism", ".pm"), prism.to_text, None, intervals=True),
-        "explicit": ChainFormat(explicit.EXPLICIT_SUFFIXES, None, explicit.read),
-        "drn": ChainFormat((".drn",), drn.to_text, drn.read, intervals=True),
-        "dot": ChainFormat((".dot", ".gv"), dot.to_text, None),
-        "json": ChainFormat((".json",), json_file.to_text, json_file.read),
+        "prism": ChainFormat((".prism", ".pm"), prism.to_lines, None, intervals=True),
+        "explicit": ChainFormat(prism.EXPLICIT_SUFFIXES, None, prism.read_explicit),
+        "drn": ChainFormat((".drn",), drn.to_lines, drn.read, intervals=True),
+        "dot": ChainFormat((".dot", ".gv"), dot.to_lines, None),
+        "json": ChainFormat((".json",), json_file.to_lines, json_file.read),
     }
 )
 
@@ -74,7 +74,7 @@ def write_chain(
     name = chain_format(path, format)
     check_intervals(name, intervals)
     files = format_files(path, name)
-    texts = explicit.to_texts(chain) if name == "explicit" else [chain_text(chain, name, intervals=intervals)]
+    texts = prism.explicit_texts(chain) if name == "explicit" else [chain_text(chain, name, intervals=intervals)]
     contents = {}
     for file, text in zip(files, texts, strict=True):
         try:
@@ -88,16 +88,16 @@ def write_chain(
 
 def format_files(path: Path, format: str) -> tuple[Path, ...]:
     """Return the files of a chain in this format, given one of them."""
-    return explicit.paths_of(path) if format == "explicit" else (path,)
+    return prism.explicit_paths(path) if format == "explicit" else (path,)
 
 
 def chain_text(chain: Chain, format: str, *, intervals: bool = False) -> str:
     """Return a chain as the text of a file, for any format but "explicit", which needs three."""
     check_intervals(chain_format(Path(), format), intervals)
-    text = FORMATS[format].text
-    if text is None:
+    lines = FORMATS[format].lines
+    if lines is None:
         raise ChainError(TAKES_THREE_FILES.format(value=format, suffixes=", ".join(FORMATS[format].suffixes)))
-    return text(chain, intervals=True) if intervals else text(chain)
+    return "\n".join(lines(chain, intervals=True) if intervals else lines(chain)) + "\n"
 
 
 def read_chain(path: str | Path, format: str | None = None, *, fix_deadlocks: bool = False) -> Chain:

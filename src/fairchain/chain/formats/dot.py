@@ -19,12 +19,8 @@ RARE = 0.05
 _MIXED, _NONE = -2, -1
 
 
-def to_text(chain: Chain) -> str:
-    """Return the chain in the DOT language."""
-    return "\n".join(_lines(chain)) + "\n"
-
-
-def _lines(chain: Chain) -> Iterator[str]:
+def to_lines(chain: Chain) -> Iterator[str]:
+    """Yield the lines of the chain in the DOT language."""
     columns = state_columns(chain)
     colours = _colours(chain)
     stays = [set(ahead) <= {state} for state, ahead in enumerate(_successors(chain))]

@@ -13,8 +13,17 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from fairchain.chain.chain import Chain
-from fairchain.chain.formats.identifiers import identifiers_of, labels_by_state, note_text, notes_of, written_values
-from fairchain.chain.formats.reading import ChainReader, Lines, default_name, found
+from fairchain.chain.formats.reading import (
+    ChainReader,
+    Lines,
+    default_name,
+    found,
+    identifiers_of,
+    labels_by_state,
+    note_text,
+    notes_of,
+    written_values,
+)
 
 INIT = "init"
 # Anchored, because trying every position of a line would take quadratic time.
@@ -23,12 +32,8 @@ _REWARDS = re.compile(r"\[[^\]]*\]")
 NOT_A_DTMC = "found a model of type {fact}; only DTMC is read"
 
 
-def to_text(chain: Chain, *, intervals: bool = False) -> str:
-    """Return the chain as a DRN file, with intervals instead of probabilities if requested."""
-    return "\n".join(_lines(chain, intervals)) + "\n"
-
-
-def _lines(chain: Chain, intervals: bool) -> Iterator[str]:
+def to_lines(chain: Chain, *, intervals: bool = False) -> Iterator[str]:
+    """Yield the lines of the chain as a DRN file, with intervals instead of probabilities if requested."""
     size = str(len(chain))
     yield "// A Markov chain, written by fairchain"
     yield "@type: DTMC"

@@ -58,8 +58,8 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     metadata: dict[str, Any]
 
 
-def to_text(chain: Chain) -> str:
-    """Return the chain as JSON, one entry on each line."""
+def to_lines(chain: Chain) -> list[str]:
+    """Return the lines of the chain as JSON, one for each entry."""
     columns = {name: getattr(chain, name) for name in _COLUMNS}
     content = {
         "format": CHAIN_FORMAT,
@@ -78,7 +78,7 @@ def to_text(chain: Chain) -> str:
         ]
     except (TypeError, ValueError, RecursionError) as error:
         raise ChainError(NOT_JSON_VALUES.format(error=error)) from None
-    return "{\n" + ",\n".join(entries) + "\n}\n"
+    return ["{", ",\n".join(entries), "}"]
 
 
 def read(path: Path, *, fix_deadlocks: bool = False) -> Chain:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fairchain.drafting import Draft, infer_spec, save_spec, write_spec
-from fairchain.drafting.write import NOT_IN_TOML, comment, key, value
+from fairchain.drafting.guesses import NOT_IN_TOML, comment, key, value
 from fairchain.errors import SpecError
 from fairchain.messages import EXISTS_ALREADY
 from fairchain.spec import Spec, load_spec
