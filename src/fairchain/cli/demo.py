@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,8 @@ import click
 
 from fairchain.cli import options as shared
 from fairchain.cli.options import PATH
-from fairchain.cli.verify import TEXT_READINGS, run_verify
+from fairchain.cli.terminal import Screen, print_json, progress_of
+from fairchain.cli.verify import TEXT_READINGS
 from fairchain.errors import AuditError, FairchainError
 
 if TYPE_CHECKING:
@@ -45,13 +45,12 @@ def demo(
     NAME chooses one example. `text` is a recurrent network that reads comments; the comments and word vectors are
     downloaded once, after a prompt. The exit code is 0 for all verdicts.
     """
-    from fairchain.cli.terminal import Screen
     from fairchain.cli.verdict_display import show_verdict
     from fairchain.spec import revise
+    from fairchain.verification import verify
     from fairchain.verification.sampling import REFINE
 
     screen = Screen()
-
     if name == TEXT_DEMO:
         fetch_first(yes=yes, silent=quiet or as_json)
         if not (as_json or quiet):
@@ -63,7 +62,8 @@ def demo(
         if not (as_json or quiet):
             screen.title(title)
             screen.line((str(question.property), "dim"))
-        results[title] = run_verify(question, quiet=quiet or as_json)
+        with progress_of("verify", quiet or as_json) as progress:
+            results[title] = verify(None, question, progress=progress)
         if not as_json:
             show_verdict(results[title], brief=quiet)
             if results[title].decision.name == "UNFAIR" and report is None and not quiet and name != TEXT_DEMO:
@@ -77,7 +77,7 @@ def demo(
         from fairchain.cli.audit import audit_values
 
         values = {title: verdict.to_dict() for title, verdict in results.items()}
-        print(json.dumps(values | ({"audit": audit_values(audited)} if audited is not None else {}), indent=1))
+        print_json(values | ({"audit": audit_values(audited)} if audited is not None else {}))
     elif not quiet:
         screen.title()
         repair = f"To repair it if it is unfair, with a report: fairchain demo {names[-1]} --report demo-report"
@@ -90,8 +90,6 @@ def demo(
 def _show_reasons(question: Spec, verdict: Verdict) -> None:
     """Print the units with the largest effects in one line."""
     from fairchain.cli.audit import show_why
-    from fairchain.cli.progress import progress_of
-    from fairchain.cli.terminal import Screen
     from fairchain.explaining import explain
     from fairchain.spec.properties import kind_of
 
@@ -103,7 +101,6 @@ def _show_reasons(question: Spec, verdict: Verdict) -> None:
 def _audited(stem: str, folder: Path, *, seed: int | None, quiet: bool, as_json: bool) -> Audit:
     """Audit an example into a folder."""
     from fairchain.cli.audit import run_audit, show_audit
-    from fairchain.cli.terminal import Screen
     from fairchain.examples import example
 
     if not (quiet or as_json):

@@ -18,6 +18,7 @@ from fairchain.cli import options as shared
 from fairchain.cli.exit_codes import VERDICT_EXIT_CODES, Terminated
 from fairchain.cli.options import PATH
 from fairchain.cli.output import must_be_writable
+from fairchain.cli.terminal import VERDICT_COLOURS, Screen
 from fairchain.errors import OutputError, SpecError
 from fairchain.messages import in_a_line
 from fairchain.system.interrupts import raising
@@ -258,9 +259,6 @@ def _print(report: Report | FamilyReport, *, last: bool, as_json: bool, quiet: b
     elif not last:
         print(in_a_line(_line(report)))
     else:
-        from fairchain.cli.terminal import Screen
-        from fairchain.cli.verdict_display import VERDICT_COLOURS
-
         found, screen = report.to_dict(), Screen()
         head, _, rest = _line(report).partition(" ")
         screen.line((head, VERDICT_COLOURS[report.verdict]), f" {rest}")
@@ -278,9 +276,6 @@ def _print(report: Report | FamilyReport, *, last: bool, as_json: bool, quiet: b
 
 def _print_family(report: FamilyReport, *, last: bool, quiet: bool) -> None:
     """Print one line for all properties, and one for each property, or for each changed property."""
-    from fairchain.cli.terminal import Screen
-    from fairchain.cli.verdict_display import VERDICT_COLOURS
-
     screen = Screen()
     screen.line((report.verdict, VERDICT_COLOURS[report.verdict]), f": {len(report.reports)} properties")
     if not quiet:

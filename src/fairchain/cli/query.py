@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
@@ -14,6 +13,7 @@ from click.core import ParameterSource
 from fairchain.cli import options as shared
 from fairchain.cli.options import PATH, Command, revised
 from fairchain.cli.output import must_be_writable
+from fairchain.cli.terminal import print_json, progress_of
 from fairchain.messages import plain
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def query(
         unvisited = [chain.states[state] for state in sorted(chain.unvisited)]
         known |= {"left_out": chain.metadata.get("left_out", []), "unvisited": unvisited}
         sizes = {"states": len(chain), "transitions": len(chain.sources)}
-        print(json.dumps({**answer.to_dict(), "chain": {**sizes, **known}}, indent=1))
+        print_json({**answer.to_dict(), "chain": {**sizes, **known}})
     else:
         print(plain(answer if quiet else f"{answer}\n{_remarks(chain, answer)}".rstrip()))
     if not isinstance(answer.value, bool):
@@ -130,7 +130,6 @@ def _chain(source: Path, *, quiet: bool, **options: Any) -> Chain:
                 raise click.UsageError(f"{option.opts[0]}: {source} contains a learned chain; leave this option out")
         return read_chain(source, fix_deadlocks=True)
     from fairchain.chain.learn import learn_chain
-    from fairchain.cli.progress import progress_of
     from fairchain.errors import SpecError
     from fairchain.spec import load_spec
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +12,11 @@ from fairchain.cli import options as shared
 from fairchain.cli.exit_codes import VERDICT_EXIT_CODES
 from fairchain.cli.options import PATH, naming, revised
 from fairchain.cli.output import must_be_writable
+from fairchain.cli.terminal import VERDICT_COLOURS, Screen, print_json, progress_of
 from fairchain.errors import FairchainError, OutputError
 from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
-    from fairchain.cli.terminal import Screen
     from fairchain.repairing import Repair
     from fairchain.spec import Spec
 
@@ -87,7 +86,6 @@ def repair(
     evaluated in Python, OUTPUT gets the thresholds (.json). Exit code 0 repaired, or fair already; 1 not repaired; 3 a
     constant model, which has nothing to repair; 2 bad input or a result that cannot be written.
     """
-    from fairchain.cli.progress import progress_of
     from fairchain.repairing import repair as run_repair
     from fairchain.repairing import write_repair
     from fairchain.repairing.folder import is_weights_folder
@@ -109,7 +107,7 @@ def repair(
     except OutputError as error:
         unwritten = error
     if as_json:
-        print(json.dumps({**result.to_dict(), "files": [str(file) for file in files]}, indent=1))
+        print_json({**result.to_dict(), "files": [str(file) for file in files]})
     elif quiet:
         print(in_a_line(result))
     else:
@@ -140,9 +138,6 @@ def _must_be_safe(output: Path, sources: Sequence[Path], *, folder: bool) -> Non
 
 def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
     """Print a repair: before and after, groups, changes, Pareto front, attempts, guarantee."""
-    from fairchain.cli.terminal import Screen
-    from fairchain.cli.verdict_display import VERDICT_COLOURS
-
     screen = Screen()
     name, style = "NOT NEEDED", VERDICT_COLOURS[result.before.conclusion]
     if result.needed:

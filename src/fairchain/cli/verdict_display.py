@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairchain.cli.terminal import Screen, StyledText
+from fairchain.cli.terminal import VERDICT_COLOURS, Screen, StyledText
 from fairchain.number_format import bounded
 from fairchain.spec.properties import kind_of
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from fairchain.verification.record import Witness
     from fairchain.verification.verdict import Verdict
 
-VERDICT_COLOURS = {"FAIR": "bold green", "UNFAIR": "bold red", "UNDECIDED": "bold yellow", "CONSTANT": "bold yellow"}
 STOPPED = {
     "rounds": "the budget of rounds is spent",
     "seconds": "the budget of seconds is spent",
