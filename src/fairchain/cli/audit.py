@@ -122,7 +122,11 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
     """Print the result of an audit in a few lines, and the next steps."""
     screen, findings, folder = Screen(), found.findings, found.folder
     verdict, repair = findings.verdict, findings.repair
-    _show_questions(screen, found)
+    if findings.questions:
+        screen.line((found.decision, VERDICT_COLOURS[found.decision]), f": {len(findings.questions)} questions")
+        for each in findings.questions:
+            screen.line((f"  {each.word}", VERDICT_COLOURS[each.verdict]), f": {each.headline} ({each.question})")
+        screen.line("The question that is furthest from being met:")
     screen.line((verdict.word, VERDICT_COLOURS[verdict.verdict]), f": {verdict.headline}")
     if brief:
         screen.line(f"Report: {found.report}")
@@ -131,19 +135,16 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
         _show_groups(screen, findings)
     show_why(screen, findings.explanation, verdict.kind)
     screen.line((verdict.statement, "bold"))
-    for note in verdict.notes:
-        screen.line((note, "yellow"))
-    for part, reason in findings.left_out.items():
-        if part != "chain":
-            screen.line((f"No {part}: {reason}.", "yellow"))
+    screen.lines(verdict.notes, "yellow")
+    left_out = {part: reason for part, reason in findings.left_out.items() if part != "chain"}
+    screen.lines((f"No {part}: {reason}." for part, reason in left_out.items()), "yellow")
     if repair is not None and repair.needed:
         if found.repaired and repair.after is not None:
             screen.line(("REPAIRED", "bold green"), f": {repair.after.headline}")
             screen.line((repair.statement, "bold"))
         else:
             screen.line(("NOT REPAIRED", "bold yellow"), f": {repair.statement.removeprefix('Not repaired: ')}")
-        for note in repair.notes:
-            screen.line((note, "yellow"))
+        screen.lines(repair.notes, "yellow")
     screen.line()
     steps = [["read", str(found.report)]]
     if found.repaired:
@@ -157,16 +158,6 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
         rows = "with more rows, in a new table and another folder"
         steps.append(["decide", rows if findings.verdict.stopped == "rows" else budget])
     screen.table([], [*steps, *(["check", command] for command in found.recheck)])
-
-
-def _show_questions(screen: Screen, found: Audit) -> None:
-    """Print the verdict on every question, if there are several."""
-    questions = found.findings.questions
-    if questions:
-        screen.line((found.decision, VERDICT_COLOURS[found.decision]), f": {len(questions)} questions")
-        for each in questions:
-            screen.line((f"  {each.word}", VERDICT_COLOURS[each.verdict]), f": {each.headline} ({each.question})")
-        screen.line("The question that is furthest from being met:")
 
 
 def _show_groups(screen: Screen, findings: Findings) -> None:

@@ -18,7 +18,6 @@ from fairchain.errors import AuditError, FairchainError
 if TYPE_CHECKING:
     from fairchain.auditing import Audit
     from fairchain.spec import Spec
-    from fairchain.verification.verdict import Verdict
 
 TEXT_DEMO = "text"
 DEMOS = ("census", "credit", "bank", TEXT_DEMO)
@@ -67,7 +66,7 @@ def demo(
         if not as_json:
             show_verdict(results[title], brief=quiet)
             if results[title].decision.name == "UNFAIR" and report is None and not quiet and name != TEXT_DEMO:
-                _show_reasons(question, results[title])
+                _show_reasons(question)
     if output is not None:
         for each in names:
             _copy_example("comments" if each == TEXT_DEMO else each, output)
@@ -83,11 +82,10 @@ def demo(
         repair = f"To repair it if it is unfair, with a report: fairchain demo {names[-1]} --report demo-report"
         start = f"To start from such a spec: fairchain demo {names[-1]} -o my-audit"
         try_it = f"Now try: fairchain verify {output}/{stem}.toml --certificate certificate.json"
-        for line in ([] if report else [repair]) + [try_it if output else start]:
-            screen.line(line)
+        screen.lines([*([] if report else [repair]), try_it if output else start])
 
 
-def _show_reasons(question: Spec, verdict: Verdict) -> None:
+def _show_reasons(question: Spec) -> None:
     """Print the units with the largest effects in one line."""
     from fairchain.cli.audit import show_why
     from fairchain.explaining import explain
@@ -95,7 +93,7 @@ def _show_reasons(question: Spec, verdict: Verdict) -> None:
 
     with progress_of("explain") as progress:
         found = explain(None, question, progress=progress)
-    show_why(Screen(), found, kind_of(verdict.spec))
+    show_why(Screen(), found, kind_of(question))
 
 
 def _audited(stem: str, folder: Path, *, seed: int | None, quiet: bool, as_json: bool) -> Audit:

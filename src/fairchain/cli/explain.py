@@ -145,8 +145,7 @@ def show_explanation(found: Explanation, top: int) -> None:
     screen.line()
     screen.line((found.statement, "bold"))
     screen.line((found.scope, "dim"))
-    for note in found.notes:
-        screen.line((note, "yellow"))
+    screen.lines(found.notes, "yellow")
     cost = f"{found.rounds:,} rounds, {found.evaluations:,} evaluations of the model or a part of it"
     screen.line((f"{cost}, {found.seconds:.3f} s; delta {found.delta:g}", "dim"))
 

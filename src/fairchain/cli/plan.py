@@ -93,8 +93,7 @@ def _show(found: VerificationPlan) -> None:
     for question in found.questions:
         head, *rest = plan_lines(question)
         screen.line((head, "bold"))
-        for line in (*rest, *_bars(question)):
-            screen.line(line)
+        screen.lines((*rest, *_bars(question)))
     if len(found.questions) > 1:
         screen.line((f"together: at most {amount(found.evaluations, 'evaluations')}, delta {found.delta:g}", "bold"))
 

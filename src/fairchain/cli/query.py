@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from fairchain.cli import options as shared
-from fairchain.cli.options import PATH, Command, revised
+from fairchain.cli.options import PATH, revised
 from fairchain.cli.output import must_be_writable
 from fairchain.cli.terminal import print_json, progress_of
 from fairchain.messages import plain
@@ -27,7 +25,7 @@ PRINTED = ["prism", "drn", "dot", "json"]
 
 
 # Options for learning a chain; a chain that is read from a file accepts none of them.
-LEARNING: Sequence[Callable[[Command], Command]] = (
+learning = shared.together(
     shared.model,
     shared.units(
         "Feature, neuron, or layer as one unit whose states are clusters: capital-gain, layer3[2], layer3; with its "
@@ -49,11 +47,6 @@ LEARNING: Sequence[Callable[[Command], Command]] = (
     shared.seed,
     shared.workers,
 )
-
-
-def learning(command: Command) -> Command:
-    """Add the options for learning a chain to a command."""
-    return reduce(lambda made, option: option(made), reversed(LEARNING), command)
 
 
 @shared.command(

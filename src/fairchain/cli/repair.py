@@ -71,14 +71,7 @@ FRONT_ROWS = 8
 @shared.workers
 @shared.as_json
 @shared.quiet
-def repair(
-    spec: Path,
-    output: Path,
-    model: str | None,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> int:
+def repair(spec: Path, output: Path, model: str | None, as_json: bool, quiet: bool, **options: Any) -> int:
     """Change a few weights or thresholds of the model of SPEC so that it treats its groups alike, and verify it again.
 
     If the repair succeeds, OUTPUT, its certificate (.json) and a list of the changes (.txt) are written; otherwise
@@ -162,8 +155,7 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
             )
         screen.line()
     screen.line((result.statement, "bold" if result.needed else ""))
-    for note in result.notes:
-        screen.line((note, "yellow"))
+    screen.lines(result.notes, "yellow")
     if result.needed:
         stopped = " The search was interrupted; its best candidate was verified." * (result.stopped == "interrupted")
         cost = (
@@ -182,26 +174,18 @@ def _show_groups(screen: Screen, result: Repair) -> None:
     """Print the change of each group's rate, with thresholds if these changed."""
     if not result.groups or result.price is None:
         return
-    shown, moved = result.groups[:MOST_PRINTED_CHANGES], any(each.threshold is not None for each in result.groups)
+    moved = any(each.threshold is not None for each in result.groups)
     heads = ["group", f"P({result.groups[0].outcome}) before", "after", "gained it", "lost it", "of"]
-    rows: list[list[Any]] = [
-        [
-            each.group,
-            f"{each.before:.4f}",
-            f"{each.after:.4f}",
-            f"{each.gained:,}",
-            f"{each.lost:,}",
-            f"{each.inputs:,}",
-        ]
-        for each in shown
-    ]
-    if moved:
-        heads += ["threshold before", "after"]
-        for row, each in zip(rows, shown, strict=True):
-            row += ["" if t is None else f"{t:.4g}" for t in (each.threshold_before, each.threshold)]
+    heads += ["threshold before", "after"] if moved else []
+    rows = []
+    for each in result.groups[:MOST_PRINTED_CHANGES]:
+        counts = (f"{number:,}" for number in (each.gained, each.lost, each.inputs))
+        thresholds = (each.threshold_before, each.threshold) if moved else ()
+        cut_offs = ("" if threshold is None else f"{threshold:.4g}" for threshold in thresholds)
+        rows.append([each.group, f"{each.before:.4f}", f"{each.after:.4f}", *counts, *cut_offs])
     screen.line()
     screen.table(heads, rows)
-    more = len(result.groups) - len(shown)
+    more = len(result.groups) - len(rows)
     screen.line((f"on {result.price.on}{f'; and {more} more groups' if more else ''}", "dim"))
 
 
@@ -209,8 +193,7 @@ def _show_changes(screen: Screen, result: Repair) -> None:
     if not result.changes:
         # Thresholds are shown in the table of groups.
         return
-    moved = [a for a in result.adjustments if a.before != a.after]
-    moved.sort(key=lambda a: -abs(a.after - a.before))
+    moved = sorted((a for a in result.adjustments if a.before != a.after), key=lambda a: -abs(a.after - a.before))
     if moved:
         screen.line()
         screen.table(

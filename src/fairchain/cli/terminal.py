@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,6 +56,11 @@ class Screen:
         from rich.text import Text
 
         self._console.print(Text.assemble(*pairs))
+
+    def lines(self, texts: Iterable[str], style: str = "") -> None:
+        """Print each text on its own line."""
+        for text in texts:
+            self.line((text, style))
 
     def title(self, text: str = "") -> None:
         """Print a title above a rule."""
