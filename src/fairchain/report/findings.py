@@ -24,59 +24,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """The results that a report shows.
+    """The results that a report shows; of several questions, `verdict` is the one furthest from being met."""
 
-    Parameters
-    ----------
-    title
-        The name of the spec file.
-    verdict
-        `Verdict.record`.
-    all_pairs
-        The gap of every pair, from the evidence of the verdict.
-    chain
-        The learned chain, with the units that have the largest effects as states.
-    explanation, repair
-        The explanation and `Repair.record`, if the audit has them.
-    recheck
-        Commands that check the certificates.
-    files
-        Names of the other files of the audit with a description of each.
-    versions
-        Versions of the software.
-    left_out
-        Reasons for a missing explanation, chain or repair that a reader would expect.
-    questions, questions_after
-        The verdicts on all questions, if there are several, and those on the repaired network; `verdict` is the one
-        that is furthest from being met.
-    about
-        The subject, the auditor, the date and the purpose of the audit, as the spec states them.
-    facts
-        For each question the facts about its rows beside the verdict: labelled rows, accuracy, scores, rows left out.
-    features
-        Name, kind and range of each feature.
-    codes
-        For each feature the meaning of its codes, if the spec names them.
-    decision_rule
-        The mapping from scores to decisions, if stated.
-    """
-
+    # The name of the spec file.
     title: str
     verdict: VerdictRecord
+    # The gap of every pair, from the evidence of the verdict.
     all_pairs: AllPairs | None = None
+    # The learned chain, with the units that have the largest effects as states.
     chain: Chain | None = None
     explanation: Explanation | None = None
     repair: RepairRecord | None = None
+    # Commands that check the certificates.
     recheck: tuple[str, ...] = ()
+    # Names of the other files of the audit with a description of each.
     files: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    # Reasons for a missing explanation, chain or repair that a reader would expect.
     left_out: dict[str, str] = field(default_factory=dict)
+    # The verdicts on all questions, if there are several, and those on the repaired network.
     questions: tuple[VerdictRecord, ...] = ()
     questions_after: tuple[VerdictRecord, ...] = ()
     about: About | None = None
+    # For each question the facts about its rows beside the verdict: labelled rows, accuracy, scores, rows left out.
     facts: dict[str, RowFacts] = field(default_factory=dict)
+    # Name, kind and range of each feature, and the meaning of its codes, if the spec names them.
     features: tuple[tuple[str, str, str], ...] = ()
     codes: dict[str, dict[float, str]] = field(default_factory=dict)
+    # The mapping from scores to decisions, if stated.
     decision_rule: str = ""
 
     @property
