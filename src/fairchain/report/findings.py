@@ -5,7 +5,7 @@ Values that several sections use are computed once: hundreds of groups have tens
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -93,26 +93,22 @@ class Findings:
     @cached_property
     def selection(self) -> SelectionTable | None:
         """The selection rates of the groups for the outcome with the largest gap; None if no rates are compared."""
-        return selection_table(self.groups, self.verdict, self.facts.get(self.verdict.question))
+        return selection_table(self.verdict, self.facts.get(self.verdict.question))
 
     @cached_property
     def selection_after(self) -> SelectionTable | None:
         """The same for the repaired model; None without an accepted one."""
         if self.repair is None or not self.repair.accepted or self.repair.after is None:
             return None
-        after = self.repair.after
-        groups = [group for group in after.groups if group.outcome == self.outcome]
-        moved = {
-            each.group: (each.gained, each.lost, each.inputs)
-            for each in self.repair.groups
-            if each.outcome == self.outcome
-        }
-        return selection_table(groups, after, moved=moved)
+        of_outcome = [each for each in self.repair.groups if each.outcome == self.outcome]
+        moved = {each.group: (each.gained, each.lost, each.inputs) for each in of_outcome}
+        return selection_table(self.repair.after, outcome=self.outcome, moved=moved)
 
     @property
     def all_selections(self) -> list[SelectionTable]:
         """The selection rates of every question."""
-        return self._selections(self.questions) if self.questions else [self.selection] if self.selection else []
+        found = [selection_table(each, self.facts.get(each.question)) for each in self.questions or (self.verdict,)]
+        return [table for table in found if table is not None]
 
     @cached_property
     def answers_after(self) -> tuple[VerdictRecord, ...]:
@@ -127,18 +123,8 @@ class Findings:
     @property
     def all_selections_after(self) -> list[SelectionTable]:
         """The same for the repaired model."""
-        if self.questions_after:
-            return self._selections(self.answers_after, after=True)
-        return [self.selection_after] if self.selection_after else []
-
-    def _selections(self, questions: Sequence[VerdictRecord], *, after: bool = False) -> list[SelectionTable]:
         found = (
-            selection_table(
-                [group for group in each.groups if group.outcome == each.gap.outcome],
-                each,
-                None if after else self.facts.get(each.question),
-            )
-            for each in questions
+            [selection_table(each) for each in self.answers_after] if self.questions_after else [self.selection_after]
         )
         return [table for table in found if table is not None]
 
