@@ -89,6 +89,7 @@ def check(
     unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written.
     """
     from fairchain.checking import answer_check, prepare_check
+    from fairchain.drafting import write_spec
     from fairchain.errors import SpecError
     from fairchain.executors import open_workers
 
@@ -96,12 +97,12 @@ def check(
         raise SpecError("give either --model, or --prediction with the column of recorded decisions")
     files = result_files(options)
     opened_model = shared.opened_model(model, options, quiet=quiet or as_json)
-    prepared = prepare_check(
+    case, draft = prepare_check(
         opened_model, data, protected=protected, certify=files["certificate"] is not None, **options
     )
     if show_spec:
-        print(prepared.spec_file, file=sys.stderr if as_json else sys.stdout)
+        print(write_spec(draft), file=sys.stderr if as_json else sys.stdout)
     with progress_of("verify", quiet or as_json) as progress, open_workers(workers, executor) as opened:
-        verdict = answer_check(prepared, depth, workers=opened, progress=progress)
+        verdict = answer_check(case, depth, workers=opened, progress=progress)
     shared.tell_requests(opened_model)
     return show_result(verdict, data, files, as_json=as_json, quiet=quiet)
