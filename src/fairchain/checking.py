@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
 
-from fairchain.drafting import Draft, DraftOptions, draft_spec, write_spec
+from fairchain.drafting import Draft, DraftOptions, draft_spec
 from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.executors import AnyWorkers, open_workers
 from fairchain.models import Limits
@@ -182,18 +182,15 @@ def check(
     the largest gap is 0.0000, below the threshold 0.1
     """
     parameters = dict(locals())  # there are no other names yet
-    prepared = prepare_check(**{name: each for name, each in parameters.items() if name not in OF_THE_RUN})
+    case, _ = prepare_check(**{name: each for name, each in parameters.items() if name not in OF_THE_RUN})
     with reporting(progress) as report, open_workers(workers, executor) as opened:
-        return answer_check(prepared, depth, workers=opened, progress=report)
+        return answer_check(case, depth, workers=opened, progress=report)
 
 
 def answer_check(
-    prepared: PreparedCheck, depth: int | None, *, workers: AnyWorkers, progress: Report | None
+    case: Case, depth: int | None, *, workers: AnyWorkers, progress: Report | None
 ) -> Verdict | FamilyVerdict:
-    """Return the verdict on a prepared check; with `depth`, on each combination of up to this many protected
-    columns.
-    """
-    case = prepared.case
+    """Return the verdict on a prepared check, or on each combination of at most `depth` protected columns."""
     if depth is None:
         return verify_case(case, workers=workers, progress=progress)
     protected = case.spec.protected
@@ -206,19 +203,6 @@ def answer_check(
         for question in questions
     ]
     return verify_cases(cases, workers=workers, progress=progress)
-
-
-@dataclass(frozen=True)
-class PreparedCheck:
-    """The case of a check, and the draft that it comes from."""
-
-    case: Case
-    draft: Draft
-
-    @property
-    def spec_file(self) -> str:
-        """The spec that is used, as a commented TOML file."""
-        return write_spec(replace(self.draft, spec=self.case.spec))
 
 
 def _refuse_incomplete(model: Any, requested: DraftOptions, text: Any, terms: Any) -> None:
@@ -241,8 +225,8 @@ def prepare_check(
     text: str | None = None,
     terms: str | Mapping[str, Sequence[str]] | None = None,
     **options: Any,
-) -> PreparedCheck:
-    """Return the case of `check`, with the options of `check`, and the draft of its spec."""
+) -> tuple[Case, Draft]:
+    """Return the case of `check`, with the options of `check`, and the draft whose spec is that of the case."""
     # A value may be a scalar of NumPy; None means that it is not stated.
     stated = {key: each.item() if isinstance(each, np.generic) else each for key, each in options.items()}
     stated = {key: each for key, each in stated.items() if each is not None}
@@ -287,4 +271,4 @@ def prepare_check(
     case = case_of(spec, loaded, draft.rows, assumptions=told, remarks=remarks)
     if certify and not case.certifiable:
         raise CertificateError(why_uncertifiable(case))
-    return PreparedCheck(case, draft)
+    return case, replace(draft, spec=case.spec)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from math import floor, log10
 from pathlib import PurePath
@@ -73,6 +72,12 @@ NOT_UNFAIR = {
     "ratio": "every ratio were at least {threshold:g}",
     "individual": "the share of {inputs} whose decision changes were at most {threshold:g}",
 }
+# The relation of a number that is certain to the threshold.
+CERTAIN_RELATION = {
+    "FAIR": ", which meets the threshold {threshold:g}",
+    "UNFAIR": ", which fails the threshold {threshold:g}",
+    "UNDECIDED": "; that does not decide about the threshold {threshold:g}",
+}
 CONSTANT_REFUSED = (
     "{what}: {seen}, so no groups can differ and nothing is shown about how they are treated. {check}; to accept it "
     "anyway: --allow-constant, or allow_constant = true in [guarantee]."
@@ -108,19 +113,19 @@ def statement(
     """
     if not sound:
         return NOT_SOUND
-    without = _without(left_out)
+    claim = f"No verdict about the threshold {threshold:g} under {population}: the evidence allows both."
     if decision in ("FAIR", "UNFAIR"):
         otherwise = (NOT_FAIR if decision == "FAIR" else NOT_UNFAIR)[kind].format(inputs=inputs, threshold=threshold)
-        claim = f"If {otherwise} under {population}, a {run} like this would have said {decision}"
-    else:
-        claim = f"No verdict about the threshold {threshold:g} under {population}: the evidence allows both"
-    claim += "." if decision == "UNDECIDED" else f" with probability at most {delta:g}."
+        claim = (
+            f"If {otherwise} under {population}, a {run} like this would have said {decision} with probability at most "
+            f"{delta:g}."
+        )
     if within is not None:
         claim += (
             f" Every probability and every gap is within {within:g} of its estimate, all of them together "
             f"with probability at least 1 - {delta:g}."
         )
-    return claim + without
+    return claim + _without(left_out)
 
 
 def shifted_populations(which: str, factor: float, shift_of: str, assumed: str | None = None) -> str:
@@ -187,11 +192,7 @@ def enumeration_statement(
         else f"Certain, but not exact: {evaluations:,} inputs were evaluated, {done[0] / done[1]:.3%} of the points; "
         "the interval holds whatever the decisions about the others are."
     )
-    relation = {
-        "FAIR": f", which meets the threshold {threshold:g}",
-        "UNFAIR": f", which fails the threshold {threshold:g}",
-        "UNDECIDED": f"; that does not decide about the threshold {threshold:g}",
-    }[decision]
+    relation = CERTAIN_RELATION[decision].format(threshold=threshold)
     return f"{seen} Under {population} {measure(kind)} is {measured}{relation}.{_without(left_out)}"
 
 
@@ -204,11 +205,7 @@ def bounds_statement(
     >>> print(bounds_statement("FAIR", open_mass=0.001, **words)[:71])
     Proved: under uniform inputs the largest gap is 0.05, which meets the t
     """
-    relation = {
-        "FAIR": f", which meets the threshold {threshold:g}",
-        "UNFAIR": f", which fails the threshold {threshold:g}",
-        "UNDECIDED": f"; that does not decide about the threshold {threshold:g}",
-    }[decision]
+    relation = CERTAIN_RELATION[decision].format(threshold=threshold)
     certain = "Certain" if decision == "UNDECIDED" else "Proved"
     return (
         f"{certain}: under {population} {measure(kind)} is {measured}{relation}. {open_part(open_mass)}"
@@ -470,7 +467,7 @@ def odds(delta: float) -> str:
     ('once in a million', 'once in 20', 'once in 3,333')
     """
     known = {1_000: "a thousand", 1_000_000: "a million", 10**9: "a billion"}
-    times = math.floor(1 / delta * (1 + 1e-9))
+    times = floor(1 / delta * (1 + 1e-9))
     if times < 2:
         return f"in {delta:.0%} of cases"
     if times > 10**12:

@@ -392,7 +392,7 @@ def test_after_a_repair_a_question_has_one_number_and_the_others_are_named() -> 
 
 
 def selection_rows(record: VerdictRecord) -> object:
-    made = selection_table(record.groups, record)
+    made = selection_table(record)
     assert made is not None
     return made.rows
 
@@ -407,7 +407,7 @@ def test_no_number_below_zero_looks_like_zero() -> None:
 
 def test_no_impact_ratio_looks_like_four_fifths_unless_it_is() -> None:
     groups = (EvaluatedGroup("g=a", "h", 0.5, 0.5, 0.5, 10000), EvaluatedGroup("g=b", "h", 0.39996, 0.39, 0.41, 10000))
-    made = selection_table(groups, verdict(2))
+    made = selection_table(changed(verdict(2), groups=groups), outcome="h")
     assert made is not None
     assert made.shown_ratio(made.rows[1]).startswith("0.7999")
 

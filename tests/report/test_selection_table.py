@@ -30,7 +30,7 @@ def rate(name: str, estimate: float, low: float, high: float, evaluations: int =
 
 
 def table(*groups: EvaluatedGroup, **changes: Any) -> SelectionTable:
-    made = selection_table(groups, changed(verdict(2), **changes))
+    made = selection_table(changed(verdict(2), groups=groups, **changes))
     assert made is not None
     return made
 
@@ -41,8 +41,7 @@ def test_rates_of_recorded_decisions_are_those_counted_by_hand() -> None:
     rows = [(g, "yes" if i < hired else "no") for g, (n, hired) in counts.items() for i in range(n)]
     frame = {"sex": [g for g, _ in rows], "hired": [h for _, h in rows]}
     found = fairchain.check(None, frame, protected=["sex"], prediction="hired", outcome="yes", reading="population")
-    record = found.record
-    made = selection_table([g for g in record.groups if g.outcome == "yes"], record)
+    made = selection_table(found.record, outcome="yes")
     assert made is not None
     assert [(row.group, row.assessed, row.selected) for row in made.rows] == [
         ("sex=a", 10, 5), ("sex=b", 20, 8), ("sex=c", 40, 4),
@@ -82,8 +81,8 @@ def test_weighted_inputs_have_no_counts_and_different_true_labels_no_common_rati
     by_truth = table(rate("g=a", 0.5, 0.4, 0.6), rate("g=b", 0.25, 0.2, 0.3), question="P(Y=1 | g=i, truth=1)")
     assert [row.ratio for row in by_truth.rows] == [None, None]
     assert by_truth.four_fifths == ""
-    assert selection_table((), verdict(2)) is None
-    assert selection_table((rate("g=a", 0.5, 0.4, 0.6),), changed(verdict(2), kind="individual")) is None
+    assert selection_table(changed(verdict(2), groups=())) is None
+    assert selection_table(changed(verdict(2), kind="individual")) is None
 
 
 def test_csv_has_every_group_and_those_left_out_and_no_cell_is_a_formula() -> None:

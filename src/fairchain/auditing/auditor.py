@@ -138,33 +138,21 @@ class Audit:
 
 @dataclass(eq=False)
 class AuditRun:
-    """One audit: its question, model and rows, and the results that later stages use.
+    """One audit: its question, model and rows, and the results that later stages use."""
 
-    Parameters
-    ----------
-    name, specs, cases
-        The name of the spec file, the spec of each question with its file names, and the cases prepared from them.
-    source
-        The model that replaces the spec's, an object or the name of one; None for a file.
-    labelled, label
-        Labelled rows, and their column of true labels.
-    workers
-        The workers of all stages.
-    worst
-        The index of the question for later stages: the one that is furthest from being met.
-    verdict, explanation, chain
-        The results so far; None for a result that does not exist. If there are several questions, `family` has all
-        verdicts.
-    """
-
+    # The name of the spec file, the spec of each question with its file names, and the cases prepared from them.
     name: str
     specs: Sequence[Spec]
     cases: Sequence[Case]
+    # The model that replaces the spec's, an object or the name of one; None for a file.
     source: Any = None
+    # Labelled rows, and their column of true labels.
     labelled: RawTable | None = None
     label: str | None = None
     workers: AnyWorkers = None
+    # The index of the question for later stages: the one that is furthest from being met.
     worst: int = 0
+    # The results so far; None for a result that does not exist. The verdicts on several questions are a family.
     family: FamilyVerdict | None = None
     verdict: Verdict | None = None
     explanation: Explanation | None = None

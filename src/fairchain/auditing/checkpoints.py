@@ -100,17 +100,10 @@ def _locked(folder: Path) -> int | None:
 class Checkpoints:
     """The folder of one audit.
 
-    Parameters
-    ----------
-    folder
-        The folder; created if it does not exist.
-    key
-        A hash of everything that the results depend on. A folder with the results of another question is refused.
-    restart
-        Remove the files of an earlier audit, and start again.
-    names
-        Names of all files that stages may return. When an audit starts again, files with these names that an audit
-        wrote are removed, and any other file with such a name is refused: a reader would take it for a result.
+    `key` is a hash of everything that the results depend on: a folder with the results of another question is refused.
+    `restart` removes the files of an earlier audit. `names` are those of all files that stages may return: when an
+    audit starts again, files with these names that an audit wrote are removed, and any other file with such a name is
+    refused, since a reader would take it for a result.
     """
 
     def __init__(self, folder: Path, key: str, *, restart: bool = False, names: Collection[str] = ()) -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections import UserDict
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,33 +43,18 @@ COMMANDS = (
 )
 
 
-class Commands(MutableMapping[str, click.Command]):
+class Commands(UserDict[str, Any]):
     """The commands by name; the module of a command is imported when the command is looked up."""
 
-    def __init__(self) -> None:
-        self._loaded: dict[str, click.Command | None] = dict.fromkeys(COMMANDS)
-
     def __getitem__(self, name: str) -> click.Command:
-        found = self._loaded[name]
-        if found is None:
-            found = self._loaded[name] = getattr(import_module(f"fairchain.cli.{HOMES.get(name, name)}"), name)
+        if self.data[name] is None:
+            self.data[name] = getattr(import_module(f"fairchain.cli.{HOMES.get(name, name)}"), name)
+        found: click.Command = self.data[name]
         return found
-
-    def __setitem__(self, name: str, command: click.Command) -> None:
-        self._loaded[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._loaded[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._loaded)
-
-    def __len__(self) -> int:
-        return len(self._loaded)
 
 
 @click.group(
-    commands=Commands(),
+    commands=Commands(dict.fromkeys(COMMANDS)),
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="First time here? Example: fairchain demo",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,12 +13,12 @@ import click
 from fairchain.cli import options as shared
 from fairchain.cli.exit_codes import VERDICT_EXIT_CODES
 from fairchain.cli.options import PATH
-from fairchain.cli.progress import wanted
+from fairchain.cli.terminal import VERDICT_COLOURS, Screen, print_json, wanted
+from fairchain.number_format import bounded
 from fairchain.system.interrupts import raising
 
 if TYPE_CHECKING:
     from fairchain.auditing import Audit, Step
-    from fairchain.cli.terminal import Screen
     from fairchain.explaining import Explanation
     from fairchain.report.findings import Findings
 
@@ -73,7 +72,7 @@ def audit(
     options |= {"repair": not no_repair, "labelled": labelled, "restart": restart}
     found = run_audit(spec, output, quiet=quiet or as_json, **options)
     if as_json:
-        print(json.dumps(audit_values(found), indent=1))
+        print_json(audit_values(found))
     else:
         show_audit(found, spec, brief=quiet)
     return VERDICT_EXIT_CODES[found.decision]
@@ -121,12 +120,13 @@ def audit_values(found: Audit) -> dict[str, object]:
 
 def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
     """Print the result of an audit in a few lines, and the next steps."""
-    from fairchain.cli.terminal import Screen
-    from fairchain.cli.verdict_display import VERDICT_COLOURS
-
     screen, findings, folder = Screen(), found.findings, found.folder
     verdict, repair = findings.verdict, findings.repair
-    _show_questions(screen, found)
+    if findings.questions:
+        screen.line((found.decision, VERDICT_COLOURS[found.decision]), f": {len(findings.questions)} questions")
+        for each in findings.questions:
+            screen.line((f"  {each.word}", VERDICT_COLOURS[each.verdict]), f": {each.headline} ({each.question})")
+        screen.line("The question that is furthest from being met:")
     screen.line((verdict.word, VERDICT_COLOURS[verdict.verdict]), f": {verdict.headline}")
     if brief:
         screen.line(f"Report: {found.report}")
@@ -135,19 +135,16 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
         _show_groups(screen, findings)
     show_why(screen, findings.explanation, verdict.kind)
     screen.line((verdict.statement, "bold"))
-    for note in verdict.notes:
-        screen.line((note, "yellow"))
-    for part, reason in findings.left_out.items():
-        if part != "chain":
-            screen.line((f"No {part}: {reason}.", "yellow"))
+    screen.lines(verdict.notes, "yellow")
+    left_out = {part: reason for part, reason in findings.left_out.items() if part != "chain"}
+    screen.lines((f"No {part}: {reason}." for part, reason in left_out.items()), "yellow")
     if repair is not None and repair.needed:
         if found.repaired and repair.after is not None:
             screen.line(("REPAIRED", "bold green"), f": {repair.after.headline}")
             screen.line((repair.statement, "bold"))
         else:
             screen.line(("NOT REPAIRED", "bold yellow"), f": {repair.statement.removeprefix('Not repaired: ')}")
-        for note in repair.notes:
-            screen.line((note, "yellow"))
+        screen.lines(repair.notes, "yellow")
     screen.line()
     steps = [["read", str(found.report)]]
     if found.repaired:
@@ -163,22 +160,9 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
     screen.table([], [*steps, *(["check", command] for command in found.recheck)])
 
 
-def _show_questions(screen: Screen, found: Audit) -> None:
-    """Print the verdict on every question, if there are several."""
-    from fairchain.cli.verdict_display import VERDICT_COLOURS
-
-    questions = found.findings.questions
-    if questions:
-        screen.line((found.decision, VERDICT_COLOURS[found.decision]), f": {len(questions)} questions")
-        for each in questions:
-            screen.line((f"  {each.word}", VERDICT_COLOURS[each.verdict]), f": {each.headline} ({each.question})")
-        screen.line("The question that is furthest from being met:")
-
-
 def _show_groups(screen: Screen, findings: Findings) -> None:
     """Print the two groups with the largest gap; the report lists all groups."""
     from fairchain.cli.verdict_display import SCALE, rate_bar
-    from fairchain.number_format import bounded
     from fairchain.statistics import Interval
 
     more, less, outcome = findings.verdict.gap.more, findings.verdict.gap.less, findings.outcome
@@ -191,7 +175,6 @@ def _show_groups(screen: Screen, findings: Findings) -> None:
 
 def show_why(screen: Screen, explanation: Explanation | None, kind: str) -> None:
     """Print the units with the largest effects on the gap."""
-    from fairchain.number_format import bounded
     from fairchain.report.findings import unit_name
 
     if explanation is None or not explanation.units:

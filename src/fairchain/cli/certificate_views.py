@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -13,9 +12,9 @@ import click
 from fairchain.cli import options as shared
 from fairchain.cli.exit_codes import RECHECKED
 from fairchain.cli.options import PATH, write_or_print
+from fairchain.cli.terminal import VERDICT_COLOURS, Screen, StyledText, print_json, progress_of
 
 if TYPE_CHECKING:
-    from fairchain.cli.terminal import StyledText
     from fairchain.report.comparison import CertificateComparison
 
 MOST_PRINTED_ROWS = 40
@@ -50,19 +49,16 @@ def recheck(certificate: Path, model: str | None, data: Path | None, as_json: bo
     Exit code 0 CONFIRMED, 1 REJECTED, 3 CONSISTENT (no check failed, but a chosen seed or a sample does not prove
     everything), 2 bad input.
     """
-    from fairchain.cli.progress import progress_of
     from fairchain.rechecking import recheck as run_recheck
 
     silent = quiet or as_json
     opened = shared.opened_model(model, options, quiet=silent)
     given = {name: value for name, value in options.items() if value is not None}
-    report = partial(print, file=sys.stderr)
+    given["report"] = None if silent else partial(print, file=sys.stderr)
     with progress_of("recheck", silent) as progress:
-        result = run_recheck(
-            certificate, opened, data=data, progress=progress, report=None if silent else report, **given
-        )
+        result = run_recheck(certificate, opened, data=data, progress=progress, **given)
     if as_json:
-        print(json.dumps(result.to_dict(), indent=1))
+        print_json(result.to_dict())
     else:
         from fairchain.cli.verdict_display import show_recheck
 
@@ -84,7 +80,7 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
 
     found = set_side_by_side(read_claims(first), read_claims(second))
     if as_json:
-        print(json.dumps(found.to_dict(), indent=1))
+        print_json(found.to_dict())
     else:
         same = first.name == second.name
         _show(found, str(first) if same else first.name, str(second) if same else second.name)
@@ -105,8 +101,6 @@ def card(certificate: Path, output: Path | None) -> None:
 
 
 def _show(found: CertificateComparison, first: str, second: str) -> None:
-    from fairchain.cli.terminal import Screen
-    from fairchain.cli.verdict_display import VERDICT_COLOURS
     from fairchain.number_format import bounded
     from fairchain.report.markdown import one_line
 

@@ -10,7 +10,8 @@ import click
 
 from fairchain.cli import options as shared
 from fairchain.cli.options import PATH
-from fairchain.cli.verify import must_all_be_writable, show_result
+from fairchain.cli.terminal import progress_of
+from fairchain.cli.verify import result_files, show_result
 
 
 @shared.command(
@@ -56,10 +57,9 @@ from fairchain.cli.verify import must_all_be_writable, show_result
 @shared.ignore
 @shared.delta
 @shared.max_evaluations
-@click.option(
+@shared.count(
     "--depth",
-    type=click.IntRange(min=1),
-    help="One question for each protected column and each combination of up to this many columns; one delta for all.",
+    "One question for each protected column and each combination of up to this many columns; one delta for all.",
 )
 @shared.allow_constant
 @shared.show_texts
@@ -79,9 +79,6 @@ def check(
     workers: int | None,
     executor: str | None,
     show_spec: bool,
-    certificate: Path | None,
-    junit: Path | None,
-    summary: Path | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -92,18 +89,20 @@ def check(
     unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written.
     """
     from fairchain.checking import answer_check, prepare_check
-    from fairchain.cli.progress import progress_of
+    from fairchain.drafting import write_spec
     from fairchain.errors import SpecError
     from fairchain.executors import open_workers
 
     if (model is None) == (options["prediction"] is None):
         raise SpecError("give either --model, or --prediction with the column of recorded decisions")
-    must_all_be_writable(certificate, junit, summary)
+    files = result_files(options)
     opened_model = shared.opened_model(model, options, quiet=quiet or as_json)
-    prepared = prepare_check(opened_model, data, protected=protected, certify=certificate is not None, **options)
+    case, draft = prepare_check(
+        opened_model, data, protected=protected, certify=files["certificate"] is not None, **options
+    )
     if show_spec:
-        print(prepared.spec_file, file=sys.stderr if as_json else sys.stdout)
+        print(write_spec(draft), file=sys.stderr if as_json else sys.stdout)
     with progress_of("verify", quiet or as_json) as progress, open_workers(workers, executor) as opened:
-        verdict = answer_check(prepared, depth, workers=opened, progress=progress)
+        verdict = answer_check(case, depth, workers=opened, progress=progress)
     shared.tell_requests(opened_model)
-    return show_result(verdict, data, certificate, junit, summary, as_json=as_json, quiet=quiet)
+    return show_result(verdict, data, files, as_json=as_json, quiet=quiet)

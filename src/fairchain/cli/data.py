@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import click
 
 from fairchain.cli import options as shared
 from fairchain.cli.options import PATH
+from fairchain.cli.terminal import Screen, print_json
 
 
 @click.group(epilog="Example: fairchain data list")
@@ -23,12 +23,11 @@ def data_list(as_json: bool) -> None:
     """List the data sets, their licences, and which are in the cache."""
     from dataclasses import asdict
 
-    from fairchain.cli.terminal import Screen
     from fairchain.datasets import describe
 
     found = describe()
     if as_json:
-        print(json.dumps({"datasets": [asdict(each) for each in found]}, indent=1))
+        print_json({"datasets": [asdict(each) for each in found]})
     else:
         Screen().table(
             ["name", "rows", "licence", "MB", "cached", "contents"],
@@ -71,7 +70,7 @@ def data_get(
         note(f"{names[0]}: {count:,} rows")
         paths = {names[0]: [str(output)]}
     if as_json:
-        print(json.dumps(paths, indent=1))
+        print_json(paths)
     else:
         for name, each in paths.items():
             for path in each:
@@ -90,7 +89,7 @@ def data_remove(names: tuple[str, ...], everything: bool, as_json: bool) -> None
         raise click.UsageError("name the data sets to remove, or give --all")
     freed = remove(names or tuple(SOURCES))
     if as_json:
-        print(json.dumps({"removed_bytes": freed}, indent=1))
+        print_json({"removed_bytes": freed})
         return
     if everything and not any(freed.values()):
         print("The cache has no data set.")

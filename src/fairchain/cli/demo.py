@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +11,13 @@ import click
 
 from fairchain.cli import options as shared
 from fairchain.cli.options import PATH
-from fairchain.cli.verify import TEXT_READINGS, run_verify
+from fairchain.cli.terminal import Screen, print_json, progress_of
+from fairchain.cli.verify import TEXT_READINGS
 from fairchain.errors import AuditError, FairchainError
 
 if TYPE_CHECKING:
     from fairchain.auditing import Audit
     from fairchain.spec import Spec
-    from fairchain.verification.verdict import Verdict
 
 TEXT_DEMO = "text"
 DEMOS = ("census", "credit", "bank", TEXT_DEMO)
@@ -45,13 +44,12 @@ def demo(
     NAME chooses one example. `text` is a recurrent network that reads comments; the comments and word vectors are
     downloaded once, after a prompt. The exit code is 0 for all verdicts.
     """
-    from fairchain.cli.terminal import Screen
     from fairchain.cli.verdict_display import show_verdict
     from fairchain.spec import revise
+    from fairchain.verification import verify
     from fairchain.verification.sampling import REFINE
 
     screen = Screen()
-
     if name == TEXT_DEMO:
         fetch_first(yes=yes, silent=quiet or as_json)
         if not (as_json or quiet):
@@ -63,11 +61,12 @@ def demo(
         if not (as_json or quiet):
             screen.title(title)
             screen.line((str(question.property), "dim"))
-        results[title] = run_verify(question, quiet=quiet or as_json)
+        with progress_of("verify", quiet or as_json) as progress:
+            results[title] = verify(None, question, progress=progress)
         if not as_json:
             show_verdict(results[title], brief=quiet)
             if results[title].decision.name == "UNFAIR" and report is None and not quiet and name != TEXT_DEMO:
-                _show_reasons(question, results[title])
+                _show_reasons(question)
     if output is not None:
         for each in names:
             _copy_example("comments" if each == TEXT_DEMO else each, output)
@@ -77,33 +76,29 @@ def demo(
         from fairchain.cli.audit import audit_values
 
         values = {title: verdict.to_dict() for title, verdict in results.items()}
-        print(json.dumps(values | ({"audit": audit_values(audited)} if audited is not None else {}), indent=1))
+        print_json(values | ({"audit": audit_values(audited)} if audited is not None else {}))
     elif not quiet:
         screen.title()
         repair = f"To repair it if it is unfair, with a report: fairchain demo {names[-1]} --report demo-report"
         start = f"To start from such a spec: fairchain demo {names[-1]} -o my-audit"
         try_it = f"Now try: fairchain verify {output}/{stem}.toml --certificate certificate.json"
-        for line in ([] if report else [repair]) + [try_it if output else start]:
-            screen.line(line)
+        screen.lines([*([] if report else [repair]), try_it if output else start])
 
 
-def _show_reasons(question: Spec, verdict: Verdict) -> None:
+def _show_reasons(question: Spec) -> None:
     """Print the units with the largest effects in one line."""
     from fairchain.cli.audit import show_why
-    from fairchain.cli.progress import progress_of
-    from fairchain.cli.terminal import Screen
     from fairchain.explaining import explain
     from fairchain.spec.properties import kind_of
 
     with progress_of("explain") as progress:
         found = explain(None, question, progress=progress)
-    show_why(Screen(), found, kind_of(verdict.spec))
+    show_why(Screen(), found, kind_of(question))
 
 
 def _audited(stem: str, folder: Path, *, seed: int | None, quiet: bool, as_json: bool) -> Audit:
     """Audit an example into a folder."""
     from fairchain.cli.audit import run_audit, show_audit
-    from fairchain.cli.terminal import Screen
     from fairchain.examples import example
 
     if not (quiet or as_json):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,10 @@ import click
 
 from fairchain.cli import options as shared
 from fairchain.cli.options import PATH, naming, revised
+from fairchain.cli.terminal import Screen, print_json, progress_of
 from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
-    from fairchain.cli.terminal import Screen
     from fairchain.explaining.result import Explanation, Influence
     from fairchain.statistics import Interval
 
@@ -68,7 +67,6 @@ def explain(
     --units also takes the words features and neurons, which are the default. Exit code 0, even if there is no gap; 2
     for bad input.
     """
-    from fairchain.cli.progress import progress_of
     from fairchain.explaining import explain as run_explain
     from fairchain.explaining.explainer import EXPLAINED_ROUNDS
     from fairchain.spec import load_spec
@@ -88,7 +86,7 @@ def explain(
                 **options,
             )
     if as_json:
-        print(json.dumps(found.to_dict(), indent=1))
+        print_json(found.to_dict())
     elif quiet:
         print(in_a_line(found))
     else:
@@ -97,7 +95,6 @@ def explain(
 
 def show_explanation(found: Explanation, top: int) -> None:
     """Print an explanation: effects of units and words, layers, witnesses, the guarantee."""
-    from fairchain.cli.terminal import Screen
     from fairchain.cli.verdict_display import show_witness
 
     screen = Screen()
@@ -148,8 +145,7 @@ def show_explanation(found: Explanation, top: int) -> None:
     screen.line()
     screen.line((found.statement, "bold"))
     screen.line((found.scope, "dim"))
-    for note in found.notes:
-        screen.line((note, "yellow"))
+    screen.lines(found.notes, "yellow")
     cost = f"{found.rounds:,} rounds, {found.evaluations:,} evaluations of the model or a part of it"
     screen.line((f"{cost}, {found.seconds:.3f} s; delta {found.delta:g}", "dim"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from dataclasses import replace
@@ -13,6 +12,7 @@ import click
 
 from fairchain.cli import options as shared
 from fairchain.cli.options import PATH
+from fairchain.cli.terminal import print_json
 from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _show(draft: Draft, model: str, output: Path, *, as_json: bool, quiet: bool)
         guesses = [{"key": guess.key, "text": guess.text, "warning": guess.loud} for guess in draft.guesses]
         question = draft.spec.property
         found = {"protected": list(draft.spec.protected), "likely": list(draft.likely), "outcome": question.outcome}
-        print(json.dumps({"spec": str(output), **found, "guesses": guesses, "next": shlex.join(command)}, indent=1))
+        print_json({"spec": str(output), **found, "guesses": guesses, "next": shlex.join(command)})
         return
     if not quiet:
         keys_of: dict[str, list[str]] = {}

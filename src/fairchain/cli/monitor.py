@@ -18,6 +18,7 @@ from fairchain.cli import options as shared
 from fairchain.cli.exit_codes import VERDICT_EXIT_CODES, Terminated
 from fairchain.cli.options import PATH
 from fairchain.cli.output import must_be_writable
+from fairchain.cli.terminal import VERDICT_COLOURS, Screen
 from fairchain.errors import OutputError, SpecError
 from fairchain.messages import in_a_line
 from fairchain.system.interrupts import raising
@@ -124,13 +125,16 @@ def monitor(
             assert one is not None
             before = read_state(state, State, [one]) if state is not None else None
             watch = Watch(source, one, before, options)
-        alarm = _Alarm(alarm_file, webhook)
+        # A run that continues one with an alarm repeats the alarm: twice is better than never.
+        unfair: frozenset[int] = frozenset()
         with _kept(watch, state) as save:
             try:
                 for report in watch.reports(every=every, keep_going=keep_going, after_block=save):
                     last = report.event in ("end", "before") or (report.event == "change" and not keep_going)
                     _print(report, last=last, as_json=as_json, quiet=quiet)
-                    alarm.take(report)
+                    if report.unfair - unfair:
+                        _raise_alarm(report, alarm_file, webhook)
+                    unfair = report.unfair
             except (KeyboardInterrupt, Terminated):
                 print(f"S{_so_far(watch)[1:]}.", file=sys.stderr)
                 raise
@@ -175,29 +179,18 @@ def _questions(path: Path, groups: tuple[str, ...], options: dict[str, Any]) -> 
         return stream_questions(specs)
 
 
-class _Alarm:
-    """Actions when a property becomes UNFAIR: a file, a message to a webhook. A failure here never hides the verdict.
+def _raise_alarm(report: Report | FamilyReport, path: Path | None, webhook: str | None) -> None:
+    """Write an alarm to a file and send it to a webhook, if given. A failure here never hides the verdict."""
+    if path is None and webhook is None:
+        return
+    from fairchain.monitoring.alarms import send_alarm
+    from fairchain.system.atomic_write import place
 
-    A run that continues one with an alarm repeats the alarm: twice is better than never.
-    """
-
-    def __init__(self, path: Path | None, webhook: str | None) -> None:
-        self._path, self._webhook = path, webhook
-        self._known: frozenset[int] = frozenset()
-
-    def take(self, report: Report | FamilyReport) -> None:
-        """Raise the alarm if a property has become UNFAIR."""
-        raised, self._known = report.unfair - self._known, report.unfair
-        if not raised or (self._path is None and self._webhook is None):
-            return
-        from fairchain.monitoring.alarms import send_alarm
-        from fairchain.system.atomic_write import place
-
-        content = {"alarm": "UNFAIR", **report.to_dict()}
-        if self._webhook is not None and (problem := send_alarm(self._webhook, content)):
-            print(f"fairchain: {problem}; the alarm was not delivered there.", file=sys.stderr)
-        if self._path is not None:
-            place({self._path: (json.dumps(content, indent=1) + "\n").encode()})
+    content = {"alarm": "UNFAIR", **report.to_dict()}
+    if webhook is not None and (problem := send_alarm(webhook, content)):
+        print(f"fairchain: {problem}; the alarm was not delivered there.", file=sys.stderr)
+    if path is not None:
+        place({path: (json.dumps(content, indent=1) + "\n").encode()})
 
 
 @contextmanager
@@ -254,49 +247,36 @@ def _full_name(group: str, protected: tuple[str, ...]) -> str:
 
 
 def _print(report: Report | FamilyReport, *, last: bool, as_json: bool, quiet: bool) -> None:
-    """Print a report immediately, as a line or as one JSON object; a quiet run prints only the last."""
+    """Print a report immediately, in lines or as one JSON object; a quiet run prints only the last.
+
+    Of several properties, a report before the last has a line for each that changed.
+    """
     from fairchain.monitoring.stream import Report
 
     if quiet and not last:
         return
+    found = report.to_dict() if last or as_json else {}
+    screen, colour = Screen(), VERDICT_COLOURS[report.verdict]
     if as_json:
-        print(json.dumps(report.to_dict()))
+        print(json.dumps(found))
     elif not isinstance(report, Report):
-        _print_family(report, last=last, quiet=quiet)
+        screen.line((report.verdict, colour), f": {len(report.reports)} properties")
+        for place, (name, each) in enumerate(zip(report.names, report.reports, strict=True)):
+            if not quiet and (last or place in report.changed):
+                screen.line(in_a_line(f"  {_line(each)} ({name})"))
     elif not last:
         print(in_a_line(_line(report)))
     else:
-        from fairchain.cli.terminal import Screen
-        from fairchain.cli.verdict_display import VERDICT_COLOURS
-
-        found, screen = report.to_dict(), Screen()
-        head, _, rest = _line(report).partition(" ")
-        screen.line((head, VERDICT_COLOURS[report.verdict]), f" {rest}")
+        screen.line((report.verdict, colour), _line(report).removeprefix(report.verdict))
         if not quiet:
             rows = [
                 [each["name"], f"{each['rows']:,}", f"{each['rate']:.3f} [{each['low']:.3f}, {each['high']:.3f}]"]
                 for each in found["groups"]
             ]
             screen.table(["group", "rows", "rate"], rows or [["none", "0", ""]])
-            for note in _notes(found):
-                screen.line(note)
-            screen.line((found["statement"], "bold"))
-    sys.stdout.flush()
-
-
-def _print_family(report: FamilyReport, *, last: bool, quiet: bool) -> None:
-    """Print one line for all properties, and one for each property, or for each changed property."""
-    from fairchain.cli.terminal import Screen
-    from fairchain.cli.verdict_display import VERDICT_COLOURS
-
-    screen = Screen()
-    screen.line((report.verdict, VERDICT_COLOURS[report.verdict]), f": {len(report.reports)} properties")
-    if not quiet:
-        for place, (name, each) in enumerate(zip(report.names, report.reports, strict=True)):
-            if last or place in report.changed:
-                screen.line(in_a_line(f"  {_line(each)} ({name})"))
-        if last:
-            screen.line((report.to_dict()["statement"], "bold"))
+            screen.lines(_notes(found))
+    if last and not (as_json or quiet):
+        screen.line((found["statement"], "bold"))
     sys.stdout.flush()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,35 @@ KEYS = {
 PATH = click.Path(path_type=Path)
 Command = Callable[..., Any]
 
+
+def command(summary: str, example: str) -> Callable[[Command], click.Command]:
+    """Return a command with its line in the list of commands, and an example below its help."""
+    return click.command(short_help=summary, epilog=f"Example: fairchain {example}")
+
+
+def option(
+    name: str, kind: Any, description: str, *, to: str | None = None, **settings: Any
+) -> Callable[[Command], Command]:
+    """Return an option that shows its default; `to` is the parameter's name if it differs from the option's."""
+    shown = "default" in settings
+    return click.option(name, *([to] if to else []), type=kind, help=description, show_default=shown, **settings)
+
+
+def choice(name: str, values: Sequence[str], description: str, **settings: Any) -> Callable[[Command], Command]:
+    """Return an option that takes one of several words."""
+    return option(name, click.Choice(values), description, **settings)
+
+
+def count(name: str, description: str, *, least: int = 1, **settings: Any) -> Callable[[Command], Command]:
+    """Return an option that takes a whole number."""
+    return option(name, click.IntRange(min=least), description, **settings)
+
+
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return several options as one, in the order of `--help`."""
+    return lambda command: reduce(lambda made, each: each(made), reversed(options), command)
+
+
 model = click.option(
     "--model",
     help="Model instead of the spec's model.path: a file, python:package.module:name, or the address of a service "
@@ -47,13 +77,39 @@ model = click.option(
 )
 # Options of a model that is a service; --journal also applies to Python code.
 SERVICE = (
-    "journal",
-    "connections",
-    "rows_per_request",
-    "requests_per_second",
-    "timeout",
-    "header_from",
+    *("journal", "connections", "rows_per_request", "requests_per_second", "timeout", "header_from"),
     "service_inputs",
+)
+service = together(
+    option(
+        "--journal",
+        PATH,
+        "Append each answer of a service or of Python code to FILE, and reuse the answers that it has.",
+        metavar="FILE",
+    ),
+    count("--connections", "Number of simultaneous requests to a service.  [default: 8]"),
+    count("--rows-per-request", "Largest number of inputs in a request to a service.  [default: 32]"),
+    option("--requests-per-second", click.FloatRange(min=0, min_open=True), "Largest rate of requests to a service."),
+    option(
+        "--timeout",
+        click.FloatRange(min=0, min_open=True),
+        "Time limit of a request to a service, in seconds.  [default: 30]",
+    ),
+    click.option(
+        "--header-from",
+        multiple=True,
+        metavar="VARIABLE",
+        help="Environment variable with a header for a service, such as Authorization: Bearer ...; repeatable.",
+    ),
+    choice("--service-inputs", ["columns", "array"], "Input format of a service, if its metadata does not state it."),
+)
+workers = together(
+    count("--workers", "Number of threads, or processes of --executor; by default one for each core."),
+    click.option(
+        "--executor",
+        metavar="NAME",
+        help="Run on processes, dask://HOST:PORT or ray://HOST:PORT; by default on threads. The counts are the same.",
+    ),
 )
 data = click.option("--data", type=PATH, help="Rows or texts of the population, instead of the spec's population.path.")
 label = click.option("--label", help="Column with the true labels; by default the spec's.")
@@ -81,13 +137,11 @@ seed = click.option("--seed", type=int, help="Seed; by default derived from netw
 force = click.option("--force", is_flag=True, help="Overwrite the file.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the verdict, and no progress.")
-
-
 ignore = click.option("--ignore", multiple=True, help="Column that the model does not take; repeatable.")
-decision = click.option(
+decision = choice(
     "--decision",
-    type=click.Choice(["argmax", "logit", "probability", "score", "label"]),
-    help="Meaning of the model's output, if it is ambiguous.",
+    ["argmax", "logit", "probability", "score", "label"],
+    "Meaning of the model's output, if it is ambiguous.",
 )
 decision_threshold = click.option(
     "--decision-threshold", type=float, help="Probability or score above which the second label is decided."
@@ -99,21 +153,19 @@ labels = click.option(
 )
 model_output = click.option("--model-output", help="Output of the network to read, if it has several.")
 prediction = click.option("--prediction", help="Column of the data with recorded decisions, instead of a model.")
-kind = click.option(
+kind = choice(
     "--kind",
-    type=click.Choice(["difference", "ratio", "individual"]),
-    help="Difference or ratio of rates, or the share of individuals whose decision changes.",
+    ["difference", "ratio", "individual"],
+    "Difference or ratio of rates, or the share of individuals whose decision changes.",
 )
 given = click.option("--given", help='Condition on the inputs that are compared, for example "hours >= 40".')
-criterion = click.option(
-    "--criterion",
-    type=click.Choice(["demographic_parity", "equal_opportunity", "equalized_odds"]),
-    help="Which rates are compared.",
+criterion = choice(
+    "--criterion", ["demographic_parity", "equal_opportunity", "equalized_odds"], "Which rates are compared."
 )
-compare = click.option(
+compare = choice(
     "--compare",
-    type=click.Choice(["groups", "overall", "average"]),
-    help="Compare groups with each other, each group with the overall population, or the mean of the groups with it.",
+    ["groups", "overall", "average"],
+    "Compare groups with each other, each group with the overall population, or the mean of the groups with it.",
 )
 min_size = click.option(
     "--min-size", type=float, help="Smallest group that is compared: a number of rows or, below 1, a share."
@@ -125,15 +177,14 @@ shift = click.option(
     help="Verdict over every population in which no input is more than FACTOR times as frequent, or as rare, as "
     "assumed.",
 )
-shift_of = click.option(
+shift_of = choice(
     "--shift-of",
-    type=click.Choice(["each_group", "all_groups_alike"]),
-    help="Change of the populations of --shift: each group separately, or all groups in the same way.",
+    ["each_group", "all_groups_alike"],
+    "Change of the populations of --shift: each group separately, or all groups in the same way.",
 )
-max_evaluations = click.option(
+max_evaluations = count(
     "--max-evaluations",
-    type=click.IntRange(min=1),
-    help="Largest number of decisions of the model; the bounds allow for rows that are not evaluated.",
+    "Largest number of decisions of the model; the bounds allow for rows that are not evaluated.",
 )
 deterministic = click.option(
     "--deterministic/--not-deterministic",
@@ -145,29 +196,6 @@ junit = click.option("--junit", type=PATH, help="Write the verdict to this file 
 summary = click.option(
     "--summary", type=PATH, help="Add the verdict to this file in Markdown, for a pull request or $GITHUB_STEP_SUMMARY."
 )
-
-
-def command(summary: str, example: str) -> Callable[[Command], click.Command]:
-    """Return a command with its line in the list of commands, and an example below its help."""
-    return click.command(short_help=summary, epilog=f"Example: fairchain {example}")
-
-
-def option(
-    name: str, kind: Any, description: str, *, to: str | None = None, **settings: Any
-) -> Callable[[Command], Command]:
-    """Return an option that shows its default; `to` is the parameter's name if it differs from the option's."""
-    shown = "default" in settings
-    return click.option(name, *([to] if to else []), type=kind, help=description, show_default=shown, **settings)
-
-
-def choice(name: str, values: Sequence[str], description: str, **settings: Any) -> Callable[[Command], Command]:
-    """Return an option that takes one of several words."""
-    return option(name, click.Choice(values), description, **settings)
-
-
-def count(name: str, description: str, *, least: int = 1, **settings: Any) -> Callable[[Command], Command]:
-    """Return an option that takes a whole number."""
-    return option(name, click.IntRange(min=least), description, **settings)
 
 
 def units(description: str) -> Callable[[Command], Command]:
@@ -192,61 +220,31 @@ def write_or_print(text: str, path: Path | None) -> None:
     place({path: text.encode()})
 
 
-def workers(command: Command) -> Command:
-    """Add the options for threads, processes and clusters."""
-    executor = click.option(
-        "--executor",
-        metavar="NAME",
-        help="Run on processes, dask://HOST:PORT or ray://HOST:PORT; by default on threads. The counts are the same.",
-    )
-    number = count("--workers", "Number of threads, or processes of --executor; by default one for each core.")
-    return number(executor(command))
-
-
-def service(command: Command) -> Command:
-    """Add the options for services and other slow models."""
-    for each in (
-        choice(
-            "--service-inputs", ["columns", "array"], "Input format of a service, if its metadata does not state it."
-        ),
-        click.option(
-            "--header-from",
-            multiple=True,
-            metavar="VARIABLE",
-            help="Environment variable with a header for a service, such as Authorization: Bearer ...; repeatable.",
-        ),
-        option(
-            "--timeout",
-            click.FloatRange(min=0, min_open=True),
-            "Time limit of a request to a service, in seconds.  [default: 30]",
-        ),
-        option(
-            "--requests-per-second", click.FloatRange(min=0, min_open=True), "Largest rate of requests to a service."
-        ),
-        count("--rows-per-request", "Largest number of inputs in a request to a service.  [default: 32]"),
-        count("--connections", "Number of simultaneous requests to a service.  [default: 8]"),
-        option(
-            "--journal",
-            PATH,
-            "Append each answer of a service or of Python code to FILE, and reuse the answers that it has.",
-            metavar="FILE",
-        ),
-    ):
-        command = each(command)
-    return command
-
-
 def opened_model(model: Any, options: dict[str, Any], *, quiet: bool = True) -> Any:
     """Return the model that the command line names: a service or journaled Python code as an object, others unchanged.
 
     Remove the options of services from `options`.
     """
-    given = {name: options.pop(name, None) for name in SERVICE}
-    given = {name: value for name, value in given.items() if value not in (None, ())}
     from fairchain.models.load import PYTHON, import_named, is_url
 
+    def tell(text: str) -> None:
+        click.echo(f"fairchain: {in_a_line(text)}", err=True)
+
+    given = {name: options.pop(name, None) for name in SERVICE}
+    given = {name: value for name, value in given.items() if value not in (None, ())}
     if is_url(model):
-        return _service(model, given, quiet=quiet)
+        from fairchain.models.adapters.from_service import Service
+        from fairchain.models.adapters.http_client import BAD_HEADER
+
+        headers = {}
+        for variable in given.pop("header_from", ()):
+            name, colon, value = os.environ.get(variable, "").strip().partition(":")
+            if not colon:
+                raise ModelError(BAD_HEADER.format(source=f"environment variable {in_a_line(variable)}"))
+            headers[name.strip()] = value.strip()
+        service = Service(model, headers=headers, inputs=given.pop("service_inputs", None), **given)
+        service.tell = None if quiet else tell
+        return service
     if not given:
         return model
     if set(given) != {"journal"} or not str(model).startswith(PYTHON):
@@ -257,26 +255,7 @@ def opened_model(model: Any, options: dict[str, Any], *, quiet: bool = True) -> 
 
     made = journaled(import_named(model), given["journal"])
     if made.journal.note:
-        click.echo(f"fairchain: {in_a_line(made.journal.note)}", err=True)
-    return made
-
-
-def _service(url: str, given: dict[str, Any], *, quiet: bool) -> Any:
-    from fairchain.models.adapters.from_service import Service
-    from fairchain.models.adapters.http_client import BAD_HEADER
-
-    headers = {}
-    for variable in given.pop("header_from", ()):
-        name, colon, value = os.environ.get(variable, "").strip().partition(":")
-        if not colon:
-            raise ModelError(BAD_HEADER.format(source=f"environment variable {in_a_line(variable)}"))
-        headers[name.strip()] = value.strip()
-    made = Service(url, headers=headers, inputs=given.pop("service_inputs", None), **given)
-
-    def tell(text: str) -> None:
-        click.echo(f"fairchain: {in_a_line(text)}", err=True)
-
-    made.tell = None if quiet else tell
+        tell(made.journal.note)
     return made
 
 

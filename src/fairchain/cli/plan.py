@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import click
 
 from fairchain.cli import options as shared
 from fairchain.cli.options import PATH
+from fairchain.cli.terminal import Screen, print_json
 from fairchain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def plan(spec: Path | None, as_json: bool, curve: bool, output: Path | None, **o
     if output is not None:
         _draw(found, output)
     if as_json:
-        print(json.dumps(found.to_dict(), indent=1))
+        print_json(found.to_dict())
     else:
         _show(found)
         if hasattr(model, "forecast") and found.evaluations.most is not None:
@@ -87,15 +87,13 @@ def _draw(found: VerificationPlan, path: Path) -> None:
 
 
 def _show(found: VerificationPlan) -> None:
-    from fairchain.cli.terminal import Screen
     from fairchain.planning.result import amount, plan_lines
 
     screen = Screen()
     for question in found.questions:
         head, *rest = plan_lines(question)
         screen.line((head, "bold"))
-        for line in (*rest, *_bars(question)):
-            screen.line(line)
+        screen.lines((*rest, *_bars(question)))
     if len(found.questions) > 1:
         screen.line((f"together: at most {amount(found.evaluations, 'evaluations')}, delta {found.delta:g}", "bold"))
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +9,9 @@ import click
 from click.core import ParameterSource
 
 from fairchain.cli import options as shared
-from fairchain.cli.options import PATH, Command, revised
+from fairchain.cli.options import PATH, revised
 from fairchain.cli.output import must_be_writable
+from fairchain.cli.terminal import print_json, progress_of
 from fairchain.messages import plain
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ PRINTED = ["prism", "drn", "dot", "json"]
 
 
 # Options for learning a chain; a chain that is read from a file accepts none of them.
-LEARNING: Sequence[Callable[[Command], Command]] = (
+learning = shared.together(
     shared.model,
     shared.units(
         "Feature, neuron, or layer as one unit whose states are clusters: capital-gain, layer3[2], layer3; with its "
@@ -49,11 +47,6 @@ LEARNING: Sequence[Callable[[Command], Command]] = (
     shared.seed,
     shared.workers,
 )
-
-
-def learning(command: Command) -> Command:
-    """Add the options for learning a chain to a command."""
-    return reduce(lambda made, option: option(made), reversed(LEARNING), command)
 
 
 @shared.command(
@@ -84,7 +77,7 @@ def query(
         unvisited = [chain.states[state] for state in sorted(chain.unvisited)]
         known |= {"left_out": chain.metadata.get("left_out", []), "unvisited": unvisited}
         sizes = {"states": len(chain), "transitions": len(chain.sources)}
-        print(json.dumps({**answer.to_dict(), "chain": {**sizes, **known}}, indent=1))
+        print_json({**answer.to_dict(), "chain": {**sizes, **known}})
     else:
         print(plain(answer if quiet else f"{answer}\n{_remarks(chain, answer)}".rstrip()))
     if not isinstance(answer.value, bool):
@@ -130,7 +123,6 @@ def _chain(source: Path, *, quiet: bool, **options: Any) -> Chain:
                 raise click.UsageError(f"{option.opts[0]}: {source} contains a learned chain; leave this option out")
         return read_chain(source, fix_deadlocks=True)
     from fairchain.chain.learn import learn_chain
-    from fairchain.cli.progress import progress_of
     from fairchain.errors import SpecError
     from fairchain.spec import load_spec
 

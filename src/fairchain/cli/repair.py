@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +12,11 @@ from fairchain.cli import options as shared
 from fairchain.cli.exit_codes import VERDICT_EXIT_CODES
 from fairchain.cli.options import PATH, naming, revised
 from fairchain.cli.output import must_be_writable
+from fairchain.cli.terminal import VERDICT_COLOURS, Screen, print_json, progress_of
 from fairchain.errors import FairchainError, OutputError
 from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
-    from fairchain.cli.terminal import Screen
     from fairchain.repairing import Repair
     from fairchain.spec import Spec
 
@@ -72,14 +71,7 @@ FRONT_ROWS = 8
 @shared.workers
 @shared.as_json
 @shared.quiet
-def repair(
-    spec: Path,
-    output: Path,
-    model: str | None,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> int:
+def repair(spec: Path, output: Path, model: str | None, as_json: bool, quiet: bool, **options: Any) -> int:
     """Change a few weights or thresholds of the model of SPEC so that it treats its groups alike, and verify it again.
 
     If the repair succeeds, OUTPUT, its certificate (.json) and a list of the changes (.txt) are written; otherwise
@@ -87,7 +79,6 @@ def repair(
     evaluated in Python, OUTPUT gets the thresholds (.json). Exit code 0 repaired, or fair already; 1 not repaired; 3 a
     constant model, which has nothing to repair; 2 bad input or a result that cannot be written.
     """
-    from fairchain.cli.progress import progress_of
     from fairchain.repairing import repair as run_repair
     from fairchain.repairing import write_repair
     from fairchain.repairing.files import is_weights_folder
@@ -109,7 +100,7 @@ def repair(
     except OutputError as error:
         unwritten = error
     if as_json:
-        print(json.dumps({**result.to_dict(), "files": [str(file) for file in files]}, indent=1))
+        print_json({**result.to_dict(), "files": [str(file) for file in files]})
     elif quiet:
         print(in_a_line(result))
     else:
@@ -140,9 +131,6 @@ def _must_be_safe(output: Path, sources: Sequence[Path], *, folder: bool) -> Non
 
 def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
     """Print a repair: before and after, groups, changes, Pareto front, attempts, guarantee."""
-    from fairchain.cli.terminal import Screen
-    from fairchain.cli.verdict_display import VERDICT_COLOURS
-
     screen = Screen()
     name, style = "NOT NEEDED", VERDICT_COLOURS[result.before.conclusion]
     if result.needed:
@@ -167,8 +155,7 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
             )
         screen.line()
     screen.line((result.statement, "bold" if result.needed else ""))
-    for note in result.notes:
-        screen.line((note, "yellow"))
+    screen.lines(result.notes, "yellow")
     if result.needed:
         stopped = " The search was interrupted; its best candidate was verified." * (result.stopped == "interrupted")
         cost = (
@@ -187,26 +174,18 @@ def _show_groups(screen: Screen, result: Repair) -> None:
     """Print the change of each group's rate, with thresholds if these changed."""
     if not result.groups or result.price is None:
         return
-    shown, moved = result.groups[:MOST_PRINTED_CHANGES], any(each.threshold is not None for each in result.groups)
+    moved = any(each.threshold is not None for each in result.groups)
     heads = ["group", f"P({result.groups[0].outcome}) before", "after", "gained it", "lost it", "of"]
-    rows: list[list[Any]] = [
-        [
-            each.group,
-            f"{each.before:.4f}",
-            f"{each.after:.4f}",
-            f"{each.gained:,}",
-            f"{each.lost:,}",
-            f"{each.inputs:,}",
-        ]
-        for each in shown
-    ]
-    if moved:
-        heads += ["threshold before", "after"]
-        for row, each in zip(rows, shown, strict=True):
-            row += ["" if t is None else f"{t:.4g}" for t in (each.threshold_before, each.threshold)]
+    heads += ["threshold before", "after"] if moved else []
+    rows = []
+    for each in result.groups[:MOST_PRINTED_CHANGES]:
+        counts = (f"{number:,}" for number in (each.gained, each.lost, each.inputs))
+        thresholds = (each.threshold_before, each.threshold) if moved else ()
+        cut_offs = ("" if threshold is None else f"{threshold:.4g}" for threshold in thresholds)
+        rows.append([each.group, f"{each.before:.4f}", f"{each.after:.4f}", *counts, *cut_offs])
     screen.line()
     screen.table(heads, rows)
-    more = len(result.groups) - len(shown)
+    more = len(result.groups) - len(rows)
     screen.line((f"on {result.price.on}{f'; and {more} more groups' if more else ''}", "dim"))
 
 
@@ -214,8 +193,7 @@ def _show_changes(screen: Screen, result: Repair) -> None:
     if not result.changes:
         # Thresholds are shown in the table of groups.
         return
-    moved = [a for a in result.adjustments if a.before != a.after]
-    moved.sort(key=lambda a: -abs(a.after - a.before))
+    moved = sorted((a for a in result.adjustments if a.before != a.after), key=lambda a: -abs(a.after - a.before))
     if moved:
         screen.line()
         screen.table(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +10,9 @@ import click
 from fairchain.cli import options as shared
 from fairchain.cli.exit_codes import VERDICT_EXIT_CODES
 from fairchain.cli.options import PATH, naming
+from fairchain.cli.terminal import VERDICT_COLOURS, Screen, StyledText, print_json, progress_of
 
 if TYPE_CHECKING:
-    from fairchain.cli.terminal import StyledText
     from fairchain.subgroup_search import SubgroupSearch
 
 
@@ -27,31 +26,17 @@ if TYPE_CHECKING:
 @click.option(
     "--protected", multiple=True, help="Feature whose intersections are searched; repeatable.  [default: the spec's]"
 )
-@click.option(
-    "--depth",
-    type=click.IntRange(min=1),
-    help="Largest number of features of an intersection.  [default: 2, or 1 if one feature is protected]",
+@shared.count(
+    "--depth", "Largest number of features of an intersection.  [default: 2, or 1 if one feature is protected]"
 )
-@click.option(
-    "--min-size",
-    type=float,
-    default=0.01,
-    show_default=True,
-    help="Smallest subgroup that is listed: a number of inputs or, below 1, a share.",
+@shared.option(
+    "--min-size", float, "Smallest subgroup that is listed: a number of inputs or, below 1, a share.", default=0.01
 )
 @shared.outcome
 @click.option("--threshold", type=float, help="Largest difference to all other inputs that is fair.")
 @shared.delta
-@click.option(
-    "--top", type=click.IntRange(min=1), default=10, show_default=True, help="Number of subgroups that are listed."
-)
-@click.option(
-    "--inputs",
-    type=click.IntRange(min=2),
-    default=100_000,
-    show_default=True,
-    help="Number of inputs that are drawn; of a table, all rows are used.",
-)
+@shared.count("--top", "Number of subgroups that are listed.", default=10)
+@shared.count("--inputs", "Number of inputs that are drawn; of a table, all rows are used.", least=2, default=100_000)
 @shared.seed
 @shared.as_json
 @shared.quiet
@@ -63,22 +48,19 @@ def subgroups(
     All intersections of the protected features up to a depth are searched; all intervals hold simultaneously. Exit
     code 0 if every subgroup is within the threshold, 1 if one is beyond it, 3 if this is undecided, 2 bad input.
     """
-    from fairchain.cli.progress import progress_of
     from fairchain.subgroup_search import find_subgroups
 
     opened = shared.opened_model(model, options, quiet=quiet or as_json)
     with naming(spec), progress_of("recheck", quiet or as_json) as progress:
         found = find_subgroups(opened, spec, protected=protected or None, progress=progress, **options)
     if as_json:
-        print(json.dumps(found.to_dict(), indent=1))
+        print_json(found.to_dict())
     else:
         _show(found, brief=quiet)
     return VERDICT_EXIT_CODES[found.verdict]
 
 
 def _show(found: SubgroupSearch, *, brief: bool) -> None:
-    from fairchain.cli.terminal import Screen
-    from fairchain.cli.verdict_display import VERDICT_COLOURS
     from fairchain.number_format import bounded
 
     screen = Screen()

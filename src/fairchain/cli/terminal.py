@@ -1,18 +1,40 @@
-"""Lines and tables on standard output: with colours and wrapping on a terminal, plain text in a pipe.
+"""Lines, tables and JSON on standard output, and progress on standard error.
 
-Names are sanitized: an escape code in a spec must not rewrite a verdict. rich is imported only for a terminal, because
-it would delay output to a pipe.
+A terminal gets colours and wrapping, a pipe plain text. Progress is shown only on a terminal, only after a second, and
+never mixed with the output. Names are sanitized: an escape code in a spec must not rewrite a verdict. rich is imported
+only for a terminal, because it would delay output to a pipe.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from fairchain.messages import in_a_line
 
 StyledText = str | tuple[str, str]
+VERDICT_COLOURS = {"FAIR": "bold green", "UNFAIR": "bold red", "UNDECIDED": "bold yellow", "CONSTANT": "bold yellow"}
+# The text of a progress step, for each kind of work.
+PROGRESS_TEXTS: dict[str, Callable[..., str]] = {
+    "verify": lambda progress: str(progress.text),
+    "learn": lambda done, _: f"{done:,} rounds",
+    "explain": lambda done, total: f"{done:,} of {total:,} rounds",
+    "repair": lambda progress: (
+        f"generation {progress.iteration}, {progress.candidates:,} candidates; best so far: gap {progress.gap:.4f}, "
+        f"accuracy {progress.accuracy:.4f}  (Ctrl-C: verify the best)"
+    ),
+    "recheck": lambda done, total: (
+        f"re-run: {done:,} of {total:,} evaluations" if total else f"fresh run: {done:,} evaluations"
+    ),
+}
+
+
+def print_json(values: object) -> None:
+    """Print plain values as one JSON object."""
+    print(json.dumps(values, indent=1))
 
 
 class Screen:
@@ -35,6 +57,11 @@ class Screen:
 
         self._console.print(Text.assemble(*pairs))
 
+    def lines(self, texts: Iterable[str], style: str = "") -> None:
+        """Print each text on its own line."""
+        for text in texts:
+            self.line((text, style))
+
     def title(self, text: str = "") -> None:
         """Print a title above a rule."""
         text = in_a_line(text)
@@ -53,7 +80,10 @@ class Screen:
         """
         cells, headers = [[_shown(cell) for cell in row] for row in rows], [in_a_line(header) for header in headers]
         if self._console is None:
-            _print_columns([headers] if headers else [], [[text for text, _ in row] for row in cells])
+            every = [*([headers] if headers else []), *([text for text, _ in row] for row in cells)]
+            widths = [max(map(len, column)) for column in zip(*every, strict=True)]
+            for line in every:
+                print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
             return
         from rich.table import Table
         from rich.text import Text
@@ -84,8 +114,34 @@ def _columns_that_fit(rows: Sequence[Sequence[Any]], width: int, optional: Seque
     return [column for column in range(len(needed)) if column not in without]
 
 
-def _print_columns(header: list[list[str]], rows: list[list[str]]) -> None:
-    every = header + rows
-    widths = [max(len(row[column]) for row in every) for column in range(len(every[0]))]
-    for row in every:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+def wanted(quiet: bool) -> bool:
+    """Return whether standard error is a terminal that can show progress."""
+    from fairchain.verification.progress import has_terminal
+
+    return not quiet and has_terminal()
+
+
+@contextmanager
+def progress_of(work: str, quiet: bool = False) -> Iterator[Callable[..., None] | None]:
+    """Yield a function that shows each step of a task; None without a terminal."""
+    if not wanted(quiet):
+        yield None
+        return
+    status: Any = None
+
+    def show(*step: Any) -> None:
+        nonlocal status
+        text = PROGRESS_TEXTS[work](*step)
+        if text and status is None:
+            from rich.console import Console
+
+            status = Console(stderr=True).status(text)
+            status.start()
+        elif text:
+            status.update(text)
+
+    try:
+        yield show
+    finally:
+        if status is not None:
+            status.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairchain.cli.terminal import Screen, StyledText
+from fairchain.cli.terminal import VERDICT_COLOURS, Screen, StyledText
 from fairchain.number_format import bounded
 from fairchain.spec.properties import kind_of
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from fairchain.verification.record import Witness
     from fairchain.verification.verdict import Verdict
 
-VERDICT_COLOURS = {"FAIR": "bold green", "UNFAIR": "bold red", "UNDECIDED": "bold yellow", "CONSTANT": "bold yellow"}
 STOPPED = {
     "rounds": "the budget of rounds is spent",
     "seconds": "the budget of seconds is spent",
@@ -51,15 +50,13 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     if verdict.record.tipping_sentence:
         screen.line(verdict.record.tipping_sentence)
     screen.line((verdict.scope, "dim"))
-    for note in verdict.notes:
-        screen.line((note, "yellow"))
-    for assumption in verdict.assumptions:
-        screen.line((f"Assumed: {assumption}", "yellow"))
+    screen.lines(verdict.notes, "yellow")
+    screen.lines((f"Assumed: {text}" for text in verdict.assumptions), "yellow")
     rows = verdict.record.rows
     unit = f"{rows:,} rows" if rows is not None else f"{verdict.rounds:,} rounds"
     if verdict.engine == "enumeration":
         unit = "enumeration"
-    if verdict.engine == "bounds":
+    elif verdict.engine == "bounds":
         unit = f"{getattr(verdict.evidence, 'boxes', 0):,} boxes, {unit}"
     cost = f"{verdict.evaluations:,} evaluations of the model" if verdict.evaluations else "no evaluations"
     if verdict.decision_evaluations < verdict.evaluations:
@@ -84,10 +81,9 @@ def show_family(family: FamilyVerdict, *, brief: bool = False) -> None:
     screen.table(["verdict", "measured", "threshold", "question"], rows)
     screen.line()
     screen.line((record.statement, "bold"))
-    for note in dict.fromkeys(note for each in record.questions for note in each.notes):
-        screen.line((note, "yellow"))
-    for assumption in dict.fromkeys(text for each in record.questions for text in each.assumptions):
-        screen.line((f"Assumed: {assumption}", "yellow"))
+    screen.lines(dict.fromkeys(note for each in record.questions for note in each.notes), "yellow")
+    assumed = dict.fromkeys(f"Assumed: {text}" for each in record.questions for text in each.assumptions)
+    screen.lines(assumed, "yellow")
     cost = f"{record.evaluations:,} evaluations of the model" if record.evaluations else "no evaluations"
     screen.line((f"{cost}, {record.seconds:.3f} s; delta {record.delta:g} for all questions together", "dim"))
 
@@ -174,5 +170,4 @@ def show_recheck(result: Recheck, *, brief: bool = False) -> None:
         screen.line(("CONFIRMED", "bold green"), f": every claim of this {result.verdict} certificate holds")
     if result.constant is not None and not failing:
         screen.line((f'Constant model: every tested input got the decision "{result.constant}".', "yellow"))
-    for remark in result.remarks if not brief else ():
-        screen.line((remark, "yellow"))
+    screen.lines(result.remarks if not brief else (), "yellow")

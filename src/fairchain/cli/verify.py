@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from fairchain.cli import options as shared
 from fairchain.cli.exit_codes import VERDICT_EXIT_CODES
 from fairchain.cli.options import PATH, naming, revised
 from fairchain.cli.output import must_be_writable, show_then_write
+from fairchain.cli.terminal import print_json, progress_of
 from fairchain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -102,10 +102,7 @@ def verify(
     population: str | None,
     workers: int | None,
     executor: str | None,
-    certificate: Path | None,
     checkpoint: Path | None,
-    junit: Path | None,
-    summary: Path | None,
     as_json: bool,
     quiet: bool,
     **changes: Any,
@@ -117,9 +114,10 @@ def verify(
 
     Exit code 0 fair, 1 unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written.
     """
+    from fairchain.models.load import import_named
     from fairchain.spec import load_specs
 
-    must_all_be_writable(certificate, junit, summary)
+    files = result_files(changes)
     opened = shared.opened_model(model, changes, quiet=quiet or as_json)
     questions = load_specs(spec)
     try:
@@ -127,81 +125,72 @@ def verify(
     except SpecError as error:
         raise SpecError(f"{spec}, with options of the command line: {error}") from None
     with naming(spec):
-        options = {"weights": weights, "population": population, "workers": workers, "quiet": quiet or as_json}
-        options |= {"certify": certificate is not None, "executor": executor}
+        if len(questions) > 1 and checkpoint is not None:
+            raise SpecError("--checkpoint supports only one question, and the spec states several; leave it out")
+        options: dict[str, Any] = {"weights": weights, "workers": workers, "executor": executor}
+        options |= {"population": import_named(population) if population is not None else None}
         verdict: Verdict | FamilyVerdict
-        if len(questions) > 1:
-            if checkpoint is not None:
-                raise SpecError("--checkpoint supports only one question, and the spec states several; leave it out")
-            verdict = _run_family(questions, opened, **options)  # type: ignore[arg-type]  # typed by the parameters
-        else:
-            verdict = run_verify(questions[0], opened, checkpoint=checkpoint, **options)  # type: ignore[arg-type]
+        with progress_of("verify", quiet or as_json) as progress:
+            options |= {"certify": files["certificate"] is not None, "progress": progress}
+            if len(questions) > 1:
+                from fairchain.verification.family import verify_family
+
+                verdict = verify_family(opened, questions, **options)
+            else:
+                from fairchain.verification import verify as run
+
+                verdict = run(opened, questions[0], checkpoint=checkpoint, **options)
     shared.tell_requests(opened)
-    return show_result(verdict, spec, certificate, junit, summary, as_json=as_json, quiet=quiet)
+    return show_result(verdict, spec, files, as_json=as_json, quiet=quiet)
 
 
-def must_all_be_writable(certificate: Path | None, junit: Path | None, summary: Path | None) -> None:
-    """Raise an error before the work starts if a file cannot be written."""
-    for path, option in ((certificate, "--certificate"), (junit, "--junit"), (summary, "--summary")):
+def result_files(options: dict[str, Any]) -> dict[str, Path | None]:
+    """Remove the files of results from the options; raise an error before the work starts if one cannot be written."""
+    files = {name: options.pop(name) for name in ("certificate", "junit", "summary")}
+    for name, path in files.items():
         if path is not None:
-            must_be_writable(path, option)
+            must_be_writable(path, f"--{name}")
+    return files
 
 
 def show_result(
-    verdict: Verdict | FamilyVerdict,
-    title: Path,
-    certificate: Path | None,
-    junit: Path | None,
-    summary: Path | None,
-    *,
-    as_json: bool,
-    quiet: bool,
+    verdict: Verdict | FamilyVerdict, title: Path, files: dict[str, Path | None], *, as_json: bool, quiet: bool
 ) -> int:
     """Print a verdict, write the requested files, and return the exit code; `title` names the question."""
-    if as_json:
-        print(json.dumps(verdict.to_dict(), indent=1))
-    else:
-        from fairchain.cli.verdict_display import show_family, show_verdict
-        from fairchain.verification.verdict import Verdict
-
-        if isinstance(verdict, Verdict):
-            show_verdict(verdict, brief=quiet)
-        else:
-            show_family(verdict, brief=quiet)
-    show_then_write(*_files(verdict, title, certificate, junit, summary))
-    if certificate is not None and not (quiet or as_json):
-        print(f"Certificate: {certificate}")
-    return VERDICT_EXIT_CODES[verdict.conclusion]
-
-
-def _files(
-    verdict: Verdict | FamilyVerdict, title: Path, certificate: Path | None, junit: Path | None, summary: Path | None
-) -> list[Callable[[], None]]:
-    """Return a step for each requested file; modules are imported only for requested files."""
+    from fairchain.cli.verdict_display import show_family, show_verdict
+    from fairchain.system.atomic_write import append, place
     from fairchain.verification.verdict import Verdict
 
-    steps: list[Callable[[], None]] = []
+    if as_json:
+        print_json(verdict.to_dict())
+    elif isinstance(verdict, Verdict):
+        show_verdict(verdict, brief=quiet)
+    else:
+        show_family(verdict, brief=quiet)
     records = [verdict.record] if isinstance(verdict, Verdict) else [each.record for each in verdict.verdicts]
+    steps: list[Callable[[], None]] = []
+    certificate = files["certificate"]
     if certificate is not None:
         from fairchain.certificates import write_certificate
 
         steps.append(partial(write_certificate, verdict, certificate))
-    if junit is not None:
-        from fairchain.report.junit import junit as to_junit
-        from fairchain.system.atomic_write import place
+    if (path := files["junit"]) is not None:
+        from fairchain.report.junit import junit
 
-        text = to_junit({f"{title.name}: {record.question}": record for record in records})
-        steps.append(partial(place, {junit: text.encode()}))
-    if summary is not None:
+        text = junit({f"{title.name}: {record.question}": record for record in records})
+        steps.append(partial(place, {path: text.encode()}))
+    if (path := files["summary"]) is not None:
         from fairchain.report.markdown import family_summary, for_pull_request
-        from fairchain.system.atomic_write import append
 
         name = certificate.name if certificate is not None else None
         text = "\n".join(for_pull_request(record, title=title.name, certificate=name) for record in records)
         if not isinstance(verdict, Verdict):
             text = f"{family_summary(verdict.record)}\n\n{text}"
-        steps.append(partial(append, summary, f"{text}\n".encode()))
-    return steps
+        steps.append(partial(append, path, f"{text}\n".encode()))
+    show_then_write(*steps)
+    if certificate is not None and not (quiet or as_json):
+        print(f"Certificate: {certificate}")
+    return VERDICT_EXIT_CODES[verdict.conclusion]
 
 
 def _changed(question: Spec, function: str | None, options: dict[str, Any]) -> Spec:
@@ -269,25 +258,3 @@ def _population(
     given = {"path": None if data is None else str(data), "as": reading, "label": label, "prediction": prediction}
     given |= {"show_texts": show_texts}  # type: ignore[dict-item]
     return population | {key: value for key, value in given.items() if value is not None}
-
-
-def run_verify(question: Spec, model: Any = None, *, population: str | None = None, **options: Any) -> Verdict:
-    """Verify with progress on the terminal."""
-    from fairchain.cli.progress import progress_of
-    from fairchain.models.load import import_named
-    from fairchain.verification import verify as run
-
-    function = None if population is None else import_named(population)
-    with progress_of("verify", options.pop("quiet")) as progress:
-        return run(model, question, population=function, progress=progress, **options)
-
-
-def _run_family(questions: Sequence[Spec], model: Any, *, population: str | None, **options: Any) -> FamilyVerdict:
-    """Verify several questions together with progress on the terminal."""
-    from fairchain.cli.progress import progress_of
-    from fairchain.models.load import import_named
-    from fairchain.verification.family import verify_family
-
-    function = None if population is None else import_named(population)
-    with progress_of("verify", options.pop("quiet")) as progress:
-        return verify_family(model, questions, population=function, progress=progress, **options)

@@ -6,6 +6,7 @@ with equal weights, because a reader can distinguish two flows but not twenty.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -91,20 +92,19 @@ def _columns(chain: Chain) -> list[list[int]] | None:
 def _strand(chain: Chain, columns: Sequence[Sequence[int]], group: str, tone: str) -> Strand:
     """Follow one group from its own state to the labels."""
     states: dict[tuple[int, str], float] = {}
-    steps: dict[Step, float] = {}
+    steps: dict[Step, float] = defaultdict(float)
     bounds: dict[Step, BoundedValue] = {}
-    here = {chain.states.index(group): 1.0}
+    here: Mapping[int, float] = {chain.states.index(group): 1.0}
     for place in range(len(columns)):
-        ahead: dict[int, float] = {}
+        ahead: dict[int, float] = defaultdict(float)
         for state, amount in here.items():
             for number in _transitions(chain, state):
-                target, probability = int(chain.targets[number]), float(chain.probabilities[number])
-                ahead[target] = ahead.get(target, 0.0) + amount * probability
+                target = int(chain.targets[number])
                 step = place, _bare(chain.states[state], [group]), _bare(chain.states[target], [group])
-                steps[step] = steps.get(step, 0.0) + amount * probability
+                ahead[target] += amount * float(chain.probabilities[number])
+                steps[step] += amount * float(chain.probabilities[number])
                 bounds[step] = _bounds(chain, number)
-        for state, amount in ahead.items():
-            states[place, _bare(chain.states[state], [group])] = amount
+        states |= {(place, _bare(chain.states[state], [group])): amount for state, amount in ahead.items()}
         here = ahead
     return Strand(group, tone, states, steps, bounds)
 
@@ -125,14 +125,13 @@ def _together(strands: Sequence[Strand]) -> Strand:
     """Return several flows as one, with equal weights."""
     if len(strands) == 1:
         return strands[0]
-    states: dict[tuple[int, str], float] = {}
-    steps: dict[Step, float] = {}
+    states: dict[tuple[int, str], float] = defaultdict(float)
+    steps: dict[Step, float] = defaultdict(float)
     for strand in strands:
         for state, amount in strand.states.items():
-            states[state] = states.get(state, 0.0) + amount / len(strands)
+            states[state] += amount / len(strands)
         for (place, one, other), amount in strand.steps.items():
-            step = place, "" if place == 0 else one, other
-            steps[step] = steps.get(step, 0.0) + amount / len(strands)
+            steps[place, "" if place == 0 else one, other] += amount / len(strands)
     return Strand(f"{len(strands)} other groups", "others", states, steps)
 
 

@@ -88,16 +88,11 @@ def annex_explanation(findings: Findings) -> Markup | None:
 def _effects(units: Sequence[Influence], codes: Mapping[str, Mapping[float, str]]) -> Markup:
     shown = units[:MOST_NAMED_UNITS]
     lines = [Line(unit_name(unit, codes), unit.effect.estimate, unit.effect.low, unit.effect.high) for unit in shown]
-    title = (
-        "Effect of each feature on the gap"
-        if all(u.kind == "feature" for u in units)
-        else "Effect of each unit on the gap"
-    )
+    title = f"Effect of each {'feature' if all(unit.kind == 'feature' for unit in units) else 'unit'} on the gap"
     more = f" The {len(lines)} largest of {len(units):,}; explanation.json has all." if len(units) > len(lines) else ""
+    about = f"Largest: {lines[0].name} with {bounded(lines[0])}."
     return figure(
-        intervals(
-            title, f"Largest: {lines[0].name} with {bounded(lines[0])}.", lines, "reduction of the gap", zero=True
-        ),
+        intervals(title, about, lines, "reduction of the gap", zero=True),
         title,
         f"To the right of zero the gap shrinks by this amount, to the left it grows.{more} If a line crosses zero, "
         "no effect was shown. The intervals hold together. Effects overlap, so they do not add up to the gap. They are "
@@ -138,50 +133,41 @@ def witnesses_section(findings: Findings) -> Markup | None:
     witnesses: Sequence[Witness] = explained or findings.verdict.witnesses
     if not witnesses:
         return None
-    what = f"Each card is one {findings.input}."
     drawn = " The profiles are synthetic: they describe no real individual." if findings.inputs == "profiles" else ""
-    cards = [_card(witness, findings) for witness in witnesses[:MOST_WITNESSES]]
+    # Examples alone could be misleading: how many inputs change in each direction?
+    directions, explanation = "", findings.explanation
+    if explanation is not None and explanation.flips is not None and findings.verdict.kind != "individual":
+        flips, pair = explanation.flips, explanation.pair
+        directions = (
+            f"Of {flips.inputs:,} {findings.inputs} shown as both groups, {flips.along:,} get {pair.outcome} only as "
+            f"{pair.more} and {flips.against:,} only as {pair.less}."
+        )
     return section(
         "witnesses",
         f"One {findings.input}, two decisions",
-        el("p", f"{what} Only the protected feature differs between its two decisions.{drawn} {_directions(findings)}"),
-        el("div", *cards, class_="cards"),
-    )
-
-
-def _directions(findings: Findings) -> str:
-    """Return how many inputs change in each direction: examples alone could be misleading."""
-    explanation = findings.explanation
-    if explanation is None or explanation.flips is None or findings.verdict.kind == "individual":
-        return ""
-    flips, pair = explanation.flips, explanation.pair
-    return (
-        f"Of {flips.inputs:,} {findings.inputs} shown as both groups, {flips.along:,} get {pair.outcome} only as "
-        f"{pair.more} and {flips.against:,} only as {pair.less}."
-    )
+        el("p", f"Each card is one {findings.input}. Only the protected feature differs between its two decisions."
+           f"{drawn} {directions}"),
+        el("div", *(_card(witness, findings) for witness in witnesses[:MOST_WITNESSES]), class_="cards"),
+    )  # fmt: skip
 
 
 def _card(witness: Witness, findings: Findings) -> Markup:
+    """Return both decisions, the features with their values or the text, and the nearest row of the table."""
     decisions = [
         el("div", name(group), ": ", el("b", name(label)), class_="yes" if label == findings.outcome else "no")
         for group, label in zip(witness.groups, witness.labels, strict=True)
     ]
-    return el("div", el("div", *decisions, class_="decisions"), _input(witness, findings.codes), class_="card")
-
-
-def _input(witness: Witness, codes: Mapping[str, Mapping[float, str]]) -> Markup:
-    """Return features with their values, or a text, and the nearest row of the table."""
     values = {}
     for key, value in witness.input.items():
-        meant = None if isinstance(value, str) else codes.get(key, {}).get(value)
+        meant = None if isinstance(value, str) else findings.codes.get(key, {}).get(value)
         shown_value = "–" if value is None else value if isinstance(value, str) else f"{value:g}"
         values[key] = name(meant or shown_value)
     if len(values) == 1:
         shown = el("div", *values.values(), class_="text")
     else:
         shown = el("ul", *(el("li", name(key), " ", el("b", value)) for key, value in values.items()), class_="person")
-    if not isinstance(witness, Example) or witness.row is None:
-        return shown
-    near = f"near row {witness.row:,} (mean distance {witness.distance:.2g} of the range)"
-    where = f"row {witness.row:,} of the table" if witness.distance == 0 else near
-    return join(shown, el("div", where, class_="note"))
+    place = None
+    if isinstance(witness, Example) and witness.row is not None:
+        near = f"near row {witness.row:,} (mean distance {witness.distance:.2g} of the range)"
+        place = el("div", f"row {witness.row:,} of the table" if witness.distance == 0 else near, class_="note")
+    return el("div", el("div", *decisions, class_="decisions"), shown, place, class_="card")

@@ -5,7 +5,7 @@ Values that several sections use are computed once: hundreds of groups have tens
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -24,59 +24,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """The results that a report shows.
+    """The results that a report shows; of several questions, `verdict` is the one furthest from being met."""
 
-    Parameters
-    ----------
-    title
-        The name of the spec file.
-    verdict
-        `Verdict.record`.
-    all_pairs
-        The gap of every pair, from the evidence of the verdict.
-    chain
-        The learned chain, with the units that have the largest effects as states.
-    explanation, repair
-        The explanation and `Repair.record`, if the audit has them.
-    recheck
-        Commands that check the certificates.
-    files
-        Names of the other files of the audit with a description of each.
-    versions
-        Versions of the software.
-    left_out
-        Reasons for a missing explanation, chain or repair that a reader would expect.
-    questions, questions_after
-        The verdicts on all questions, if there are several, and those on the repaired network; `verdict` is the one
-        that is furthest from being met.
-    about
-        The subject, the auditor, the date and the purpose of the audit, as the spec states them.
-    facts
-        For each question the facts about its rows beside the verdict: labelled rows, accuracy, scores, rows left out.
-    features
-        Name, kind and range of each feature.
-    codes
-        For each feature the meaning of its codes, if the spec names them.
-    decision_rule
-        The mapping from scores to decisions, if stated.
-    """
-
+    # The name of the spec file.
     title: str
     verdict: VerdictRecord
+    # The gap of every pair, from the evidence of the verdict.
     all_pairs: AllPairs | None = None
+    # The learned chain, with the units that have the largest effects as states.
     chain: Chain | None = None
     explanation: Explanation | None = None
     repair: RepairRecord | None = None
+    # Commands that check the certificates.
     recheck: tuple[str, ...] = ()
+    # Names of the other files of the audit with a description of each.
     files: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    # Reasons for a missing explanation, chain or repair that a reader would expect.
     left_out: dict[str, str] = field(default_factory=dict)
+    # The verdicts on all questions, if there are several, and those on the repaired network.
     questions: tuple[VerdictRecord, ...] = ()
     questions_after: tuple[VerdictRecord, ...] = ()
     about: About | None = None
+    # For each question the facts about its rows beside the verdict: labelled rows, accuracy, scores, rows left out.
     facts: dict[str, RowFacts] = field(default_factory=dict)
+    # Name, kind and range of each feature, and the meaning of its codes, if the spec names them.
     features: tuple[tuple[str, str, str], ...] = ()
     codes: dict[str, dict[float, str]] = field(default_factory=dict)
+    # The mapping from scores to decisions, if stated.
     decision_rule: str = ""
 
     @property
@@ -118,26 +93,22 @@ class Findings:
     @cached_property
     def selection(self) -> SelectionTable | None:
         """The selection rates of the groups for the outcome with the largest gap; None if no rates are compared."""
-        return selection_table(self.groups, self.verdict, self.facts.get(self.verdict.question))
+        return selection_table(self.verdict, self.facts.get(self.verdict.question))
 
     @cached_property
     def selection_after(self) -> SelectionTable | None:
         """The same for the repaired model; None without an accepted one."""
         if self.repair is None or not self.repair.accepted or self.repair.after is None:
             return None
-        after = self.repair.after
-        groups = [group for group in after.groups if group.outcome == self.outcome]
-        moved = {
-            each.group: (each.gained, each.lost, each.inputs)
-            for each in self.repair.groups
-            if each.outcome == self.outcome
-        }
-        return selection_table(groups, after, moved=moved)
+        of_outcome = [each for each in self.repair.groups if each.outcome == self.outcome]
+        moved = {each.group: (each.gained, each.lost, each.inputs) for each in of_outcome}
+        return selection_table(self.repair.after, outcome=self.outcome, moved=moved)
 
     @property
     def all_selections(self) -> list[SelectionTable]:
         """The selection rates of every question."""
-        return self._selections(self.questions) if self.questions else [self.selection] if self.selection else []
+        found = [selection_table(each, self.facts.get(each.question)) for each in self.questions or (self.verdict,)]
+        return [table for table in found if table is not None]
 
     @cached_property
     def answers_after(self) -> tuple[VerdictRecord, ...]:
@@ -152,18 +123,8 @@ class Findings:
     @property
     def all_selections_after(self) -> list[SelectionTable]:
         """The same for the repaired model."""
-        if self.questions_after:
-            return self._selections(self.answers_after, after=True)
-        return [self.selection_after] if self.selection_after else []
-
-    def _selections(self, questions: Sequence[VerdictRecord], *, after: bool = False) -> list[SelectionTable]:
         found = (
-            selection_table(
-                [group for group in each.groups if group.outcome == each.gap.outcome],
-                each,
-                None if after else self.facts.get(each.question),
-            )
-            for each in questions
+            [selection_table(each) for each in self.answers_after] if self.questions_after else [self.selection_after]
         )
         return [table for table in found if table is not None]
 

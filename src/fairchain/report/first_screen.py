@@ -56,31 +56,30 @@ def verdict_panel(verdict: VerdictRecord, *details: Child) -> Markup:
 
 def first_screen(findings: Findings) -> Markup:
     """Return the verdict with the question, the two extreme groups in percent and the tested inputs."""
-    verdict = findings.verdict
-    question, answer = question_text(verdict), answer_text(verdict)
-    details = (
-        _of_several(findings.questions, verdict),
-        el("p", el("b", "The question: "), question if question else el("code", verdict.question)),
-        _extremes(verdict, answer),
+    verdict, questions = findings.verdict, findings.questions
+    several = not_compared = None
+    if questions:
+        counted = f"The spec has {len(questions)} questions: {counted_words(questions)}."
+        several = el("p", f"{counted} This is the one furthest from being met, ", name(property_text(verdict)), ".")
+    if left := verdict.left_out:
+        rows = sum(group.size for group in left)
+        of_rows = f" ({rows:,.0f} row{'s' if rows > 1 else ''})" if all(group.size >= 1 for group in left) else ""
+        groups = f"{len(left):,} groups{of_rows} were" if len(left) > 1 else f"1 group{of_rows} was"
+        names: list[Child] = []
+        for group in left if len(left) <= MOST_NAMED_SMALL else ():
+            names += [", " if names else ": ", name(group.name)]
+        about = "them" if len(left) > 1 else "it"
+        not_compared = el(
+            "p", f"{groups} too small to be compared", *names, f". The verdict does not apply to {about}."
+        )
+    return verdict_panel(
+        verdict,
+        several,
+        el("p", el("b", "The question: "), question_text(verdict) or el("code", verdict.question)),
+        _extremes(verdict),
         el("p", tested_on(findings), class_="badge"),
-        _not_compared(verdict),
+        not_compared,
     )
-    return verdict_panel(verdict, *details)
-
-
-def _not_compared(verdict: VerdictRecord) -> Markup | None:
-    """Return the number of groups that were too small to be compared, with their rows if known."""
-    left = verdict.left_out
-    if not left:
-        return None
-    rows = sum(group.size for group in left)
-    of_rows = f" ({rows:,.0f} row{'s' if rows > 1 else ''})" if all(group.size >= 1 for group in left) else ""
-    groups = f"{len(left):,} groups{of_rows} were" if len(left) > 1 else f"1 group{of_rows} was"
-    names: list[Child] = []
-    for group in left if len(left) <= MOST_NAMED_SMALL else ():
-        names += [", " if names else ": ", name(group.name)]
-    about = "them" if len(left) > 1 else "it"
-    return el("p", f"{groups} too small to be compared", *names, f". The verdict does not apply to {about}.")
 
 
 def features_drawn_apart(verdict: VerdictRecord) -> str:
@@ -141,14 +140,6 @@ def _points(gap: float) -> str:
     return f"{number} percentage point{'' if number == '1' else 's'}"
 
 
-def _of_several(questions: Sequence[VerdictRecord], verdict: VerdictRecord) -> Markup | None:
-    """Return the number of questions, and the question that the verdict above answers."""
-    if not questions:
-        return None
-    counted = f"The spec has {len(questions)} questions: {counted_words(questions)}."
-    return el("p", f"{counted} This is the one furthest from being met, ", name(property_text(verdict)), ".")
-
-
 def counted_words(questions: Sequence[VerdictRecord]) -> str:
     """Return the number of questions with each verdict: `1 FAIR, 2 UNFAIR`."""
     return ", ".join(f"{count} {word}" for word, count in Counter(each.word for each in questions).items())
@@ -167,15 +158,18 @@ def by_features(verdict: VerdictRecord) -> str:
     return f"by {' and '.join(features)}" if named else ""
 
 
-def _extremes(verdict: VerdictRecord, answer: str) -> Markup | None:
+def _extremes(verdict: VerdictRecord) -> Markup | None:
     """Return the rates of the two groups that differ most, in percent, and the answer in a sentence."""
     # The rates of the verdict itself: their difference is the gap above, unless the gap was clipped to its interval.
-    gap = verdict.gap
+    gap, answer = verdict.gap, answer_text(verdict)
     rates = {group.name: group.estimate for group in verdict.groups if group.outcome == gap.outcome}
     more, less = gap.more, gap.less
     if verdict.kind == "individual" or not {more, less} <= rates.keys() or rates[more] == rates[less]:
         return el("p", answer) if answer else None
     about = "" if verdict.delta == 0 else "about "
+    # The estimate of the gap is an end of its interval if the gap of the two rates is outside.
+    measured = rates[less] / rates[more] if verdict.kind == "ratio" and rates[more] else rates[more] - rates[less]
+    clipped = gap.estimate in (gap.low, gap.high) and not gap.low <= measured <= gap.high
     return el(
         "p",
         f"{about.capitalize()}{share(rates[more])} of ",
@@ -185,14 +179,8 @@ def _extremes(verdict: VerdictRecord, answer: str) -> Markup | None:
         " get “",
         name(gap.outcome),
         f"”. {answer}".rstrip(),
-        f" {GAP_MOVED}" if _moved(verdict, rates[more], rates[less]) else None,
+        f" {GAP_MOVED}" if clipped and verdict.shift is None else None,
     )  # fmt: skip
-
-
-def _moved(verdict: VerdictRecord, more: float, less: float) -> bool:
-    """Return whether the estimate of the gap is an end of its interval because the gap of the two rates is outside."""
-    gap, measured = verdict.gap, less / more if verdict.kind == "ratio" and more else more - less
-    return verdict.shift is None and gap.estimate in (gap.low, gap.high) and not gap.low <= measured <= gap.high
 
 
 def tested_on(findings: Findings) -> str:

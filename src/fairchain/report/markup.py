@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from fairchain.messages import plain
@@ -73,6 +73,11 @@ def _written(value: str | float) -> str:
 def section(key: str, title: str, *children: Child) -> Markup:
     """Return a section of the page with a heading that can be linked to."""
     return el("section", el("h2", title, id=key), *children, aria_labelledby=key)
+
+
+def definitions(terms: Mapping[str, Child]) -> Markup:
+    """Return terms, each with its definition or value."""
+    return el("dl", *(join(el("dt", term), el("dd", value)) for term, value in terms.items()))
 
 
 def figure(content: Markup, label: str, *caption: Child) -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
 
 from fairchain.number_format import confidence
@@ -9,7 +10,7 @@ from fairchain.report.chain_section import chain_section
 from fairchain.report.explanation_section import annex_explanation, why_section, witnesses_section
 from fairchain.report.findings import Findings
 from fairchain.report.first_screen import NOT_STATED, by_features, first_screen, issued_by, tested_on
-from fairchain.report.markup import Child, Markup, el, html_table, join, name, section
+from fairchain.report.markup import Child, Markup, definitions, el, html_table, join, name, section
 from fairchain.report.repair_section import annex_repair, repair_section
 from fairchain.report.verdict_section import (
     groups_section,
@@ -20,7 +21,6 @@ from fairchain.report.verdict_section import (
 )
 from fairchain.spec.schema import About
 from fairchain.statements import error_in_words, odds
-from fairchain.verification.record import VerdictRecord
 
 # Nothing may be loaded from another source, whatever the page contains.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -125,7 +125,7 @@ def page(findings: Findings) -> str:
             el("div", first_screen(findings), id="verdict", tabindex="-1"),
             el("p", NOT_LEGAL, class_="note"),
             issued_by(findings.about),
-            _how_to_read(),
+            el("details", el("summary", "How to read this page"), definitions(HOW_TO_READ), class_="reading"),
             el("nav", el("ul", *links), aria_label="Parts of this report"),
             class_="top",
         ),
@@ -159,16 +159,13 @@ def _document(title: str, body: Markup) -> str:
 
 def selection_page(findings: Findings) -> str:
     """Return the selection rates of all questions as a page, as bias audits of hiring tools publish them."""
-    about = findings.about or About()
-    stated = {key: getattr(about, key) for key in PUBLISHED}
-    listed = [join(el("dt", key.replace("_", " ")), el("dd", name(told or NOT_STATED))) for key, told in stated.items()]
     tables = [
         el("section", el("h2", f"Selection rates {by_features(verdict)}"), selection_part(selection))
         for verdict in findings.questions or (findings.verdict,)
         for selection in findings.all_selections
         if selection.question == verdict.question
     ]
-    words = [join(el("dt", key), el("dd", HOW_TO_READ[key])) for key in COLUMNS]
+    words = definitions({key: HOW_TO_READ[key] for key in COLUMNS})
     delta = sum(each.delta for each in findings.questions or (findings.verdict,))
     body = el(
         "body",
@@ -178,8 +175,8 @@ def selection_page(findings: Findings) -> str:
             el("p", tested_on(findings), " ", name(f"{findings.decision_rule} ".lstrip()), "" if not delta else
                f"The intervals of all tables hold together with probability at least {confidence(delta)}, if the rows "
                "are a random sample."),
-            el("dl", *listed),
-            el("details", el("summary", "How to read the columns"), el("dl", *words), open=True),
+            _stated(findings.about, PUBLISHED),
+            el("details", el("summary", "How to read the columns"), words, open=True),
             *tables,
             el("p", NOT_LEGAL, " The verdicts, the assumptions and how to check them are in report.html.",
                class_="note"),
@@ -188,11 +185,6 @@ def selection_page(findings: Findings) -> str:
         el("script", Markup(_asset("script.js"))),
     )  # fmt: skip
     return _document(f"Selection rates: {findings.title}", body)
-
-
-def _how_to_read() -> Markup:
-    items = [join(el("dt", key), el("dd", text)) for key, text in HOW_TO_READ.items()]
-    return el("details", el("summary", "How to read this page"), el("dl", *items), class_="reading")
 
 
 def _asset(filename: str) -> str:
@@ -206,6 +198,17 @@ def _population_section(findings: Findings) -> Markup:
         what = "the decisions on record, without a model that could be explained or repaired"
     elif not verdict.model_sha256:
         what = f"the model that was given, a function or a service, on the {findings.inputs} described here"
+    other_thresholds = features = None
+    if verdict.verdict in ("FAIR", "UNFAIR") and verdict.sound and verdict.gap.low < verdict.gap.high:
+        below, above = ("FAIR", "UNFAIR") if verdict.kind == "ratio" else ("UNFAIR", "FAIR")
+        other_thresholds = (
+            f"For a threshold below the interval at the top, the same data give {below}; for a threshold above it, "
+            f"{above}. Choose the threshold before the test, and state the reason."
+        )
+    if findings.features:
+        rows: list[list[Child]] = [[name(each), kind, ranged] for each, kind, ranged in findings.features]
+        listed = html_table("Features and their ranges", ["feature", "kind", "values"], rows, words=(0, 1, 2))
+        features = el("details", el("summary", f"{len(rows)} features and their ranges"), listed)
     return section(
         "population",
         "What exactly was tested",
@@ -215,48 +218,30 @@ def _population_section(findings: Findings) -> Markup:
         el("p", "The question as a formula, where P is a share and Y the decision: ", el("code", verdict.question)),
         el("p", "The guarantee in the words of statistics: ", verdict.statement),
         el("p", verdict.scope),
-        _other_thresholds(verdict),
+        el("p", other_thresholds) if other_thresholds is not None else None,
         el("p", f"The result is about {what}. It does not apply to other {findings.inputs}, and it does not state "
             "whether the decisions are right."),
         *(el("p", note, class_="note") for note in verdict.notes),
         *(el("p", f"Assumed: {text}", class_="note") for text in verdict.assumptions),
-        _features(findings),
+        features,
     )  # fmt: skip
 
 
-def _other_thresholds(verdict: VerdictRecord) -> Markup | None:
-    """Return the thresholds for which the verdict would be the same or the opposite; None if unknown."""
-    low, high, decided = verdict.gap.low, verdict.gap.high, verdict.verdict in ("FAIR", "UNFAIR")
-    if not decided or not verdict.sound or low == high:
-        return None
-    below, above = ("FAIR", "UNFAIR") if verdict.kind == "ratio" else ("UNFAIR", "FAIR")
-    return el("p", f"For a threshold below the interval at the top, the same data give {below}; for a threshold above "
-        f"it, {above}. Choose the threshold before the test, and state the reason.")  # fmt: skip
-
-
-def _features(findings: Findings) -> Markup | None:
-    """Return the features with the ranges that inputs may have."""
-    if not findings.features:
-        return None
-    rows: list[list[Child]] = [[name(each), kind, ranged] for each, kind, ranged in findings.features]
-    listed = html_table("Features and their ranges", ["feature", "kind", "values"], rows, words=(0, 1, 2))
-    return el("details", el("summary", f"{len(rows)} features and their ranges"), listed)
-
-
 def _about_section(about: About | None) -> Markup:
-    """Return the subject, the auditor, the date and the purpose of the audit, as the spec states them; empty fields are
-    marked.
-    """
-    stated = about or About()
-    keys = list(About.__struct_fields__)
-    listed = [join(el("dt", key.replace("_", " ")), el("dd", name(getattr(stated, key) or NOT_STATED))) for key in keys]
-    empty = all(getattr(stated, key) is None for key in keys)
+    """Return the subject, the auditor, the date and the purpose of the audit, as the spec states them."""
+    listed = _stated(about, About.__struct_fields__)
     return section(
         "about",
         "About this audit",
         el("p", "The issuer of this report stated these facts in [about] of the spec; fairchain checks none of them."),
-        el("details", el("summary", "Nothing is stated"), el("dl", *listed)) if empty else el("dl", *listed),
+        el("details", el("summary", "Nothing is stated"), listed) if about in (None, About()) else listed,
     )
+
+
+def _stated(about: About | None, keys: Sequence[str]) -> Markup:
+    """Return what the spec states about the audit; empty fields are marked."""
+    known = about or About()
+    return definitions({key.replace("_", " "): name(getattr(known, key) or NOT_STATED) for key in keys})
 
 
 def _recheck_section(findings: Findings) -> Markup | None:
@@ -279,6 +264,7 @@ def _recheck_section(findings: Findings) -> Markup | None:
 
 def _annex(findings: Findings) -> Markup:
     """Return the annex for specialists: error probabilities, the chain, sensitivities, weights, the run, files."""
+    listed = [el("li", el("code", filename), f": {about}") for filename, about in findings.files.items()]
     parts = {
         "others": ("Selection rates of the other questions", other_questions(findings)),
         "errors": ("Error probabilities", _errors(findings)),
@@ -286,7 +272,7 @@ def _annex(findings: Findings) -> Markup:
         "sensitivities": ("Sensitivities and layers", annex_explanation(findings)),
         "changes": ("Changes and attempts of the repair", annex_repair(findings)),
         "details": ("Record of the run", _run(findings)),
-        "files": ("Files beside this page", _files(findings)),
+        "files": ("Files beside this page", el("ul", *listed) if listed else None),
     }
     folded = [
         el("details", el("summary", title), part, id=key) for key, (title, part) in parts.items() if part is not None
@@ -335,27 +321,20 @@ def _run(findings: Findings) -> Markup:
     origin = SEEDS.get(str(verdict.seed_origin), "")
     if verdict.seed_origin == "derived" and not verdict.model_sha256:
         origin = NO_HASH_SEED
-    rows: list[tuple[str, str]] = [
-        ("threshold", f"{verdict.threshold:g}"),
-        ("probability of a wrong verdict", f"at most {verdict.delta:g}" if verdict.delta else "none"),
-        ("engine", verdict.engine),
-        ("rule", RULE_NAMES.get(verdict.rule, verdict.rule)),
-        *([("method, to cite", PUBLICATIONS[verdict.rule])] if verdict.rule in PUBLICATIONS else []),
-        ("seed", "–" if verdict.seed is None else f"{verdict.seed}, {origin}"),
-        *([("rounds", f"{verdict.rounds:,}")] if verdict.engine in ("sampling", "bounds") else []),
-        *([("rows", f"{verdict.rows:,}")] if verdict.rows is not None else []),
-        *([("evaluations of the model until the verdict", f"{verdict.decision_evaluations:,}")] if refined else []),
-        ("evaluations of the model" + (" in all" if refined else ""), f"{verdict.evaluations:,}"),
-        ("model, sha256", verdict.model_sha256 or "–"),
-    ]  # fmt: skip
-    if verdict.table_sha256:
-        rows.append(("table, sha256", verdict.table_sha256))
-    rows += [(f"version of {key}", value) for key, value in findings.versions.items()]
-    pairs = [join(el("dt", key), el("dd", value)) for key, value in rows]
-    fewer = el("p", FEWER, class_="note") if verdict.engine == "sampling" else None
-    return join(el("dl", *pairs), fewer)
-
-
-def _files(findings: Findings) -> Markup | None:
-    listed = [el("li", el("code", key), f": {value}") for key, value in findings.files.items()]
-    return el("ul", *listed) if listed else None
+    record = {
+        "threshold": f"{verdict.threshold:g}",
+        "probability of a wrong verdict": f"at most {verdict.delta:g}" if verdict.delta else "none",
+        "engine": verdict.engine,
+        "rule": RULE_NAMES.get(verdict.rule, verdict.rule),
+        "method, to cite": PUBLICATIONS.get(verdict.rule),
+        "seed": "–" if verdict.seed is None else f"{verdict.seed}, {origin}",
+        "rounds": f"{verdict.rounds:,}" if verdict.engine in ("sampling", "bounds") else None,
+        "rows": f"{verdict.rows:,}" if verdict.rows is not None else None,
+        "evaluations of the model until the verdict": f"{verdict.decision_evaluations:,}" if refined else None,
+        "evaluations of the model" + (" in all" if refined else ""): f"{verdict.evaluations:,}",
+        "model, sha256": verdict.model_sha256 or "–",
+        "table, sha256": verdict.table_sha256 or None,
+        **{f"version of {key}": value for key, value in findings.versions.items()},
+    }
+    known = definitions({key: value for key, value in record.items() if value is not None})
+    return join(known, el("p", FEWER, class_="note") if verdict.engine == "sampling" else None)

@@ -10,6 +10,7 @@ from fairchain.report.markup import Child, Markup, el, figure, html_table, join,
 from fairchain.report.plots.intervals import Dumbbell, dumbbells
 from fairchain.report.plots.scatter import front
 from fairchain.report.verdict_section import MOST_UNFOLDED
+from fairchain.verification.record import EvaluatedGroup
 
 MOST_WEIGHTS, MOST_SHOWN_GROUPS = 200, 40
 OTHER_DRAWS = (
@@ -37,13 +38,22 @@ def repair_section(findings: Findings) -> Markup | None:
     tested = f"The repaired model was tested on fresh {findings.inputs}. {OTHER_DRAWS}" if repair.accepted else ""
     if repair.before.delta == 0:
         tested = "The repaired model was tested on all rows." if repair.accepted else ""
+    other_questions = None
+    if findings.questions_after:
+        # A repair for one question can violate another.
+        answers = findings.answers_after
+        failed = [property_text(each) for each in answers if each.verdict != "FAIR"]
+        open_ones = f" Not FAIR: {', '.join(failed)}." if failed else ""
+        other_questions = el("p", el("b", f"All {len(answers)} questions after the repair: "),
+                             f"{counted_words(answers)}.", name(open_ones),
+                             " The repair was made for the question above.")  # fmt: skip
     return section(
         "repair",
         "The repair" if repair.accepted else "The repair: none was accepted",
         el("p", REPAIR.format(again="on new inputs" if repair.before.delta else "again")) if repair.accepted else None,
         after,
         _same_direction(findings, repair),
-        _other_questions(findings),
+        other_questions,
         el("p", f"{searched}{tested}") if searched or tested else None,
         _before_after(findings, repair),
         _table_after(findings, repair),
@@ -56,61 +66,32 @@ def repair_section(findings: Findings) -> Markup | None:
     )
 
 
-def _other_questions(findings: Findings) -> Markup | None:
-    """Return the effect of the repair on the other questions of an audit: a repair for one can violate another."""
-    if not findings.questions_after:
-        return None
-    failed = [property_text(each) for each in findings.answers_after if each.verdict != "FAIR"]
-    open_ones = f" Not FAIR: {', '.join(failed)}." if failed else ""
-    return el("p", el("b", f"All {len(findings.answers_after)} questions after the repair: "),
-              f"{counted_words(findings.answers_after)}.", name(open_ones),
-              " The repair was made for the question above.")  # fmt: skip
-
-
-def annex_repair(findings: Findings) -> Markup | None:
-    """Return the changed parameters, the tensors and the attempts of a repair."""
-    repair = findings.repair
-    if repair is None or not repair.needed:
-        return None
-    found = _tables(repair)
-    return join(*found) if found else None
+def _groups_in_both(findings: Findings, repair: RepairRecord) -> list[tuple[EvaluatedGroup, EvaluatedGroup]]:
+    """Return each group before and after the repair; none if groups are not compared."""
+    if repair.after is None or repair.after.kind == "individual":
+        return []
+    after = {group.name: group for group in repair.after.groups if group.outcome == findings.outcome}
+    return [(group, after[group.name]) for group in findings.groups if group.name in after]
 
 
 def _same_direction(findings: Findings, repair: RepairRecord) -> Markup | None:
     """Return a remark if a repair lowers, or raises, the rate of every group: equal rates may be low for all."""
-    if repair.after is None or repair.after.kind == "individual":
+    pairs = _groups_in_both(findings, repair)
+    less, more = all(new.high < old.low for old, new in pairs), all(new.low > old.high for old, new in pairs)
+    if not pairs or not (less or more):
         return None
-    after = {group.name: group for group in repair.after.groups if group.outcome == findings.outcome}
-    pairs = [(group, after[group.name]) for group in findings.groups if group.name in after]
-    for word, moved in (
-        ("less", all(new.high < old.low for old, new in pairs)),
-        ("more", all(new.low > old.high for old, new in pairs)),
-    ):
-        if pairs and moved:
-            return el("p", f"Every group gets “{findings.outcome}” {word} often than before the repair.")
-    return None
+    return el("p", f"Every group gets “{findings.outcome}” {'less' if less else 'more'} often than before the repair.")
 
 
 def _before_after(findings: Findings, repair: RepairRecord) -> Markup | None:
     """Return the rate of each group before and after the repair as a dumbbell each."""
-    if repair.after is None or repair.after.kind == "individual":
-        return None
-    outcome = findings.outcome
-    after = {group.name: group.estimate for group in repair.after.groups if group.outcome == outcome}
-    lines = [
-        Dumbbell(group.name, group.estimate, after[group.name]) for group in findings.groups if group.name in after
-    ]
+    lines = [Dumbbell(old.name, old.estimate, new.estimate) for old, new in _groups_in_both(findings, repair)]
     if not lines or len(lines) > MOST_SHOWN_GROUPS:
         return None
-    title = f"Probability of {outcome} before and after the repair"
-    first = lines[0]
+    title = f"Probability of {findings.outcome} before and after the repair"
+    about = f"{lines[0].name}: {share(lines[0].before)} before, {share(lines[0].after)} after."
     return figure(
-        dumbbells(
-            title,
-            f"{first.name}: {share(first.before)} before, {share(first.after)} after.",
-            lines,
-            f"share of {outcome}",
-        ),
+        dumbbells(title, about, lines, f"share of {findings.outcome}"),
         title,
         "Hollow: before; filled: after."
         + ("" if repair.before.delta == 0 else " Estimates without intervals; the tables have them."),
@@ -188,8 +169,11 @@ def _front(findings: Findings, repair: RepairRecord) -> Markup:
     )
 
 
-def _tables(repair: RepairRecord) -> list[Markup]:
-    """Return the changes, the tensors and the attempts."""
+def annex_repair(findings: Findings) -> Markup | None:
+    """Return the changed parameters, the tensors and the attempts of a repair."""
+    repair = findings.repair
+    if repair is None or not repair.needed:
+        return None
     found = []
     moved = sorted((a for a in repair.adjustments if a.before != a.after), key=lambda a: -abs(a.after - a.before))
     rows: list[list[Child]] = [[name(a.name), f"{a.before:.4g}", f"{a.after:.4g}"] for a in moved[:MOST_WEIGHTS]]
@@ -205,16 +189,10 @@ def _tables(repair: RepairRecord) -> list[Markup]:
         headers = ["tensor", "operator", "weights changed", "relative size", "largest changes"]
         found.append(html_table("Tensors", headers, rows, words=(0, 1, 4)))
     if len(repair.attempts) > 1 or not all(attempt.accepted for attempt in repair.attempts):
-        rows = [
-            [
-                str(a.number),
-                f"{a.delta:.3g}",
-                a.decision,
-                bounded(a.gap, least=4, threshold=repair.before.threshold) if a.gap else "",
-                a.why,
-            ]
-            for a in repair.attempts
-        ]
+        rows = []
+        for a in repair.attempts:
+            gap = bounded(a.gap, least=4, threshold=repair.before.threshold) if a.gap else ""
+            rows.append([str(a.number), f"{a.delta:.3g}", a.decision, gap, a.why])
         headers = ["attempt", "delta", "verdict", "gap", "why"]
         found.append(html_table("Attempts, each with its own share of delta", headers, rows, words=(0, 2, 4)))
-    return found
+    return join(*found) if found else None

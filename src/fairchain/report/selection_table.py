@@ -23,25 +23,9 @@ from fairchain.verification.record import EvaluatedGroup, VerdictRecord
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 FOUR_FIFTHS = 0.8
 HEADERS = (
-    "question",
-    "group",
-    "outcome",
-    "assessed",
-    "selected",
-    "selection rate",
-    "rate low",
-    "rate high",
-    "impact ratio",
-    "ratio low",
-    "ratio high",
-    "scored above the median",
-    "scoring rate",
-    "scoring ratio",
-    "labelled rows",
-    "decided right",
-    "gained by the repair",
-    "lost by the repair",
-    "inputs of gained and lost",
+    *("question", "group", "outcome", "assessed", "selected", "selection rate", "rate low", "rate high"),
+    *("impact ratio", "ratio low", "ratio high", "scored above the median", "scoring rate", "scoring ratio"),
+    *("labelled rows", "decided right", "gained by the repair", "lost by the repair", "inputs of gained and lost"),
     "remark",
 )
 
@@ -157,36 +141,29 @@ class SelectionTable:
 
 
 def selection_table(
-    groups: Sequence[EvaluatedGroup],
     verdict: VerdictRecord,
     facts: RowFacts | None = None,
+    *,
+    outcome: str | None = None,
     moved: dict[str, tuple[int, int, int]] | None = None,
 ) -> SelectionTable | None:
-    """Return the table of one outcome; None if a question compares no rates of groups.
+    """Return the table of one outcome, by default that with the largest gap; None if no rates of groups are compared.
 
-    Parameters
-    ----------
-    groups
-        The rates of one outcome with their simultaneous intervals.
-    verdict
-        The question of these rates.
-    facts
-        Facts about the rows beside the verdict.
-    moved
-        Decisions gained and lost by a repair, and the inputs behind them, for each group.
+    `facts` are about the rows beside the verdict. `moved` has for each group the decisions that a repair gained and
+    lost, and the inputs behind them.
     """
+    outcome = verdict.gap.outcome if outcome is None else outcome
+    groups = [group for group in verdict.groups if group.outcome == outcome]
     compared = [group for group in groups if group.name not in (OVERALL, AVERAGE)]
     if verdict.kind == "individual" or not compared:
         return None
     if facts is None:
-        reason = "smaller than min_size"
-        small = tuple(RowsLeftOut(group.name, group.size, None, reason) for group in verdict.left_out)
-        facts = RowFacts(left_out=small)
+        small = (RowsLeftOut(group.name, group.size, None, "smaller than min_size") for group in verdict.left_out)
+        facts = RowFacts(left_out=tuple(small))
     known = {each.group: each for each in facts.groups}
     most = max(compared, key=lambda group: group.estimate)
     top_low, top_high = max(group.low for group in compared), max(group.high for group in compared)
     counted = verdict.engine in ("sampling", "counting")
-    # Rates for different true labels are not compared with each other.
     by_truth = "truth=" in verdict.question
     scoring = {
         group.name: above / group.evaluations
@@ -197,7 +174,17 @@ def selection_table(
     gap, of_verdict = verdict.gap, None
     all_pairs = verdict.kind == "ratio" and verdict.question.startswith("for all i, j:") and verdict.shift is None
     # The smallest ratio is the verdict's, so no other is below it.
-    floor = gap.low if all_pairs and gap.outcome == compared[0].outcome else 0.0
+    floor = gap.low if all_pairs and gap.outcome == outcome else 0.0
+
+    def impact_ratio(group: EvaluatedGroup) -> Interval | None:
+        # Rates for different true labels are not compared with each other.
+        if by_truth or most.estimate <= 0:
+            return None
+        low = group.low / top_high if top_high > 0 else 0.0
+        high = min(group.high / top_low, 1.0) if top_low > 0 else 1.0
+        ratio = group.estimate / most.estimate
+        return Interval(ratio, min(max(low, min(floor, ratio)), 1.0), high)
+
     rows = []
     for group in compared:
         assessed, scored = group.evaluations if counted else None, scoring.get(group.name)
@@ -207,7 +194,7 @@ def selection_table(
                 assessed,
                 None if assessed is None else round(group.estimate * assessed),
                 Interval(group.estimate, group.low, group.high),
-                None if by_truth else _ratio(group, most, top_low, top_high, floor),
+                impact_ratio(group),
                 known.get(group.name, GroupFacts(group.name)),
                 scored,
                 None if scored is None or not best else scored / best,
@@ -217,27 +204,8 @@ def selection_table(
     least = min(compared, key=lambda group: group.estimate)
     if all_pairs and not by_truth and (gap.more, gap.less) == (most.name, least.name):
         of_verdict = least.name, Interval(gap.estimate, gap.low, gap.high)
-    return SelectionTable(
-        verdict.question,
-        compared[0].outcome,
-        tuple(rows),
-        facts,
-        moved or {},
-        of_verdict,
-        of_rows=verdict.rows is not None,
-    )
-
-
-def _ratio(
-    group: EvaluatedGroup, most: EvaluatedGroup, top_low: float, top_high: float, floor: float
-) -> Interval | None:
-    """Return the impact ratio with its interval; None if the largest estimate is 0."""
-    if most.estimate <= 0:
-        return None
-    low = group.low / top_high if top_high > 0 else 0.0
-    high = min(group.high / top_low, 1.0) if top_low > 0 else 1.0
-    ratio = group.estimate / most.estimate
-    return Interval(ratio, min(max(low, min(floor, ratio)), 1.0), high)
+    of_rows = verdict.rows is not None
+    return SelectionTable(verdict.question, outcome, tuple(rows), facts, moved or {}, of_verdict, of_rows)
 
 
 def selection_csv(tables: Sequence[SelectionTable]) -> str:
@@ -263,8 +231,8 @@ def selection_csv(tables: Sequence[SelectionTable]) -> str:
                 **_numbers(row.rate, ("selection rate", "rate low", "rate high")),
                 **_numbers(row.ratio, ("impact ratio", "ratio low", "ratio high")),
                 "scored above the median": row.facts.above_median,
-                "scoring rate": None if row.scoring is None else f"{row.scoring:.6f}",
-                "scoring ratio": None if row.scoring_ratio is None else f"{row.scoring_ratio:.6f}",
+                "scoring rate": _number(row.scoring),
+                "scoring ratio": _number(row.scoring_ratio),
                 "labelled rows": row.facts.support,
                 "decided right": row.facts.right,
                 "gained by the repair": gained,
@@ -274,27 +242,28 @@ def selection_csv(tables: Sequence[SelectionTable]) -> str:
             }
             writer.writerow(about | cells)
         for left in table.facts.left_out:
-            rate, scoring = left.rate(left.selected), left.rate(left.above_median)
             writer.writerow(
                 about
                 | {
                     "group": _cell(left.group),
                     "assessed": f"{left.size:.0f}" if left.size >= 1 else None,
                     "selected": left.selected,
-                    "selection rate": None if rate is None else f"{rate:.6f}",
+                    "selection rate": _number(left.rate(left.selected)),
                     "scored above the median": left.above_median,
-                    "scoring rate": None if scoring is None else f"{scoring:.6f}",
+                    "scoring rate": _number(left.rate(left.above_median)),
                     "remark": f"left out, {left.reason}: {left.count}",
                 }
             )
     return written.getvalue()
 
 
-def _numbers(interval: Interval | None, keys: Sequence[str]) -> dict[str, str]:
-    if interval is None:
-        return {}
-    ends = (interval.estimate, interval.low, interval.high)
-    return {key: f"{number:.6f}" for key, number in zip(keys, ends, strict=True)}
+def _numbers(interval: Interval | None, keys: Sequence[str]) -> dict[str, str | None]:
+    ends = (None,) * 3 if interval is None else (interval.estimate, interval.low, interval.high)
+    return {key: _number(end) for key, end in zip(keys, ends, strict=True)}
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else f"{value:.6f}"
 
 
 def _cell(name: str) -> str:

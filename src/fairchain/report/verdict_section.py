@@ -39,8 +39,8 @@ def questions_section(findings: Findings) -> Markup | None:
     rows: list[list[Child]] = []
     for each in findings.questions:
         question = join(property_text(each), el("small", el("code", each.question)))
-        cells: list[Child] = [question, _word(each)]
-        cells += [each.measured, f"{each.threshold:g}", _pair(each)]
+        pair = join(name(each.gap.more), " and ", name(each.gap.less)) if each.kind != "individual" else "–"
+        cells: list[Child] = [question, _word(each), each.measured, f"{each.threshold:g}", pair]
         if after:
             then = after.get(each.question)
             cells += ["–" if then is None else join(_word(then), el("small", then.measured))]
@@ -70,12 +70,6 @@ def other_questions(findings: Findings) -> Markup | None:
     return join(*(join(el("h3", each.question), selection_part(each)) for each in others)) if others else None
 
 
-def _pair(verdict: VerdictRecord) -> Markup | str:
-    if verdict.kind == "individual":
-        return "–"
-    return join(name(verdict.gap.more), " and ", name(verdict.gap.less))
-
-
 def groups_section(findings: Findings) -> Markup | None:
     """Return the selection rate of every group: a picture with the range that the threshold allows, and a table."""
     groups = findings.groups
@@ -84,15 +78,11 @@ def groups_section(findings: Findings) -> Markup | None:
     gap, outcome = findings.verdict.gap, findings.outcome
     tones = {gap.more: "more", gap.less: "less"}
     lines = [Line(g.name, g.estimate, g.low, g.high, tones.get(g.name, "plain")) for g in groups]
-    drawn = lines
+    drawn, some = lines, ""
     if len(lines) > MOST_UNFOLDED:
         ranked = sorted(lines, key=lambda line: -line.estimate)
         drawn = ranked[:MOST_EXTREME] + ranked[-MOST_EXTREME:]
-    some = (
-        f" The {MOST_EXTREME} highest and the {MOST_EXTREME} lowest of {len(lines)} groups."
-        if drawn is not lines
-        else ""
-    )
+        some = f" The {MOST_EXTREME} highest and the {MOST_EXTREME} lowest of {len(lines)} groups."
     title = f"Probability of {outcome} for each group"
     estimates = [line.estimate for line in lines]
     about = f"{len(lines)} groups, from {min(estimates):.3f} to {max(estimates):.3f}."
@@ -104,12 +94,8 @@ def groups_section(findings: Findings) -> Markup | None:
     return section(
         "groups",
         "Selection rates of the groups",
-        el(
-            "p",
-            f"The share of decisions {source} that are ",
-            el("b", name(outcome)),
-            f", for {findings.inputs} of each group.",
-        ),
+        el("p", f"The share of decisions {source} that are ", el("b", name(outcome)),
+           f", for {findings.inputs} of each group."),
         figure(
             intervals(title, about, drawn, f"share of {outcome}", band=band, floor=0.0, zero=True),
             title,
@@ -117,7 +103,7 @@ def groups_section(findings: Findings) -> Markup | None:
         ),
         selection_part(findings.selection),
         _other_outcomes(findings),
-    )
+    )  # fmt: skip
 
 
 def selection_part(selection: SelectionTable | None) -> Markup:
@@ -149,13 +135,8 @@ def selection_part(selection: SelectionTable | None) -> Markup:
     return el("details", el("summary", f"Table of all {len(rows)} groups"), content)
 
 
-def _places(ratio: float) -> int:
-    return close_to(ratio, FOUR_FIFTHS, least=3)
-
-
 def _columns(selection: SelectionTable) -> dict[str, Callable[[SelectionRow], str]]:
     """Return the columns of a table that are not empty, with the function for their cells."""
-    facts = selection.facts
 
     def count(number: int | None) -> str:
         return "–" if number is None else f"{number:,}"
@@ -164,27 +145,27 @@ def _columns(selection: SelectionTable) -> dict[str, Callable[[SelectionRow], st
         right, support = row.facts.right, row.facts.support
         return "–" if right is None or not support else f"{right / support:.3f}"
 
-    def known(key: str) -> bool:
-        return any(getattr(row, key, None) is not None or getattr(row.facts, key, None) is not None
-                   for row in selection.rows)  # fmt: skip
+    def scoring_ratio(row: SelectionRow) -> str:
+        ratio = row.scoring_ratio
+        return "–" if ratio is None else f"{ratio:.{close_to(ratio, FOUR_FIFTHS, least=3)}f}"
 
-    columns: dict[str, tuple[bool, Callable[[SelectionRow], str]]] = {
-        "assessed": (known("assessed"), lambda row: count(row.assessed)),
-        "selected": (known("selected"), lambda row: count(row.selected)),
-        "selection rate": (True, lambda row: bounded(row.rate)),
-        "impact ratio": (known("ratio"), selection.shown_ratio),
-        "scoring rate": (known("scoring"), lambda row: "–" if row.scoring is None else f"{row.scoring:.3f}"),
-        "scoring ratio": (
-            known("scoring_ratio"),
-            lambda row: "–" if row.scoring_ratio is None else f"{row.scoring_ratio:.{_places(row.scoring_ratio)}f}",
-        ),
-        facts.support_is: (
-            any(row.facts.support not in (None, row.assessed) for row in selection.rows),
-            lambda row: count(row.facts.support),
-        ),
-        "accuracy": (known("right"), accuracy),
+    columns: dict[str, Callable[[SelectionRow], str]] = {
+        "assessed": lambda row: count(row.assessed),
+        "selected": lambda row: count(row.selected),
+        "selection rate": lambda row: bounded(row.rate),
+        "impact ratio": selection.shown_ratio,
+        "scoring rate": lambda row: _rate(row.scoring),
+        "scoring ratio": scoring_ratio,
+        selection.facts.support_is: lambda row: count(row.facts.support),
+        "accuracy": accuracy,
     }
-    return {head: make for head, (shown, make) in columns.items() if shown}
+    # The numbers of rows behind the accuracy are shown if they are others than those assessed.
+    support = any(row.facts.support not in (None, row.assessed) for row in selection.rows)
+    return {
+        head: make
+        for head, make in columns.items()
+        if any(make(row) != "–" for row in selection.rows) and (support or head != selection.facts.support_is)
+    }
 
 
 def _support_note(selection: SelectionTable) -> Markup | None:

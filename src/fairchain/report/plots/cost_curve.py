@@ -6,7 +6,7 @@ import math
 
 from fairchain.planning import QuestionPlan
 from fairchain.report.markup import Markup, el
-from fairchain.report.plots.frame import AxisScale, axis, picture
+from fairchain.report.plots.frame import AxisScale, axis, picture, upright_axis
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 620, 340, 84, 16, 48
 # The file is shown without the page's style sheet, so it contains its own.
@@ -32,8 +32,8 @@ def cost_curve(found: QuestionPlan) -> Markup:
     upwards = AxisScale(low, max(high, low + 1), HEIGHT - BOTTOM, TOP)
     what = "rows of each group" if rows else "evaluations"
     unit = "ratio" if found.kind == "ratio" else "gap"
-    ticks = [(power, upwards(power)) for power in range(low, max(high, low + 1) + 1)]
-    line, middle = across(found.threshold), (HEIGHT - BOTTOM + TOP) / 2
+    ticks = [(f"{10.0**power:,.0f}", upwards(power)) for power in range(low, max(high, low + 1) + 1)]
+    line = across(found.threshold)
     return picture(
         f"{what} against the assumed {unit}",
         f"{found.question}, delta {found.delta:g}: the cost of a verdict grows as the {unit} approaches the "
@@ -42,12 +42,7 @@ def cost_curve(found: QuestionPlan) -> Markup:
         HEIGHT,
         el("style", STYLE),
         axis(across, TOP, HEIGHT - BOTTOM, f"assumed {unit}"),
-        *(el("line", x1=LEFT, x2=WIDTH - 20, y1=y, y2=y, class_="grid") for _, y in ticks),
-        *(
-            el("text", f"{10.0**power:,.0f}", x=LEFT - 8, y=y + 4, class_="tick", text_anchor="end")
-            for power, y in ticks
-        ),
-        el("text", what, x=14, y=middle, transform=f"rotate(-90 14 {middle:g})", class_="tick", text_anchor="middle"),
+        upright_axis(ticks, LEFT, WIDTH - 20, what, (HEIGHT - BOTTOM + TOP) / 2),
         el("line", x1=line, x2=line, y1=TOP, y2=HEIGHT - BOTTOM, class_="edge"),
         _path([(across(gap), upwards(math.log10(each))) for gap, each, _ in means], "mean"),
         _path([(across(gap), upwards(math.log10(each))) for gap, each in mosts], "most"),

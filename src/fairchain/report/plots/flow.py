@@ -6,6 +6,7 @@ a difference between the groups is a difference in height.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from fairchain.number_format import share, with_interval
@@ -32,7 +33,7 @@ def flow_picture(title: str, about: str, flow: ChainFlow, headings: Sequence[str
             label(places.x(column) + NODE / 2, 18, heading, space=places.space, class_="heading", text_anchor="middle")
             for column, heading in enumerate(headings)
         ),
-        *(_start(places, number, strand, names[number]) for number, strand in enumerate(flow.strands)),
+        *map(_start, flow.strands, names, places.starts),
         el("g", *_ribbons(places), class_="ribbons"),
         el("g", *(_node(places, column, state, headings) for column, state in states)),
         class_="plot flow",
@@ -73,8 +74,7 @@ class _Places:
         return first + column * (WIDTH - RIGHT - NODE - first) / last if len(self.flow.columns) > 1 else WIDTH - RIGHT
 
 
-def _start(places: _Places, number: int, strand: Strand, short: str) -> Markup:
-    y = places.starts[number]
+def _start(strand: Strand, short: str, y: float) -> Markup:
     return el(
         "g",
         el("title", strand.name),
@@ -86,46 +86,38 @@ def _start(places: _Places, number: int, strand: Strand, short: str) -> Markup:
 
 def _ribbons(places: _Places) -> Iterator[Markup]:
     """Yield a ribbon from each part of a node to its successors, from top to bottom."""
+    order = {(column, s): i for column, states in enumerate(places.flow.columns) for i, s in enumerate(states)}
+
+    def rank(step: tuple[int, str, str]) -> tuple[int, int, int]:
+        column, one, other = step
+        return column, order.get((column - 1, one), 0), order.get((column, other), 0)
+
     for number, strand in enumerate(places.flow.strands):
-        leaving: dict[tuple[int, str], float] = {}
-        arriving: dict[tuple[int, str], float] = {}
-        order = {(column, s): i for column, states in enumerate(places.flow.columns) for i, s in enumerate(states)}
-
-        def rank(step: tuple[int, str, str], order: dict[tuple[int, str], int] = order) -> tuple[int, int, int]:
-            column, one, other = step
-            return column, order.get((column - 1, one), 0), order.get((column, other), 0)
-
+        leaving: dict[tuple[int, str], float] = defaultdict(float)
+        arriving: dict[tuple[int, str], float] = defaultdict(float)
         for step in sorted(strand.steps, key=rank):
             column, one, other = step
             thick = WHOLE * strand.steps[step]
             if thick < THINNEST:
                 continue
+            x1, x2 = (LEFT if column == 0 else places.x(column - 1)) + NODE, places.x(column)
             first = places.starts[number] if column == 0 else places.tops[column - 1, one, number]
-            y1 = first + leaving.get((column, one), 0.0)
-            y2 = places.tops[column, other, number] + arriving.get((column, other), 0.0)
-            leaving[column, one] = leaving.get((column, one), 0.0) + thick
-            arriving[column, other] = arriving.get((column, other), 0.0) + thick
-            x1 = (LEFT if column == 0 else places.x(column - 1)) + NODE
-            source, target = order.get((column - 1, one), 0), order[column, other]
-            ends = {"data_from": f"{column - 1}:{source}", "data_to": f"{column}:{target}"}
-            yield _ribbon(strand, step, (x1, y1), (places.x(column), y2), thick, ends)
-
-
-def _ribbon(
-    strand: Strand,
-    step: tuple[int, str, str],
-    start: tuple[float, float],
-    end: tuple[float, float],
-    thick: float,
-    ends: dict[str, str],
-) -> Markup:
-    (x1, y1), (x2, y2) = start, end
-    middle = (x1 + x2) / 2
-    path = (
-        f"M{x1:.1f} {y1:.1f}C{middle:.1f} {y1:.1f} {middle:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
-        f"v{thick:.1f}C{middle:.1f} {y2 + thick:.1f} {middle:.1f} {y1 + thick:.1f} {x1:.1f} {y1 + thick:.1f}z"
-    )
-    return el("path", el("title", _told(strand, step)), d=path, class_=f"ribbon {strand.tone}", **ends)
+            y1, y2 = first + leaving[column, one], places.tops[column, other, number] + arriving[column, other]
+            leaving[column, one] += thick
+            arriving[column, other] += thick
+            middle = (x1 + x2) / 2
+            path = (
+                f"M{x1:.1f} {y1:.1f}C{middle:.1f} {y1:.1f} {middle:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
+                f"v{thick:.1f}C{middle:.1f} {y2 + thick:.1f} {middle:.1f} {y1 + thick:.1f} {x1:.1f} {y1 + thick:.1f}z"
+            )
+            yield el(
+                "path",
+                el("title", _told(strand, step)),
+                d=path,
+                class_=f"ribbon {strand.tone}",
+                data_from=f"{column - 1}:{order.get((column - 1, one), 0)}",
+                data_to=f"{column}:{order[column, other]}",
+            )
 
 
 def _told(strand: Strand, step: tuple[int, str, str]) -> str:
@@ -140,12 +132,12 @@ def _told(strand: Strand, step: tuple[int, str, str]) -> str:
 
 
 def _node(places: _Places, column: int, state: str, headings: Sequence[str]) -> Markup:
-    flow, x = places.flow, places.x(column)
+    flow = places.flow
     amounts = [strand.states.get((column, state), 0.0) for strand in flow.strands]
     parts = [
         el(
             "rect",
-            x=x,
+            x=places.x(column),
             y=places.tops[column, state, number],
             width=NODE,
             height=max(WHOLE * amount, 0.5),

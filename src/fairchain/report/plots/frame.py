@@ -113,6 +113,15 @@ def axis(scale: AxisScale, top: float, bottom: float, title: str, about: int = 5
     return join(*parts)
 
 
+def upright_axis(ticks: Sequence[tuple[str, float]], left: float, right: float, title: str, middle: float) -> Markup:
+    """Return a vertical axis with a grid line at the height of each tick, and its title turned, at its middle."""
+    return join(
+        *(el("line", x1=left, x2=right, y1=y, y2=y, class_="grid") for _, y in ticks),
+        *(el("text", text, x=left - 8, y=y + 4, class_="tick", text_anchor="end") for text, y in ticks),
+        el("text", title, class_="tick", x=14, y=middle, transform=f"rotate(-90 14 {middle:g})", text_anchor="middle"),
+    )
+
+
 def without_prefix(names: Sequence[str]) -> list[str]:
     """Return names of groups without their features, if all groups have the same features.
 

@@ -5,7 +5,7 @@ Drawn twice, for wide and for narrow pages; the style sheet shows one of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fairchain.number_format import bounded
@@ -65,38 +65,81 @@ def intervals(
     floor: float = -1.0,
     zero: bool = False,
 ) -> Markup:
-    """Draw dots with whiskers on one axis.
+    """Draw dots with whiskers on one axis from `floor` or higher to at most 1.
 
-    Parameters
-    ----------
-    title, about
-        Text alternative.
-    lines
-        Numbers from top to bottom.
-    axis_title
-        Meaning of the numbers.
-    band
-        Range drawn behind them.
-    floor
-        Lowest end of the axis; the highest is 1.
-    zero
-        Whether the axis contains 0, marked by a line.
+    `title` and `about` are the text alternative. `zero` says whether the axis contains 0, marked by a line.
     """
     values = [value for line in lines for value in (line.low, line.high)]
     values += [0.0] if zero else []
     values += [band.low, band.high] if band else []
-    low, high = around(values, floor=floor)
-    short = dict(zip((line.name for line in lines), without_prefix([line.name for line in lines]), strict=True))
-    names = min(max(map(text_width, short.values()), default=0.0) + 12, 290.0)
 
-    def drawn(width: float, start: float, end: float, step: float, ticks: int, kind: str) -> Markup:
-        scale, bottom = AxisScale(low, min(high, 1.0), start, end), TOP + step * len(lines)
-        rows = [
-            _wide(line, short[line.name], scale, TOP + step * (place + 0.5), names)
-            if kind == "wide"
-            else _narrow(line, short[line.name], scale, TOP + step * (place + 0.5))
-            for place, line in enumerate(lines)
-        ]
+    def row(place: int, short: str, scale: AxisScale, y: float, space: float | None) -> Markup:
+        line = lines[place]
+        name, number = _texts(short, bounded(line), y, space)
+        if space is None:
+            return el("g", _lane(y), name, number, _whisker(line, scale, y + 10), class_=f"row {line.tone}")
+        return el(
+            "g",
+            el("title", f"{line.name}: {bounded(line)}"),
+            name,
+            _whisker(line, scale, y),
+            number,
+            class_=f"row {line.tone}",
+            **bounds_data(line.name, line),
+        )
+
+    names = [line.name for line in lines]
+    return _drawn_twice(
+        "intervals", title, about, names, around(values, floor=floor), axis_title, row, band=band, zero=zero
+    )
+
+
+def dumbbells(title: str, about: str, lines: Sequence[Dumbbell], axis_title: str) -> Markup:
+    """Draw a hollow and a filled dot for each name on an axis from 0 to 1 or less, joined by a line."""
+    _, high = around([0.0, *(value for line in lines for value in (line.before, line.after))], floor=0.0)
+
+    def row(place: int, short: str, scale: AxisScale, y: float, space: float | None) -> Markup:
+        line = lines[place]
+        told = f"{line.before:.3f} → {line.after:.3f}"
+        name, number = _texts(short, told, y, space)
+        dots = y + 10 if space is None else y
+        return el(
+            "g",
+            el("title", f"{line.name}: {told}"),
+            _lane(y) if space is None else None,
+            name,
+            el("line", x1=scale(line.before), x2=scale(line.after), y1=dots, y2=dots, class_="whisker"),
+            el("circle", cx=scale(line.before), cy=dots, r=4.5, class_="hollow"),
+            el("circle", cx=scale(line.after), cy=dots, r=4.5, class_="dot"),
+            number,
+            class_="row",
+        )
+
+    return _drawn_twice("dumbbells", title, about, [line.name for line in lines], (0.0, high), axis_title, row)
+
+
+def _drawn_twice(
+    kind: str,
+    title: str,
+    about: str,
+    names: Sequence[str],
+    ends: tuple[float, float],
+    axis_title: str,
+    row: Callable[[int, str, AxisScale, float, float | None], Markup],
+    *,
+    band: Band | None = None,
+    zero: bool = False,
+) -> Markup:
+    """Draw a row for each name, for wide and for narrow pages.
+
+    `row` takes the place of a name, the name without its prefix, the scale, the middle of the row, and the space for
+    names on a wide page, None on a narrow one.
+    """
+    short = without_prefix(names)
+    space = min(max(map(text_width, short), default=0.0) + 12, 290.0)
+
+    def drawn(width: float, start: float, end: float, step: float, ticks: int, beside: float | None) -> Markup:
+        scale, bottom = AxisScale(ends[0], min(ends[1], 1.0), start, end), TOP + step * len(names)
         return picture(
             title,
             about,
@@ -105,13 +148,13 @@ def intervals(
             _band(scale, band, bottom) if band else None,
             axis(scale, TOP, bottom, axis_title, ticks),
             el("line", x1=scale(0), x2=scale(0), y1=TOP, y2=bottom, class_="zero") if zero else None,
-            *rows,
-            class_=f"plot intervals {kind}",
+            *(row(place, name, scale, TOP + step * (place + 0.5), beside) for place, name in enumerate(short)),
+            class_=f"plot {kind} {'narrow' if beside is None else 'wide'}",
         )
 
     return join(
-        drawn(WIDTH, names + 10, WIDTH - NUMBERS - 10, LINE, 5, "wide"),
-        drawn(NARROW, 14, NARROW - 14, NARROW_LINE, 3, "narrow"),
+        drawn(WIDTH, space + 10, WIDTH - NUMBERS - 10, LINE, 5, space),
+        drawn(NARROW, 14, NARROW - 14, NARROW_LINE, 3, None),
     )
 
 
@@ -122,15 +165,16 @@ def _band(scale: AxisScale, band: Band, bottom: float) -> Markup:
     return join(el("rect", el("title", f"If all estimates are inside, {band.meaning}."), **size, class_="band"), *edges)
 
 
-def _wide(line: Line, short: str, scale: AxisScale, y: float, names: float) -> Markup:
-    return el(
-        "g",
-        el("title", f"{line.name}: {bounded(line)}"),
-        label(names, y + 4, short, space=names - 8, class_="name", text_anchor="end"),
-        _whisker(line, scale, y),
-        el("text", bounded(line), x=WIDTH - NUMBERS + 4, y=y + 4, class_="number"),
-        class_=f"row {line.tone}",
-        **bounds_data(line.name, line),
+def _texts(name: str, number: str, y: float, space: float | None) -> tuple[Markup, Markup]:
+    """Return the name and the number of a row: beside its marks in `space`, or above them if that is None."""
+    if space is None:
+        return (
+            label(2, y - 4, name, space=NARROW - text_width(number) - 12, class_="name"),
+            el("text", number, x=NARROW - 2, y=y - 4, class_="number", text_anchor="end"),
+        )
+    return (
+        label(space, y + 4, name, space=space - 8, class_="name", text_anchor="end"),
+        el("text", number, x=WIDTH - NUMBERS + 4, y=y + 4, class_="number"),
     )
 
 
@@ -139,67 +183,10 @@ def _lane(y: float) -> Markup:
     return el("rect", x=0, y=y - NARROW_LINE / 2, width=NARROW, height=NARROW_LINE / 2 + 3, class_="lane")
 
 
-def _narrow(line: Line, short: str, scale: AxisScale, y: float) -> Markup:
-    return el(
-        "g",
-        _lane(y),
-        label(2, y - 4, short, space=NARROW - text_width(bounded(line)) - 12, class_="name"),
-        el("text", bounded(line), x=NARROW - 2, y=y - 4, class_="number", text_anchor="end"),
-        _whisker(line, scale, y + 10),
-        class_=f"row {line.tone}",
-    )
-
-
 def _whisker(line: Line, scale: AxisScale, y: float) -> Markup:
     left, right = scale(line.low), scale(line.high)
     return join(
         el("line", x1=left, x2=right, y1=y, y2=y, class_="whisker"),
         *(el("line", x1=x, x2=x, y1=y - 4, y2=y + 4, class_="whisker") for x in (left, right) if left < right),
         el("circle", cx=scale(line.estimate), cy=y, r=4.5, class_="dot"),
-    )
-
-
-def dumbbells(title: str, about: str, lines: Sequence[Dumbbell], axis_title: str) -> Markup:
-    """Draw a hollow and a filled dot for each name on an axis from 0 to 1 or less, joined by a line."""
-    _, high = around([0.0, *(value for line in lines for value in (line.before, line.after))], floor=0.0)
-    short = without_prefix([line.name for line in lines])
-    names = min(max(map(text_width, short)) + 12, 290.0)
-
-    def drawn(width: float, start: float, end: float, step: float, ticks: int, kind: str) -> Markup:
-        scale, bottom = AxisScale(0.0, min(high, 1.0), start, end), TOP + step * len(lines)
-        rows = []
-        for place, line in enumerate(lines):
-            y, told = TOP + step * (place + 0.5), f"{line.before:.3f} → {line.after:.3f}"
-            wide = kind == "wide"
-            dots = y if wide else y + 10
-            rows.append(
-                el(
-                    "g",
-                    el("title", f"{line.name}: {told}"),
-                    None if wide else _lane(y),
-                    label(names, y + 4, short[place], space=names - 8, class_="name", text_anchor="end")
-                    if wide
-                    else label(2, y - 4, short[place], space=NARROW - text_width(told) - 12, class_="name"),
-                    el("line", x1=scale(line.before), x2=scale(line.after), y1=dots, y2=dots, class_="whisker"),
-                    el("circle", cx=scale(line.before), cy=dots, r=4.5, class_="hollow"),
-                    el("circle", cx=scale(line.after), cy=dots, r=4.5, class_="dot"),
-                    el("text", told, x=WIDTH - NUMBERS + 4, y=y + 4, class_="number")
-                    if wide
-                    else el("text", told, x=NARROW - 2, y=y - 4, class_="number", text_anchor="end"),
-                    class_="row",
-                )
-            )
-        return picture(
-            title,
-            about,
-            width,
-            bottom + BOTTOM,
-            axis(scale, TOP, bottom, axis_title, ticks),
-            *rows,
-            class_=f"plot dumbbells {kind}",
-        )
-
-    return join(
-        drawn(WIDTH, names + 10, WIDTH - NUMBERS - 10, LINE, 5, "wide"),
-        drawn(NARROW, 14, NARROW - 14, NARROW_LINE, 3, "narrow"),
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from fairchain.repairing.result import FrontPoint
 from fairchain.report.markup import Markup, el, join
-from fairchain.report.plots.frame import AxisScale, around, axis, picture, round_numbers
+from fairchain.report.plots.frame import AxisScale, around, axis, picture, round_numbers, upright_axis
 
 WIDTH, NARROW, HEIGHT, LEFT, TOP, BOTTOM = 620, 340, 340, 76, 16, 48
 
@@ -25,13 +25,7 @@ def front(title: str, about: str, points: Sequence[FrontPoint], threshold: float
         side: dict[str, str | float] = (
             {"x": line - 4, "text_anchor": "end"} if line > (LEFT + end) / 2 else {"x": line + 4}
         )
-        turned: dict[str, str | float] = {
-            "x": 14,
-            "y": HEIGHT / 2,
-            "transform": f"rotate(-90 14 {HEIGHT / 2:g})",
-            "text_anchor": "middle",
-        }
-        heights = [(tick, upwards(tick)) for tick in round_numbers(upwards.low, upwards.high)]
+        heights = [(f"{tick:g}", upwards(tick)) for tick in round_numbers(upwards.low, upwards.high)]
         return picture(
             title,
             about,
@@ -39,9 +33,7 @@ def front(title: str, about: str, points: Sequence[FrontPoint], threshold: float
             HEIGHT,
             el("rect", x=LEFT, y=TOP, width=line - LEFT, height=HEIGHT - BOTTOM - TOP, class_="band"),
             axis(across, TOP, HEIGHT - BOTTOM, "gap on the search data (smaller gaps to the left)", ticks),
-            *(el("line", x1=LEFT, x2=end, y1=y, y2=y, class_="grid") for _, y in heights),
-            *(el("text", f"{v:g}", x=LEFT - 8, y=y + 4, class_="tick", text_anchor="end") for v, y in heights),
-            el("text", accuracy, class_="tick", **turned),
+            upright_axis(heights, LEFT, end, accuracy, HEIGHT / 2),
             el("line", x1=line, x2=line, y1=TOP, y2=HEIGHT - BOTTOM, class_="edge"),
             el("text", f"threshold {threshold:g}", y=TOP + 12, class_="tick", **side),
             *(_point(point, across, upwards) for point in points),
