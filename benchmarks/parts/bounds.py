@@ -61,12 +61,12 @@ boxes; sampling alone is then timed separately, for the same seconds. With more 
 worth their cost, and the run is that of sampling, by the same loop.
 
 Such a run also spends time on the forecast, on checks whether boxes should begin, and on a longer set-up. This time is
-measured, and sampling alone gets as many more rounds as would have fit into it: the next rounds of the same run, at the
-cost of a round in that run. So both sides have the same seed and the same processor time. Other work on the machine
-changes the cost of a round by some hundredths from run to run, but does not affect this comparison. The additional
-rounds are few, and their labels make the interval up to 0.01% narrower or wider. So "never wider" means that in each
-row the median ratio over seeds, rounded to four digits, is at most 1.0001. A ratio of exactly 1 is a run that ended
-with a verdict after the same rounds. Boxes are those of the last seed.
+measured, and sampling alone gets as many more rounds as would have fit into it. These are the next rounds of the same
+run, at the cost of a round in that run. So both sides have the same seed and the same processor time. Other work on the
+machine changes the cost of a round by some hundredths from run to run, but does not affect this comparison. The
+additional rounds are few, and their labels make the interval up to 0.01% narrower or wider. So "never wider" means that
+in each row the median ratio over seeds, rounded to four digits, is at most 1.0001. A ratio of exactly 1 is a run that
+ended with a verdict after the same rounds. Boxes are those of the last seed.
 
 **In turns.** As a control, both engines also run alternately for the same seconds of processor time, 5 ms by 5 ms, and
 take turns in going first. This comparison includes every other difference between them, and the noise of processor

@@ -36,8 +36,8 @@ from fairchain.executors import default_workers
 BLOCK = 50
 TEXT = """Each mode is measured in a case in which it is likely to be wrong; the truth is known by construction. If the
 gap equals the threshold, FAIR and UNFAIR are both counted as wrong. A verdict, the interval of the gap and each family
-of intervals that hold together may each be wrong with probability delta. *Chance* is the probability that a mode whose
-error probability is exactly delta makes at least as many wrong statements of one kind as were counted; the table has
+of intervals that hold together may each be wrong with probability delta. *Chance* is a probability for a mode whose
+error probability is exactly delta: that of at least as many wrong statements of one kind as were counted. The table has
 the smallest over the kinds of statements. If it is below {alarm:g}, the mode fails. If all modes keep to delta, some of
 the {kinds} kinds of statements here raises a false alarm with probability at most {total:.1g}.
 

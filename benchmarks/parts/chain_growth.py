@@ -24,7 +24,7 @@ TEXT = """The chains are about the census network by race, with more and more fe
 separate state. A chain is learned by the sound rule until all transitions are known within epsilon, together with
 probability 0.9. *Shared* chains have the paper's states. In *product* chains each group has its own states, so these
 chains are larger and exact for each group. Rounds rise and fall as features are added. Most rounds are needed for the
-feature before the last (sex, with two values): each of its values is seldom reached, and the next transition has a
+feature before the last (sex, with two values). Each of its values is seldom reached, and the next transition has a
 probability near one half, which is the hardest to estimate. The paper's seconds are those of its authors, for a rule
 that is not sound (see the first part)."""
 

@@ -29,8 +29,8 @@ TEXT = """Each operator has one query, on the probabilities themselves and on in
 probability to either side). There are six kinds of chains. *Layers* is like a chain learned from a feed-forward
 network. *Line* and *square* are random walks whose ends are far apart. In a *graph* every state leads to four random
 others, so that all states are one component. *Steps* and *clusters* are a hundred such graphs with three edges out of
-each: only to the next graph (*steps*), or to random states (*clusters*), so that all states are one component again.
-*Power* is the slope on logarithmic scales."""
+each. In *steps* these edges lead to the next graph only. In *clusters* they lead to random states, so that all states
+are one component again. *Power* is the slope on logarithmic scales."""
 ENDS = 10
 CLUSTERS = 100
 WIDTH = 0.02

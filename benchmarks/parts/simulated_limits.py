@@ -24,9 +24,9 @@ individuals (`individual`); a round either shows a change or not. *Tied pairs*: 
 others, and each of the 100 pairs is equally far above the threshold. The bound is that of one pair, with two
 evaluations in a round. *All alike*: 20 groups have the same rate. Every pair must be cleared, and the slowest of 380
 pairs takes longer than the average one, even for a rule that knows all rates. So this case is compared with such a
-rule: a sequential probability ratio test for each pair, with the same groups left out. *One huge group*: the rows of
-the smaller group that show that the difference of the groups is below the threshold, compared with the rows that
-suffice if the other rate is known."""
+rule: a sequential probability ratio test for each pair, with the same groups left out. *One huge group*: the table has
+the rows of the smaller group that show a difference below the threshold, and the rows that would suffice if the other
+rate were known."""
 # Shares that are fair, and true ones.
 SHARES = ((0.1, 0.3), (0.05, 0.2), (0.01, 0.1), (0.01, 0.3), (0.1, 0.145))
 THRESHOLD = 0.1

@@ -44,9 +44,9 @@ long run. One thread on each side is judged; two are only reported.
 
 **Start.** A first verdict from the shell is compared with starting Python and importing numpy and onnxruntime.
 fairchain's modules are compiled before, as an installer does. **Memory.** The peak of a long run is compared with that
-of a short one, each in its own process. **Warm verdict.** The processor time of one call in a process that has already
-loaded the network and read the comments is compared with that of the network alone on the same batches. Bounds and
-witnesses are computed when they are read; this time is not included."""
+of a short one, each in its own process. **Warm verdict.** One call in a process that has already loaded the network and
+read the comments is compared with the network alone on the same batches, by processor time. Bounds and witnesses are
+computed when they are read; this time is not included."""
 TITLES = {
     "workers": ("Throughput of two workers against one", "two", "one"),
     "start": ("Start of the command against importing numpy and onnxruntime", "fairchain", "imports"),
