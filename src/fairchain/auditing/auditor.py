@@ -98,9 +98,7 @@ class NotPossible(Record, frozen=True):
 
 @dataclass(frozen=True)
 class Step:
-    """Progress of an audit: a stage that starts, continues (`detail` describes its progress), or is finished, now or
-    before.
-    """
+    """Progress of an audit: a stage that starts, continues (`detail` says how far), or is finished, now or before."""
 
     stage: str
     detail: str = ""
@@ -378,9 +376,7 @@ def _verified(run: AuditRun, cases: Sequence[Case], tell: Tell) -> FamilyVerdict
 
 
 def _severity(verdict: Verdict) -> tuple[int, float]:
-    """Return a sort key for how far a question is from being met: UNFAIR, then UNDECIDED, then the others; then by the
-    gap.
-    """
+    """Return a sort key for how far a question is from being met: by the verdict, UNFAIR last, then by the gap."""
     order = ("FAIR", "CONSTANT", "UNDECIDED", "UNFAIR").index(verdict.conclusion)
     beyond = verdict.gap.estimate - verdict.spec.property.threshold
     return order, -beyond if verdict.record.kind == "ratio" else beyond

@@ -115,15 +115,10 @@ def _show(found: CertificateComparison, first: str, second: str) -> None:
     ]
     screen.table(["", first, second], summary)
     screen.line()
-    rows: list[list[StyledText]] = [
-        [
-            one_line(row.name),
-            one_line(row.outcome),
-            *(bounded(p) if p else "-" for p in (row.first, row.second)),
-            MOVED[row.moved],
-        ]
-        for row in found.rows[:MOST_PRINTED_ROWS]
-    ]
+    rows: list[list[StyledText]] = []
+    for row in found.rows[:MOST_PRINTED_ROWS]:
+        rates = (bounded(rate) if rate else "-" for rate in (row.first, row.second))
+        rows.append([one_line(row.name), one_line(row.outcome), *rates, MOVED[row.moved]])
     if rows:
         screen.table(["group", "outcome", first, second, ""], rows)
     if len(found.rows) > MOST_PRINTED_ROWS:

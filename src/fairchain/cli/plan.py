@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.options import PATH
+from fairchain.cli.options import PATH, write_or_print
 from fairchain.cli.terminal import Screen, print_json
 from fairchain.errors import SpecError
 
@@ -56,7 +56,11 @@ def plan(spec: Path | None, as_json: bool, curve: bool, output: Path | None, **o
         del given["groups"]
     found = make_plan(spec, curve=curve or output is not None, **given)
     if output is not None:
-        _draw(found, output)
+        from fairchain.report.plots.cost_curve import cost_curve
+
+        if len(found.questions) > 1 or not any(point.rows or point.evaluations for point in found.questions[0].curve):
+            raise SpecError("--output: a curve needs one question whose run is forecast to end; leave it out")
+        write_or_print(f"{cost_curve(found.questions[0])}\n", output)
     if as_json:
         print_json(found.to_dict())
     else:
@@ -75,15 +79,6 @@ def _numbers(name: str, text: str | None) -> Any:
     except ValueError:
         raise SpecError(f'--{name}: found "{text}"; write numbers with commas between them') from None
     return found[0] if name == "rows" and len(found) == 1 else found
-
-
-def _draw(found: VerificationPlan, path: Path) -> None:
-    from fairchain.report.plots.cost_curve import cost_curve
-    from fairchain.system.atomic_write import place
-
-    if len(found.questions) > 1 or not any(point.rows or point.evaluations for point in found.questions[0].curve):
-        raise SpecError("--output: a curve needs one question whose run is forecast to end; leave it out")
-    place({path: f"{cost_curve(found.questions[0])}\n".encode()})
 
 
 def _show(found: VerificationPlan) -> None:

@@ -75,9 +75,7 @@ class Screen:
     def table(
         self, headers: Sequence[str], rows: Sequence[Sequence[StyledText]], *, optional: Sequence[int] = ()
     ) -> None:
-        """Print columns, with a header line if headers are given. On a narrow terminal `optional` columns are left out,
-        the first ones first.
-        """
+        """Print columns, below headers if given; a narrow terminal omits `optional` ones, the first ones first."""
         cells, headers = [[_shown(cell) for cell in row] for row in rows], [in_a_line(header) for header in headers]
         if self._console is None:
             every = [*([headers] if headers else []), *([text for text, _ in row] for row in cells)]

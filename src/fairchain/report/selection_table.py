@@ -45,10 +45,9 @@ class GroupFacts:
 
 @dataclass(frozen=True)
 class RowsLeftOut:
-    """Rows, or a share of the population, that are not compared: their number, the number selected if known, and the
-    reason.
+    """Rows, or a share of the population, that are not compared, and the reason.
 
-    `above_median` counts those with a score above the median of all rows, if there are scores.
+    `selected` and `above_median` count those that are selected and have a score above the median, if known.
     """
 
     group: str

@@ -107,9 +107,7 @@ def groups_section(findings: Findings) -> Markup | None:
 
 
 def selection_part(selection: SelectionTable | None) -> Markup:
-    """Return the table of selection rates and impact ratios, with rows that are not compared, and the four-fifths
-    rule.
-    """
+    """Return the table of selection rates and impact ratios, with the four-fifths rule, and rows not compared."""
     if selection is None:
         return join()
     columns = _columns(selection)
