@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from fairchain.report.certificate_contents import CertificateContents, contents_of
+from fairchain.report.comparison import CertificateContents, contents_of
 from fairchain.report.markdown import code, escape, groups_table, joined, summary
 
 LIMITS = (

@@ -73,11 +73,12 @@ def joined(*parts: str) -> str:
 def summary(verdict: VerdictRecord) -> str:
     """Return a verdict and its statement, for the top of a comment on a pull request."""
     return joined(
-        f"{_told(verdict)}\n\n> {escape(verdict.statement)}", escape(verdict.tipping_sentence or verdict.shift_sentence)
+        f"{_verdict_line(verdict)}\n\n> {escape(verdict.statement)}",
+        escape(verdict.tipping_sentence or verdict.shift_sentence),
     )
 
 
-def _told(verdict: VerdictRecord) -> str:
+def _verdict_line(verdict: VerdictRecord) -> str:
     """Return the sentence of a verdict with a mark; only that of a constant model contains a name to escape."""
     told = escape(verdict.headline) if verdict.verdict == CONSTANT else verdict.headline
     return f"{MARKS[verdict.verdict]} **{verdict.word}**: {told}"
@@ -179,7 +180,7 @@ def _repair(repair: RepairRecord | None) -> str:
     moved = [[escape(g.group), f"{g.gained:,}", f"{g.lost:,}", f"{g.inputs:,}"] for g in groups]
     return joined(
         "## The repaired model" if repair.accepted else "## The repair: none was accepted",
-        "" if repair.after is None else _told(repair.after),
+        "" if repair.after is None else _verdict_line(repair.after),
         f"> {escape(repair.statement)}",
         _price(repair.price) if repair.price is not None else "",
         markdown_table(["group", f"gained {outcome}", f"lost {outcome}", "of"], moved) if moved else "",

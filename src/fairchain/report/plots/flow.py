@@ -112,7 +112,7 @@ def _ribbons(places: _Places) -> Iterator[Markup]:
             )
             yield el(
                 "path",
-                el("title", _told(strand, step)),
+                el("title", _ribbon_title(strand, step)),
                 d=path,
                 class_=f"ribbon {strand.tone}",
                 data_from=f"{column - 1}:{order.get((column - 1, one), 0)}",
@@ -120,7 +120,7 @@ def _ribbons(places: _Places) -> Iterator[Markup]:
             )
 
 
-def _told(strand: Strand, step: tuple[int, str, str]) -> str:
+def _ribbon_title(strand: Strand, step: tuple[int, str, str]) -> str:
     """Return the share of the flow that takes a transition and, if known, the transition's probability."""
     column, one, other = step
     amount, known = share(strand.steps[step]), strand.bounds.get(step)
