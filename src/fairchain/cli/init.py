@@ -17,7 +17,6 @@ from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
     from fairchain.drafting import Draft, DraftOptions
-    from fairchain.drafting.guesses import RowsAre
 
 
 @shared.command(
@@ -51,8 +50,6 @@ def init(
     model: str,
     table: Path,
     output: Path,
-    reading: RowsAre | None,
-    model_output: str | None,
     text: str | None,
     terms: str | None,
     force: bool,
@@ -68,7 +65,7 @@ def init(
     from fairchain.models.load import PYTHON
 
     must_be_free(output, force=force)
-    requested = DraftOptions(reading=reading, model_output=model_output, **known)
+    requested = DraftOptions(**known)
     if text is not None:
         from fairchain.drafting.texts import draft_text_spec
 

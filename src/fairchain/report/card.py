@@ -16,14 +16,9 @@ LIMITS = (
 
 
 def model_card(certificate: CertificateContents | Mapping[str, Any], *, source: str = "certificate.json") -> str:
-    """Return the section in Markdown.
+    """Return the section in Markdown, from a certificate that `read_claims` or `make_certificate` returned.
 
-    Parameters
-    ----------
-    certificate
-        A certificate from `read_claims` or `make_certificate`.
-    source
-        The file's name, for the command with which a reader checks it.
+    `source` is the file's name, for the command with which a reader checks it.
     """
     certificate = contents_of(certificate)
     claims, spec = certificate.claims, certificate.spec
