@@ -136,8 +136,7 @@ def test_every_key_of_a_spec_is_described() -> None:
 
 def test_the_fields_of_the_output_and_of_certificates_are_those_described() -> None:
     from fairchain.certificate_format import BatchEvidence
-    from fairchain.report.certificate_contents import contents_of
-    from fairchain.report.comparison import compare
+    from fairchain.report.comparison import compare, contents_of
 
     reference = load("make_reference")
     verdict = fairchain.verify(None, fairchain.example("credit"), certify=True)

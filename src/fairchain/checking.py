@@ -258,8 +258,8 @@ def prepare_check(
     remarks = tuple((WARNING if guess.loud else "") + guess.text for guess in about if guess.loud or not guess.key)
     if stated.get("reading") is None and getattr(spec.population, "reading", "") == "sample":
         told = (SAMPLE_BY_DEFAULT, *told)
-    asked_again = not spec.model.deterministic or getattr(loaded, "service", None) is not None
-    if certify and loaded is not None and not loaded.sha256 and not asked_again:
+    evaluated_again = not spec.model.deterministic or getattr(loaded, "service", None) is not None
+    if certify and loaded is not None and not loaded.sha256 and not evaluated_again:
         try:
             loaded = loaded.to_network(spec, draft.rows) if isinstance(loaded, FunctionModel) else loaded.to_network()
         except ModelError as error:

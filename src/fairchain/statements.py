@@ -230,10 +230,7 @@ def open_part(open_mass: float, *, sampled: bool = False) -> str:
 
 def enumeration_scope(model_sha256: str) -> str:
     """Return the scope of a statement from an enumeration, and its limits."""
-    return (
-        f"This is about {subject_of(model_sha256)} and that input distribution, not about the individuals it is "
-        "applied to; nothing is random, so the error probability is 0."
-    )
+    return f"{_of_distribution(model_sha256)}; nothing is random, so the error probability is 0."
 
 
 def headline(
@@ -381,10 +378,12 @@ def subject_of(model_sha256: str, recorded: str | None = None) -> str:
 
 def scope(model_sha256: str, seed: int, origin: str) -> str:
     """Return the scope of a statement about drawn inputs, its limits, and the origin of its seed."""
-    return (
-        f"This is about {subject_of(model_sha256)} and that input distribution, not about the "
-        f"individuals it is applied to; {seed_phrase(seed, origin, hashed=bool(model_sha256))}."
-    )
+    return f"{_of_distribution(model_sha256)}; {seed_phrase(seed, origin, hashed=bool(model_sha256))}."
+
+
+def _of_distribution(model_sha256: str) -> str:
+    about = f"This is about {subject_of(model_sha256)} and that input distribution"
+    return f"{about}, not about the individuals it is applied to"
 
 
 def seed_phrase(seed: int, origin: str, *, hashed: bool = True) -> str:

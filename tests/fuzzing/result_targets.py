@@ -56,7 +56,7 @@ def _signed(path: Path) -> bool:
 def _recheck(path: Path) -> object:
     """Recheck it, with its digest corrected where it can be."""
     from fairchain import recheck
-    from fairchain.report.certificate_contents import read_claims
+    from fairchain.report.comparison import read_claims
 
     model = path.with_name("network.onnx")
     model.write_bytes(NETWORK)

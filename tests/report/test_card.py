@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 
 import fairchain
 from fairchain.report.card import model_card as card_of
-from fairchain.report.certificate_contents import contents_of
+from fairchain.report.comparison import contents_of
 
 Plain = dict[str, Any]
 

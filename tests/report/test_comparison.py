@@ -12,8 +12,7 @@ import pytest
 import fairchain
 from fairchain import certificate_format
 from fairchain.certificates import dump
-from fairchain.report.certificate_contents import CHANGED_AFTER_WRITTEN, contents_of, read_claims
-from fairchain.report.comparison import CertificateComparison
+from fairchain.report.comparison import CHANGED_AFTER_WRITTEN, CertificateComparison, contents_of, read_claims
 from fairchain.report.comparison import compare as compare_contents
 from fairchain.spec import revise
 from tests.messages import says

@@ -17,7 +17,7 @@ from fairchain.certificate_format import RowEvidence
 from fairchain.cli.audit import show_audit
 from fairchain.cli.verdict_display import show_verdict
 from fairchain.report.card import model_card
-from fairchain.report.certificate_contents import CertificateContents
+from fairchain.report.comparison import CertificateContents
 from fairchain.report.findings import Findings
 from fairchain.report.junit import junit
 from fairchain.report.markdown import for_pull_request, markdown

@@ -42,7 +42,7 @@ from fairchain.repairing.result import RepairRecord
 from fairchain.report.findings import Findings
 from fairchain.report.markdown import markdown
 from fairchain.report.page import page, selection_page
-from fairchain.report.selection_table import RowFacts, SelectionTable, selection_csv
+from fairchain.report.selection_table import RowFacts, selection_csv
 from fairchain.spec import Marginals, Spec, Table, Texts, load_specs, revise
 from fairchain.spec.documents import files_of
 from fairchain.spec.population_keys import UserFunction
@@ -98,9 +98,7 @@ class NotPossible(Record, frozen=True):
 
 @dataclass(frozen=True)
 class Step:
-    """Progress of an audit: a stage that starts, continues (`detail` describes its progress), or is finished, now or
-    before.
-    """
+    """Progress of an audit: a stage that starts, continues (`detail` says how far), or is finished, now or before."""
 
     stage: str
     detail: str = ""
@@ -264,10 +262,8 @@ def audit(
     if label is not None and labelled is None:
         raise AuditError(f'label: "{label}" is a column of labelled rows; give the rows with --labelled')
     table = read_table(labelled) if labelled is not None else None
-    rows = None
-    if table is not None:
-        # Rows that cannot be used are reported before the work.
-        rows = read_labelled_rows(table, questions[0], label)
+    # Rows that cannot be used are reported before the work.
+    rows = read_labelled_rows(table, questions[0], label) if table is not None else None
     if len(questions) > 1:
         questions = divided([read_question(each) for each in questions])
         cases = family_cases(source, questions, data=data, network=True)
@@ -330,13 +326,15 @@ def _run(
     findings = _findings(run, done, checkpoints.folder)
 
     def report_files(_run: AuditRun, _tell: Tell) -> Files:
-        files = {"report.html": page(findings).encode(), "report.md": markdown(findings).encode()}
-        for filename, tables in _selection_files(findings).items():
-            if tables:
-                files[filename] = selection_csv(tables).encode()
+        texts = {
+            "report.html": page(findings),
+            "report.md": markdown(findings),
+            "selection-rates.csv": selection_csv(findings.all_selections),
+            "selection-rates-repaired.csv": selection_csv(findings.all_selections_after),
+        }
         if "selection-rates.html" in findings.files:
-            files["selection-rates.html"] = selection_page(findings).encode()
-        return files
+            texts["selection-rates.html"] = selection_page(findings)
+        return {name: text.encode() for name, text in texts.items() if name in ("report.html", *findings.files)}
 
     stage("report", report_files, again=True)
     return findings
@@ -378,9 +376,7 @@ def _verified(run: AuditRun, cases: Sequence[Case], tell: Tell) -> FamilyVerdict
 
 
 def _severity(verdict: Verdict) -> tuple[int, float]:
-    """Return a sort key for how far a question is from being met: UNFAIR, then UNDECIDED, then the others; then by the
-    gap.
-    """
+    """Return a sort key for how far a question is from being met: by the verdict, UNFAIR last, then by the gap."""
     order = ("FAIR", "CONSTANT", "UNDECIDED", "UNFAIR").index(verdict.conclusion)
     beyond = verdict.gap.estimate - verdict.spec.property.threshold
     return order, -beyond if verdict.record.kind == "ratio" else beyond
@@ -552,19 +548,15 @@ def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Finding
         codes={each.name: code_names(each) for each in run.spec.described},
         decision_rule=described_decision(run.spec),
     )
-    made = [filename for filename, tables in _selection_files(findings).items() if tables]
-    if "selection-rates.csv" in made and findings.verdict.rows is not None:
-        made.append("selection-rates.html")
-    return replace(
-        findings, files={**findings.files, **{filename: ABOUT[filename] for filename in [*made, "report.md"]}}
-    )
-
-
-def _selection_files(findings: Findings) -> dict[str, Sequence[SelectionTable]]:
-    return {
-        "selection-rates.csv": findings.all_selections,
-        "selection-rates-repaired.csv": findings.all_selections_after,
+    rates = bool(findings.all_selections)
+    made = {
+        "selection-rates.csv": rates,
+        "selection-rates-repaired.csv": bool(findings.all_selections_after),
+        "selection-rates.html": rates and findings.verdict.rows is not None,
+        "report.md": True,
     }
+    written = {filename: ABOUT[filename] for filename, is_made in made.items() if is_made}
+    return replace(findings, files=findings.files | written)
 
 
 def _commands(run: AuditRun, done: Mapping[str, bytes], folder: Path | None) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -151,7 +151,9 @@ class Checkpoints:
         """Restore finished stages; raise an error if the folder contains other files."""
         for leftover in self.folder.glob("*".join(UNFINISHED_AUDIT_FILE)):
             leftover.unlink(missing_ok=True)
-        known = self._read()
+        known = None
+        with suppress(OSError, msgspec.MsgspecError, UnicodeError, RecursionError):
+            known = msgspec.json.decode((self.folder / STATE).read_bytes(), type=AuditState)
         if known is None and not (self.folder / STATE).exists() and any(self.folder.iterdir()) and not restart:
             raise AuditError(NOT_AN_AUDIT.format(folder=self.folder))
         if known is None or restart:
@@ -192,13 +194,6 @@ class Checkpoints:
     def _save(self) -> None:
         state = AuditState(CHECKPOINT_FORMAT, self._key, self._stages, self._written)
         self._write(STATE, (json.dumps(state.to_dict(), indent=1) + "\n").encode())
-
-    def _read(self) -> AuditState | None:
-        """Return the list of an earlier audit; None if no readable list exists."""
-        try:
-            return msgspec.json.decode((self.folder / STATE).read_bytes(), type=AuditState)
-        except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError):
-            return None
 
     def _write(self, filename: str, content: bytes) -> None:
         """Write a file atomically: neither a reader nor a crash sees a part of it."""

@@ -56,16 +56,9 @@ def described_decision(spec: Spec) -> str:
 
 
 def row_facts(case: Case, labelled: LabelledRows | None, source: Any = None) -> RowFacts:
-    """Return the facts about the groups of one question.
+    """Return the facts about the groups of one question; `source` is that of the model, as for `score_reader`.
 
-    Parameters
-    ----------
-    case
-        The question, with its rows if it has any.
-    labelled
-        Labelled rows that the user gave in addition to the question.
-    source
-        The source of the model, as for `score_reader`.
+    `labelled` are rows that the user gave in addition to those of the question.
     """
     spec, names = case.spec, [group.name for group in case.groups]
     if spec.text is not None:

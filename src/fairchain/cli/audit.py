@@ -51,16 +51,7 @@ FINISHED_STAGES_KEPT = "interrupted; finished stages are kept in {}, and the sam
 @shared.workers
 @shared.as_json
 @shared.quiet
-def audit(
-    spec: Path,
-    output: Path,
-    no_repair: bool,
-    labelled: Path | None,
-    restart: bool,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> int:
+def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool, **options: Any) -> int:
     """Verify the model of SPEC and, if it is not fair, explain and repair it; write a report to a folder.
 
     The folder gets report.html, report.md, certificate.json and the chain in several formats. A repair adds
@@ -69,8 +60,7 @@ def audit(
     0 fair, 1 unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written, 130 interrupted.
     """
     options["model"] = shared.opened_model(options["model"], options, quiet=quiet or as_json)
-    options |= {"repair": not no_repair, "labelled": labelled, "restart": restart}
-    found = run_audit(spec, output, quiet=quiet or as_json, **options)
+    found = run_audit(spec, output, quiet=quiet or as_json, repair=not no_repair, **options)
     if as_json:
         print_json(audit_values(found))
     else:

@@ -75,8 +75,8 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
 
     This command does not verify the certificates; use fairchain recheck for that. Exit code 0, or 2 for bad input.
     """
-    from fairchain.report.certificate_contents import read_claims
     from fairchain.report.comparison import compare as set_side_by_side
+    from fairchain.report.comparison import read_claims
 
     found = set_side_by_side(read_claims(first), read_claims(second))
     if as_json:
@@ -95,7 +95,7 @@ def card(certificate: Path, output: Path | None) -> None:
     This command does not verify the certificate; use fairchain recheck for that. Exit code 0, or 2 for bad input.
     """
     from fairchain.report.card import model_card
-    from fairchain.report.certificate_contents import read_claims
+    from fairchain.report.comparison import read_claims
 
     write_or_print(model_card(read_claims(certificate), source=certificate.name), output)
 
@@ -115,15 +115,10 @@ def _show(found: CertificateComparison, first: str, second: str) -> None:
     ]
     screen.table(["", first, second], summary)
     screen.line()
-    rows: list[list[StyledText]] = [
-        [
-            one_line(row.name),
-            one_line(row.outcome),
-            *(bounded(p) if p else "-" for p in (row.first, row.second)),
-            MOVED[row.moved],
-        ]
-        for row in found.rows[:MOST_PRINTED_ROWS]
-    ]
+    rows: list[list[StyledText]] = []
+    for row in found.rows[:MOST_PRINTED_ROWS]:
+        rates = (bounded(rate) if rate else "-" for rate in (row.first, row.second))
+        rows.append([one_line(row.name), one_line(row.outcome), *rates, MOVED[row.moved]])
     if rows:
         screen.table(["group", "outcome", first, second, ""], rows)
     if len(found.rows) > MOST_PRINTED_ROWS:

@@ -52,16 +52,7 @@ BAR, SHOWN_WITNESSES = 25, 3
 @shared.workers
 @shared.as_json
 @shared.quiet
-def explain(
-    spec: Path,
-    units: tuple[str, ...],
-    rounds: int | None,
-    top: int,
-    method: Any,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> None:
+def explain(spec: Path, top: int, as_json: bool, quiet: bool, **options: Any) -> None:
     """Rank the features and neurons of the network of SPEC by their effect on the gap between two groups.
 
     --units also takes the words features and neurons, which are the default. Exit code 0, even if there is no gap; 2
@@ -76,15 +67,9 @@ def explain(
     with naming(spec):
         question = revised(question, options)
         with progress_of("explain", quiet or as_json) as progress:
-            found = run_explain(
-                model,
-                question,
-                units=units or None,
-                rounds=rounds or EXPLAINED_ROUNDS,
-                method=method or "default",
-                progress=progress,
-                **options,
-            )
+            defaults = {"units": None, "rounds": EXPLAINED_ROUNDS, "method": "default"}
+            options |= {name: options[name] or default for name, default in defaults.items()}
+            found = run_explain(model, question, progress=progress, **options)
     if as_json:
         print_json(found.to_dict())
     elif quiet:
@@ -119,10 +104,10 @@ def show_explanation(found: Explanation, top: int) -> None:
             ],
         )
     if words := found.words[:top]:
-        low, high = _ends(words)
+        low, high, scale = _scale(words)
         screen.line()
         screen.table(
-            ["word", "texts", f"less {found.outcome} without it by", _scale(low, high)],
+            ["word", "texts", f"less {found.outcome} without it by", scale],
             [
                 [word.word, f"{word.texts:,}", f"{word.effect:.4f}", effect_bar(word.effect, low, high)]
                 for word in words
@@ -153,9 +138,9 @@ def show_explanation(found: Explanation, top: int) -> None:
 def _show_units(screen: Screen, title: str, units: Sequence[Influence], top: int) -> None:
     from fairchain.report.findings import unit_name
 
-    low, high = _ends(units[:top])
+    low, high, scale = _scale(units[:top])
     screen.table(
-        [title, "gap smaller by", _scale(low, high), "left", "paper's sensitivity", "relative"],
+        [title, "gap smaller by", scale, "left", "paper's sensitivity", "relative"],
         [
             [
                 unit_name(unit),
@@ -173,14 +158,11 @@ def _show_units(screen: Screen, title: str, units: Sequence[Influence], top: int
         screen.line(f"... and {len(units) - top} more: --top {len(units)}, or --json")
 
 
-def _ends(shown: Sequence[Any]) -> tuple[float, float]:
-    """Return the ends of a scale that contains 0 and every interval of an effect."""
-    return min(0.0, *(each.effect.low for each in shown)), max(0.0, *(each.effect.high for each in shown))
-
-
-def _scale(low: float, high: float) -> str:
+def _scale(shown: Sequence[Any]) -> tuple[float, float, str]:
+    """Return the ends of a scale that contains 0 and every interval of an effect, and both as the title of bars."""
+    low, high = min(0.0, *(each.effect.low for each in shown)), max(0.0, *(each.effect.high for each in shown))
     left, right = f"{low:.2f}", f"{high:.2f}"
-    return left + " " * max(1, BAR - len(left) - len(right)) + right
+    return low, high, left + " " * max(1, BAR - len(left) - len(right)) + right
 
 
 def effect_bar(interval: Interval, low: float, high: float) -> str:

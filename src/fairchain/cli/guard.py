@@ -161,19 +161,6 @@ class _Watcher:
             os.write(self._pipe, b"\0\0%d" % (code & 0xFF))
 
 
-def _last_report(pipe: int) -> tuple[str, int | None]:
-    """Return the model that the child used, and its exit code if it reached its end."""
-    os.set_blocking(pipe, False)
-    told = b""
-    with suppress(OSError):
-        while part := os.read(pipe, 1 << 16):
-            told += part
-    models, end, code = told.rpartition(b"\0\0")
-    if not end:
-        models, code = told, b""
-    return os.fsdecode(models.rpartition(b"\0")[2]), int(code) if code else None
-
-
 def _wait(child: int, passed_on: set[signal.Signals]) -> int:
     """Return the exit code of the child, or the negative number of the signal that ended it."""
     while True:
@@ -188,10 +175,19 @@ def _wait(child: int, passed_on: set[signal.Signals]) -> int:
 
 
 def _end_as(code: int, told: int) -> None:
-    """End this process with the status of the child; print a message if the child ended without a result."""
-    model, result = _last_report(told)
-    if result is not None:
-        os._exit(result)
+    """End this process with the status of the child; print a message if the child ended without a result.
+
+    `told` is the pipe with the notifications of the child: the models that it used, and its exit code at its end.
+    """
+    os.set_blocking(told, False)
+    notes = b""
+    with suppress(OSError):
+        while part := os.read(told, 1 << 16):
+            notes += part
+    models, end, result = notes.rpartition(b"\0\0")
+    if end and result:
+        os._exit(int(result))
+    model = os.fsdecode((models if end else notes).rpartition(b"\0")[2])
     if code < 0 and requested(-code):
         signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)

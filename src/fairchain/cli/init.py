@@ -17,7 +17,6 @@ from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
     from fairchain.drafting import Draft, DraftOptions
-    from fairchain.drafting.guesses import RowsAre
 
 
 @shared.command(
@@ -51,8 +50,6 @@ def init(
     model: str,
     table: Path,
     output: Path,
-    reading: RowsAre | None,
-    model_output: str | None,
     text: str | None,
     terms: str | None,
     force: bool,
@@ -65,9 +62,10 @@ def init(
     A comment beside each key states how it was guessed. Exit code 0 if the file was written, 2 for bad input.
     """
     from fairchain.drafting import DraftOptions, must_be_free, save_spec
+    from fairchain.models.load import PYTHON
 
     must_be_free(output, force=force)
-    requested = DraftOptions(reading=reading, model_output=model_output, **known)
+    requested = DraftOptions(**known)
     if text is not None:
         from fairchain.drafting.texts import draft_text_spec
 
@@ -75,7 +73,25 @@ def init(
     else:
         draft = _drafted(model, table, requested, ask=sys.stdin.isatty() and not as_json)
     save_spec(draft, output, force=force)
-    _show(draft, model, output, as_json=as_json, quiet=quiet)
+    command = ["fairchain", "verify", str(output)]
+    command += ["--model", model] if model.startswith((PYTHON, "http://", "https://")) else []
+    for warning in draft.warnings:
+        print(f"fairchain: warning: {in_a_line(warning)}", file=sys.stderr)
+    if as_json:
+        guesses = [{"key": guess.key, "text": guess.text, "warning": guess.loud} for guess in draft.guesses]
+        question = draft.spec.property
+        known = {"protected": list(draft.spec.protected), "likely": list(draft.likely), "outcome": question.outcome}
+        print_json({"spec": str(output), **known, "guesses": guesses, "next": shlex.join(command)})
+        return
+    if not quiet:
+        keys_of: dict[str, list[str]] = {}
+        for guess in draft.guesses:
+            if not guess.loud:
+                keys_of.setdefault(guess.text, []).append(guess.key or "model and table")
+        for told, keys in keys_of.items():
+            print(in_a_line(f"{', '.join(keys)}: {told}"))
+        print(f"Written: {output}. Its comments state the guesses; check them, then:")
+    print(shlex.join(command))
 
 
 def _drafted(model: str, table: Path, requested: DraftOptions, *, ask: bool) -> Draft:
@@ -91,28 +107,3 @@ def _drafted(model: str, table: Path, requested: DraftOptions, *, ask: bool) -> 
         click.echo("No feature has a name that suggests a protected feature.", err=True)
         chosen = click.prompt("Protected feature", type=click.Choice(error.candidates), err=True)
         return draft_spec(table, model, replace(requested, protected=(chosen,)))
-
-
-def _show(draft: Draft, model: str, output: Path, *, as_json: bool, quiet: bool) -> None:
-    from fairchain.models.load import PYTHON
-
-    command = ["fairchain", "verify", str(output)] + (
-        ["--model", model] if model.startswith((PYTHON, "http://", "https://")) else []
-    )
-    for text in draft.warnings:
-        print(f"fairchain: warning: {in_a_line(text)}", file=sys.stderr)
-    if as_json:
-        guesses = [{"key": guess.key, "text": guess.text, "warning": guess.loud} for guess in draft.guesses]
-        question = draft.spec.property
-        found = {"protected": list(draft.spec.protected), "likely": list(draft.likely), "outcome": question.outcome}
-        print_json({"spec": str(output), **found, "guesses": guesses, "next": shlex.join(command)})
-        return
-    if not quiet:
-        keys_of: dict[str, list[str]] = {}
-        for guess in draft.guesses:
-            if not guess.loud:
-                keys_of.setdefault(guess.text, []).append(guess.key or "model and table")
-        for text, keys in keys_of.items():
-            print(in_a_line(f"{', '.join(keys)}: {text}"))
-        print(f"Written: {output}. Its comments state the guesses; check them, then:")
-    print(shlex.join(command))

@@ -85,14 +85,13 @@ def monitor(
     rows, 2 bad input or a result that cannot be written.
     """
     from fairchain.monitoring.lines import LineSource
-    from fairchain.monitoring.state import FamilyState, State, read_state, sole_use
+    from fairchain.monitoring.state import FamilyState, State, StreamSpec, read_state, sole_use
     from fairchain.monitoring.stream import StreamOptions, Watch
 
     delimiter = "\t" if delimiter == "\\t" else delimiter
     if len(delimiter) != 1 or delimiter in '\r\n"':
         raise SpecError(f'--delimiter: found "{delimiter}"; write one character, for example ";"')
-    several = None if spec is None else _questions(spec, groups, question)
-    one = _stream_spec(groups, question) if several is None else None
+    watched = _stream_spec(groups, question) if spec is None else _questions(spec, groups, question)
     if webhook is not None:
         from fairchain.monitoring.alarms import check_webhook
 
@@ -114,17 +113,15 @@ def monitor(
     # The state is read after it is locked, and written before the lock is released.
     with sole_use(state) if state is not None else nullcontext(), LineSource(file) as source:
         watch: Watch | FamilyWatch
-        if several is not None:
+        if isinstance(watched, StreamSpec):
+            before = read_state(state, State, [watched]) if state is not None else None
+            watch = Watch(source, watched, before, options)
+        else:
             from fairchain.monitoring.several import FamilyWatch, definitions_of
 
-            stream_specs = [each.spec for each in several]
-            meaning = definitions_of(several)
-            kept = read_state(state, FamilyState, stream_specs, meaning) if state is not None else None
-            watch = FamilyWatch(source, several, kept, options)
-        else:
-            assert one is not None
-            before = read_state(state, State, [one]) if state is not None else None
-            watch = Watch(source, one, before, options)
+            specs = [each.spec for each in watched]
+            kept = read_state(state, FamilyState, specs, definitions_of(watched)) if state is not None else None
+            watch = FamilyWatch(source, watched, kept, options)
         # A run that continues one with an alarm repeats the alarm: twice is better than never.
         unfair: frozenset[int] = frozenset()
         with _kept(watch, state) as save:
@@ -168,12 +165,11 @@ def _questions(path: Path, groups: tuple[str, ...], options: dict[str, Any]) -> 
     from fairchain.monitoring.several import stream_questions
     from fairchain.spec import load_specs, revise
 
-    for name in ("protected", "prediction", "outcome", "threshold", "kind"):
-        if options[name] not in (None, ()):
+    delta = options.pop("delta")
+    stated = options | {"group": groups}
+    for name in ("protected", "prediction", "outcome", "threshold", "kind", "group"):
+        if stated[name] not in (None, ()):
             raise SpecError(f"--{name}: the spec states it; change it there, or leave --spec out")
-    if groups:
-        raise SpecError("--group: the spec states it; change it there, or leave --spec out")
-    delta = options["delta"]
     specs = [each if delta is None else revise(each, guarantee__delta=delta) for each in load_specs(path)]
     with shared.naming(path):
         return stream_questions(specs)

@@ -199,9 +199,7 @@ summary = click.option(
 
 
 def units(description: str) -> Callable[[Command], Command]:
-    """Return the option for units; a layer means each of its neurons in an explanation, and one clustered unit in a
-    chain.
-    """
+    """Return the option for units; a layer means each of its neurons, or in a chain one clustered unit."""
     return click.option("--units", multiple=True, help=description)
 
 

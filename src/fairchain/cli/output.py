@@ -117,16 +117,12 @@ def standard_streams() -> Iterator[Output]:
         sys.stdout, sys.stderr = before
         for stream, failed in zip(before, (output.problem, messages.problem), strict=True):
             if failed and stream is not None:
-                _discard(stream)
-
-
-def _discard(stream: TextIO) -> None:
-    """Redirect text that could not be written to the null device, because Python flushes at exit."""
-    with suppress(OSError, ValueError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, stream.fileno())
-        os.close(null)
-        stream.flush()
+                # Python flushes at exit, so text that could not be written goes to the null device.
+                with suppress(OSError, ValueError):
+                    null = os.open(os.devnull, os.O_WRONLY)
+                    os.dup2(null, stream.fileno())
+                    os.close(null)
+                    stream.flush()
 
 
 def show_then_write(*steps: Callable[[], object]) -> None:

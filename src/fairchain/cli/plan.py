@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.options import PATH
+from fairchain.cli.options import PATH, write_or_print
 from fairchain.cli.terminal import Screen, print_json
 from fairchain.errors import SpecError
 
 if TYPE_CHECKING:
-    from fairchain.planning import QuestionPlan, VerificationPlan
+    from fairchain.planning import QuestionPlan
 
 PLAN_BAR_WIDTH = 40
 
@@ -56,11 +56,24 @@ def plan(spec: Path | None, as_json: bool, curve: bool, output: Path | None, **o
         del given["groups"]
     found = make_plan(spec, curve=curve or output is not None, **given)
     if output is not None:
-        _draw(found, output)
+        from fairchain.report.plots.cost_curve import cost_curve
+
+        if len(found.questions) > 1 or not any(point.rows or point.evaluations for point in found.questions[0].curve):
+            raise SpecError("--output: a curve needs one question whose run is forecast to end; leave it out")
+        write_or_print(f"{cost_curve(found.questions[0])}\n", output)
     if as_json:
         print_json(found.to_dict())
     else:
-        _show(found)
+        from fairchain.planning.result import amount, plan_lines
+
+        screen = Screen()
+        for question in found.questions:
+            head, *rest = plan_lines(question)
+            screen.line((head, "bold"))
+            screen.lines((*rest, *_bars(question)))
+        if len(found.questions) > 1:
+            most = amount(found.evaluations, "evaluations")
+            screen.line((f"together: at most {most}, delta {found.delta:g}", "bold"))
         if hasattr(model, "forecast") and found.evaluations.most is not None:
             print(f"{model.name}: {model.forecast(int(found.evaluations.most))}, in 95 of 100 runs at most")
     return 0
@@ -75,27 +88,6 @@ def _numbers(name: str, text: str | None) -> Any:
     except ValueError:
         raise SpecError(f'--{name}: found "{text}"; write numbers with commas between them') from None
     return found[0] if name == "rows" and len(found) == 1 else found
-
-
-def _draw(found: VerificationPlan, path: Path) -> None:
-    from fairchain.report.plots.cost_curve import cost_curve
-    from fairchain.system.atomic_write import place
-
-    if len(found.questions) > 1 or not any(point.rows or point.evaluations for point in found.questions[0].curve):
-        raise SpecError("--output: a curve needs one question whose run is forecast to end; leave it out")
-    place({path: f"{cost_curve(found.questions[0])}\n".encode()})
-
-
-def _show(found: VerificationPlan) -> None:
-    from fairchain.planning.result import amount, plan_lines
-
-    screen = Screen()
-    for question in found.questions:
-        head, *rest = plan_lines(question)
-        screen.line((head, "bold"))
-        screen.lines((*rest, *_bars(question)))
-    if len(found.questions) > 1:
-        screen.line((f"together: at most {amount(found.evaluations, 'evaluations')}, delta {found.delta:g}", "bold"))
 
 
 def _bars(question: QuestionPlan) -> list[str]:

@@ -94,7 +94,8 @@ def query(
 @shared.quiet
 def export(source: Path, form: str | None, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:
     """Write the chain of SOURCE, a spec or a chain file: PRISM language or explicit files, Storm DRN, DOT, JSON."""
-    from fairchain.chain.formats import chain_format, chain_text, check_intervals, write_chain
+    from fairchain.chain.formats import chain_format, chain_text, check_intervals, format_files, write_chain
+    from fairchain.errors import ChainError
 
     if (output is None) == (form is None):
         raise click.UsageError("give --output FILE, whose suffix is the format, or --format for standard output")
@@ -106,7 +107,10 @@ def export(source: Path, form: str | None, output: Path | None, intervals: bool,
     form = chain_format(output, None)
     check_intervals(form, intervals)
     must_be_writable(output, "--output")
-    _must_not_be_read(source, output, form)
+    read = (source,) if source.suffix.lower() in SPECS else format_files(source, chain_format(source, None))
+    for path in format_files(output, form):
+        if any(path.resolve() == each.resolve() for each in read):
+            raise ChainError(f"{path}: the chain is read from this file; name another file with --output")
     for path in write_chain(_chain(source, quiet=quiet, **options), output, form, intervals=intervals):
         print(path)
 
@@ -132,16 +136,6 @@ def _chain(source: Path, *, quiet: bool, **options: Any) -> Chain:
         raise SpecError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
     with progress_of("learn", quiet) as progress:
         return learn_chain(options.pop("model"), spec, progress=progress, **options)
-
-
-def _must_not_be_read(source: Path, output: Path, form: str) -> None:
-    from fairchain.chain.formats import chain_format, format_files
-    from fairchain.errors import ChainError
-
-    read = (source,) if source.suffix.lower() in SPECS else format_files(source, chain_format(source, None))
-    for path in format_files(output, form):
-        if any(path.resolve() == each.resolve() for each in read):
-            raise ChainError(f"{path}: the chain is read from this file; name another file with --output")
 
 
 def _holds_a_chain(path: Path) -> bool:

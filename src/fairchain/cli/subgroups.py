@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,9 +11,7 @@ from fairchain.cli import options as shared
 from fairchain.cli.exit_codes import VERDICT_EXIT_CODES
 from fairchain.cli.options import PATH, naming
 from fairchain.cli.terminal import VERDICT_COLOURS, Screen, StyledText, print_json, progress_of
-
-if TYPE_CHECKING:
-    from fairchain.subgroup_search import SubgroupSearch
+from fairchain.number_format import bounded
 
 
 @shared.command(
@@ -56,30 +54,19 @@ def subgroups(
     if as_json:
         print_json(found.to_dict())
     else:
-        _show(found, brief=quiet)
+        screen = Screen()
+        beyond = sum(each.certified for each in found.subgroups)
+        told = f"{found.candidates:,} subgroups searched; {beyond} of the listed subgroups are beyond the threshold"
+        screen.line((found.verdict, VERDICT_COLOURS[found.verdict]), f": {told} {found.threshold:g}")
+        if not quiet:
+            rows: list[list[StyledText]] = []
+            for each in found.subgroups:
+                named = each.name, "bold red" if each.certified else ""
+                rates = f"{each.rate:.4f}", f"{each.other_rate:.4f}"
+                rows.append([named, f"{each.share:.1%}", *rates, bounded(each)])
+            screen.table(["subgroup", "share", f"P({found.outcome})", "others", "gap"], rows)
+            screen.line()
+            screen.line((found.statement, "bold"))
+            cost = f"{found.inputs:,} inputs, {found.seconds:.3f} s; delta {found.delta:g}"
+            screen.line((f"{found.population}; {cost}", "dim"))
     return VERDICT_EXIT_CODES[found.verdict]
-
-
-def _show(found: SubgroupSearch, *, brief: bool) -> None:
-    from fairchain.number_format import bounded
-
-    screen = Screen()
-    beyond = sum(each.certified for each in found.subgroups)
-    told = f"{beyond} of the listed subgroups are beyond the threshold {found.threshold:g}"
-    screen.line((found.verdict, VERDICT_COLOURS[found.verdict]), f": {found.candidates:,} subgroups searched; {told}")
-    if brief:
-        return
-    rows: list[list[StyledText]] = [
-        [
-            (each.name, "bold red" if each.certified else ""),
-            f"{each.share:.1%}",
-            f"{each.rate:.4f}",
-            f"{each.other_rate:.4f}",
-            bounded(each),
-        ]
-        for each in found.subgroups
-    ]
-    screen.table(["subgroup", "share", f"P({found.outcome})", "others", "gap"], rows)
-    screen.line()
-    screen.line((found.statement, "bold"))
-    screen.line((f"{found.population}; {found.inputs:,} inputs, {found.seconds:.3f} s; delta {found.delta:g}", "dim"))

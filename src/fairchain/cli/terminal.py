@@ -75,9 +75,7 @@ class Screen:
     def table(
         self, headers: Sequence[str], rows: Sequence[Sequence[StyledText]], *, optional: Sequence[int] = ()
     ) -> None:
-        """Print columns, with a header line if headers are given. On a narrow terminal `optional` columns are left out,
-        the first ones first.
-        """
+        """Print columns, below headers if given; a narrow terminal omits `optional` ones, the first ones first."""
         cells, headers = [[_shown(cell) for cell in row] for row in rows], [in_a_line(header) for header in headers]
         if self._console is None:
             every = [*([headers] if headers else []), *([text for text, _ in row] for row in cells)]
@@ -90,7 +88,11 @@ class Screen:
 
         texts = [[Text(text, style) for text, style in row] for row in cells]
         titles = [Text(header) for header in headers or [""] * len(cells[0])]
-        kept = _columns_that_fit([titles, *texts], self._console.width, optional)
+        widths = [2 + max(row[column].cell_len for row in (titles, *texts)) for column in range(len(titles))]
+        kept = list(range(len(titles)))
+        for column in optional:
+            if sum(widths[each] for each in kept) > self._console.width:
+                kept.remove(column)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=bool(headers))
         for column in kept:
             table.add_column(titles[column], overflow="fold")
@@ -102,16 +104,6 @@ class Screen:
 def _shown(part: StyledText) -> tuple[str, str]:
     text, style = (part, "") if isinstance(part, str) else part
     return in_a_line(text), style
-
-
-def _columns_that_fit(rows: Sequence[Sequence[Any]], width: int, optional: Sequence[int]) -> list[int]:
-    """Return the columns that fit the terminal: optional ones are left out one by one until the others fit."""
-    needed = [2 + max(row[column].cell_len for row in rows) for column in range(len(rows[0]))]
-    without: list[int] = []
-    for column in optional:
-        if sum(needed) - sum(needed[each] for each in without) > width:
-            without.append(column)
-    return [column for column in range(len(needed)) if column not in without]
 
 
 def wanted(quiet: bool) -> bool:

@@ -219,22 +219,15 @@ def _changed(question: Spec, function: str | None, options: dict[str, Any]) -> S
         changes["guarantee__refine"] = question.guarantee.refine or REFINE
     elif question.guarantee.refine is not None:
         question = replace(question, guarantee=replace(question.guarantee, refine=None))
-    population = _population(
-        before, function, *(options.pop(name) for name in ("data", "reading", "label", "prediction", "show_texts"))
-    )
+    names = ("data", "reading", "label", "prediction", "show_texts")
+    population = _population(before, function, {name: options.pop(name) for name in names})
     return revised(question, options, population=population if population != before else None, **changes)
 
 
-def _population(
-    before: dict[str, Any],
-    function: str | None,
-    data: Path | None,
-    reading: str | None,
-    label: str | None,
-    prediction: str | None,
-    show_texts: bool | None,
-) -> dict[str, Any]:
+def _population(before: dict[str, Any], function: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of [population]; the kind changes if the command line gives a function or rows of a table."""
+    data, reading = options["data"], options["reading"]
+    label, prediction, show_texts = options["label"], options["prediction"], options["show_texts"]
     population: dict[str, Any] = {"kind": "callable"} if function is not None else dict(before)
     if reading in TEXT_READINGS and population["kind"] != "text":
         raise SpecError(f"population.kind: --as {reading} needs texts, and this population has none; leave it out")
@@ -256,5 +249,5 @@ def _population(
             "meaning: --as population (the whole population) or --as sample (of a larger population)"
         )
     given = {"path": None if data is None else str(data), "as": reading, "label": label, "prediction": prediction}
-    given |= {"show_texts": show_texts}  # type: ignore[dict-item]
+    given |= {"show_texts": show_texts}
     return population | {key: value for key, value in given.items() if value is not None}

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from fairchain.report.certificate_contents import CertificateContents, contents_of
+from fairchain.report.comparison import CertificateContents, contents_of
 from fairchain.report.markdown import code, escape, groups_table, joined, summary
 
 LIMITS = (
@@ -16,14 +16,9 @@ LIMITS = (
 
 
 def model_card(certificate: CertificateContents | Mapping[str, Any], *, source: str = "certificate.json") -> str:
-    """Return the section in Markdown.
+    """Return the section in Markdown, from a certificate that `read_claims` or `make_certificate` returned.
 
-    Parameters
-    ----------
-    certificate
-        A certificate from `read_claims` or `make_certificate`.
-    source
-        The file's name, for the command with which a reader checks it.
+    `source` is the file's name, for the command with which a reader checks it.
     """
     certificate = contents_of(certificate)
     claims, spec = certificate.claims, certificate.spec

@@ -1,16 +1,23 @@
-"""Comparison of two certificates: before and after a repair, or of two networks with the same spec."""
+"""Certificates read for display, and the comparison of two: before and after a repair, or of two networks.
+
+Types and digest are checked when a certificate is read; `recheck` verifies its claims.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from fairchain.certificate_format import FamilyCertificate
+from fairchain.errors import CertificateError, SpecError
+from fairchain.messages import in_a_line
 from fairchain.number_format import Bounded, bounded
+from fairchain.rechecking.contents import read_certificate
 from fairchain.records import Record
-from fairchain.report.certificate_contents import CertificateContents, contents_of
 from fairchain.spec import parse_spec
 from fairchain.statements import measure
 from fairchain.statistics import Interval
@@ -25,6 +32,41 @@ OF_INPUTS = (
 # Keys of a population that do not affect any rate.
 NO_DIFFERENCE = ("path", "name", "prediction", "pair_by")
 SHOWN = ("verdict", "constant", "kind", "gap", "threshold", "delta", "sound", "model_sha256")
+CHANGED_AFTER_WRITTEN = (
+    "{path}: was changed after it was written, since its digest does not match; write it again with fairchain "
+    "verify SPEC --certificate FILE"
+)
+
+
+class CertificateContents(Record, frozen=True):
+    """Claims of a certificate, its spec as plain values, and the versions of the software."""
+
+    claims: VerdictRecord
+    spec: dict[str, Any]
+    software: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def contents_of(certificate: CertificateContents | Mapping[str, Any]) -> CertificateContents:
+    """Return the typed contents of a certificate that `make_certificate` wrote, or of one that is already typed."""
+    if isinstance(certificate, CertificateContents):
+        return certificate
+    return msgspec.convert(certificate, CertificateContents)
+
+
+def read_claims(path: Path) -> CertificateContents:
+    """Read a certificate; raise a CertificateError that states why it cannot be shown."""
+    raw, file, intact = read_certificate(path)
+    if isinstance(file, FamilyCertificate):
+        raise CertificateError(f"{path}: contains {len(file.members)} questions, expected one")
+    if not intact:
+        raise CertificateError(CHANGED_AFTER_WRITTEN.format(path=path))
+    try:
+        parse_spec(file.spec)
+        return contents_of(raw)
+    except msgspec.ValidationError as error:
+        raise CertificateError(f"{path}: not a fairchain certificate: {in_a_line(error)}") from None
+    except SpecError as error:
+        raise CertificateError(f"{path}: the spec inside is not valid: {error}") from None
 
 
 class Row(Record, frozen=True):
@@ -120,7 +162,8 @@ def compare(
     first, second = contents_of(first), contents_of(second)
     one, other = first.claims, second.claims
     here, there = _question(first), _question(second)
-    found = CertificateComparison(one, other, (), tuple(word for word in here if here[word] != there[word]))
+    differences = tuple(word for word in here if here[word] != there[word])
+    comparable = not differences and one.sound and other.sound
     mine, theirs = (
         {(group.name, group.outcome): Interval(group.estimate, group.low, group.high) for group in claims.groups}
         for claims in (one, other)
@@ -130,11 +173,11 @@ def compare(
             *key,
             mine.get(key),
             theirs.get(key),
-            _moved(mine[key], theirs[key]) if found.comparable and key in mine and key in theirs else "",
+            _moved(mine[key], theirs[key]) if comparable and key in mine and key in theirs else "",
         )
         for key in dict.fromkeys((*mine, *theirs))
     )
-    return CertificateComparison(one, other, rows, found.differences)
+    return CertificateComparison(one, other, rows, differences)
 
 
 def _moved(one: Bounded, other: Bounded) -> str:

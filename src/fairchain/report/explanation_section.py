@@ -92,7 +92,7 @@ def _effects(units: Sequence[Influence], codes: Mapping[str, Mapping[float, str]
     more = f" The {len(lines)} largest of {len(units):,}; explanation.json has all." if len(units) > len(lines) else ""
     about = f"Largest: {lines[0].name} with {bounded(lines[0])}."
     return figure(
-        intervals(title, about, lines, "reduction of the gap", zero=True),
+        intervals(title, about, lines, "reduction of the gap"),
         title,
         f"To the right of zero the gap shrinks by this amount, to the left it grows.{more} If a line crosses zero, "
         "no effect was shown. The intervals hold together. Effects overlap, so they do not add up to the gap. They are "

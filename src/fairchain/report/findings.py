@@ -112,9 +112,7 @@ class Findings:
 
     @cached_property
     def answers_after(self) -> tuple[VerdictRecord, ...]:
-        """The verdicts on all questions about the repaired model; the repaired question has the verdict that accepted
-        the model.
-        """
+        """The verdicts on all questions about the repaired model, with the verdict that accepted it for its own."""
         if self.repair is None or self.repair.after is None:
             return self.questions_after
         own = self.repair.after

@@ -196,12 +196,12 @@ def tested_on(findings: Findings) -> str:
         if findings.recorded:
             rows = f"the recorded decisions in {rows}"
         return f"Tested on {rows}, {whole}."
-    asked_for = f" ({verdict.evaluations:,} evaluations)" if verdict.evaluations else ""
+    evaluated = f" ({verdict.evaluations:,} evaluations)" if verdict.evaluations else ""
     if texts:
-        return f"Tested on texts drawn from a corpus{asked_for}."
+        return f"Tested on texts drawn from a corpus{evaluated}."
     if verdict.engine == "enumeration":
-        return f"Tested on all possible profiles{asked_for}, not on real individuals."
-    return f"Tested on synthetic profiles{asked_for}, not on real individuals."
+        return f"Tested on all possible profiles{evaluated}, not on real individuals."
+    return f"Tested on synthetic profiles{evaluated}, not on real individuals."
 
 
 def issued_by(about: About | None) -> Markup:

@@ -73,11 +73,12 @@ def joined(*parts: str) -> str:
 def summary(verdict: VerdictRecord) -> str:
     """Return a verdict and its statement, for the top of a comment on a pull request."""
     return joined(
-        f"{_told(verdict)}\n\n> {escape(verdict.statement)}", escape(verdict.tipping_sentence or verdict.shift_sentence)
+        f"{_verdict_line(verdict)}\n\n> {escape(verdict.statement)}",
+        escape(verdict.tipping_sentence or verdict.shift_sentence),
     )
 
 
-def _told(verdict: VerdictRecord) -> str:
+def _verdict_line(verdict: VerdictRecord) -> str:
     """Return the sentence of a verdict with a mark; only that of a constant model contains a name to escape."""
     told = escape(verdict.headline) if verdict.verdict == CONSTANT else verdict.headline
     return f"{MARKS[verdict.verdict]} **{verdict.word}**: {told}"
@@ -86,14 +87,7 @@ def _told(verdict: VerdictRecord) -> str:
 def for_pull_request(verdict: VerdictRecord, *, title: str, certificate: str | None = None) -> str:
     """Return one verdict as a section: for the summary page of a build, or a comment on a pull request.
 
-    Parameters
-    ----------
-    verdict
-        `Verdict.record`.
-    title
-        The name of the spec file.
-    certificate
-        The name of its certificate's file, if one was written.
+    `title` is the name of the spec file, and `certificate` that of the certificate's file, if one was written.
     """
     check = f"Certificate: {code(certificate)}; check it with {code('fairchain recheck')}." if certificate else ""
     groups = [group for group in verdict.groups if group.outcome == verdict.gap.outcome]
@@ -181,27 +175,19 @@ def _repair(repair: RepairRecord | None) -> str:
         for each in repair.adjustments[:MOST_PRINTED_UNITS]
     ]
     more = len(repair.adjustments) - len(changes)
+    groups = repair.groups[:MOST_PRINTED_ROWS] if repair.price is not None else ()
+    outcome = escape(groups[0].outcome) if groups else ""
+    moved = [[escape(g.group), f"{g.gained:,}", f"{g.lost:,}", f"{g.inputs:,}"] for g in groups]
     return joined(
         "## The repaired model" if repair.accepted else "## The repair: none was accepted",
-        "" if repair.after is None else _told(repair.after),
+        "" if repair.after is None else _verdict_line(repair.after),
         f"> {escape(repair.statement)}",
         _price(repair.price) if repair.price is not None else "",
-        _repair_groups(repair),
+        markdown_table(["group", f"gained {outcome}", f"lost {outcome}", "of"], moved) if moved else "",
         markdown_table(["what changed", "from", "to"], changes) if changes else "",
         f"... and {more} more." if more > 0 else "",
         *map(escape, repair.notes),
     )
-
-
-def _repair_groups(repair: RepairRecord) -> str:
-    """Return the decisions gained and lost by each group."""
-    if not repair.groups or repair.price is None:
-        return ""
-    rows = [
-        [escape(g.group), f"{g.gained:,}", f"{g.lost:,}", f"{g.inputs:,}"] for g in repair.groups[:MOST_PRINTED_ROWS]
-    ]
-    outcome = escape(repair.groups[0].outcome)
-    return markdown_table(["group", f"gained {outcome}", f"lost {outcome}", "of"], rows)
 
 
 def _price(price: Price) -> str:

@@ -45,10 +45,9 @@ class GroupFacts:
 
 @dataclass(frozen=True)
 class RowsLeftOut:
-    """Rows, or a share of the population, that are not compared: their number, the number selected if known, and the
-    reason.
+    """Rows, or a share of the population, that are not compared, and the reason.
 
-    `above_median` counts those with a score above the median of all rows, if there are scores.
+    `selected` and `above_median` count those that are selected and have a score above the median, if known.
     """
 
     group: str
@@ -60,11 +59,6 @@ class RowsLeftOut:
     def rate(self, count: int | None) -> float | None:
         """Return a count as a share of these rows; None if unknown."""
         return None if count is None or self.size < 1 else count / self.size
-
-    @property
-    def count(self) -> str:
-        """The size in words."""
-        return f"{self.size:,.0f} rows" if self.size >= 1 else f"a share of {self.size:g}"
 
 
 @dataclass(frozen=True)
@@ -242,6 +236,7 @@ def selection_csv(tables: Sequence[SelectionTable]) -> str:
             }
             writer.writerow(about | cells)
         for left in table.facts.left_out:
+            size = f"{left.size:,.0f} rows" if left.size >= 1 else f"a share of {left.size:g}"
             writer.writerow(
                 about
                 | {
@@ -251,7 +246,7 @@ def selection_csv(tables: Sequence[SelectionTable]) -> str:
                     "selection rate": _number(left.rate(left.selected)),
                     "scored above the median": left.above_median,
                     "scoring rate": _number(left.rate(left.above_median)),
-                    "remark": f"left out, {left.reason}: {left.count}",
+                    "remark": f"left out, {left.reason}: {size}",
                 }
             )
     return written.getvalue()

@@ -11,7 +11,7 @@ from fairchain.report.first_screen import property_text
 from fairchain.report.markup import Child, Markup, el, figure, html_table, join, name, section
 from fairchain.report.plots.intervals import Band, Line, intervals
 from fairchain.report.plots.matrix import Gap, Headline, matrix, side_of
-from fairchain.report.selection_table import FOUR_FIFTHS, SelectionRow, SelectionTable
+from fairchain.report.selection_table import FOUR_FIFTHS, RowsLeftOut, SelectionRow, SelectionTable
 from fairchain.spec.subgroups import OVERALL
 from fairchain.verification.record import GroupRate, VerdictRecord
 
@@ -97,7 +97,7 @@ def groups_section(findings: Findings) -> Markup | None:
         el("p", f"The share of decisions {source} that are ", el("b", name(outcome)),
            f", for {findings.inputs} of each group."),
         figure(
-            intervals(title, about, drawn, f"share of {outcome}", band=band, floor=0.0, zero=True),
+            intervals(title, about, drawn, f"share of {outcome}", band=band, floor=0.0),
             title,
             f"{dots}{some}{allowed} {from_where(findings)}",
         ),
@@ -107,9 +107,7 @@ def groups_section(findings: Findings) -> Markup | None:
 
 
 def selection_part(selection: SelectionTable | None) -> Markup:
-    """Return the table of selection rates and impact ratios, with rows that are not compared, and the four-fifths
-    rule.
-    """
+    """Return the table of selection rates and impact ratios, with the four-fifths rule, and rows not compared."""
     if selection is None:
         return join()
     columns = _columns(selection)
@@ -192,24 +190,21 @@ def _left_out(selection: SelectionTable) -> Markup | None:
     left = selection.facts.left_out
     if not left:
         return None
-    selected = any(each.selected is not None for each in left)
-    scored = any(each.above_median is not None for each in left)
-    rows: list[list[Child]] = []
-    for each in left[:MOST_LEFT_OUT]:
-        cells: list[Child] = [name(each.group), f"{each.size:,.0f}" if each.size >= 1 else share(each.size)]
-        if selected:
-            cells += ["–" if each.selected is None else f"{each.selected:,}", _rate(each.rate(each.selected))]
-        cells += [_rate(each.rate(each.above_median))] if scored else []
-        rows.append([*cells, each.reason])
+    columns: dict[str, Callable[[RowsLeftOut], Child]] = {
+        "category": lambda each: name(each.group),
+        "rows" if all(each.size >= 1 for each in left) else "size": lambda each: (
+            f"{each.size:,.0f}" if each.size >= 1 else share(each.size)
+        ),
+    }
+    if any(each.selected is not None for each in left):
+        columns["selected"] = lambda each: "–" if each.selected is None else f"{each.selected:,}"
+        columns["selection rate"] = lambda each: _rate(each.rate(each.selected))
+    if any(each.above_median is not None for each in left):
+        columns["scoring rate"] = lambda each: _rate(each.rate(each.above_median))
+    columns["reason"] = lambda each: each.reason
+    rows = [[make(each) for make in columns.values()] for each in left[:MOST_LEFT_OUT]]
     more = f" ({len(left) - MOST_LEFT_OUT} more)" if len(left) > MOST_LEFT_OUT else ""
-    heads = [
-        "category",
-        "rows" if all(each.size >= 1 for each in left) else "size",
-        *(["selected", "selection rate"] if selected else []),
-        *(["scoring rate"] if scored else []),
-        "reason",
-    ]
-    return html_table(f"Not compared{more}", heads, rows, words=(0, len(heads) - 1))
+    return html_table(f"Not compared{more}", [*columns], rows, words=(0, len(columns) - 1))
 
 
 def _rate(rate: float | None) -> str:

@@ -112,7 +112,7 @@ def _ribbons(places: _Places) -> Iterator[Markup]:
             )
             yield el(
                 "path",
-                el("title", _told(strand, step)),
+                el("title", _ribbon_title(strand, step)),
                 d=path,
                 class_=f"ribbon {strand.tone}",
                 data_from=f"{column - 1}:{order.get((column - 1, one), 0)}",
@@ -120,7 +120,7 @@ def _ribbons(places: _Places) -> Iterator[Markup]:
             )
 
 
-def _told(strand: Strand, step: tuple[int, str, str]) -> str:
+def _ribbon_title(strand: Strand, step: tuple[int, str, str]) -> str:
     """Return the share of the flow that takes a transition and, if known, the transition's probability."""
     column, one, other = step
     amount, known = share(strand.steps[step]), strand.bounds.get(step)
@@ -150,32 +150,30 @@ def _node(places: _Places, column: int, state: str, headings: Sequence[str]) -> 
     ]
     shares = (f"{share(amount)} of {strand.name}" for strand, amount in zip(flow.strands, amounts, strict=True))
     told = f"{state}: {', '.join(shares)}"
+    # Beside a node: the shares of a decision, or the name of a state without its unit.
+    x, first = places.x(column), places.tops[column, state, 0]
+    if column == len(flow.columns) - 1:
+        x, middle = x + NODE + 8, first + WHOLE * sum(amounts) / 2
+        numbers = [
+            el("tspan", share(amount), dx=0 if number == 0 else 8, class_=strand.tone)
+            for number, (strand, amount) in enumerate(zip(flow.strands, amounts, strict=True))
+        ]
+        text = join(
+            label(x, middle - 2, state.removeprefix("Y="), space=RIGHT - NODE - 12, class_="name"),
+            el("text", *numbers, x=x, y=middle + 13, class_="number"),
+        )
+    else:
+        unit = headings[column] if column < len(headings) else ""
+        short = state.removeprefix(unit).lstrip(" =") or state
+        text = label(x + NODE / 2, first - 6, short, space=places.space, class_="name", text_anchor="middle")
     return el(
         "g",
         el("title", told),
         *parts,
-        _node_text(places, column, state, headings, amounts),
+        text,
         class_="state",
         tabindex="0",
         role="img",
         aria_label=told,
         data_node=f"{column}:{flow.columns[column].index(state)}",
     )
-
-
-def _node_text(places: _Places, column: int, state: str, headings: Sequence[str], amounts: Sequence[float]) -> Markup:
-    """Return the text beside a node: the shares of a decision, or the name of a state without its unit."""
-    x, first = places.x(column), places.tops[column, state, 0]
-    if column == len(places.flow.columns) - 1:
-        x, middle = x + NODE + 8, first + WHOLE * sum(amounts) / 2
-        numbers = [
-            el("tspan", share(amount), dx=0 if number == 0 else 8, class_=strand.tone)
-            for number, (strand, amount) in enumerate(zip(places.flow.strands, amounts, strict=True))
-        ]
-        return join(
-            label(x, middle - 2, state.removeprefix("Y="), space=RIGHT - NODE - 12, class_="name"),
-            el("text", *numbers, x=x, y=middle + 13, class_="number"),
-        )
-    unit = headings[column] if column < len(headings) else ""
-    short = state.removeprefix(unit).lstrip(" =") or state
-    return label(x + NODE / 2, first - 6, short, space=places.space, class_="name", text_anchor="middle")

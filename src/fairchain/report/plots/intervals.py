@@ -63,14 +63,12 @@ def intervals(
     *,
     band: Band | None = None,
     floor: float = -1.0,
-    zero: bool = False,
 ) -> Markup:
-    """Draw dots with whiskers on one axis from `floor` or higher to at most 1.
+    """Draw dots with whiskers on one axis from `floor` or higher to at most 1, which contains 0, marked by a line.
 
-    `title` and `about` are the text alternative. `zero` says whether the axis contains 0, marked by a line.
+    `title` and `about` are the text alternative.
     """
-    values = [value for line in lines for value in (line.low, line.high)]
-    values += [0.0] if zero else []
+    values = [0.0, *(value for line in lines for value in (line.low, line.high))]
     values += [band.low, band.high] if band else []
 
     def row(place: int, short: str, scale: AxisScale, y: float, space: float | None) -> Markup:
@@ -88,10 +86,8 @@ def intervals(
             **bounds_data(line.name, line),
         )
 
-    names = [line.name for line in lines]
-    return _drawn_twice(
-        "intervals", title, about, names, around(values, floor=floor), axis_title, row, band=band, zero=zero
-    )
+    ends, names = around(values, floor=floor), [line.name for line in lines]
+    return _drawn_twice("intervals", title, about, names, ends, axis_title, row, band=band, zero=True)
 
 
 def dumbbells(title: str, about: str, lines: Sequence[Dumbbell], axis_title: str) -> Markup:

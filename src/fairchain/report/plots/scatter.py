@@ -36,20 +36,20 @@ def front(title: str, about: str, points: Sequence[FrontPoint], threshold: float
             upright_axis(heights, LEFT, end, accuracy, HEIGHT / 2),
             el("line", x1=line, x2=line, y1=TOP, y2=HEIGHT - BOTTOM, class_="edge"),
             el("text", f"threshold {threshold:g}", y=TOP + 12, class_="tick", **side),
-            *(_point(point, across, upwards) for point in points),
+            *(_point(point, across(point.gap), upwards(point.accuracy)) for point in points),
             class_=f"plot front {kind}",
         )
 
     return join(drawn(WIDTH, "wide", 5), drawn(NARROW, "narrow", 3))
 
 
-def _point(point: FrontPoint, across: AxisScale, upwards: AxisScale) -> Markup:
+def _point(point: FrontPoint, x: float, y: float) -> Markup:
     told = f"{'chosen' if point.chosen else 'candidate'}: gap {point.gap:.4f}, {point.accuracy:.4f}"
     return el(
         "circle",
         el("title", told),
-        cx=across(point.gap),
-        cy=upwards(point.accuracy),
+        cx=x,
+        cy=y,
         r=7.0 if point.chosen else 4.0,
         class_=f"point {'chosen' if point.chosen else 'plain'}",
         tabindex="0" if point.chosen else None,
