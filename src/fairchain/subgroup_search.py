@@ -267,18 +267,14 @@ def _questions(
 
 def _candidates(groups: Sequence[Sequence[Group]], depth: int) -> list[tuple[tuple[int, int], ...]]:
     """Return every intersection as (feature, group) pairs, the shorter ones first."""
-    total = sum(
-        math.prod(len(groups[feature]) for feature in some)
-        for size in range(1, depth + 1)
-        for some in combinations(range(len(groups)), size)
-    )
+    chosen = [some for size in range(1, depth + 1) for some in combinations(range(len(groups)), size)]
+    total = sum(math.prod(len(groups[feature]) for feature in some) for some in chosen)
     if total > MOST_CANDIDATES:
         raise SpecError(f"depth: {total:,} subgroups, and at most {MOST_CANDIDATES:,} are searched; lower the depth")
     return [
-        tuple(zip(some, chosen, strict=True))
-        for size in range(1, depth + 1)
-        for some in combinations(range(len(groups)), size)
-        for chosen in product(*(range(len(groups[feature])) for feature in some))
+        tuple(zip(some, places, strict=True))
+        for some in chosen
+        for places in product(*(range(len(groups[feature])) for feature in some))
     ]
 
 

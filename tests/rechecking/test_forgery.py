@@ -9,9 +9,8 @@ import pytest
 
 from fairchain.certificate_format import BatchEvidence
 from fairchain.rechecking.arithmetic import log_evidence
-from fairchain.rechecking.forgery import escape_probability, smallest_forgery
 from fairchain.rechecking.replay import ReplayedRule
-from fairchain.rechecking.rerun import sample_of
+from fairchain.rechecking.rerun import escape_probability, sample_of, smallest_forgery
 
 PAIR = ~np.eye(2, dtype=bool)[None]
 

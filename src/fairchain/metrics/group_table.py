@@ -9,7 +9,8 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from itertools import permutations
 from typing import Any
@@ -100,14 +101,14 @@ class GroupTable:
     controls: tuple[str, ...]
     rows: int
     delta: float
-    _known: Mapping[tuple[str, tuple[str, ...]], dict[GroupKey, TableRate]] = field(init=False, compare=False)
 
-    def __post_init__(self) -> None:
-        """Index the rates by metric and features."""
+    @cached_property
+    def _known(self) -> dict[tuple[str, tuple[str, ...]], dict[GroupKey, TableRate]]:
+        """The rates by metric and features, then by group."""
         known: dict[tuple[str, tuple[str, ...]], dict[GroupKey, TableRate]] = {}
         for each in self.rates:
             known.setdefault((each.metric, each.features), {})[(*each.control, *each.group)] = each
-        object.__setattr__(self, "_known", known)
+        return known
 
     def by_group(self, metric: str, *, by: str | None = None) -> dict[Hashable, Interval]:
         """Return the intervals of a metric: by group, or by the values of one sensitive feature.
@@ -121,12 +122,7 @@ class GroupTable:
         return {_key(key): each.rate for key, each in self._known[self._metric(metric), ()].items()}
 
     def difference(
-        self,
-        metric: str,
-        *,
-        method: ComparedWith = "between_groups",
-        by: str | None = None,
-        control: Hashable = (),
+        self, metric: str, *, method: ComparedWith = "between_groups", by: str | None = None, control: Hashable = ()
     ) -> Interval:
         """Return the largest difference of a metric between two groups, or between a group and all rows.
 
@@ -150,12 +146,7 @@ class GroupTable:
         return Interval(estimate_of(estimates, whole, "difference"), max(0.0, low), min(1.0, high))
 
     def ratio(
-        self,
-        metric: str,
-        *,
-        method: ComparedWith = "between_groups",
-        by: str | None = None,
-        control: Hashable = (),
+        self, metric: str, *, method: ComparedWith = "between_groups", by: str | None = None, control: Hashable = ()
     ) -> Interval:
         """Return the smallest ratio of a metric between two groups, or between a group and all rows.
 

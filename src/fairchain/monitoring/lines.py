@@ -52,13 +52,13 @@ class LineSource:
     """An open input: a regular file, or a stream such as standard input (None or `-`)."""
 
     def __init__(self, path: Path | None) -> None:
-        is_stdin = path is None or str(path) == "-"
-        self.name = "standard input" if path is None or is_stdin else str(path)
+        path = None if str(path) == "-" else path
+        self.name = "standard input" if path is None else str(path)
         # Whether a last line without an end was left for the next run.
         self.unfinished = False
         try:
-            self._file: BinaryIO = sys.stdin.buffer if path is None or is_stdin else path.open("rb", buffering=0)
-            self.regular = not is_stdin and stat.S_ISREG(path.stat().st_mode) if path is not None else False
+            self._file: BinaryIO = sys.stdin.buffer if path is None else path.open("rb", buffering=0)
+            self.regular = path is not None and stat.S_ISREG(path.stat().st_mode)
         except FileNotFoundError:
             raise DataError(
                 FILE_NOT_FOUND.format(path=self.name, remedy="give a CSV or JSON Lines file, or - for stdin")

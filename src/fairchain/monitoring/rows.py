@@ -213,20 +213,22 @@ class Encoder(dict[GroupCells, int]):
     def __missing__(self, key: GroupCells) -> int:
         *values, label = key
         self.labels.add(label)
-        known = not self._known_labels or label in self._known_labels
-        problem = "" if known else NOT_A_DECISION.format(label=shown(label), known=listed(self._known_labels))
-        self._groups.append(self._refused(problem) if problem else self._group(values))
+        try:
+            self._groups.append(self._group(values, label))
+        except DataError as error:
+            self.trouble = self.trouble or str(error)
+            self._groups.append(self.TROUBLE)
         self._hits.append(label == self._spec.outcome)
         self[key] = len(self._groups) - 1
         return self[key]
 
-    def _group(self, values: Sequence[str]) -> int:
-        try:
-            name = self._grouping(values)
-        except DataError as error:
-            return self._refused(str(error))
+    def _group(self, values: Sequence[str], label: str) -> int:
+        """Return the index of a group, or LEFT_OUT; raise a DataError for values that cannot be counted."""
+        if self._known_labels and label not in self._known_labels:
+            raise DataError(NOT_A_DECISION.format(label=shown(label), known=listed(self._known_labels)))
+        name = self._grouping(values)
         if len(self.labels) > MOST_STREAM_LABELS:
-            return self._refused(
+            raise DataError(
                 f'column "{self._spec.prediction}" has more than {MOST_STREAM_LABELS} different values; --prediction '
                 "must name decisions, not scores"
             )
@@ -235,22 +237,18 @@ class Encoder(dict[GroupCells, int]):
         if name in self._places:
             return self._places[name]
         if len(self) >= MOST_KEYS:
-            return self._refused(f"more than {MOST_KEYS} different combinations of values; check --protected")
+            raise DataError(f"more than {MOST_KEYS} different combinations of values; check --protected")
         if self._spec.groups:
             return self.LEFT_OUT
         if problem := name_problem(name):
-            return self._refused(problem)
+            raise DataError(problem)
         if len(self._places) >= MOST_GROUPS:
-            return self._refused(
+            raise DataError(
                 f"{name} is one more than {MOST_GROUPS} groups; is this a column of groups? Name those to "
                 "compare with --group"
             )
         self._places[name] = len(self._places)
         return self._places[name]
-
-    def _refused(self, reason: str) -> int:
-        self.trouble = self.trouble or reason
-        return self.TROUBLE
 
 
 def group_name(columns: Sequence[str], values: Sequence[str]) -> str:

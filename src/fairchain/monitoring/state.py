@@ -6,8 +6,8 @@ over the same lines, however often they were stopped, leave the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -18,12 +18,14 @@ from fairchain.certificate_format import digest
 from fairchain.errors import DataError, FairchainError
 from fairchain.monitoring.bounds import MOST_GROUP_ROWS, MOST_GROUPS, MonitoredProperty, name_problem
 from fairchain.system.atomic_write import place
-from fairchain.system.locks import LockedError, locked
+from fairchain.system.locks import locked_by_us
 from fairchain.system.untrusted_files import UnreadableError, read_plain
 
 # More than the question and all groups with the longest names need.
 MOST_STATE_BYTES = 16_000_000
 NEW = "start with a new --state"
+STATE_IN_USE = "{}: {} is using this state; stop it, or give each monitor its own --state"
+NOT_LOCKED = "{}: cannot be locked ({}); --state must name a file on a disk that has locks"
 
 RowCount = Annotated[int, Meta(ge=0, le=MOST_GROUP_ROWS)]
 Verdict = Literal["FAIR", "UNFAIR", "UNDECIDED"]
@@ -126,24 +128,12 @@ def write_state(state: State | FamilyState, path: Path) -> None:
     place({path: text}, lasting=True)
 
 
-@contextmanager
-def sole_use(path: Path) -> Iterator[None]:
+def sole_use(path: Path) -> AbstractContextManager[None]:
     """Lock a state while it is in use: if two monitors counted into one file, one would lose its rows.
 
     Raises a FairchainError if another process uses the state.
     """
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(path))
-        except LockedError as error:
-            raise FairchainError(
-                f"{path}: {error} is using this state; stop it, or give each monitor its own --state"
-            ) from None
-        except OSError as error:
-            raise FairchainError(
-                f"{path}: cannot be locked ({error.strerror}); --state must name a file on a disk that has locks"
-            ) from None
-        yield
+    return locked_by_us(path, FairchainError, STATE_IN_USE, NOT_LOCKED)
 
 
 StateFile = TypeVar("StateFile", State, FamilyState)

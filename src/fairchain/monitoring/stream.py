@@ -182,7 +182,7 @@ class Watch:
             yield Report("before", self.progress)
             return
         for raw in self._source.blocks(self.progress.place.lines + 1, keep_unfinished=self._options.resumable):
-            for report in self._take(self._body(raw), every):
+            for report in self._take(raw, every):
                 ends = report.event == "change" and report.verdict in ENDING_VERDICTS and not keep_going
                 if ends or keep_going or report.event != "change":
                     yield report
@@ -210,16 +210,8 @@ class Watch:
 
     def feed(self, raw: bytes) -> None:
         """Count whole lines."""
-        for _ in self._take(self._body(raw), None):
+        for _ in self._take(raw, None):
             pass
-
-    def _body(self, raw: bytes) -> bytes:
-        """Return the lines without the header, which is in the first block."""
-        if self._parser is not None:
-            return raw
-        self._parser, header = self._parser_for(raw)
-        self.progress = replace(self.progress, place=self.progress.place.after(raw[:header]))
-        return raw[header:]
 
     def _parser_for(self, start: bytes) -> tuple[Parser, int]:
         """Return the parser, and the number of bytes of the header at the start."""
@@ -231,7 +223,11 @@ class Watch:
 
     def _take(self, raw: bytes, every: int | None) -> Iterator[Report]:
         """Count a block of lines; a report is yielded at its row."""
-        if not raw or self._parser is None:
+        if self._parser is None:
+            self._parser, header = self._parser_for(raw)
+            self.progress = replace(self.progress, place=self.progress.place.after(raw[:header]))
+            raw = raw[header:]
+        if not raw:
             return
         block = _Block(raw, self._parser(raw), self._encoder, skip_bad=self._options.skip_bad)
         first_line, before = self.progress.place.lines + 1, self.progress
@@ -241,7 +237,7 @@ class Watch:
             if every:
                 stop = min(stop, done + every - counts.rows % every)
             former, conclusion = Decision[self.progress.now.verdict], self.progress.verdict
-            taken, counts, decision = advance(counts, former, *block.part(done, stop))
+            taken, counts, decision = advance(counts, former, block.groups[done:stop], block.hits[done:stop])
             done += taken
             progress = self._advanced(before, counts, block, done, decision if decision is not former else None)
             if decision is not former:
@@ -320,17 +316,17 @@ class _Block:
 
     def __init__(self, raw: bytes, parsed: ParsedLines, encoder: Encoder, *, skip_bad: bool) -> None:
         self.raw, self._lines = raw, parsed.lines
-        self._groups, self._hits = encoder.encode(parsed.keys)
+        groups, hits = encoder.encode(parsed.keys)
         self._ends: Any = None
-        self._last, self._rows = len(raw), len(self._groups)
+        self._last, self._rows = len(raw), len(groups)
         self._bad = [line for line, _ in parsed.bad]
-        self.counted = np.flatnonzero(self._groups >= 0)
-        self._left_out = np.flatnonzero(self._groups == Encoder.LEFT_OUT)
+        self.counted = np.flatnonzero(groups >= 0)
+        self._left_out = np.flatnonzero(groups == Encoder.LEFT_OUT)
         self.error: tuple[int, str] | None = None
         if parsed.bad and not skip_bad:
             line, problem = parsed.bad[0]
             self.error = line, f"{problem}; fix it, or skip such lines with --skip-bad"
-        troubled = np.flatnonzero(self._groups == Encoder.TROUBLE)
+        troubled = np.flatnonzero(groups == Encoder.TROUBLE)
         if len(troubled) and (self.error is None or self._lines[troubled[0]] < self.error[0]):
             self.error = self._lines[troubled[0]], encoder.trouble
         if self.error is not None:
@@ -339,11 +335,7 @@ class _Block:
             self._last = self._end(line - 1)
             self._bad = self._bad[: bisect.bisect_left(self._bad, line)]
             self.counted = self.counted[self.counted < self._rows]
-
-    def part(self, start: int, stop: int) -> tuple[Any, Any]:
-        """Return groups and hits of some of the counted rows."""
-        rows = self.counted[start:stop]
-        return self._groups[rows], self._hits[rows]
+        self.groups, self.hits = groups[self.counted], hits[self.counted]
 
     def until(self, done: int | None) -> tuple[int, int, int]:
         """Return bytes, rows left out and bad lines up to the end of this many counted rows, or of everything."""

@@ -407,19 +407,20 @@ def _cheapest(
 ) -> QuestionPlan:
     """Return the plan of the engine that a verdict would use: an enumeration takes over if it costs less."""
     about: dict[str, Any] = {"verdict": sampled.decision, "assumptions": assumptions, "curve": curve}
-    plan = question.plan(engine="sampling", evaluations=sampled.evaluations, rounds=sampled.rounds, **about)
+    found = question.plan(engine="sampling", evaluations=sampled.evaluations, rounds=sampled.rounds, **about)
     if spec is None or spec.guarantee.engine not in ("auto", "enumeration") or spec.guarantee.rule == "paper":
-        return plan
+        return found
     fewest, mean = fewest_evaluations(spec), sampled.evaluations.mean
+    if not isfinite(fewest):
+        return found
+    # Sampling comes first, until it is forecast to need more, or has cost as much.
+    cost = Spread((1 + FIRST_FORECAST) * fewest, 2 * fewest)
     few = max(FEW_EVALUATIONS, fewest_rounds(spec) * len(question.comparison.subgroups))
     if spec.guarantee.engine == "enumeration" or fewest <= few:
         cost = Spread(fewest, fewest)
-    else:
-        # Sampling comes first, until it is forecast to need more, or has cost as much.
-        cost = Spread((1 + FIRST_FORECAST) * fewest, 2 * fewest)
-        if mean is not None and mean <= fewest:
-            return plan
-    return question.plan(engine="enumeration", evaluations=cost, **about) if isfinite(fewest) else plan
+    elif mean is not None and mean <= fewest:
+        return found
+    return question.plan(engine="enumeration", evaluations=cost, **about)
 
 
 def _of_pilot(case: Case, question: _Question, rounds: int, *, curve: bool) -> QuestionPlan:

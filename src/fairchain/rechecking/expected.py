@@ -329,7 +329,7 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
         low, high = ends if beyond is None else [beyond(each, question.threshold) for each in ends]
         return sorted((first, low, high))[1], low, high
     plus, zero, minus = (table.astype(float) for table in replay.cells())
-    off = question.compared
+    off, pairs = question.compared, np.argwhere(question.compared).tolist()
     counts = plus[off], zero[off], minus[off]
     estimating = question.epsilon is not None
     bar = question.pairs_bar if estimating else question.gap_bar
@@ -337,7 +337,14 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     # The pairs that refute "every gap is at most c", and the critical value.
     witnesses = [(counts if estimating else replay.lead_cells(), bar)]
     if question.one_event and not question.share:
-        below, above = _gaps_of_rates(replay)
+        # The bounds of the gaps that follow from those of the rates.
+        numbers, relative = _group_numbers(replay), question.relative
+        below, above = (
+            np.array(
+                [float(arithmetic.shifted_gap(numbers[o, i][a], numbers[o, j][b], 1, relative)) for o, i, j in pairs]
+            )
+            for a, b in ((1, 2), (2, 1))
+        )
         witnesses += [] if estimating else [(counts, question.pairs_bar)]
 
     def refuted(c: float) -> bool:
@@ -364,16 +371,6 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
         return observed, low, high
     low = min(low, high)
     return min(max(observed, low), high), low, high
-
-
-def _gaps_of_rates(replay: Replay) -> tuple[arithmetic.Floats, arithmetic.Floats]:
-    """Return the bounds of the gaps of compared pairs that follow from those of the rates."""
-    numbers, relative = _group_numbers(replay), replay.question.relative
-    pairs = [(numbers[o, i], numbers[o, j]) for o, i, j in np.argwhere(replay.question.compared).tolist()]
-    sides = [
-        [arithmetic.shifted_gap(one[a], other[b], 1, relative) for one, other in pairs] for a, b in ((1, 2), (2, 1))
-    ]
-    return np.array(sides[0], float), np.array(sides[1], float)
 
 
 def _group_numbers(replay: Replay) -> dict[tuple[int, int], BoundedEstimate]:

@@ -23,10 +23,9 @@ from fairchain.rechecking import recount
 from fairchain.rechecking.contents import Claim, Raw, evidence_of
 from fairchain.rechecking.expected import differences, expected_claims
 from fairchain.rechecking.expected_rows import RowCount, count_rows, expected_row_claims
-from fairchain.rechecking.forgery import smallest_forgery
 from fairchain.rechecking.fresh import Fresh, fresh_run
 from fairchain.rechecking.replay import Replay, ReplayedRule, contradiction, impossible, labels_problem
-from fairchain.rechecking.rerun import Counter, RecheckOptions, Rerun, Sample
+from fairchain.rechecking.rerun import Counter, RecheckOptions, Rerun, Sample, smallest_forgery
 from fairchain.rechecking.result import Recheck
 from fairchain.spec import Spec, Texts
 from fairchain.spec.properties import shared_pairs

@@ -214,7 +214,8 @@ class Recount(Repetition[_Stretch]):
     def _decided(self, numbers: NDArray[np.int64], batch: int) -> list[_Shown]:
         """Return the decisions about these points, for each of the shown protected values."""
         inputs, space, comparison = self._inputs, self._inputs.space, self._case.comparison
-        index = dict(zip(inputs.order, np.unravel_index(numbers, _sizes(inputs)), strict=True)) if inputs.order else {}
+        sizes = tuple(space.sizes[column] for column in inputs.order)
+        index = dict(zip(inputs.order, np.unravel_index(numbers, sizes), strict=True)) if sizes else {}
         values = np.empty((len(numbers), len(space.values)))
         for column, known in enumerate(space.values):
             values[:, column] = known[index.get(column, 0)]
@@ -260,10 +261,6 @@ def _product(weights: NDArray[Any], numbers: NDArray[Any]) -> int:
 def _unit(model: Model) -> int:
     """Return the number of random words of a weight: one, or all 2**32 if labels are drawn."""
     return 2**32 if model.drawn else 1
-
-
-def _sizes(inputs: InputSpace) -> tuple[int, ...]:
-    return tuple(inputs.space.sizes[column] for column in inputs.order)
 
 
 def _weigh(factors: Sequence[Factor], index: dict[int, Any], rows: int) -> NDArray[Any]:

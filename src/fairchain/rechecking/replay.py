@@ -194,21 +194,19 @@ class Replay:
         if not self.question.paper:
             self._check_choices(number, batch, last)
         together = batch.totals()
-        index = np.ix_(batch.groups, batch.groups)
-        self.joint[index] += batch.rounds
+        self.joint[np.ix_(batch.groups, batch.groups)] += batch.rounds
         self.rounds += batch.rounds
-        for outcome, table in enumerate(together):
-            own = np.diag(table)
-            self.only[outcome][index] += own[:, None] - table
-            self.both[outcome][index] += table
-            self.successes[outcome, batch.groups] += own
-            if not self.known:
-                self.try_successes[outcome, batch.groups] += own
+        every = np.ix_(range(self.question.outcomes), batch.groups, batch.groups)
+        own = together.diagonal(axis1=1, axis2=2)
+        self.only[every] += own[:, :, None] - together
+        self.both[every] += together
+        self.successes[:, batch.groups] += own
+        if not self.known:
+            self.try_successes[:, batch.groups] += own
         if batch.leader is not None:
             i, j, outcome = batch.leader
-            place = {group: at for at, group in enumerate(batch.groups)}
-            if i in place and j in place:
-                table, a, b = together[outcome], place[i], place[j]
+            if i in batch.groups and j in batch.groups:
+                table, a, b = together[outcome], batch.groups.index(i), batch.groups.index(j)
                 plus, minus = int(table[a, a] - table[a, b]), int(table[b, b] - table[a, b])
                 middle = int(table[a, b]) if self.question.relative else batch.rounds - plus - minus
                 self.lead += np.array([plus, middle, minus])

@@ -25,14 +25,18 @@ def place(contents: Mapping[Path, bytes], *, lasting: bool = False, part: tuple[
     A new file has the permissions of the umask, a replaced one keeps its own. A link is replaced, not followed; to a
     device or a pipe the content is written directly. Raises an OutputError if one cannot be written.
     """
-    streams = [path for path in contents if _is_stream(path)]
+    modes = {path: found.st_mode for path in contents if (found := _status(path, follow=True))}
+    # Devices and pipes, such as /dev/null, cannot be replaced.
+    streams = [path for path, mode in modes.items() if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)]
     made: list[tuple[str, Path]] = []
     path = Path()
     try:
         for path, content in contents.items():
             if path not in streams:
                 made.append((_beside(path, part), path))
-                _write(made[-1][0], content, _former(path), lasting=lasting)
+                former = _status(path, follow=False)
+                kept = former if former is not None and stat.S_ISREG(former.st_mode) else None
+                _write(made[-1][0], content, kept, lasting=lasting)
         path = made[-1][1] if made else path
         _swap(made, part)
         for path in streams:
@@ -115,22 +119,12 @@ def _write(name: str, content: bytes, former: os.stat_result | None, *, lasting:
             os.fsync(file.fileno())
 
 
-def _former(path: Path) -> os.stat_result | None:
-    """Return the status of the replaced file; None if there is none, or a link."""
+def _status(path: Path, *, follow: bool) -> os.stat_result | None:
+    """Return the status of a file, or of a link itself; None if there is none."""
     try:
-        found = path.lstat()
+        return path.stat(follow_symlinks=follow)
     except (OSError, ValueError):
         return None
-    return found if stat.S_ISREG(found.st_mode) else None
-
-
-def _is_stream(path: Path) -> bool:
-    """Return whether a path names a device or a pipe, such as /dev/null, which cannot be replaced."""
-    try:
-        found = path.stat().st_mode
-    except (OSError, ValueError):
-        return False
-    return stat.S_ISCHR(found) or stat.S_ISFIFO(found)
 
 
 def _beside(path: Path, part: tuple[str, str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -44,6 +44,19 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
             # new one.
             with suppress(OSError):
                 own.unlink()
+
+
+@contextmanager
+def locked_by_us(path: Path, error: type[Exception], in_use: str, unusable: str) -> Iterator[None]:
+    """Hold the lock of a file; if that fails, raise an `error` with one of two messages, about the path and why."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path))
+        except LockedError as holder:
+            raise error(in_use.format(path, holder)) from None
+        except (OSError, ValueError) as problem:
+            raise error(unusable.format(path, getattr(problem, "strerror", None) or problem)) from None
+        yield
 
 
 def _acquired(path: Path, wait: bool) -> IO[bytes]:

@@ -12,13 +12,13 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from fairchain.errors import CheckpointError
 from fairchain.system.atomic_write import append, place
 from fairchain.system.cache_folder import own_key
-from fairchain.system.locks import LockedError, locked
+from fairchain.system.locks import locked_by_us
 from fairchain.system.untrusted_files import UnreadableError, read_plain
 
 RECORD_FORMAT = "fairchain-checkpoint 1"
@@ -102,13 +102,5 @@ class WorkRecord:
 @contextmanager
 def work_record(path: Path, question: str, **names: str) -> Iterator[WorkRecord]:
     """Open the record of a question exclusively for this process; `names` as for `WorkRecord`."""
-    stack = ExitStack()
-    try:
-        stack.enter_context(locked(path))
-    except LockedError as error:
-        raise CheckpointError(FILE_IN_USE.format(path, error)) from None
-    except (OSError, ValueError) as error:
-        why = CANNOT_BE_USED.format(getattr(error, "strerror", None) or error)
-        raise CheckpointError(FILE_UNUSABLE.format(path, why)) from None
-    with stack:
+    with locked_by_us(path, CheckpointError, FILE_IN_USE, FILE_UNUSABLE.format("{}", CANNOT_BE_USED)):
         yield WorkRecord(path, question, own_key(path), **names)
