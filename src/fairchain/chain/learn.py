@@ -35,8 +35,7 @@ from fairchain.chain.context import (
     prepare_context,
     recurrent_layers,
 )
-from fairchain.chain.estimates import ESTIMATORS, Estimator
-from fairchain.chain.plan import ChainPlan, ColumnKind, View
+from fairchain.chain.plan import ESTIMATORS, ChainPlan, ColumnKind, Estimator, View
 from fairchain.chain.state_units import StateUnit
 from fairchain.chain.traces import TRACES_PER_CHUNK, Link, PlannedUnits, TraceCounter, TraceCounts
 from fairchain.errors import ChainError

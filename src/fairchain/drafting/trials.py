@@ -7,7 +7,6 @@ no advantage. An encoding further down the list must be clearly better to be tak
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -72,14 +71,12 @@ DIRECTION_NEEDED = (
 class OutputReading:
     """Meaning of the model's output.
 
-    `free`: the order of the labels is a guess that rows may change. `scores`: one column, whose scores must show that
-    they are probabilities.
+    `free`: the order of the labels is a guess that rows may change.
     """
 
     model: ModelSpec
     guesses: tuple[Guess, ...] = ()
     free: bool = False
-    scores: bool = False
 
     def decided(self, decision: DecisionKind, why: str = "") -> OutputReading:
         """Return the same labels with a decision and its reason."""
@@ -227,7 +224,7 @@ def _with_decision(reading: OutputReading, taken: Signature) -> list[OutputReadi
         return [reading.decided("probability", "The network ends in a Sigmoid.")]
     if sigmoid and taken.answers is not None:
         return [reading.decided("argmax", f"Guess: the largest of the {taken.answers} outputs is the class.")]
-    column = dataclasses.replace(reading.decided("logit"), scores=True)
+    column = reading.decided("logit")
     return [column] if one else [reading, column] if len(reading.model.labels) == 2 else [reading]
 
 
@@ -365,7 +362,8 @@ class Trials:
             names = [feature.name for feature, lacks in zip(spec.described, lacking.T, strict=True) if lacks.any()]
             if not names:
                 return self._run(spec, reading, rows, most)
-            if self.taken.may_take_missing(names):
+            fitted = self.taken.fitted
+            if all(fitted.takes_missing_in(fitted.column(name) or name) is not False for name in names):
                 some = np.flatnonzero(lacking.any(axis=1))[:TRIED_MISSING]
                 with suppress(ModelError):  # it does not take them
                     return self._run(keeping, reading, rows, most, some)
@@ -387,7 +385,8 @@ class Trials:
         if missing is not None:
             _predicted(model, rows.values[missing])
         chosen = spread(len(rows.values), MOST_ROWS if isinstance(model, OnnxModel) else most)
-        if reading.scores:
+        if reading.model.decision == "logit" and self.options.decision is None:
+            # The scores of one column must show that they are probabilities.
             scores = model.scores(rows.values[chosen].astype(model.dtype))
             low, high = float(np.min(scores)), float(np.max(scores))
             if not (low >= 0 and high <= 1):

@@ -229,17 +229,12 @@ class Searcher:
         """Score the candidates at these points."""
         weights = [self._parameters.weights(point) for point in points]
         scores = self._workers.map(self._trial.score, weights)
-        found = [
-            Candidate(point, score, self._change(each))
-            for point, each, score in zip(points, weights, scores, strict=True)
-        ]
+        found = []
+        for point, changed, score in zip(points, weights, scores, strict=True):
+            moved = sum(np.square(v - self._base[name], dtype=np.float64).sum() for name, v in changed.items())
+            found.append(Candidate(point, score, float(np.sqrt(moved)) / self._length))
         self.tried += found
         return found
-
-    def _change(self, weights: Mapping[str, WeightArray]) -> float:
-        """Return the size of a change relative to all weights."""
-        moved = sum(np.square(v - self._base[name], dtype=np.float64).sum() for name, v in weights.items())
-        return float(np.sqrt(moved)) / self._length
 
     def _best(self) -> Candidate:
         return min(self.tried, key=self._objective.fitness)
