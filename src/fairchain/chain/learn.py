@@ -275,10 +275,7 @@ def _check(kind: str, estimator: str) -> None:
 
 
 def _view(context: ChainContext, view: str | None) -> View | None:
-    """Return the view of a recurrent unit; None for a chain whose units have one state each.
-
-    Raises a ChainError if the requested units do not make a chain of this view.
-    """
+    """Return the view of a recurrent unit, None if units have one state each; raise an error if units do not fit."""
     if view not in (None, *VIEWS):
         raise ChainError(unknown("view", str(view), VIEWS))
     timed = [request.text for request in context.requests if request.tensor in context.recurrent]

@@ -69,10 +69,7 @@ DIRECTION_NEEDED = (
 
 @dataclass(frozen=True)
 class OutputReading:
-    """Meaning of the model's output.
-
-    `free`: the order of the labels is a guess that rows may change.
-    """
+    """Meaning of the model's output; `free`: the order of the labels is a guess that rows may change."""
 
     model: ModelSpec
     guesses: tuple[Guess, ...] = ()
@@ -85,10 +82,7 @@ class OutputReading:
 
 
 def find_label(columns: Columns, taken: Signature, labels: Sequence[str] = ()) -> tuple[str | None, str]:
-    """Return the column that seems to hold the true labels, and the reason; None if there is none.
-
-    `labels` are those that the caller stated, if any.
-    """
+    """Return the column that seems to hold the true labels, and the reason; None if there is none."""
     inputs = match_inputs(columns, taken) or dict.fromkeys(taken.columns)
     rest = [name for name in columns if name not in inputs and not like_protected([name])]
     able: dict[str, set[str]] = {}

@@ -272,10 +272,7 @@ def _gap(
 
 
 def _unvisited(points: Points, query: Formula, start: Mask) -> tuple[str, ...]:
-    """Return the names of the unvisited states that the answer depends on.
-
-    Raises a QueryError if a state of `start` is unvisited: there is no evidence for the answer.
-    """
+    """Return the unvisited states on which the answer depends; without evidence at the start raise a QueryError."""
     chain = points.chain
     if not chain.unvisited:
         return ()

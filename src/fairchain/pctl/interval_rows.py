@@ -188,9 +188,7 @@ def sums(sources: Indices, weights: Floats, size: int) -> Floats:
 
 
 def difference(more: Floats, less: Floats, *, largest: bool) -> Floats:
-    """Subtract finite numbers and round the result outward: up if `largest`, otherwise down; exact results are
-    unchanged.
-    """
+    """Subtract finite numbers and round outward: up if `largest`, otherwise down; exact results are unchanged."""
     found = more - less
     # Knuth's error of a difference, exact for finite numbers.
     part = found - more
@@ -201,9 +199,7 @@ def difference(more: Floats, less: Floats, *, largest: bool) -> Floats:
 
 
 def _has_mass_left(sources: Indices, low: Floats, near: Mask) -> Mask:
-    """Return whether the lower bounds of a row's other transitions sum to less than 1; in exact arithmetic if near
-    1.
-    """
+    """Return whether the lower bounds of a row's other transitions sum to less than 1, exactly if near 1."""
     left = np.ones(len(low), bool)
     states = np.unique(sources[near])
     for begin, end in zip(*(np.searchsorted(sources, states, side) for side in ("left", "right")), strict=True):
@@ -338,9 +334,7 @@ def _wrong(found: Floats, after: Floats, *, largest: bool) -> float:
 
 
 def staged(rows: IntervalRows, inside: Mask) -> list[IntervalRows]:
-    """Return the rows in stages, each of which needs only values of earlier ones; a single stage if there were too
-    many.
-    """
+    """Return the rows in stages, each of which needs only values of earlier ones; in one if there were too many."""
     within = inside[rows.targets]
     count, component = components_of(rows.size, rows.sources[within], rows.targets[within])
     stage = _heights(count, component[rows.sources[within]], component[rows.targets[within]])

@@ -268,9 +268,7 @@ def _parameters(
     means: dict[str, WeightArray],
     ranked: Callable[[], list[NamedUnit]],
 ) -> Parameters:
-    """Return the parameters that may change, or raise an error with the reason why none can. Units are ranked only if
-    needed.
-    """
+    """Return the parameters that may change, or raise an error if none can; units are ranked only if needed."""
     if change == "last-layer":
         if len(weights.blocks) == 1:
             return linear_layer(weights, protected, means, protected_too=settings.protected_too)

@@ -32,9 +32,7 @@ class Swarm:
         self._moved = False
 
     def ask(self) -> Points:
-        """Return the positions of the particles; the first time, all but the first have made one step from the
-        start.
-        """
+        """Return the positions of the particles; the first time, all but the first have made one step."""
         if not self._moved:
             self._moved = True
             self._places = np.clip(self._places + self._speeds, -1, 1)

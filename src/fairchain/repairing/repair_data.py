@@ -68,9 +68,7 @@ class SearchInputs:
 
 
 def inputs_of(case: Case, seed: int, count: int, rounds: int | None = None) -> SearchInputs:
-    """Draw about this many inputs over all subgroups, or this many rounds, with this seed; for a table take all
-    rows.
-    """
+    """Draw about this many inputs over all subgroups, or this many rounds; for a table take all rows."""
     if case.population is None:
         assert case.rows is not None
         return SearchInputs(case, case.rows.values)
@@ -87,10 +85,7 @@ def inputs_of(case: Case, seed: int, count: int, rounds: int | None = None) -> S
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Labelled rows: feature values, or the words of texts, and the index of each true label.
-
-    `whole` if they are the whole population, so that counts on them are exact.
-    """
+    """Labelled rows: features or words, and the index of each true label; `whole` if they are all of a population."""
 
     values: NDArray[Any]
     truth: NDArray[np.integer]
@@ -154,9 +149,7 @@ def labelled_rows_of(case: Case) -> LabelledRows | None:
 
 
 def halves(case: Case) -> tuple[Case, Case]:
-    """Return the case on a random half of its rows, for the search, and on the other half, for the final
-    verification.
-    """
+    """Return the case on a random half of its rows, for the search, and on the other, for the final verification."""
     rows = case.rows
     assert rows is not None
     random = np.random.Generator(np.random.Philox(seed_for(case.seed.value, SPLIT_SEED)))

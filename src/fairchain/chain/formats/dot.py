@@ -133,9 +133,7 @@ def flows_of(chain: Chain, columns: Indices) -> Floats:
 
 
 def _colours(chain: Chain) -> list[str]:
-    """Return a colour for each state: that of the successor of the start through which it is reached, if there is only
-    one.
-    """
+    """Return a colour for each state: that of the only successor of the start through which it is reached."""
     onward = _successors(chain)
     owner = [_NONE] * len(chain)
     owner[chain.initial] = _MIXED
