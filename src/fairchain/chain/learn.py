@@ -329,11 +329,7 @@ def _plan(
 
 
 def _with_fidelity(
-    chains: Sequence[Chain],
-    context: ChainContext,
-    planned: Sequence[PlannedUnits],
-    rounds: int,
-    workers: Workers,
+    chains: Sequence[Chain], context: ChainContext, planned: Sequence[PlannedUnits], rounds: int, workers: Workers
 ) -> list[Chain]:
     """Measure the fidelity of chains that may be wrong: those over time, and shared ones, for which labels suffice."""
     plan = planned[0][1] if planned else None

@@ -364,12 +364,7 @@ class Trials:
         return self._run(spec, reading, self.read(spec), most)
 
     def _run(
-        self,
-        spec: Spec,
-        reading: OutputReading,
-        rows: TableRows,
-        most: int,
-        missing: NDArray[np.int64] | None = None,
+        self, spec: Spec, reading: OutputReading, rows: TableRows, most: int, missing: NDArray[np.int64] | None = None
     ) -> EncodingTrial:
         """Run the model on these rows; first on those at `missing`, which lack a value."""
         if self.taken.source is None:

@@ -461,12 +461,7 @@ def _statement(spec: Spec, judged: Sequence[Judged], sides: Sides) -> str:
 
 
 def _notes(
-    before: Verdict,
-    best: Judged,
-    rows: LabelledRows | None,
-    held_out: LabelledRows | None,
-    sides: Sides,
-    plan: Plan,
+    before: Verdict, best: Judged, rows: LabelledRows | None, held_out: LabelledRows | None, sides: Sides, plan: Plan
 ) -> tuple[str, ...]:
     """Return further notes for the reader."""
     notes = []
