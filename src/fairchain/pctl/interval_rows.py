@@ -23,12 +23,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fairchain.chain import Chain
+from fairchain.chain.chain import ROW_SUM_ERROR
 from fairchain.errors import ChainError
 from fairchain.pctl.equations import UnsolvedError, solve
 from fairchain.pctl.graph import Floats, Indices, Mask, components_of
 
-# Tolerance for the sum of the bounds of a row.
-ROW_SUM_ERROR = 1e-6
 # Rows with at most this many transitions are compared pair by pair, which is faster than sorting.
 FEW_TRANSITIONS = 8
 # Masses below this are treated as 0 if the certainty of a transition depends on it.
