@@ -20,7 +20,7 @@ from fairchain.errors import DataError
 from fairchain.prepare import Case, case_of
 from fairchain.spec import Marginals, Spec, Table, TextFeature, Texts
 from fairchain.statistics.payoff import gaps_of
-from fairchain.tables import TableRows, encode_named_or_numbered, read_table
+from fairchain.tables import encode_named_or_numbered, read_table
 from fairchain.tables.cell_values import label_values
 from fairchain.tables.read import RawTable
 from fairchain.verification.counting import count_rows
@@ -154,24 +154,22 @@ def halves(case: Case) -> tuple[Case, Case]:
     assert rows is not None
     random = np.random.Generator(np.random.Philox(seed_for(case.seed.value, SPLIT_SEED)))
     order = random.permutation(len(rows.values))
-    parts = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
-    first, second = (case_of(case.spec, case.model, rows_part(rows, part), function=case.function) for part in parts)
-    return first, second
-
-
-def rows_part(rows: TableRows, places: NDArray[np.integer]) -> TableRows:
-    """Return some rows of a table; their hash is computed from that of the table and the row indices."""
-    numbers = rows.numbers[places]
-    digest = hashlib.sha256(f"fairchain rows of {rows.sha256}".encode() + numbers.astype("<i8").tobytes())
-    return dataclasses.replace(
-        rows,
-        values=rows.values[places],
-        truth=None if rows.truth is None else rows.truth[places],
-        recorded=None if rows.recorded is None else rows.recorded[places],
-        numbers=numbers,
-        dropped=0,
-        sha256=digest.hexdigest(),
-    )
+    cases = []
+    for places in np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :]):
+        numbers = rows.numbers[places]
+        # The hash of a part follows from that of the table and the numbers of its rows.
+        digest = hashlib.sha256(f"fairchain rows of {rows.sha256}".encode() + numbers.astype("<i8").tobytes())
+        part = dataclasses.replace(
+            rows,
+            values=rows.values[places],
+            truth=None if rows.truth is None else rows.truth[places],
+            recorded=None if rows.recorded is None else rows.recorded[places],
+            numbers=numbers,
+            dropped=0,
+            sha256=digest.hexdigest(),
+        )
+        cases.append(case_of(case.spec, case.model, part, function=case.function))
+    return cases[0], cases[1]
 
 
 def read_labelled_rows(source: Any, spec: Spec, label: str | None) -> LabelledRows:
