@@ -30,10 +30,9 @@ from fairchain.errors import FairchainError
 from fairchain.models.edit.candidates import Tunable, input_means
 from fairchain.models.edit.weights import Weights
 from fairchain.prepare import prepare
-from fairchain.repairing.optimizers import make_optimizer
 from fairchain.repairing.parameters import Parameters, Scales, low_rank, protected_units, ranked_units
 from fairchain.repairing.repair_data import inputs_of
-from fairchain.repairing.search import MARGIN, STEP, CandidateTrial, Objective, Searcher
+from fairchain.repairing.search import MARGIN, STEP, CandidateTrial, Objective, Searcher, make_optimizer
 from fairchain.spec import revise
 
 # Repairs of our own networks: two that read tables, and one that reads comments.

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from fairchain import example, load_spec
-from fairchain.chain.build import build_chain
+from fairchain.chain.build import bounds, build_chain
 from fairchain.chain.chain import Chain
 from fairchain.chain.context import ChainContext, fitted, prepare_context
-from fairchain.chain.estimates import bounds
 from fairchain.chain.learn import learn_chain
 from fairchain.chain.plan import ChainPlan
 from fairchain.chain.state_units import StateUnit

@@ -10,9 +10,9 @@ import pytest
 
 from fairchain import example, load_spec, verify
 from fairchain.chain import Chain
+from fairchain.chain.build import estimate
 from fairchain.chain.context import prepare_context
 from fairchain.chain.display import heading
-from fairchain.chain.estimates import estimate
 from fairchain.chain.learn import EPSILON_NOT_REACHED, learn_chain, learn_family
 from fairchain.chain.plan import TWO_DIFFERENT_STATES
 from fairchain.chain.state_units import REQUESTED_TWICE, UNIT_NOT_FINITE, numbers_of, parse_request

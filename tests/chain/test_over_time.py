@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from fairchain.chain import Chain
-from fairchain.chain.build import build_chain
-from fairchain.chain.estimates import Moments, folded_bounds
+from fairchain.chain.build import build_chain, folded_bounds
 from fairchain.chain.learn import fidelity
 from fairchain.chain.plan import FEWER_CLUSTERS, TWO_DIFFERENT_STATES, ChainPlan
 from fairchain.chain.state_units import Discretizer
-from fairchain.chain.traces import WRONG_NUMBER_OF_STEPS, Passages, TraceCounts, count_steps
+from fairchain.chain.traces import WRONG_NUMBER_OF_STEPS, Moments, Passages, TraceCounts, count_steps
 from fairchain.errors import ChainError
 from fairchain.pctl import check_chain
 from fairchain.statistics.intervals import clopper_pearson

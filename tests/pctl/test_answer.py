@@ -16,8 +16,7 @@ from fairchain.chain import Chain
 from fairchain.errors import QueryError
 from fairchain.messages import unknown
 from fairchain.pctl import check_chain, parse
-from fairchain.pctl.answer import ANSWER_HAS_NO_TRUTH
-from fairchain.pctl.checker import NO_EVIDENCE, EngineName, widest
+from fairchain.pctl.checker import ANSWER_HAS_NO_TRUTH, NO_EVIDENCE, EngineName, widest
 from fairchain.pctl.point_values import NO_STATE_CHAIN
 from fairchain.pctl.storm import STORM_MISSING
 from tests.messages import says

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairchain.repairing.optimizers import Evolution, Points, Swarm, make_optimizer
+from fairchain.repairing.search import Evolution, Points, Swarm, make_optimizer
 
 TARGET = np.array([0.5, -0.3, 0.8, 0.0])
 

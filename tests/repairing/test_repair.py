@@ -18,11 +18,10 @@ from fairchain.repairing import Repair, repair, write_repair
 from fairchain.repairing.change_plan import BAD_ACCURACY_LOSS, LOW_RANK_KEEPS_NOTHING, UNITS_CANNOT_BE_RANKED, Settings
 from fairchain.repairing.files import REPAIR_NOT_ACCEPTED
 from fairchain.repairing.judge import attempt_spec
-from fairchain.repairing.optimizers import OPTIMIZERS
 from fairchain.repairing.parameters import CHANGEABLE, Scales
 from fairchain.repairing.repair_data import TOO_FEW_LABELLED, LabelledRows
 from fairchain.repairing.repairer import HELD_OUT_IS_DATA, HELD_OUT_WITHOUT_LABELLED, RECORDED_DECISIONS
-from fairchain.repairing.search import CandidateTrial, Score, Searcher
+from fairchain.repairing.search import OPTIMIZERS, CandidateTrial, Score, Searcher
 from fairchain.repairing.thresholds import NO_SCORES
 from fairchain.verification import verify
 from tests.messages import says

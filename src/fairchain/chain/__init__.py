@@ -9,12 +9,7 @@ if TYPE_CHECKING:
     from fairchain.chain.formats import read_chain, write_chain
     from fairchain.chain.learn import learn_chain, learn_family
 
-_HOMES = {
-    "learn_chain": "learn",
-    "learn_family": "learn",
-    "read_chain": "formats",
-    "write_chain": "formats",
-}
+_HOMES = {"learn_chain": "learn", "learn_family": "learn", "read_chain": "formats", "write_chain": "formats"}
 
 __all__ = ["Chain", "chain_of_traces", "learn_chain", "learn_family", "read_chain", "write_chain"]
 

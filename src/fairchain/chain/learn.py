@@ -35,8 +35,7 @@ from fairchain.chain.context import (
     prepare_context,
     recurrent_layers,
 )
-from fairchain.chain.estimates import ESTIMATORS, Estimator
-from fairchain.chain.plan import ChainPlan, ColumnKind, View
+from fairchain.chain.plan import ESTIMATORS, ChainPlan, ColumnKind, Estimator, View
 from fairchain.chain.state_units import StateUnit
 from fairchain.chain.traces import TRACES_PER_CHUNK, Link, PlannedUnits, TraceCounter, TraceCounts
 from fairchain.errors import ChainError
@@ -276,10 +275,7 @@ def _check(kind: str, estimator: str) -> None:
 
 
 def _view(context: ChainContext, view: str | None) -> View | None:
-    """Return the view of a recurrent unit; None for a chain whose units have one state each.
-
-    Raises a ChainError if the requested units do not make a chain of this view.
-    """
+    """Return the view of a recurrent unit, None if units have one state each; raise an error if units do not fit."""
     if view not in (None, *VIEWS):
         raise ChainError(unknown("view", str(view), VIEWS))
     timed = [request.text for request in context.requests if request.tensor in context.recurrent]
@@ -333,11 +329,7 @@ def _plan(
 
 
 def _with_fidelity(
-    chains: Sequence[Chain],
-    context: ChainContext,
-    planned: Sequence[PlannedUnits],
-    rounds: int,
-    workers: Workers,
+    chains: Sequence[Chain], context: ChainContext, planned: Sequence[PlannedUnits], rounds: int, workers: Workers
 ) -> list[Chain]:
     """Measure the fidelity of chains that may be wrong: those over time, and shared ones, for which labels suffice."""
     plan = planned[0][1] if planned else None

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from fairchain.chain.estimates import Estimator
 from fairchain.chain.state_units import Discretizer
 from fairchain.errors import ChainError
 
 ColumnKind = Literal["product", "shared"]
+Estimator = Literal["frequency", "laplace", "good-turing"]
+ESTIMATORS: tuple[Estimator, ...] = ("frequency", "laplace", "good-turing")
 View = Literal["folded", "unrolled"]
 START_STATE = "Start"
 # With more possible transitions no intervals are computed: every possible transition would need one.

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.chain.context import ChainContext, LastSteps, inside_of
-from fairchain.chain.estimates import Counts, Moments
 from fairchain.chain.plan import ChainPlan
 from fairchain.chain.state_units import StateUnit
 from fairchain.errors import ChainError
 from fairchain.executors import Workers
 
 States = NDArray[np.integer]
+Counts = NDArray[np.int64]
 # Tables up to this size are counted densely.
 DENSE = 2**18
 # Cells of the largest table for the traces of one chunk.
@@ -88,6 +88,22 @@ def count_link(group: int, groups: int, columns: tuple[States, States], widths: 
         return Link(*widths, np.bincount(code, minlength=size).astype(np.int64))
     seen, counts = np.unique(code, return_counts=True)
     return Link(*widths, counts.astype(np.int64), seen)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over traces for transitions p -> q of a folded chain; n_p and n_pq are the counts of one trace.
+
+    `square` and `cross` are the sums of n_pq^2 and n_pq n_p, (groups, width, following); `visits` of n_p^2,
+    (groups, width, 1).
+    """
+
+    square: Counts
+    cross: Counts
+    visits: Counts
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.square + other.square, self.cross + other.cross, self.visits + other.visits)
 
 
 @dataclass(frozen=True, eq=False)

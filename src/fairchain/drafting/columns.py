@@ -106,10 +106,7 @@ def is_typed(table: RawTable) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """Contents of one column.
-
-    `known` are the values that the model, or an encoder in it, was fitted on, in their order; None if it does not say.
-    """
+    """Contents of one column; `known` are the values on which the model was fitted, in their order, None if unknown."""
 
     table: RawTable
     name: str

@@ -39,10 +39,7 @@ SINGLE_VALUE = (
 def find_protected(
     columns: Columns, inputs: Sequence[str], options: DraftOptions, told: list[Guess]
 ) -> tuple[str, ...]:
-    """Return the protected features: those given, or the likeliest column by its name that has several values.
-
-    `inputs` are the columns that the model takes.
-    """
+    """Return the protected features: those given, or the likeliest column by its name that has several values."""
     source = next(iter(columns.values())).table.source
     for name in options.protected:
         if name not in columns:

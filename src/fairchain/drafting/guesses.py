@@ -148,19 +148,17 @@ def _table(draft: Draft, table: str, part: Any, folder: str | Path | None = None
             yield from comment(*_ABOUT_READING.get(entry, ()))
         if name == "delta":
             yield from comment("Probability of a wrong verdict, at most.")
-        yield f"{key(name)} = {value(entry if name != 'path' or folder is None else _seen_from(folder, entry))}"
+        if name == "path" and folder is not None:
+            try:
+                entry = Path(os.path.relpath(os.path.realpath(entry), os.path.realpath(folder))).as_posix()
+            except ValueError:  # on another drive
+                entry = Path(entry).absolute().as_posix()
+        yield f"{key(name)} = {value(entry)}"
     if table == "population" and getattr(part, "path", "") is None:
         yield from comment('path = "data.csv"   (the rows were given in Python)')
     for name in ("decision", "outcome"):
         if name not in entries:
             yield from comment(*draft.about(f"{table}.{name}"))
-
-
-def _seen_from(folder: str | Path, path: str) -> str:
-    try:
-        return Path(os.path.relpath(os.path.realpath(path), os.path.realpath(folder))).as_posix()
-    except ValueError:  # on another drive
-        return Path(path).absolute().as_posix()
 
 
 def save_spec(draft: Draft, path: str | Path, *, force: bool = False) -> None:

@@ -6,7 +6,6 @@ width. A plain function shows nothing. A file is checked as untrusted input befo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -83,10 +82,6 @@ class Signature:
     def runs_code(self) -> bool:
         """Whether there is a model that is no network yet: Python code, a service, or a file that a spec makes one."""
         return self.source is not None and not isinstance(self.source, Network)
-
-    def may_take_missing(self, names: Sequence[str]) -> bool:
-        """Return whether the model may take rows without a value in these columns of the table."""
-        return all(self.fitted.takes_missing_in(self.fitted.column(name) or name) is not False for name in names)
 
 
 def read_signature(model: Any, output: str | None = None, limits: Limits | None = None) -> Signature:

@@ -7,7 +7,6 @@ no advantage. An encoding further down the list must be clearly better to be tak
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -70,16 +69,11 @@ DIRECTION_NEEDED = (
 
 @dataclass(frozen=True)
 class OutputReading:
-    """Meaning of the model's output.
-
-    `free`: the order of the labels is a guess that rows may change. `scores`: one column, whose scores must show that
-    they are probabilities.
-    """
+    """Meaning of the model's output; `free`: the order of the labels is a guess that rows may change."""
 
     model: ModelSpec
     guesses: tuple[Guess, ...] = ()
     free: bool = False
-    scores: bool = False
 
     def decided(self, decision: DecisionKind, why: str = "") -> OutputReading:
         """Return the same labels with a decision and its reason."""
@@ -88,10 +82,7 @@ class OutputReading:
 
 
 def find_label(columns: Columns, taken: Signature, labels: Sequence[str] = ()) -> tuple[str | None, str]:
-    """Return the column that seems to hold the true labels, and the reason; None if there is none.
-
-    `labels` are those that the caller stated, if any.
-    """
+    """Return the column that seems to hold the true labels, and the reason; None if there is none."""
     inputs = match_inputs(columns, taken) or dict.fromkeys(taken.columns)
     rest = [name for name in columns if name not in inputs and not like_protected([name])]
     able: dict[str, set[str]] = {}
@@ -227,7 +218,7 @@ def _with_decision(reading: OutputReading, taken: Signature) -> list[OutputReadi
         return [reading.decided("probability", "The network ends in a Sigmoid.")]
     if sigmoid and taken.answers is not None:
         return [reading.decided("argmax", f"Guess: the largest of the {taken.answers} outputs is the class.")]
-    column = dataclasses.replace(reading.decided("logit"), scores=True)
+    column = reading.decided("logit")
     return [column] if one else [reading, column] if len(reading.model.labels) == 2 else [reading]
 
 
@@ -365,19 +356,15 @@ class Trials:
             names = [feature.name for feature, lacks in zip(spec.described, lacking.T, strict=True) if lacks.any()]
             if not names:
                 return self._run(spec, reading, rows, most)
-            if self.taken.may_take_missing(names):
+            fitted = self.taken.fitted
+            if all(fitted.takes_missing_in(fitted.column(name) or name) is not False for name in names):
                 some = np.flatnonzero(lacking.any(axis=1))[:TRIED_MISSING]
                 with suppress(ModelError):  # it does not take them
                     return self._run(keeping, reading, rows, most, some)
         return self._run(spec, reading, self.read(spec), most)
 
     def _run(
-        self,
-        spec: Spec,
-        reading: OutputReading,
-        rows: TableRows,
-        most: int,
-        missing: NDArray[np.int64] | None = None,
+        self, spec: Spec, reading: OutputReading, rows: TableRows, most: int, missing: NDArray[np.int64] | None = None
     ) -> EncodingTrial:
         """Run the model on these rows; first on those at `missing`, which lack a value."""
         if self.taken.source is None:
@@ -387,7 +374,8 @@ class Trials:
         if missing is not None:
             _predicted(model, rows.values[missing])
         chosen = spread(len(rows.values), MOST_ROWS if isinstance(model, OnnxModel) else most)
-        if reading.scores:
+        if reading.model.decision == "logit" and self.options.decision is None:
+            # The scores of one column must show that they are probabilities.
             scores = model.scores(rows.values[chosen].astype(model.dtype))
             low, high = float(np.min(scores)), float(np.max(scores))
             if not (low >= 0 and high <= 1):

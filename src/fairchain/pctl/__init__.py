@@ -1,7 +1,6 @@
 """Queries of Markov chains: PCTL, long-run shares, expected steps and gaps between groups, with bounds."""
 
-from fairchain.pctl.answer import Quantity, QueryAnswer
-from fairchain.pctl.checker import check_chain
+from fairchain.pctl.checker import Quantity, QueryAnswer, check_chain
 from fairchain.pctl.formula import Formula
 from fairchain.pctl.parser import parse
 

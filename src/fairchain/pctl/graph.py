@@ -43,10 +43,7 @@ class TransitionGraph:
         return components_of(self.size, self.sources, self.targets)
 
     def bottom(self, closed: Mask | None = None) -> tuple[int, Indices]:
-        """Return the number of bottom components, and the one of each state, -1 for the other states.
-
-        With `closed`, only those whose states are all in it.
-        """
+        """Return the number of bottom components within `closed`, and the one of each state, -1 for the others."""
         count, component = self.components
         kept = np.ones(count, bool)
         leaving = component[self.sources] != component[self.targets]

@@ -24,9 +24,7 @@ NARROW_ENOUGH = 1e-9
 
 
 class Between(NamedTuple):
-    """(states,) each: bounds of numbers, or of truth values: the states in which a formula surely and possibly
-    holds.
-    """
+    """(states,) each: bounds of numbers, or the states in which a formula surely and possibly holds."""
 
     low: NDArray[Any]
     high: NDArray[Any]
@@ -186,9 +184,7 @@ class Bounds(Evaluator[Between, Between]):
             kept = better
 
     def _long_run(self, part: Mask) -> Floats:
-        """Return lower bounds of the share of time in `part`: the share in closed components, times the probability of
-        reaching them.
-        """
+        """Return lower bounds of the share of time in `part`, by the closed components and the chance to reach them."""
         count, number = self.possible.bottom(~self.unseen)
         inside = number >= 0
         share = self._share(part, count, number)

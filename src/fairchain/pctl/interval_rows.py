@@ -23,12 +23,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fairchain.chain import Chain
+from fairchain.chain.chain import ROW_SUM_ERROR
 from fairchain.errors import ChainError
 from fairchain.pctl.equations import UnsolvedError, solve
 from fairchain.pctl.graph import Floats, Indices, Mask, components_of
 
-# Tolerance for the sum of the bounds of a row.
-ROW_SUM_ERROR = 1e-6
 # Rows with at most this many transitions are compared pair by pair, which is faster than sorting.
 FEW_TRANSITIONS = 8
 # Masses below this are treated as 0 if the certainty of a transition depends on it.
@@ -188,9 +187,7 @@ def sums(sources: Indices, weights: Floats, size: int) -> Floats:
 
 
 def difference(more: Floats, less: Floats, *, largest: bool) -> Floats:
-    """Subtract finite numbers and round the result outward: up if `largest`, otherwise down; exact results are
-    unchanged.
-    """
+    """Subtract finite numbers and round outward: up if `largest`, otherwise down; exact results are unchanged."""
     found = more - less
     # Knuth's error of a difference, exact for finite numbers.
     part = found - more
@@ -201,9 +198,7 @@ def difference(more: Floats, less: Floats, *, largest: bool) -> Floats:
 
 
 def _has_mass_left(sources: Indices, low: Floats, near: Mask) -> Mask:
-    """Return whether the lower bounds of a row's other transitions sum to less than 1; in exact arithmetic if near
-    1.
-    """
+    """Return whether the lower bounds of a row's other transitions sum to less than 1, exactly if near 1."""
     left = np.ones(len(low), bool)
     states = np.unique(sources[near])
     for begin, end in zip(*(np.searchsorted(sources, states, side) for side in ("left", "right")), strict=True):
@@ -338,9 +333,7 @@ def _wrong(found: Floats, after: Floats, *, largest: bool) -> float:
 
 
 def staged(rows: IntervalRows, inside: Mask) -> list[IntervalRows]:
-    """Return the rows in stages, each of which needs only values of earlier ones; a single stage if there were too
-    many.
-    """
+    """Return the rows in stages, each of which needs only values of earlier ones; in one if there were too many."""
     within = inside[rows.targets]
     count, component = components_of(rows.size, rows.sources[within], rows.targets[within])
     stage = _heights(count, component[rows.sources[within]], component[rows.targets[within]])

@@ -21,10 +21,7 @@ OPPOSITE = {">=": "<=", "<=": ">=", ">": "<", "<": ">"}
 
 
 class Storm:
-    """A chain as a model of Storm, whose labels are named l0, l1, ...
-
-    Raises a QueryError if stormpy is not installed.
-    """
+    """A chain as a model of Storm, whose labels are named l0, l1, ...; a QueryError without stormpy."""
 
     def __init__(self, points: Points) -> None:
         try:

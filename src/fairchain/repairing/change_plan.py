@@ -24,7 +24,6 @@ from fairchain.models.edit.candidates import Tunable, input_means
 from fairchain.models.edit.weights import WeightArray, Weights, with_dense_layers
 from fairchain.prepare import Case, case_of, with_network
 from fairchain.repairing.judge import WeightEdits
-from fairchain.repairing.optimizers import OPTIMIZERS
 from fairchain.repairing.parameters import (
     CHANGEABLE,
     NamedUnit,
@@ -39,6 +38,7 @@ from fairchain.repairing.parameters import (
     unit_biases,
 )
 from fairchain.repairing.repair_data import SEARCH_SEED, LabelledRows, SearchInputs, inputs_of, seed_for
+from fairchain.repairing.search import OPTIMIZERS
 from fairchain.repairing.thresholds import (
     ThresholdDecisions,
     ThresholdEdits,
@@ -202,7 +202,19 @@ def _weight_plan(
     means = input_means(model, weights.blocks, some.astype(model.dtype))
 
     def ranked() -> list[NamedUnit]:
-        return _ranked(case, settings, weights, explanation, workers)
+        """Return the units that an explanation ranks first: the given explanation, or one with a separate seed."""
+        if not settings.max_units:
+            return []
+        found = explanation
+        if found is None:
+            guarantee = replace(spec.guarantee, seed=seed_for(seed, SEARCH_SEED, 1))
+            try:
+                seeded = case_of(replace(spec, guarantee=guarantee), case.model, case.rows, function=case.function)
+                found = explain_case(seeded, rounds=RANKING_ROUNDS, workers=workers)
+            except SpecError as error:
+                raise SpecError(UNITS_CANNOT_BE_RANKED.format(error=error)) from None
+        measure: EffectMeasure = "sensitivity" if settings.paper else "effect"
+        return ranked_units(found, spec, weights, settings.max_units, measure)
 
     parameters = _parameters(change, settings, model.name, weights, protected, means, ranked)
     return Plan(
@@ -267,9 +279,7 @@ def _parameters(
     means: dict[str, WeightArray],
     ranked: Callable[[], list[NamedUnit]],
 ) -> Parameters:
-    """Return the parameters that may change, or raise an error with the reason why none can. Units are ranked only if
-    needed.
-    """
+    """Return the parameters that may change, or raise an error if none can; units are ranked only if needed."""
     if change == "last-layer":
         if len(weights.blocks) == 1:
             return linear_layer(weights, protected, means, protected_too=settings.protected_too)
@@ -293,21 +303,3 @@ def _parameters(
             'change = "last-layer"'
         )
     return Scales(weights, units, None if settings.paper else means)
-
-
-def _ranked(
-    case: Case, settings: Settings, weights: Weights, explanation: Explanation | None, workers: AnyWorkers
-) -> list[NamedUnit]:
-    """Return the units that an explanation ranks first: the given explanation, or one with a separate seed."""
-    if not settings.max_units:
-        return []
-    if explanation is None:
-        seed = seed_for(case.seed.value, SEARCH_SEED, 1)
-        spec = replace(case.spec, guarantee=replace(case.spec.guarantee, seed=seed))
-        try:
-            seeded = case_of(spec, case.model, case.rows, function=case.function)
-            explanation = explain_case(seeded, rounds=RANKING_ROUNDS, workers=workers)
-        except SpecError as error:
-            raise SpecError(UNITS_CANNOT_BE_RANKED.format(error=error)) from None
-    measure: EffectMeasure = "sensitivity" if settings.paper else "effect"
-    return ranked_units(explanation, case.spec, weights, settings.max_units, measure)

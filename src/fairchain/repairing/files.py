@@ -89,7 +89,10 @@ def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None 
         place({thresholds: thresholds_text(repair).encode(), changes: diff_report(repair).encode()})
         return [thresholds, changes]
     path = path.with_suffix(".onnx")
-    if _is_original(repair, path):
+    named = repair.before.spec.model.path
+    same = path.is_file() and named is not None and Path(named).exists() and path.samefile(named)
+    # The network that was repaired may also replace that of the spec.
+    if same or (path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == repair.before.model_sha256):
         raise FairchainError(OVERWRITES_SOURCE.format(path=path))
     certificate, changes = path.with_suffix(".json"), path.with_suffix(".txt")
     content = repair_certificate(repair, path.name)
@@ -108,16 +111,6 @@ def repair_certificate(repair: Repair, name: str, *, timed: bool = True) -> byte
     spec = repair.after.spec
     named = dataclasses.replace(repair.after, spec=replace(spec, model=replace(spec.model, path=name)))
     return dump(make_certificate(named, timed=timed)).encode()
-
-
-def _is_original(repair: Repair, path: Path) -> bool:
-    """Return whether the path is the network that was repaired: the spec's, or the given replacement."""
-    named = repair.before.spec.model.path
-    if not path.is_file():
-        return False
-    if named is not None and Path(named).exists() and path.samefile(named):
-        return True
-    return hashlib.sha256(path.read_bytes()).hexdigest() == repair.before.model_sha256
 
 
 def thresholds_text(repair: Repair) -> str:

@@ -114,9 +114,7 @@ class Scales:
 def constant_part(
     block: WeightBlock, entries: Sequence[int], base: Mapping[str, WeightArray], means: Mapping[str, WeightArray] | None
 ) -> WeightArray | None:
-    """Return the mean contribution of these entries to the layer's sums, in the unit of its bias; None if it is not
-    kept.
-    """
+    """Return the mean contribution of these entries to the layer's bias; None if it is not kept."""
     if means is None or block.bias is None or block.source not in means:
         return None
     mean = means[block.source]

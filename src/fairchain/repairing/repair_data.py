@@ -20,7 +20,7 @@ from fairchain.errors import DataError
 from fairchain.prepare import Case, case_of
 from fairchain.spec import Marginals, Spec, Table, TextFeature, Texts
 from fairchain.statistics.payoff import gaps_of
-from fairchain.tables import TableRows, encode_named_or_numbered, read_table
+from fairchain.tables import encode_named_or_numbered, read_table
 from fairchain.tables.read import RawTable
 from fairchain.tables.rows import label_values
 from fairchain.verification.counting import count_rows
@@ -68,9 +68,7 @@ class SearchInputs:
 
 
 def inputs_of(case: Case, seed: int, count: int, rounds: int | None = None) -> SearchInputs:
-    """Draw about this many inputs over all subgroups, or this many rounds, with this seed; for a table take all
-    rows.
-    """
+    """Draw about this many inputs over all subgroups, or this many rounds; for a table take all rows."""
     if case.population is None:
         assert case.rows is not None
         return SearchInputs(case, case.rows.values)
@@ -87,10 +85,7 @@ def inputs_of(case: Case, seed: int, count: int, rounds: int | None = None) -> S
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Labelled rows: feature values, or the words of texts, and the index of each true label.
-
-    `whole` if they are the whole population, so that counts on them are exact.
-    """
+    """Labelled rows: features or words, and the index of each true label; `whole` if they are all of a population."""
 
     values: NDArray[Any]
     truth: NDArray[np.integer]
@@ -154,31 +149,27 @@ def labelled_rows_of(case: Case) -> LabelledRows | None:
 
 
 def halves(case: Case) -> tuple[Case, Case]:
-    """Return the case on a random half of its rows, for the search, and on the other half, for the final
-    verification.
-    """
+    """Return the case on a random half of its rows, for the search, and on the other, for the final verification."""
     rows = case.rows
     assert rows is not None
     random = np.random.Generator(np.random.Philox(seed_for(case.seed.value, SPLIT_SEED)))
     order = random.permutation(len(rows.values))
-    parts = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
-    first, second = (case_of(case.spec, case.model, rows_part(rows, part), function=case.function) for part in parts)
-    return first, second
-
-
-def rows_part(rows: TableRows, places: NDArray[np.integer]) -> TableRows:
-    """Return some rows of a table; their hash is computed from that of the table and the row indices."""
-    numbers = rows.numbers[places]
-    digest = hashlib.sha256(f"fairchain rows of {rows.sha256}".encode() + numbers.astype("<i8").tobytes())
-    return dataclasses.replace(
-        rows,
-        values=rows.values[places],
-        truth=None if rows.truth is None else rows.truth[places],
-        recorded=None if rows.recorded is None else rows.recorded[places],
-        numbers=numbers,
-        dropped=0,
-        sha256=digest.hexdigest(),
-    )
+    cases = []
+    for places in np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :]):
+        numbers = rows.numbers[places]
+        # The hash of a part follows from that of the table and the numbers of its rows.
+        digest = hashlib.sha256(f"fairchain rows of {rows.sha256}".encode() + numbers.astype("<i8").tobytes())
+        part = dataclasses.replace(
+            rows,
+            values=rows.values[places],
+            truth=None if rows.truth is None else rows.truth[places],
+            recorded=None if rows.recorded is None else rows.recorded[places],
+            numbers=numbers,
+            dropped=0,
+            sha256=digest.hexdigest(),
+        )
+        cases.append(case_of(case.spec, case.model, part, function=case.function))
+    return cases[0], cases[1]
 
 
 def read_labelled_rows(source: Any, spec: Spec, label: str | None) -> LabelledRows:

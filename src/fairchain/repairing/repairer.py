@@ -240,9 +240,7 @@ class Sides:
 
 
 def _sides(case: Case, held_out: Any) -> Sides:
-    """Divide the inputs of a case: the search must not use those of the final verification, unless a whole population
-    is counted.
-    """
+    """Divide the inputs of a case: the search must not use those of the final verification of a sample."""
     population = case.spec.population
     if not isinstance(population, Table):
         return Sides(case, case, "the draws of the final verification")
@@ -463,12 +461,7 @@ def _statement(spec: Spec, judged: Sequence[Judged], sides: Sides) -> str:
 
 
 def _notes(
-    before: Verdict,
-    best: Judged,
-    rows: LabelledRows | None,
-    held_out: LabelledRows | None,
-    sides: Sides,
-    plan: Plan,
+    before: Verdict, best: Judged, rows: LabelledRows | None, held_out: LabelledRows | None, sides: Sides, plan: Plan
 ) -> tuple[str, ...]:
     """Return further notes for the reader."""
     notes = []

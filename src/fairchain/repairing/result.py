@@ -104,21 +104,13 @@ class Price(Record, frozen=True):
         return Interval(1 + self.change.estimate, 1 + self.change.low, 1 + self.change.high)
 
     def __str__(self) -> str:
-        counted = f"{self.gained:,} became right, {self.lost:,} wrong"
-        if not self.delta:
-            if self.measure == "agreement":
-                return f"agreement with the original model {self.after:.4f} on {self.on}"
-            return (
-                f"accuracy {self.before:.4f} -> {self.after:.4f}, change {self.change.estimate:+.4f} on {self.on} "
-                f"({counted})"
-            )
-        sure = confidence(self.delta)
+        sure = f"confidence {confidence(self.delta)}" if self.delta else ""
         if self.measure == "agreement":
-            return f"agreement with the original model {self.agreement:.4f} on {self.on} (confidence {sure})"
-        return (
-            f"accuracy {self.before:.4f} -> {self.after:.4f}, change {self.change:+.4f} on {self.on} "
-            f"(confidence {sure}; {counted})"
-        )
+            share = f"{self.agreement:.4f} on {self.on} ({sure})" if sure else f"{self.after:.4f} on {self.on}"
+            return f"agreement with the original model {share}"
+        change = f"{self.change:+.4f}" if sure else f"{self.change.estimate:+.4f}"
+        counted = f"{sure + '; ' if sure else ''}{self.gained:,} became right, {self.lost:,} wrong"
+        return f"accuracy {self.before:.4f} -> {self.after:.4f}, change {change} on {self.on} ({counted})"
 
 
 class Attempt(Record, frozen=True):

@@ -218,10 +218,7 @@ class ThresholdModel:
 
 @dataclass(frozen=True, eq=False)
 class ThresholdEdits:
-    """Constructor of candidates: a network with thresholds in its graph, or a model in Python.
-
-    `groups` are those that have their own thresholds.
-    """
+    """Constructor of candidates: a network with thresholds, one for each of `groups`, in its graph, or Python code."""
 
     reader: ScoreReader
     groups: tuple[Group, ...]

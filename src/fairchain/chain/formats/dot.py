@@ -7,6 +7,8 @@ chain shows a band for each group, and a shared chain shows where the bands meet
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
@@ -101,20 +103,14 @@ def state_columns(chain: Chain) -> Indices:
             if target not in shortest:
                 shortest[target] = shortest[state] + 1
                 queue.append(target)
-    incoming = dict.fromkeys(shortest, 0)
-    for state in shortest:
-        for target in onward[state]:
-            incoming[target] += 1
-    # A topological order: each state follows all its predecessors; on a cycle none does.
-    longest = dict.fromkeys(shortest, 0)
-    ordered = [state for state in shortest if not incoming[state]]
-    for state in ordered:
-        for target in onward[state]:
-            longest[target] = max(longest[target], longest[state] + 1)
-            incoming[target] -= 1
-            if not incoming[target]:
-                ordered.append(target)
-    column = longest if len(ordered) == len(shortest) else shortest
+    column = shortest
+    with suppress(CycleError):
+        # Successors come before their predecessors.
+        ordered = [*TopologicalSorter({state: onward[state] for state in shortest}).static_order()]
+        column = dict.fromkeys(shortest, 0)
+        for state in reversed(ordered):
+            for target in onward[state]:
+                column[target] = max(column[target], column[state] + 1)
     outside = max(column.values()) + 1
     return np.array([column.get(state, outside) for state in range(len(chain))], np.intp)
 
@@ -133,16 +129,14 @@ def flows_of(chain: Chain, columns: Indices) -> Floats:
 
 
 def _colours(chain: Chain) -> list[str]:
-    """Return a colour for each state: that of the successor of the start through which it is reached, if there is only
-    one.
-    """
+    """Return a colour for each state: that of the only successor of the start through which it is reached."""
     onward = _successors(chain)
     owner = [_NONE] * len(chain)
     owner[chain.initial] = _MIXED
-    queue = [state for state in onward[chain.initial] if state != chain.initial]
-    for number, state in enumerate(onward[chain.initial]):
-        if state != chain.initial:
-            owner[state] = number
+    first = {state: number for number, state in enumerate(onward[chain.initial]) if state != chain.initial}
+    for state, number in first.items():
+        owner[state] = number
+    queue = [*first]
     for state in queue:
         for target in onward[state]:
             # From none to one group to several: each state is visited at most three times.

@@ -107,8 +107,14 @@ class _Body:
         """Read one line."""
         text = line.strip()
         if line.startswith("//"):
-            if self._states:
-                self._comment(line[2:])
+            if not self._states:
+                return
+            # A name: fairchain's in a note, Storm's as a valuation in brackets.
+            estimates = self._reader.note(self._lines, self._states - 1, line[2:])
+            if estimates is not None:
+                self._noted, self._estimates = True, estimates
+            elif line.startswith("//[") and line.endswith("]"):
+                self._reader.names[self._states - 1] = " ".join(line[3:-1].split())
         elif text.startswith("state "):
             self._state(text[6:].lstrip())
         elif text.startswith("action "):
@@ -149,14 +155,6 @@ class _Body:
                 "correct the note or remove it"
             )
         self._acted, self._estimates, self._first = False, (), len(self._reader.sources)
-
-    def _comment(self, text: str) -> None:
-        """Read a name: fairchain's in a note, Storm's as a valuation in brackets."""
-        estimates = self._reader.note(self._lines, self._states - 1, text)
-        if estimates is not None:
-            self._noted, self._estimates = True, estimates
-        elif text.startswith("[") and text.endswith("]"):
-            self._reader.names[self._states - 1] = " ".join(text[1:-1].split())
 
     def _transition(self, text: str) -> None:
         if not self._states:

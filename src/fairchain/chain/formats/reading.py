@@ -85,14 +85,6 @@ def note_text(note: Note) -> str:
         raise ChainError(NOT_UNICODE.format(name=note.name)) from None
 
 
-def read_note(text: str) -> Note | None:
-    """Return the note in a text; None if it is damaged."""
-    try:
-        return msgspec.json.decode(text, type=Note)
-    except (msgspec.MsgspecError, UnicodeError):
-        return None
-
-
 def notes_of(chain: Chain, identifiers: Mapping[str, str]) -> list[Note]:
     """Return a note for each state."""
     stands_for: dict[int, dict[str, str]] = {}
@@ -114,7 +106,12 @@ def identifiers_of(labels: Iterable[str]) -> dict[str, str]:
     for label in labels:
         if label in chosen:
             continue
-        base = name = _spelled(label)
+        spelled = label
+        for pattern, word in _SPELLED:
+            spelled = pattern.sub(word, spelled)
+        plain = unicodedata.normalize("NFKD", spelled).encode("ascii", "ignore").decode()
+        base = re.sub(r"\W+", "_", plain).strip("_")[:_LONGEST] or "unnamed"
+        base = name = f"_{base}" if base[0].isdigit() else base
         while name in used or name in _RESERVED:
             count[base] = count.get(base, 1) + 1
             name = f"{base}_{count[base]}"
@@ -144,14 +141,6 @@ def written_values(chain: Chain, intervals: bool = False) -> list[str]:
 def comment_name(text: str) -> str:
     """Return a name for a comment, without line ends."""
     return text if text.isprintable() else ascii(text)
-
-
-def _spelled(label: str) -> str:
-    for pattern, word in _SPELLED:
-        label = pattern.sub(word, label)
-    plain = unicodedata.normalize("NFKD", label).encode("ascii", "ignore").decode()
-    name = re.sub(r"\W+", "_", plain).strip("_")[:_LONGEST] or "unnamed"
-    return f"_{name}" if name[0].isdigit() else name
 
 
 def read_chain_bytes(path: Path) -> bytes:
@@ -277,9 +266,10 @@ class ChainReader:
         """Read a note of fairchain about a state; return its estimates, None if the text is another comment."""
         if not text.startswith(NOTE):
             return None
-        note = read_note(text)
-        if note is None:
-            raise lines.error(f"found {found(text)}; this note of fairchain is damaged, remove it")
+        try:
+            note = msgspec.json.decode(text, type=Note)
+        except (msgspec.MsgspecError, UnicodeError):
+            raise lines.error(f"found {found(text)}; this note of fairchain is damaged, remove it") from None
         self.names[state] = note.name
         self.stands_for.update(note.labels)
         if note.unvisited:
