@@ -242,12 +242,7 @@ def labels_drawn(ends: Ends, words: NDArray[np.uint32]) -> Labels:
 def words_that_change(ends: NDArray[np.int64], outcome: int | None) -> NDArray[np.int64]:
     """Return (rows,): the number of words for which the decision about a row is not the same in every group.
 
-    Parameters
-    ----------
-    ends
-        (groups, rows, classes): the ends of each label's words.
-    outcome
-        The only label that counts; None for all labels.
+    `ends` are those of each label's words, (groups, rows, classes); `outcome` is the only label that counts, if any.
     """
     starts = np.concatenate([np.zeros_like(ends[..., :1]), ends[..., :-1]], axis=2)
     # The words that give a label in every group lie between its last start and its first end.
