@@ -135,10 +135,8 @@ class DecisionRule(Struct, frozen=True):
         wrong = ~((shares >= -SUM_ERROR) & (shares <= 1 + SUM_ERROR)).all(axis=1) | ~(abs(total - 1) <= SUM_ERROR)
         if wrong.any():
             row = int(wrong.argmax())
-            raise NoDecisionError(
-                row,
-                NOT_PROBABILITIES.format(output=self.output, rows=_shown(answer.reshape(rows, -1)[row])),
-            )
+            shown = _shown(answer.reshape(rows, -1)[row])
+            raise NoDecisionError(row, NOT_PROBABILITIES.format(output=self.output, rows=shown))
         sums = np.cumsum(np.clip(shares, 0, 1), axis=1)
         ends: Ends = np.rint(sums / sums[:, -1:] * DECISION_WORDS).astype(np.int64)
         return ends
@@ -155,11 +153,9 @@ class DecisionRule(Struct, frozen=True):
         valid = (labels >= 0) & (labels < self.classes)
         if not valid.all():
             row = int((~valid).argmax())
-            found, known = answer[row : row + 1].tolist()[0], self.codes or tuple(range(self.classes))
-            raise NoDecisionError(
-                row,
-                OUTPUT_IS_NOT_A_LABEL.format(output=self.output, found=found, repr=", ".join(map(repr, known))),
-            )
+            found = answer[row : row + 1].tolist()[0]
+            known = ", ".join(map(repr, self.codes or tuple(range(self.classes))))
+            raise NoDecisionError(row, OUTPUT_IS_NOT_A_LABEL.format(output=self.output, found=found, repr=known))
         return labels.astype(np.uint16)
 
 
