@@ -93,14 +93,12 @@ def requested_units(
     if network is None and NEURONS in (units or ()):
         note = f"; {context.model.note}" if context.model.note else ""
         raise ModelError(NO_NEURONS.format(name=name, features=FEATURES, note=note))
-    texts: list[str] = []
-    for text in units if units is not None else (FEATURES, NEURONS):
-        if text == FEATURES:
-            texts += [feature.name for feature in spec.features if _explainable(spec, feature)]
-        elif text == NEURONS:
-            texts += [layer.name for layer in layers]
-        else:
-            texts.append(text)
+    named = {
+        FEATURES: [feature.name for feature in spec.features if _explainable(spec, feature)],
+        NEURONS: [layer.name for layer in layers],
+    }
+    wanted = units if units is not None else (FEATURES, NEURONS)
+    texts = [name for text in wanted for name in named.get(text, [text])]
     found: dict[tuple[int | None, str | None, int | None], StateRequest] = {}
     for text in dict.fromkeys(texts):
         for request in _single(parse_request(text, spec), layers, context):

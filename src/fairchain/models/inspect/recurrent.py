@@ -203,7 +203,9 @@ class StepProbe:
             if name.endswith(CELL):
                 made = read_cells(self._operators[layer], parts)
             # From (steps, directions, rows, units) to (rows, steps, units of all directions).
-            states[name] = np.ascontiguousarray(made.transpose(2, 0, 1, 3)).reshape(rows, len(made), -1)
+            states[name] = np.ascontiguousarray(made.transpose(2, 0, 1, 3)).reshape(
+                rows, len(made), made.shape[1] * made.shape[3]
+            )
             taken = np.broadcast_to(parts.get("lengths", len(made)), rows)
             for what, order in parts.items():
                 if what.startswith("order"):
@@ -287,7 +289,7 @@ def read_cells(node: NodeProto, parts: Mapping[str, Array]) -> Array:
     """
     functions = [CELL_FUNCTIONS[name] for name in _functions(node)]
     cells, lengths = np.zeros_like(parts["y"]), parts.get("lengths")
-    steps, directions, rows, units = cells.shape
+    steps, directions, _, units = cells.shape
     zeros = np.zeros(4 * units, cells.dtype)
     for place in range(directions):
         gate, candidate = functions[3 * place : 3 * place + 2]
@@ -308,10 +310,12 @@ def read_cells(node: NodeProto, parts: Mapping[str, Array]) -> Array:
             if peeps is not None:
                 enters, keeps = enters + peeps[0] * c, keeps + peeps[2] * c
             made = gate(keeps) * c + gate(enters) * candidate(z[:, 3 * units :])
-            # Without lengths every row reads every step.
-            reads = np.ones((rows, 1), bool) if lengths is None else (t < lengths)[:, None]
-            cells[t, place] = np.where(reads, made, 0)
-            c = np.where(reads, made, c)
+            if lengths is None:
+                cells[t, place] = c = made
+            else:
+                reads = (t < lengths)[:, None]
+                cells[t, place] = np.where(reads, made, 0)
+                c = np.where(reads, made, c)
     return cells
 
 

@@ -135,10 +135,8 @@ class DecisionRule(Struct, frozen=True):
         wrong = ~((shares >= -SUM_ERROR) & (shares <= 1 + SUM_ERROR)).all(axis=1) | ~(abs(total - 1) <= SUM_ERROR)
         if wrong.any():
             row = int(wrong.argmax())
-            raise NoDecisionError(
-                row,
-                NOT_PROBABILITIES.format(output=self.output, rows=_shown(answer.reshape(rows, -1)[row])),
-            )
+            shown = _shown(answer.reshape(rows, -1)[row])
+            raise NoDecisionError(row, NOT_PROBABILITIES.format(output=self.output, rows=shown))
         sums = np.cumsum(np.clip(shares, 0, 1), axis=1)
         ends: Ends = np.rint(sums / sums[:, -1:] * DECISION_WORDS).astype(np.int64)
         return ends
@@ -155,11 +153,9 @@ class DecisionRule(Struct, frozen=True):
         valid = (labels >= 0) & (labels < self.classes)
         if not valid.all():
             row = int((~valid).argmax())
-            found, known = answer[row : row + 1].tolist()[0], self.codes or tuple(range(self.classes))
-            raise NoDecisionError(
-                row,
-                OUTPUT_IS_NOT_A_LABEL.format(output=self.output, found=found, repr=", ".join(map(repr, known))),
-            )
+            found = answer[row : row + 1].tolist()[0]
+            known = ", ".join(map(repr, self.codes or tuple(range(self.classes))))
+            raise NoDecisionError(row, OUTPUT_IS_NOT_A_LABEL.format(output=self.output, found=found, repr=known))
         return labels.astype(np.uint16)
 
 
@@ -242,12 +238,7 @@ def labels_drawn(ends: Ends, words: NDArray[np.uint32]) -> Labels:
 def words_that_change(ends: NDArray[np.int64], outcome: int | None) -> NDArray[np.int64]:
     """Return (rows,): the number of words for which the decision about a row is not the same in every group.
 
-    Parameters
-    ----------
-    ends
-        (groups, rows, classes): the ends of each label's words.
-    outcome
-        The only label that counts; None for all labels.
+    `ends` are those of each label's words, (groups, rows, classes); `outcome` is the only label that counts, if any.
     """
     starts = np.concatenate([np.zeros_like(ends[..., :1]), ends[..., :-1]], axis=2)
     # The words that give a label in every group lie between its last start and its first end.

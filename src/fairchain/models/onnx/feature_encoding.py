@@ -82,34 +82,30 @@ def encode_feature(feature: Feature, column: NDArray[np.floating], *, text: bool
 
     With `text` a category is given by its name.
     """
-    if isinstance(feature, CategoryFeature) and (text or not is_plain(feature)) and np.isnan(column).any():
-        return _with_missing(feature, column, text=text)
-    if isinstance(feature, CategoryFeature) and text:
-        return np.array([str(word) for word in words(feature)], object)[column.astype(np.intp)][:, None]
-    if is_plain(feature):
+    if is_plain(feature) and not text:
         return column[:, None]
     if isinstance(feature, CategoryFeature):
+        missing = np.isnan(column)
+        some = missing.any()
+        if some and (text or feature.one_hot):
+            raise ModelError(
+                f'feature "{feature.name}": a missing value has no {"name" if text else "one-hot input"} in the '
+                "network; state missing = ... in the [[feature]], or leave such rows out: drop_missing = true in "
+                "[population]"
+            )
+        places = (np.where(missing, 0, column) if some else column).astype(np.intp)
+        if text:
+            return np.array([str(word) for word in words(feature)], object)[places][:, None]
         if feature.one_hot:
-            return np.eye(len(feature.values), dtype=column.dtype)[column.astype(np.intp)]
-        return np.asarray(feature.codes, np.float64)[column.astype(np.intp)][:, None]
+            return np.eye(len(feature.values), dtype=column.dtype)[places]
+        codes = np.asarray(feature.codes, np.float64)[places]
+        if some:
+            codes[missing] = np.nan
+        return codes[:, None]
     numbers = _from_number(feature, column.astype(np.float64, copy=False))
     if feature.one_hot:
         return np.eye(_width(feature))[numbers.astype(np.intp)]
     return numbers[:, None]
-
-
-def _with_missing(feature: CategoryFeature, column: NDArray[np.floating], *, text: bool) -> NDArray[Any]:
-    """Return the codes of a category with NaN for missing values, which have no name and no one-hot input."""
-    if text or feature.one_hot:
-        what = "name" if text else "one-hot input"
-        raise ModelError(
-            f'feature "{feature.name}": a missing value has no {what} in the network; state missing = ... in the '
-            "[[feature]], or leave such rows out: drop_missing = true in [population]"
-        )
-    missing = np.isnan(column)
-    codes = encode_feature(feature, np.where(missing, 0, column)).astype(np.float64)
-    codes[missing] = np.nan
-    return codes
 
 
 def _from_number(feature: NumberFeature, numbers: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,13 +7,15 @@ analysis is conservative: padding is kept for an operator that is not known to t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
 RECURRENT = ("LSTM", "GRU", "RNN")
+# Kinds of tensors with a step for each word.
+TIMED = ("steps", "masked")
 # Operators that treat every step separately, whichever axis the steps are on.
 BY_STEP = frozenset(
     """
@@ -35,74 +37,54 @@ def padding_is_idle(model: ModelProto, inputs: Collection[str], zeros: Collectio
     `inputs` are those with a step for each word, and `zeros` those of them in which padding is 0 and no word is
     negative.
     """
-    constants = {tensor.name for tensor in model.graph.initializer}
-    walk = _Walk(set(inputs), set(zeros), constants)
-    return all(map(walk.passes, model.graph.node)) and output not in walk.timed and output not in walk.sizes
-
-
-class _Walk:
-    """The known facts about the tensors so far.
-
-    These are the tensors with a step for each word, those of them in which padding is 0, constants, sizes, and blanks:
-    tensors with equal elements.
-    """
-
-    def __init__(self, timed: set[str], masked: set[str], constants: set[str]) -> None:
-        self.timed, self.masked, self.constants = timed, masked, constants
-        self.sizes: set[str] = set()
-        self.blanks: set[str] = set()
-
-    def passes(self, node: NodeProto) -> bool:
-        """Process one operator; return False if padding may affect its output."""
-        inputs, outputs = [name for name in node.input if name], [name for name in node.output if name]
+    # A tensor is a constant, has a step for each word ("steps"; "masked" if padding is 0 in it), contains a "size", has
+    # equal elements ("blank"), or does not depend on the steps ("").
+    kinds = dict.fromkeys((tensor.name for tensor in model.graph.initializer), "constant")
+    kinds |= dict.fromkeys(inputs, "steps") | dict.fromkeys(zeros, "masked")
+    for node in model.graph.node:
         if node.op_type in RECURRENT:
-            return self._recurrence_passes(node)
-        if not any(name in known for name in inputs for known in (self.timed, self.sizes, self.blanks)):
-            if all(name in self.constants for name in inputs):
-                self.constants.update(outputs)
-            return True
-        if inputs[0] in self.blanks and self.timed.isdisjoint(inputs):
-            self.blanks.update(outputs)
-            return node.op_type in ON_BLANKS
-        if not self.sizes.isdisjoint(inputs):
-            return self._size_passes(node, inputs, outputs)
-        if not self.blanks.isdisjoint(inputs):
+            if not _stops_at_the_end(node, kinds):
+                return False
+            # The last states do not depend on the steps.
+            kinds |= dict.fromkeys(node.output[:1], "steps")
+            continue
+        kind = _kind_of_output(node.op_type, [kinds.get(name, "") for name in node.input if name])
+        if kind is None:
             return False
-        if node.op_type == "Shape":
-            self.sizes.update(outputs)
-            return True
-        if node.op_type == "ReduceSum" and inputs[0] in self.masked:
-            return True  # for example the number of words: padding adds zeros
-        if node.op_type in ("Cast", "Sign") and inputs[0] in self.masked:
-            self.masked.update(outputs)
-            self.timed.update(outputs)
-            return True
-        mixes = node.op_type in ("MatMul", "Gemm") and inputs[0] in self.timed and inputs[1] in self.timed
+        kinds |= dict.fromkeys(node.output, kind)
+    return kinds.get(output) not in (*TIMED, "size")
+
+
+def _stops_at_the_end(node: NodeProto, kinds: Mapping[str, str]) -> bool:
+    """Return whether a recurrent operator gets the lengths of texts, so that it does not read the padding."""
+    lengths = node.input[4] if len(node.input) > 4 else ""
+    weights = [name for name in (*node.input[1:4], *node.input[7:]) if name]
+    known = bool(lengths) and kinds.get(lengths) not in (*TIMED, "size", "blank")
+    return known and kinds.get(node.input[0]) in TIMED and all(kinds.get(name) == "constant" for name in weights)
+
+
+def _kind_of_output(operator: str, given: list[str]) -> str | None:
+    """Return the kind of an operator's output, from those of its inputs; None if padding may affect it."""
+    timed = [kind in TIMED for kind in given]
+    if not any(timed) and "size" not in given and "blank" not in given:
+        return "constant" if all(kind == "constant" for kind in given) else ""
+    if given[0] == "blank" and not any(timed):
+        return "blank" if operator in ON_BLANKS else None
+    if "size" in given:
+        if operator in ON_SIZES and not any(timed):
+            return "size"
+        if operator == "ConstantOfShape":
+            return "blank"
+        return "steps" if operator in SHAPED and given[0] != "size" else None
+    if "blank" in given:
+        return None
+    if operator == "Shape":
+        return "size"
+    if given[0] == "masked" and operator in ("Cast", "ReduceSum", "Sign"):
+        # A sum, for example the number of words, does not change: padding adds zeros.
+        return "" if operator == "ReduceSum" else "masked"
+    if operator == "Gather":
         # Vectors from a table by words' ids, or another order of the rows; a constant index may count from the end.
-        picks = node.op_type == "Gather" and (
-            inputs[0] in self.constants if inputs[1] in self.timed else inputs[1] not in self.constants
-        )
-        self.timed.update(outputs)
-        return not mixes and (node.op_type in BY_STEP or picks)
-
-    def _size_passes(self, node: NodeProto, inputs: list[str], outputs: list[str]) -> bool:
-        if node.op_type in ON_SIZES and self.timed.isdisjoint(inputs):
-            self.sizes.update(outputs)
-            return True
-        if node.op_type == "ConstantOfShape":
-            self.blanks.update(outputs)
-            return True
-        self.timed.update(outputs)
-        return node.op_type in SHAPED and inputs[0] not in self.sizes
-
-    def _recurrence_passes(self, node: NodeProto) -> bool:
-        """Return whether padding has no effect after a recurrent operator: with lengths it stops at a text's end."""
-        if node.input[0] not in self.timed:
-            return False
-        lengths = node.input[4] if len(node.input) > 4 else ""
-        weights = [name for name in (*node.input[1:4], *node.input[7:]) if name]
-        by_steps = any(lengths in known for known in (self.timed, self.sizes, self.blanks))
-        if not lengths or by_steps or not all(name in self.constants for name in weights):
-            return False
-        self.timed.update(name for name in node.output[:1] if name)
-        return True
+        return "steps" if (given[0] == "constant" if timed[1] else given[1] != "constant") else None
+    mixes = operator in ("MatMul", "Gemm") and timed[0] and timed[1]
+    return "steps" if operator in BY_STEP and not mixes else None

@@ -70,7 +70,7 @@ class OnnxModel:
     Parameters
     ----------
     path
-        The ONNX file.
+        The ONNX file, or a network that was already read and checked.
     spec
         States the inputs, and the meaning of the output if the file does not state it.
     limits
@@ -90,27 +90,9 @@ class OnnxModel:
     # The tokenizer in a network that reads raw texts.
     tokens: Any = None
 
-    def __init__(self, path: str | Path, spec: Spec, limits: Limits | None = None) -> None:
-        limits = limits or Limits()
-        self._open(read_network(Path(path), limits), spec, limits)
-
-    @classmethod
-    def from_bytes(cls, content: bytes, name: str, spec: Spec, limits: Limits | None = None, *, note: str = "") -> Self:
-        """Return a network from its bytes; `name` is used in messages.
-
-        External weights are refused, because bytes have no folder.
-        """
-        return cls.from_network(check_bytes(Path(name), content, limits or Limits()), spec, limits, note=note)
-
-    @classmethod
-    def from_network(cls, network: Network, spec: Spec, limits: Limits | None = None, *, note: str = "") -> Self:
-        """Return a network that was already read and checked, with the hash of its original files."""
-        model = cls.__new__(cls)
-        model._open(network, spec, limits or Limits(), note)
-        return model
-
-    def _open(self, network: Network, spec: Spec, limits: Limits, note: str = "") -> None:
-        self.network, self.limits, self.note = network, limits, note
+    def __init__(self, path: str | Path | Network, spec: Spec, limits: Limits | None = None, *, note: str = "") -> None:
+        self.limits, self.note = limits or Limits(), note
+        self.network = network = path if isinstance(path, Network) else read_network(Path(path), self.limits)
         self.path, self.sha256 = network.path, network.sha256
         # What messages call it: its path, for a file.
         self.name = str(network.path)
@@ -121,7 +103,7 @@ class OnnxModel:
         operators = {name: node.op_type for name, node in network.makers.items()}
         self._has_rnn = "RNN" in operators.values()
         self.rounding_may_vary = rounding_may_vary(network)
-        self._runtime = Runtime(network, limits)
+        self._runtime = Runtime(network, self.limits)
         feeds = self._feeds(spec)
         try:
             self.decision: DecisionRule = plan_decision(self.path, spec.model, self._runtime.outputs, operators)
@@ -145,6 +127,19 @@ class OnnxModel:
         if len(PASSED) >= MOST_PASSED:
             PASSED.clear()
         PASSED.add(passed)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, name: str, spec: Spec, limits: Limits | None = None, *, note: str = "") -> Self:
+        """Return a network from its bytes; `name` is used in messages.
+
+        External weights are refused, because bytes have no folder.
+        """
+        return cls(check_bytes(Path(name), content, limits or Limits()), spec, limits, note=note)
+
+    @classmethod
+    def from_network(cls, network: Network, spec: Spec, limits: Limits | None = None, *, note: str = "") -> Self:
+        """Return a network that was already read and checked, with the hash of its original files."""
+        return cls(network, spec, limits, note=note)
 
     def _feeds(self, spec: Spec) -> Sequence[AnyFeed]:
         """Return the possible input encodings: features, tokens of the tokenizer inside the network, or words."""

@@ -74,7 +74,13 @@ class Tokens:
     ) -> None:
         self.tokenizer, self.config, self.files = tokenizer, config, dict(files or {})
         self.options = {key: value for key, value in (options or {}).items() if key != "return_tensors"}
-        self.longest = int(self.options.get("max_length") or _longest(tokenizer, config))
+        # The largest number of tokens that the model reads; 0 if it is not limited.
+        limits = [int(getattr(tokenizer, "model_max_length", 0) or 0)]
+        if places := _first_number(config, "max_position_embeddings", "n_positions"):
+            own = config.get("pad_token_id") if config.get("model_type") in OFFSET else -1
+            limits.append(places - (own or 0) - 1)
+        longest = min((limit for limit in limits if 0 < limit < MOST_TOKENS), default=0)
+        self.longest = int(self.options.get("max_length") or longest)
         hidden = _first_number(config, "hidden_size", "dim", "n_embd") or 768
         inner = _first_number(config, "intermediate_size", "hidden_dim") or 4 * hidden
         # Per layer: the activations of attention and the inner layer for a token, and the scores between two tokens.
@@ -137,16 +143,6 @@ class Tokens:
 
 def _first_number(config: Mapping[str, Any], *names: str) -> int:
     return next((value for name in names if isinstance(value := config.get(name), int) and value > 0), 0)
-
-
-def _longest(tokenizer: Any, config: Mapping[str, Any]) -> int:
-    """Return the largest number of tokens that a model reads; 0 if it is not limited."""
-    limits = [int(getattr(tokenizer, "model_max_length", 0) or 0)]
-    places = _first_number(config, "max_position_embeddings", "n_positions")
-    if places:
-        own = config.get("pad_token_id") if config.get("model_type") in OFFSET else -1
-        limits.append(places - (own or 0) - 1)
-    return min((limit for limit in limits if 0 < limit < MOST_TOKENS), default=0)
 
 
 @lru_cache(maxsize=4)
