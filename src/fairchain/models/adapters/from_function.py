@@ -74,6 +74,10 @@ CODE_NOT_CONVERTED = "{name}: Python code cannot be converted to ONNX; export th
 SERVICE_NOT_CONVERTED = "{name}: a service cannot be converted to ONNX; give the model itself"
 GIVE_FRAMES = "if it takes a frame with the columns of the table, give fairchain.as_frames(function)"
 NO_FRAMES_OF_TEXTS = "{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
+NOT_A_LABEL = (
+    'output "{output}" is {answer:g}, which is not a label; state its meaning in [model]: decision = "logit" or '
+    'decision = "probability"'
+)
 RANDOM = (
     "The model is declared random (deterministic = false): probabilities include its own randomness, decisions are "
     "taken to be independent of each other, and a second run gives other counts: a recheck cannot run it again bit "
@@ -191,8 +195,7 @@ class FunctionModel:
         if not self._spec.model.deterministic:
             raise ExecutorError(RANDOM_IN_ONE_PROCESS.format(name=self.name))
         left_out = dict.fromkeys(("_lock", "_memo", "_workers", "later", "kept"))
-        digest = "" if self._tried is None else digest_of_labels(self, self._tried)
-        return {**self.__dict__, **left_out, "agreed": digest, "remembers": self._memo is not None}
+        return {**self.__dict__, **left_out, "agreed": self.tried_digest[0], "remembers": self._memo is not None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         digest, remembers = state.pop("agreed"), state.pop("remembers")
@@ -212,19 +215,10 @@ class FunctionModel:
         return True
 
     def to_network(self, spec: Spec | None = None, rows: TableRows | None = None) -> OnnxModel:
-        """Return the model as an ONNX network with the same labels.
+        """Return the model as an ONNX network with the same labels, or raise a ModelError with the reason.
 
-        Parameters
-        ----------
-        spec
-            The features and labels of the network; by default those that the model was loaded for.
-        rows
-            Rows of a table, encoded for this spec, for which the labels must also agree.
-
-        Raises
-        ------
-        ModelError
-            If it cannot be converted, with the reason.
+        By default the network has the features and labels that the model was loaded for. `rows` of a table, encoded for
+        the spec, are those for which the labels must also agree.
         """
         made = self if self.later is None else self.later(spec or self._spec, rows=rows)
         if isinstance(made, FunctionModel):
@@ -237,9 +231,8 @@ class FunctionModel:
     @property
     def evaluated(self) -> int:
         """The number of evaluated inputs, including repeated ones; 0 unless it has rows of a table, or is costly."""
-        if self.kept is not None:
-            return self.kept.evaluated
-        return self._memo.evaluated if self._memo is not None else 0
+        counted = self.kept or self._memo
+        return 0 if counted is None else counted.evaluated
 
     def spare(self) -> None:
         """Repeat only the first inputs, because a budget of evaluations is stated."""
@@ -341,13 +334,7 @@ class FunctionModel:
         return ends
 
     def predict(self, values: RowArray) -> Labels:
-        """Return the class number of each row of feature values.
-
-        Raises
-        ------
-        ModelError
-            If the function fails; an UnansweredError if a row has no class.
-        """
+        """Return the class number of each row, or raise a ModelError; an UnansweredError if a row has no class."""
         if not len(values):
             return np.empty(0, np.uint16)
         labels: Labels = self._read(self.decision, values)
@@ -379,11 +366,7 @@ class FunctionModel:
         wrong = ~np.isfinite(answer) | (answer != np.floor(answer))
         if wrong.any():
             row = int(wrong.reshape(len(answer), -1).any(axis=1).argmax())
-            raise NoDecisionError(
-                row,
-                f'output "{rule.output}" is {answer[row].item():g}, which is not a label; state its meaning in '
-                '[model]: decision = "logit" or decision = "probability"',
-            )
+            raise NoDecisionError(row, NOT_A_LABEL.format(output=rule.output, answer=answer[row].item()))
         return answer.astype(np.int64)
 
     def _answers(self, values: RowArray) -> Answer:
@@ -412,16 +395,11 @@ class FunctionModel:
 
     def _call(self, values: RowArray) -> Answer:
         shown = apart(self._shown(values), values)
+        service, failed = self.service, FAILED_ON.format(call=describe_call(shown))
         # Errors of a service are described where it is called.
-        guarded = (
-            nullcontext()
-            if self.service is not None
-            else user_code(self.name, FAILED_ON.format(call=describe_call(shown)))
-        )
+        guarded = user_code(self.name, failed) if service is None else nullcontext()
         with self._lock, self._explained(shown), guarded:
-            answer = (
-                self._function(shown) if self.service is None else self.service(shown, self.kept and self.kept.stop)
-            )
+            answer = self._function(shown) if service is None else service(shown, self.kept and self.kept.stop)
             masked = has_masked(answer)
             answer = answer.detach().cpu().numpy() if hasattr(answer, "detach") else np.asarray(answer)
         if masked:
@@ -458,9 +436,8 @@ class FunctionModel:
         if answer.dtype.kind == "O" and not all(isinstance(item, str) for item in answer.flat):
             for item in answer.flat:
                 if not isinstance(item, str | int | float | np.number | np.bool_):
-                    raise ModelError(
-                        f"{self.name}: answered with {_short(item)}, a {type(item).__name__}; return labels or scores"
-                    )
+                    found = f"{_short(item)}, a {type(item).__name__}"
+                    raise ModelError(f"{self.name}: answered with {found}; return labels or scores")
             if any(isinstance(item, str) for item in answer.flat):
                 raise ModelError(f"{self.name}: answered with texts and numbers; return labels of one type")
             answer = np.array(answer.tolist())
@@ -471,9 +448,8 @@ class FunctionModel:
         if kind in "UTO":
             return answer.astype(object)
         if kind not in "biuf":
-            raise ModelError(
-                f"{self.name}: answered with {_short(answer.flat[0])}, a {answer.dtype}; return labels or scores"
-            )
+            found = f"{_short(answer.flat[0])}, a {answer.dtype}"
+            raise ModelError(f"{self.name}: answered with {found}; return labels or scores")
         decision = self._spec.model.decision
         scores = answer.size > len(answer) if decision is None else decision != "label"
         return answer.astype(np.float64 if kind == "f" or scores else np.int64)

@@ -41,6 +41,7 @@ from fairchain.models.adapters.from_torch import (
     text_calls,
     with_arguments,
 )
+from fairchain.models.adapters.native_reader import reading
 from fairchain.models.adapters.onnx_graph import OnnxGraph, plain_bytes
 from fairchain.models.adapters.shown_inputs import flat_array, row_values
 from fairchain.models.base import random_inputs
@@ -84,6 +85,7 @@ SIZES = ("units", "filters", "input_dim", "output_dim")
 SEVERAL_INPUTS = (
     "{name}: has {inputs_count} inputs, and a text fills only one; give a function that calls it with the texts alone"
 )
+NOT_LOADED = "{path}: Keras cannot load this file ({reason}); save it again with this Keras"
 WEIGHTS_DAMAGED = "{path}: its weights are damaged ({error}); save the model again"
 LAYER_NOT_ALLOWED = (
     "{path}: layer {name} is not allowed in untrusted files; load the model in Python and give it to verify(), or "
@@ -214,13 +216,8 @@ def read_keras_file(path: Path, limits: Limits | None = None) -> Any:
         with zipfile.ZipFile(copy, "w") as archive:
             for name, content in parts.items():
                 archive.writestr(name, content)
-        try:
-            with quiet():
-                return keras.saving.load_model(copy, compile=False, safe_mode=True)
-        except Exception as error:
-            raise ModelError(
-                f"{path}: Keras cannot load this file ({first_line(error)}); save it again with this Keras"
-            ) from None
+        with reading(lambda reason: ModelError(NOT_LOADED.format(path=path, reason=reason))), quiet():
+            return keras.saving.load_model(copy, compile=False, safe_mode=True)
 
 
 def check_keras_file(path: Path, limits: Limits) -> dict[str, bytes]:
@@ -264,14 +261,10 @@ def _check_weights(path: Path, parts: Mapping[str, bytes], limits: Limits) -> No
         if sum(each.size * each.dtype.itemsize for each in stored) > limits.file_bytes:
             raise ModelError(WEIGHTS_TOO_LARGE.format(path=path, file_bytes=limits.file_bytes))
 
-    try:
-        with h5py.File(io.BytesIO(parts.get("model.weights.h5", b"")), "r") as file:
-            file.visititems(look)
-            elements = sum(each.size for each in stored)
-    except ModelError:
-        raise
-    except Exception as error:  # a damaged file can raise any exception
-        raise ModelError(WEIGHTS_DAMAGED.format(path=path, error=first_line(error))) from None
+    content = io.BytesIO(parts.get("model.weights.h5", b""))
+    with reading(lambda why: ModelError(WEIGHTS_DAMAGED.format(path=path, error=why))), h5py.File(content, "r") as file:
+        file.visititems(look)
+        elements = sum(each.size for each in stored)
     for part in _objects(json.loads(parts["config.json"])):
         for key in SIZES:
             if isinstance(part.get(key), int) and part[key] > max(elements, 1):
@@ -327,12 +320,9 @@ class KerasTensor:
 
 
 def to_network(model: Any, text: TextFeature | None, width: int) -> bytes:
-    """Return the ONNX bytes of a model with recurrent layers; for texts, or for features of this width in all.
+    """Return the ONNX bytes of a model with recurrent layers, for texts or for features of this width in all.
 
-    Raises
-    ------
-    UnknownLayerError
-        If there is no recurrent layer, or an unsupported layer.
+    Without a recurrent layer, or with an unsupported layer, an UnknownLayerError is raised.
     """
     layers = list(_chain(model)) if model.inputs else []
     if not any(_kind(layer) in (*KERAS_RECURRENT, "Bidirectional") for layer in layers):

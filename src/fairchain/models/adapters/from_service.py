@@ -27,9 +27,9 @@ from fairchain.messages import in_a_line, listed
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.http_client import QUOTED, HttpClient
 from fairchain.models.adapters.shown_inputs import flat_array, row_values, texts_of
-from fairchain.models.frames import check_columns, column_name, column_values
+from fairchain.models.frames import check_columns, column_name, make_columns
 from fairchain.models.journal import Journal, Journaled, open_journal
-from fairchain.spec import Feature, Spec
+from fairchain.spec import Spec
 from fairchain.tables import TableRows
 
 Layout = Literal["columns", "array"]
@@ -442,7 +442,7 @@ def from_service(service: Service, spec: Spec, rows: TableRows | None = None) ->
         columns = [column_name(feature) for feature in spec.features if feature.model_input]
         if names and set(names) != set(columns):
             raise ModelError(INPUTS_DIFFER.format(url=service.url, names=listed(names), columns=listed(columns)))
-        show = partial(_columns, spec.features)
+        show = partial(make_columns, spec.features)
     else:
         show = Remade(flat_array, spec, service.name)
     model = FunctionModel(
@@ -468,14 +468,6 @@ def layout_of(service: Service) -> Layout:
         raise ModelError(LAYOUT_NEEDED.format(url=service.url))
     wide = len(tensors) == 1 and len(tensors[0].shape) == 2 and tensors[0].shape[1] != 1
     return "array" if wide and tensors[0].datatype != "BYTES" else "columns"
-
-
-def _columns(features: Sequence[Feature], values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    return {
-        column_name(feature): column_values(feature, values[:, place])
-        for place, feature in enumerate(features)
-        if feature.model_input
-    }
 
 
 def _text_column(name: str, texts: Callable[[NDArray[Any]], list[str]], values: NDArray[Any]) -> dict[str, Any]:

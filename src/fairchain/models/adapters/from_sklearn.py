@@ -188,9 +188,7 @@ def to_network(
 
 
 def _register(skl2onnx: Any, last: Any) -> None:
-    """Register converters in skl2onnx for a last step of XGBoost or LightGBM (from onnxmltools), or of boosted
-    trees.
-    """
+    """Register converters in skl2onnx for a last step of XGBoost or LightGBM (of onnxmltools), or of boosted trees."""
     package, classes = package_of(last), hasattr(last, "classes_")
     options = {"nocl": [True, False], "zipmap": [True, False, "columns"], "raw_scores": [True, False]}
     if type(last).__name__.startswith("HistGradientBoosting"):

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import converted_or_original, longest_first, quiet, same_scores, unpacked
 from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.native_reader import reading
 from fairchain.models.adapters.onnx_graph import OPSET, plain_bytes
 from fairchain.models.adapters.shown_inputs import flat_array, row_values
 from fairchain.models.base import random_inputs
@@ -36,12 +37,15 @@ from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.models.onnx.text_inputs import TextFeed, plan_text
 from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature
-from fairchain.system.user_code import first_line
 from fairchain.tables import TableRows
 from fairchain.text import lexicon_of
 
 # Older versions run code from some files despite weights_only (CVE-2025-32434, CVE-2026-24747).
 SAFE_TORCH = (2, 10)
+NOT_A_STATE = (
+    "{path}: not a state dict that torch reads without running code ({reason}); save it with "
+    "torch.save(module.state_dict(), path)"
+)
 TENSOR_TYPE_DIFFERS = (
     "{path}: tensor {name} is {dtype} and the module's is {wanted}; save the state of a module of the same type"
 )
@@ -120,33 +124,21 @@ def inner_module(module: Any) -> Any:
 
 
 def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> Any:
-    """Load a state dict from a file into a module, and return the module.
+    """Load a state dict from a file into a module, and return the module; refuse tensors that are not the module's.
 
     The file is read with `weights_only=True`, so that it cannot run code.
-
-    Raises
-    ------
-    ModelError
-        If the file cannot be read as a state dict, or its tensors are not the module's.
     """
     path, limits = Path(path), limits or Limits()
     torch = import_module("torch")
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < SAFE_TORCH:
         raise ModelError(f"{path}: with torch {torch.__version__} such a file can run code; update torch")
     content = read_file(path, limits.file_bytes, "the file of a state dict")
-    try:
+    with reading(lambda reason: ModelError(NOT_A_STATE.format(path=path, reason=reason))):
         if not content.startswith(b"PK"):
             raise ValueError("not an archive of torch 1.6 or later")
         # The unpacked size of its members is limited first: torch allocates it without a limit.
         unpacked(path, content, limits.file_bytes, "a state dict")
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except ModelError:
-        raise
-    except Exception as error:  # a damaged file can raise any exception
-        raise ModelError(
-            f"{path}: not a state dict that torch reads without running code ({first_line(error)}); "
-            "save it with torch.save(module.state_dict(), path)"
-        ) from None
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise ModelError(f"{path}: contains more than tensors; save it with torch.save(module.state_dict(), path)")
     own = module.state_dict()
