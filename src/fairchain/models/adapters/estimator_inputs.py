@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.executors.tasks import Remade
 from fairchain.messages import listed
-from fairchain.models.adapters.shown_inputs import show_frame
+from fairchain.models.adapters.from_function import show_frame
 from fairchain.models.fitted import Fitted
 from fairchain.models.frames import check_columns, column_name, column_values, pandas_frame
 from fairchain.models.onnx.feature_encoding import words

@@ -30,10 +30,9 @@ from fairchain.models.adapters.estimator_inputs import (
     input_columns,
     show_columns,
 )
-from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.from_function import FunctionModel, flat_array
 from fairchain.models.adapters.from_sklearn import ML_OPSET, keep_one_output
 from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
-from fairchain.models.adapters.shown_inputs import flat_array, row_values
 from fairchain.models.fitted import Fitted, fitted_of
 from fairchain.models.frames import column_name
 from fairchain.models.onnx.feature_encoding import words
@@ -84,7 +83,7 @@ def from_boosting(
         show=show,
         output=reads,
         maker="Sigmoid" if reads == "probabilities" else "",
-        rows=row_values(rows),
+        rows=rows,
     )
     original.stateless = True
 

@@ -1,4 +1,4 @@
-"""Models that run in Python: a function of an array or a frame.
+"""Models that run in Python: a function of an array, a frame or texts, and how its input is made of feature values.
 
 The answer is read by the same rule as a network's output. A function cannot be hashed or run by another party, so it
 has no certificate, unless it is a model that can be converted to a network. A function may be slow, or a paid service:
@@ -9,7 +9,7 @@ given through `journaled`, are also stored in a journal (`models/journal.py`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dis import get_instructions
 from functools import partial
@@ -26,7 +26,6 @@ from fairchain.executors import Workers
 from fairchain.executors.tasks import Remade
 from fairchain.models.adapters.answer_memo import FASTER, REPEATED, AnswerMemo, RowArray
 from fairchain.models.adapters.kept_answers import KeptAnswers
-from fairchain.models.adapters.shown_inputs import apart, describe_call, flat_array, row_values, show_frame, texts_of
 from fairchain.models.base import (
     BATCHES,
     Answer,
@@ -40,8 +39,9 @@ from fairchain.models.base import (
     random_inputs,
     spread,
 )
+from fairchain.models.file_frames import with_own_cells
 from fairchain.models.fitted import is_predictor
-from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name
+from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name, make_frame
 from fairchain.models.journal import Journaled, JournaledFunction, as_array
 from fairchain.models.onnx.decision import (
     ONE_COLUMN,
@@ -52,8 +52,9 @@ from fairchain.models.onnx.decision import (
     NoDecisionError,
     plan_decision,
 )
+from fairchain.models.onnx.inputs import plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
-from fairchain.spec import CategoryFeature, Feature, Spec
+from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature
 from fairchain.system.user_code import user_code
 from fairchain.tables import TableRows
 from fairchain.tables.frames import has_masked
@@ -87,6 +88,10 @@ RANDOM_IN_ONE_PROCESS = (
     "{name}: a random model is evaluated by one process, because copies in several could draw the same numbers; "
     "leave the executor out"
 )
+TEXTS_NOT_WORDS = (
+    '{name}: gets whole texts, and feature "{feature}" has vectors or vocabulary and length, which are for networks '
+    "of words; remove these keys from the [[feature]]"
+)
 
 
 class FunctionModel:
@@ -109,8 +114,8 @@ class FunctionModel:
     maker
         The operator that would compute a single column in a network: "Sigmoid" for probabilities.
     rows
-        (rows, features): the rows of a table that it will evaluate. It is then tested on some of them, not on random
-        inputs, and its answers are cached: each distinct row is evaluated once.
+        The rows of a table that it will evaluate. It is then tested on some of them, not on random inputs, and its
+        answers are cached: each distinct row is evaluated once.
     local
         Whether its answers cost only processor time, like those of a fitted estimator: then it is tested on more rows,
         unless the spec has a budget of evaluations.
@@ -141,10 +146,11 @@ class FunctionModel:
         output: str = "answer",
         note: str = "",
         maker: str = "",
-        rows: RowArray | None = None,
+        rows: TableRows | None = None,
         local: bool = False,
     ) -> None:
         self.name, self.note, self.local = name, note, local
+        table = None if rows is None else rows.values
         # Answers of a service, or of a slow function, are stored in a journal.
         self.costly = isinstance(function, Journaled)
         # A random model is evaluated again each time.
@@ -164,17 +170,17 @@ class FunctionModel:
         self._lock: AbstractContextManager[Any] = nullcontext() if self.thread_safe else threading.Lock()
         # The rule is determined from the first answers, which must depend on their own row only.
         chosen = np.empty(0, np.intp)
-        if rows is not None and (self._memo is not None or spec.text is not None):
+        if table is not None and (self._memo is not None or spec.text is not None):
             tried = TRIED if local and spec.guarantee.budget.evaluations is None else REPEATED
-            chosen = spread(len(rows), tried)
-            inputs = self._show.choose(chosen) if isinstance(self._show, OwnFrame) else rows[chosen]
+            chosen = spread(len(table), tried)
+            inputs = self._show.choose(chosen) if isinstance(self._show, OwnFrame) else table[chosen]
         else:
             inputs = random_inputs(spec.described, REPEATED if self.costly and kept else 3)
         # A copy in another process must give the same decisions about these; random inputs suffice.
         self._tried: RowArray | None = inputs if self._memo is not None else random_inputs(spec.described, REPEATED)
         first = self._answers(inputs)
-        if self._memo is not None and rows is not None:
-            self._memo.tried(rows, chosen, first)
+        if self._memo is not None and table is not None:
+            self._memo.tried(table, chosen, first)
         kind = "i" if spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
         types = {"i": "tensor(int64)", **dict.fromkeys(TEXT_KINDS, "tensor(string)"), "f": "tensor(double)"}
         self._node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
@@ -186,7 +192,7 @@ class FunctionModel:
         elif self._memo is None:
             check_deterministic(name, spec.described, self.scores)
             check_rows_apart(name, spec.described, self.scores, self.dtype)
-        elif rows is not None and len(rows) <= REPEATED:
+        elif table is not None and len(table) <= REPEATED:
             # All rows are known now, so none would be evaluated again in a later batch.
             self._memo.repeat(self._call, name)
 
@@ -473,7 +479,7 @@ def from_function(
         check_columns(name, spec.features)
         columns = [column_name(feature) for feature in spec.features if feature.model_input]
         show = show_frame(spec, columns, rows)
-    model = FunctionModel(inner, spec, name, show=show, rows=row_values(rows))
+    model = FunctionModel(inner, spec, name, show=show, rows=rows)
     model.stateless = spec.model.deterministic and is_stateless(inner)
     return model
 
@@ -506,3 +512,50 @@ def _without_groups(feature: Feature) -> Feature:
 
 def _short(item: object) -> str:
     return ascii(item.item() if isinstance(item, np.generic) else item)[:80]
+
+
+# ---- The input of a function ----------------------------------------------------------------------------------------
+
+
+def show_frame(spec: Spec, columns: Sequence[str], rows: TableRows | None) -> Callable[[RowArray], Any]:
+    """Return a function from feature values to a frame with these columns, if possible with the rows' own cells."""
+    rows = None if rows is None else with_own_cells(rows, spec)
+    if rows is not None and rows.table is not None:
+        return OwnFrame(spec.features, columns, rows)
+    return partial(make_frame, spec.features, columns=columns)
+
+
+def flat_array(spec: Spec, name: str) -> Callable[[RowArray], Any]:
+    """Return a function from feature values to the array that a network with one input of doubles would get."""
+    features = [replace(feature, input=None) for feature in spec.features]  # there is one input, and it has no name
+    feed = plan_feed(Path(name), features, [TensorInfo("input", "tensor(double)", ("N", "features"))])
+    return lambda values: feed(values)["input"]
+
+
+def texts_of(text: TextFeature, name: str) -> Callable[[RowArray], list[str]]:
+    """Return a function from rows of one text each to a list of unchanged texts."""
+    if not text.raw:
+        raise ModelError(TEXTS_NOT_WORDS.format(name=name, feature=text.name))
+    return lambda values: values[:, 0].tolist()
+
+
+def apart(shown: Any, values: RowArray) -> Any:
+    """Return a copy of the input, so that a function may modify it."""
+    if isinstance(shown, tuple):
+        return tuple(apart(part, values) for part in shown)
+    return shown.copy() if isinstance(shown, np.ndarray) and np.may_share_memory(shown, values) else shown
+
+
+def describe_call(shown: Any) -> str:
+    """Describe the argument of a function, for the message about its failure."""
+    if isinstance(shown, list):
+        return f"{len(shown)} texts"
+    if isinstance(shown, tuple) and len(shown) == 1:
+        return describe_call(shown[0])
+    if isinstance(shown, tuple):
+        return f"arrays of shapes {', '.join(str(part.shape) for part in shown)}"
+    if isinstance(shown, np.ndarray):
+        return f"an array of shape {shown.shape}"
+    if isinstance(shown, dict):
+        return f"columns {', '.join(map(str, shown))}"
+    return f"a frame with columns {', '.join(map(str, shown.columns))}"

@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.executors.tasks import Remade
 from fairchain.messages import in_a_line, listed
-from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.from_function import FunctionModel, flat_array, texts_of
 from fairchain.models.adapters.http_client import QUOTED, HttpClient
-from fairchain.models.adapters.shown_inputs import flat_array, row_values, texts_of
 from fairchain.models.frames import check_columns, column_name, make_columns
 from fairchain.models.journal import Journal, Journaled, open_journal
 from fairchain.spec import Spec
@@ -445,9 +444,7 @@ def from_service(service: Service, spec: Spec, rows: TableRows | None = None) ->
         show = partial(make_columns, spec.features)
     else:
         show = Remade(flat_array, spec, service.name)
-    model = FunctionModel(
-        service, spec, service.name, show=show, output=service.output or "answer", rows=row_values(rows)
-    )
+    model = FunctionModel(service, spec, service.name, show=show, output=service.output or "answer", rows=rows)
     version = f", version {service.version}" if service.version else ""
     note = SERVICE_NOTE.format(url=service.url, version=version)
     if spec.model.deterministic:

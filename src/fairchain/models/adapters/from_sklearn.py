@@ -29,7 +29,6 @@ from fairchain.models.adapters.estimator_inputs import (
 )
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
-from fairchain.models.adapters.shown_inputs import row_values
 from fairchain.models.base import random_inputs
 from fairchain.models.fitted import fitted_of, package_of
 from fairchain.models.frames import column_name, is_text, make_frame
@@ -74,9 +73,7 @@ def from_sklearn(
     show = show_columns(fitted, columns, spec, rows) if columns else None
     note = check_words(fitted, spec, name) if columns else ""
     local = fitted.package is not None
-    original = FunctionModel(
-        function, spec, name, show=show, output=output, note=note, rows=row_values(rows), local=local
-    )
+    original = FunctionModel(function, spec, name, show=show, output=output, note=note, rows=rows, local=local)
     original.stateless = True
     if spec.text is not None:
         original.note = TEXTS_NOT_CONVERTED.format(name=name)

@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import converted_or_original, longest_first, quiet, same_scores, unpacked
-from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.from_function import FunctionModel, flat_array
 from fairchain.models.adapters.native_reader import reading
 from fairchain.models.adapters.onnx_graph import OPSET, plain_bytes
-from fairchain.models.adapters.shown_inputs import flat_array, row_values
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
@@ -109,9 +108,7 @@ def from_torch(
         limits,
         convert=[convert],
         agrees=agrees,
-        unconverted=lambda: FunctionModel(
-            function, spec, name, show=call.show, output="output", rows=row_values(rows), local=True
-        ),
+        unconverted=lambda: FunctionModel(function, spec, name, show=call.show, output="output", rows=rows, local=True),
         rows=rows,
         later=partial(from_torch, module, limits=limits) if direct else None,
     )

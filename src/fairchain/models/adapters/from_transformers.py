@@ -27,7 +27,6 @@ from fairchain.messages import listed, shown
 from fairchain.models.adapters.converting import quiet
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.onnx_graph import plain_bytes
-from fairchain.models.adapters.shown_inputs import row_values
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.file_checks import Limits, parse_network, read_network
 from fairchain.models.onnx.session import OnnxModel
@@ -283,7 +282,7 @@ class TransformerModel(FunctionModel):
             source.name,
             output=spec.model.output or "logits",
             maker="Sigmoid" if spec.model.output is not None else "",
-            rows=row_values(rows),
+            rows=rows,
         )
         self.sha256 = source.sha256
         # The ONNX copy, or the reason why there is none.
