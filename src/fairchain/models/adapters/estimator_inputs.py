@@ -153,12 +153,12 @@ def class_order(fitted: Fitted, model: ModelSpec) -> list[int]:
     return list(range(len(model.labels)))
 
 
-def in_label_order(answer: Any, model: ModelSpec, order: Sequence[int]) -> Any:
-    """Return scores with a column for each label of the spec, or of the second label alone for a cut-off.
+def in_label_order(call: Callable[[Any], Any], model: ModelSpec, order: Sequence[int], inputs: Any) -> Any:
+    """Return the scores of a call, a column for each label of the spec, or of the second label alone for a cut-off.
 
     Answers with another number of columns are returned unchanged: the decision rule reports the problem.
     """
-    answer = np.asarray(answer)
+    answer = np.asarray(call(inputs))
     if answer.ndim < 2 or answer.shape[1] != len(order) or len(order) < 2:
         return answer
     return answer[:, order[1:]] if model.decision == "probability" else answer[:, order]

@@ -15,7 +15,7 @@ from dis import get_instructions
 from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -62,6 +62,8 @@ from fairchain.tables.frames import has_masked
 if TYPE_CHECKING:
     from fairchain.models.onnx.session import OnnxModel
 
+# The result of a decision rule: labels, or the ends of their random numbers.
+Read = TypeVar("Read")
 # Rows on which a model of a known package is tested, at the cost of processor time only: enough to separate the cost of
 # a call from the cost of each row.
 TRIED = 512
@@ -119,21 +121,13 @@ class FunctionModel:
     local
         Whether its answers cost only processor time, like those of a fitted estimator: then it is tested on more rows,
         unless the spec has a budget of evaluations.
-
-    Attributes
-    ----------
-    decision
-        The rule that turns its answers into class numbers.
-    kept
-        The stored answers of a service, or of a slow function; None for others.
-    later
-        Set by an adapter whose model can be converted to ONNX: called with a spec and `rows=`, it returns the network,
-        or this model with a note that states why it cannot be converted.
     """
 
     sha256 = ""
     # Whether copies in other processes are known to decide alike: code without mutable state.
     stateless = False
+    # Set by an adapter whose model can be converted to ONNX: called with a spec and `rows=`, it returns the network, or
+    # this model with a note that states why it cannot be converted.
     later: Callable[..., OnnxModel | FunctionModel] | None = None
 
     def __init__(
@@ -297,8 +291,7 @@ class FunctionModel:
         count = next((place for place, each in enumerate(found) if each is None), len(found))
         if not count:
             return np.empty(0, np.uint16)
-        labels: Labels = self._read(self.decision, values[:count], as_array(found[:count], self.name))
-        return labels
+        return self._read(self.decision, values[:count], as_array(found[:count], self.name))
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this function was loaded for the same features and the same meaning of answers."""
@@ -336,17 +329,15 @@ class FunctionModel:
         """Return for each row the upper end of the random numbers that give each label."""
         if not len(values):
             return np.empty((0, self.decision.classes), np.int64)
-        ends: Ends = self._read(self.decision.ends, values)
-        return ends
+        return self._read(self.decision.ends, values)
 
     def predict(self, values: RowArray) -> Labels:
         """Return the class number of each row, or raise a ModelError; an UnansweredError if a row has no class."""
         if not len(values):
             return np.empty(0, np.uint16)
-        labels: Labels = self._read(self.decision, values)
-        return labels
+        return self._read(self.decision, values)
 
-    def _read(self, rule: Callable[[Answer, int], Any], values: RowArray, answer: Answer | None = None) -> Any:
+    def _read(self, rule: Callable[[Answer, int], Read], values: RowArray, answer: Answer | None = None) -> Read:
         """Return the result of a rule for the answers; by default the answers are computed."""
         try:
             return rule(self._scores(self._answers(values) if answer is None else answer), len(values))

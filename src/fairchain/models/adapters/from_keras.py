@@ -132,8 +132,8 @@ def from_keras(
             warnings.simplefilter("ignore", DeprecationWarning)  # Keras is in transition between two versions of numpy
             return np.asarray(model.predict_on_batch(list(arrays) if several else arrays[0]))
 
-    def agrees(network: OnnxModel) -> bool:
-        return same_scores(network, function, spec, call.show)
+    def original() -> FunctionModel:
+        return FunctionModel(function, spec, name, show=call.show, output="output", rows=rows, local=True)
 
     def export() -> bytes:
         if is_module(model):  # as is every Keras model on the torch back end
@@ -151,16 +151,9 @@ def from_keras(
         with suppress(UnknownLayerError):  # then only Keras's own export is tried
             content = to_network(model, spec.text, sum(widths(spec.features)))
             contents.insert(0, lambda: content)
-    return converted_or_original(
-        name,
-        spec,
-        limits,
-        convert=contents,
-        agrees=agrees,
-        unconverted=lambda: FunctionModel(function, spec, name, show=call.show, output="output", rows=rows, local=True),
-        rows=rows,
-        later=partial(from_keras, model, limits=limits, name=name) if direct else None,
-    )
+    agrees = partial(same_scores, function, spec, call.show)
+    later = partial(from_keras, model, limits=limits, name=name) if direct else None
+    return converted_or_original(name, spec, limits, contents, agrees, original, rows=rows, later=later)
 
 
 def _named_call(model: Any, spec: Spec, name: str) -> Call:

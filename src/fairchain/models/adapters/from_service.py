@@ -163,26 +163,17 @@ class Service(Journaled):
                 raise ModelError(NOT_A_COUNT.format(name=name, number=number))
         if retries < 0 or inputs not in (None, "columns", "array"):
             raise ModelError('retries must be 0 or more, and inputs "columns" or "array"')
-        self.client = HttpClient(
-            url.rstrip("/").removesuffix("/infer"),
-            headers or {},
-            int(connections),
-            requests_per_second,
-            timeout,
-            retries,
-        )
+        address = url.rstrip("/").removesuffix("/infer")
+        self.client = HttpClient(address, headers or {}, int(connections), requests_per_second, timeout, retries)
         self.url, self.path = self.client.url, self.client.address.path
         self.mlflow = self.path.endswith("/invocations")
         if not self.mlflow and "/v2/models/" not in self.path:
             raise ModelError(NOT_AN_ENDPOINT.format(url=self.url))
         self.name = f"service {self.url}"
-        self.inputs, self.output = inputs, output
-        self.rows_per_request = int(rows_per_request)
-        self._journal_path = journal
+        self.inputs, self.output, self.rows_per_request = inputs, output, int(rows_per_request)
+        self._journal_path, self.used, self._lock = journal, Counter(), threading.Lock()
         self._journal: Journal | None = None
-        self.used: Counter[bytes] = Counter()
         self._metadata: Metadata | None = None
-        self._lock = threading.Lock()
         # Called with sentences for the user, such as the forecast; set by the command line.
         self.tell: Callable[[str], None] | None = None
 
@@ -326,11 +317,8 @@ class Service(Journaled):
         if not fits:
             found = "texts" if texts else "whole numbers" if whole else "fractions"
             raise ModelError(WRONG_TYPE.format(url=self.url, name=in_a_line(name), datatype=datatype, found=found))
-        if datatype == "BOOL":
-            return [bool(item) for item in column.tolist()]
-        if datatype in WHOLE_TYPES:
-            return [int(item) for item in column.tolist()]
-        return list(column if texts else column.astype(np.float64).tolist())
+        kind = bool if datatype == "BOOL" else int if datatype in WHOLE_TYPES else str if texts else float
+        return [kind(item) for item in column.tolist()]
 
     def _answer(self, found: Any, count: int) -> NDArray[Any]:
         """Return the output that decides, (rows, ...), of a response of the Open Inference Protocol."""

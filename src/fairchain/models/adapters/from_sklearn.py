@@ -35,7 +35,7 @@ from fairchain.models.frames import column_name, is_text, make_frame
 from fairchain.models.onnx.feature_encoding import widths, words
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
-from fairchain.spec import CategoryFeature, Feature, ModelSpec, Spec
+from fairchain.spec import CategoryFeature, Feature, Spec
 from fairchain.tables import TableRows
 
 IS_A_CLUSTERER = (
@@ -87,17 +87,12 @@ def from_sklearn(
         with quiet():
             return to_network(import_module("skl2onnx"), estimator, columns, spec, kind, order)
 
+    # Single precision first: trees are exact in it, and it is faster. Linear models may need the digits of double.
+    converters = [partial(convert, kind) for kind in ("Float", "Double")]
+    agrees = partial(same_labels, original, spec)
+    later = partial(from_sklearn, estimator, limits=limits) if direct else None
     return converted_or_original(
-        name,
-        spec,
-        limits,
-        # Single precision first: trees are exact in it, and it is faster. Linear models may need the digits of double.
-        convert=[partial(convert, kind) for kind in ("Float", "Double")],
-        agrees=lambda network: same_labels(network, original, spec),
-        unconverted=lambda: original,
-        rows=rows,
-        later=partial(from_sklearn, estimator, limits=limits) if direct else None,
-        note=note,
+        name, spec, limits, converters, agrees, lambda: original, rows=rows, later=later, note=note
     )
 
 
@@ -128,14 +123,10 @@ def _function(estimator: Any, spec: Spec, name: str, order: Sequence[int]) -> tu
         )
     call = getattr(estimator, method)
     if method == "predict_proba":
-        return partial(_ordered, call, spec.model, order), method
+        return partial(in_label_order, call, spec.model, order), method
     if method == "predict" and classes is not None and np.asarray(classes).dtype.kind == "f":
         return partial(_whole, call), method
     return call, method
-
-
-def _ordered(call: Callable[[Any], Any], model: ModelSpec, order: Sequence[int], inputs: Any) -> Any:
-    return in_label_order(call(inputs), model, order)
 
 
 def _whole(call: Callable[[Any], Any], inputs: Any) -> Any:

@@ -100,18 +100,13 @@ def from_torch(
 
     def agrees(network: OnnxModel) -> bool:
         with _one_thread():
-            return same_scores(network, function, spec, call.show)
+            return same_scores(function, spec, call.show, network)
 
-    return converted_or_original(
-        name,
-        spec,
-        limits,
-        convert=[convert],
-        agrees=agrees,
-        unconverted=lambda: FunctionModel(function, spec, name, show=call.show, output="output", rows=rows, local=True),
-        rows=rows,
-        later=partial(from_torch, module, limits=limits) if direct else None,
-    )
+    def original() -> FunctionModel:
+        return FunctionModel(function, spec, name, show=call.show, output="output", rows=rows, local=True)
+
+    later = partial(from_torch, module, limits=limits) if direct else None
+    return converted_or_original(name, spec, limits, [convert], agrees, original, rows=rows, later=later)
 
 
 def inner_module(module: Any) -> Any:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -191,7 +191,11 @@ def read_folder(path: Path) -> Transformer | bytes:
     weights = sum(file.stat().st_size for file in path.glob(WEIGHT_FILES))
     if sum(each.numel() for each in empty.state_dict().values()) > 2 * weights:
         raise ModelError(f"{path}: config.json describes a larger network than its weights are; save it again")
-    with user_code(str(path), "cannot be loaded by transformers:"), _quiet(library):
+    logging = library.utils.logging
+    with user_code(str(path), "cannot be loaded by transformers:"), ExitStack() as stack:
+        if logging.is_progress_bar_enabled():
+            logging.disable_progress_bar()
+            stack.callback(logging.enable_progress_bar)
         model, found = library.AutoModelForSequenceClassification.from_pretrained(
             path, use_safetensors=True, output_loading_info=True, **places
         )
@@ -204,19 +208,6 @@ def read_folder(path: Path) -> Transformer | bytes:
 def _files(path: Path) -> dict[str, bytes]:
     """Return the files of a folder from which its tokenizer is read."""
     return {name: (path / name).read_bytes() for name in TOKENIZER_FILES if (path / name).is_file()}
-
-
-@contextmanager
-def _quiet(library: Any) -> Iterator[None]:
-    """Suppress the library's progress bars."""
-    logging = library.utils.logging
-    shown_before = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown_before:
-            logging.enable_progress_bar()
 
 
 def _checked(path: Path, *, weights: bool = True) -> dict[str, Any]:
@@ -276,13 +267,9 @@ class TransformerModel(FunctionModel):
                 '(--text), or give the spec a [[feature]] with kind = "text" and no vectors, vocabulary or length'
             )
         self._source, columns = source, _columns(source, spec)
+        output, maker = (spec.model.output, "Sigmoid") if spec.model.output is not None else ("logits", "")
         super().__init__(
-            lambda texts: columns(source.logits(texts)),
-            spec,
-            source.name,
-            output=spec.model.output or "logits",
-            maker="Sigmoid" if spec.model.output is not None else "",
-            rows=rows,
+            lambda texts: columns(source.logits(texts)), spec, source.name, output=output, maker=maker, rows=rows
         )
         self.sha256 = source.sha256
         # The ONNX copy, or the reason why there is none.

@@ -79,11 +79,9 @@ class HttpClient:
         self.address = checked_url(url)
         self._headers = dict(headers)
         for name, value in self._headers.items():
-            if not isinstance(name, str) or not isinstance(value, str):
-                raise ModelError(BAD_HEADER.format(source="headers"))
+            plain = all(isinstance(text, str) and text.isascii() and text.isprintable() for text in (name, value))
             # A token in the sense of HTTP: no blanks, and no character that could start another header.
-            token = name.isascii() and name.isprintable() and not set(name) & set(' :"(),/;<=>?@[]{}\\')
-            if not name or not token or not value.isprintable() or not value.isascii():
+            if not plain or not name or set(name) & set(' :"(),/;<=>?@[]{}\\'):
                 raise ModelError(BAD_HEADER.format(source="headers"))
         secret = any(word in name.lower() for name in self._headers for word in SECRET)
         if secret and self.address.scheme == "http" and self.address.hostname not in LOOPBACK:

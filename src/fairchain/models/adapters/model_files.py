@@ -96,9 +96,6 @@ def _damaged(path: Path, package: str, why: str) -> ModelError:
     return ModelError(DAMAGED_MODEL_FILE.format(path=path, package=package, why=why))
 
 
-# ---- XGBoost --------------------------------------------------------------------------------------------------------
-
-
 def _xgboost(path: Path, content: bytes, _: Limits) -> Any:
     """Read XGBoost's JSON: as an estimator if one was saved, otherwise as a booster."""
     _check_xgboost(path, json.loads(content, object_pairs_hook=object_once))
@@ -173,14 +170,8 @@ def _whole(values: Any) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
-# ---- LightGBM -------------------------------------------------------------------------------------------------------
-
-
 def _lightgbm(_path: Path, content: bytes, _: Limits) -> Any:
     return import_module("lightgbm").Booster(params={"num_threads": 1}, model_str=checked_text(content.decode()))
-
-
-# ---- CatBoost and skops ---------------------------------------------------------------------------------------------
 
 
 def _catboost(path: Path, content: bytes, _: Limits) -> Any:
