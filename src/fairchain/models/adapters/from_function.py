@@ -77,7 +77,7 @@ CODE_NOT_CONVERTED = "{name}: Python code cannot be converted to ONNX; export th
 SERVICE_NOT_CONVERTED = "{name}: a service cannot be converted to ONNX; give the model itself"
 GIVE_FRAMES = "if it takes a frame with the columns of the table, give fairchain.as_frames(function)"
 NO_FRAMES_OF_TEXTS = "{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
-NOT_A_LABEL = (
+ANSWER_NOT_A_LABEL = (
     'output "{output}" is {answer:g}, which is not a label; state its meaning in [model]: decision = "logit" or '
     'decision = "probability"'
 )
@@ -363,7 +363,7 @@ class FunctionModel:
         wrong = ~np.isfinite(answer) | (answer != np.floor(answer))
         if wrong.any():
             row = int(wrong.reshape(len(answer), -1).any(axis=1).argmax())
-            raise NoDecisionError(row, NOT_A_LABEL.format(output=rule.output, answer=answer[row].item()))
+            raise NoDecisionError(row, ANSWER_NOT_A_LABEL.format(output=rule.output, answer=answer[row].item()))
         return answer.astype(np.int64)
 
     def _answers(self, values: RowArray) -> Answer:

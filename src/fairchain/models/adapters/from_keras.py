@@ -125,7 +125,7 @@ def from_keras(
     """
     name = name or f"keras model {model.name}"
     several = len(model.inputs or ()) > 1
-    call = _named_call(model, spec, name) if several else _call(model, spec, name)
+    call = _call(model, spec, name)
 
     def function(arrays: Arrays) -> NDArray[Any]:
         with warnings.catch_warnings():
@@ -156,20 +156,17 @@ def from_keras(
     return converted_or_original(name, spec, limits, contents, agrees, original, rows=rows, later=later)
 
 
-def _named_call(model: Any, spec: Spec, name: str) -> Call:
-    """Return the features that fill each of several inputs by name."""
-    if spec.text is not None:
-        raise ModelError(SEVERAL_INPUTS.format(name=name, inputs_count=len(model.inputs)))
-    types = {"float32": "float", "float64": "double", "string": "string"}
-    nodes = [
-        TensorInfo(each.name, f"tensor({types.get(str(each.dtype), str(each.dtype))})", ("N", *each.shape[1:]))
-        for each in model.inputs
-    ]
-    return call_by_name(name, spec, nodes)
-
-
 def _call(model: Any, spec: Spec, name: str) -> Call:
-    """Return the contents of the model's single input: words, or the features in its shape."""
+    """Return the contents of the model's inputs: words, the features in its shape, or those that name each input."""
+    if len(model.inputs or ()) > 1:
+        if spec.text is not None:
+            raise ModelError(SEVERAL_INPUTS.format(name=name, inputs_count=len(model.inputs)))
+        types = {"float32": "float", "float64": "double", "string": "string"}
+        nodes = [
+            TensorInfo(each.name, f"tensor({types.get(str(each.dtype), str(each.dtype))})", ("N", *each.shape[1:]))
+            for each in model.inputs
+        ]
+        return call_by_name(name, spec, nodes)
     if spec.text is not None:
         return text_calls(spec.text, ("input",), name)[0]
     shape = tuple(model.inputs[0].shape[1:]) if model.inputs else ()
@@ -387,12 +384,10 @@ def _numbers(layer: Any) -> list[NDArray[Any]]:
 
 
 def _activated(graph: OnnxGraph, function: Any, tensor: str) -> str:
-    match getattr(function, "__name__", ""):
-        case "linear":
-            return tensor
-        case "softmax":
-            return graph.node("Softmax", tensor, axis=-1)
-    return graph.node(_activation(function), tensor)
+    name = getattr(function, "__name__", "")
+    if name == "linear":
+        return tensor
+    return graph.node("Softmax", tensor, axis=-1) if name == "softmax" else graph.node(_activation(function), tensor)
 
 
 def _activation(function: Any) -> str:

@@ -203,20 +203,16 @@ def _with_numbers(convert: Callable[[Any, Any, Any], None], scope: Any, operator
     add = container.add_node
 
     def add_node(*arguments: Any, **attributes: Any) -> Any:
-        return add(*arguments, **{name: _as_numbers(given) for name, given in attributes.items()})
+        for name, given in attributes.items():
+            if isinstance(given, list):
+                attributes[name] = [int(each) if isinstance(each, bool | np.bool_) else each for each in given]
+        return add(*arguments, **attributes)
 
     container.add_node = add_node
     try:
         convert(scope, operator, container)
     finally:
         del container.add_node
-
-
-def _as_numbers(given: Any) -> Any:
-    """Return an attribute with integers instead of booleans in a list."""
-    if not isinstance(given, list):
-        return given
-    return [int(each) if isinstance(each, bool | np.bool_) else each for each in given]
 
 
 def _joining(estimator: Any, columns: Sequence[str], spec: Spec) -> Any:

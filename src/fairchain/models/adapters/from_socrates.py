@@ -332,14 +332,8 @@ def _conv(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
     stride, padding = layer.one("stride", 1), layer.one("padding", 0)
     if len(flow.shape) != sizes + 1 or filters.shape[1] != flow.shape[0]:
         raise layer.problem(f"filters of shape {filters.shape} do not fit an input of shape {(1, *flow.shape)}")
-    made = layer.graph.node(
-        "Conv",
-        flow.tensor,
-        layer.graph.constant(filters),
-        layer.graph.constant(layer.vector("bias", len(filters))),
-        strides=[stride] * sizes,
-        pads=[padding] * (2 * sizes),
-    )
+    weights, bias = layer.graph.constant(filters), layer.graph.constant(layer.vector("bias", len(filters)))
+    made = layer.graph.node("Conv", flow.tensor, weights, bias, strides=[stride] * sizes, pads=[padding] * (2 * sizes))
     return SocratesTensor(made, (len(filters), *_windows(layer, flow, filters.shape[2:], stride, padding)))
 
 

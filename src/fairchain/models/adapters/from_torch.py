@@ -85,9 +85,8 @@ def from_torch(
         with _inference(module), torch.no_grad():
             answer = module(*_tensors(module, arrays))
         if not isinstance(answer, torch.Tensor):
-            raise TypeError(
-                f"the module returns a {type(answer).__name__}; wrap it so that it returns its scores alone"
-            )
+            kind = type(answer).__name__
+            raise TypeError(f"the module returns a {kind}; wrap it so that it returns its scores alone")
         return answer.cpu().numpy()  # type: ignore[no-any-return]  # a tensor's numbers
 
     with _one_thread():

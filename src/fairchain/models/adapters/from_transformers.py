@@ -323,15 +323,14 @@ def exported(source: Transformer, spec: Spec) -> bytes:
     mean over the tokens of a text of the output of each attention block.
     """
     name = source.name
-    unknown_options = sorted(set(source.tokens.options) - KNOWN_OPTIONS)
-    if unknown_options:
-        raise ModelError(NOT_EXPORTED.format(name=name, reason=f"its pipeline sets {listed(unknown_options)}"))
-    if find_spec("onnxscript") is None:
+    stated, labels, reason = spec.model.output, source.labels, ""
+    if unknown := sorted(set(source.tokens.options) - KNOWN_OPTIONS):
+        reason = f"its pipeline sets {listed(unknown)}"
+    elif find_spec("onnxscript") is None:
         reason = "onnxscript is not installed: pip install 'fairchain[transformers]'"
-        raise ModelError(NOT_EXPORTED.format(name=name, reason=reason))
-    stated, labels = spec.model.output, source.labels
-    if stated is None and tuple(spec.model.labels) != labels and not all(each.startswith(UNNAMED) for each in labels):
+    elif stated is None and labels != tuple(spec.model.labels) and not all(each.startswith(UNNAMED) for each in labels):
         reason = f"model.labels: name them in the order of the model, {listed(labels)}"
+    if reason:
         raise ModelError(NOT_EXPORTED.format(name=name, reason=reason))
     torch: Any = import_module("torch")
     column = labels.index(stated) if stated is not None else 0 if len(labels) == 1 else None
@@ -353,16 +352,10 @@ def exported(source: Transformer, spec: Spec) -> bytes:
     names = [stated or "logits", *(f"block{number}" for number in range(1, blocks + 1))]
     example = tuple(torch.ones(EXAMPLE, dtype=torch.long, device=source.model.device) for _ in inputs)
     free = {place: torch.export.Dim(axis) for place, axis in enumerate(("batch", "tokens"))}
+    axes = {"input_names": inputs, "output_names": names, "dynamic_shapes": (tuple(free for _ in inputs),)}
     with user_code(name, "cannot be exported to ONNX:"), quiet(), torch.inference_mode():
         made: Any = torch.onnx.export(
-            WithBlocks().eval(),
-            example,
-            dynamo=True,
-            external_data=False,
-            verbose=False,
-            input_names=inputs,
-            output_names=names,
-            dynamic_shapes=(tuple(free for _ in inputs),),
+            WithBlocks().eval(), example, dynamo=True, external_data=False, verbose=False, **axes
         ).model_proto
     del made.graph.output[1:]
     network = parse_network(Path(name), plain_bytes(made))

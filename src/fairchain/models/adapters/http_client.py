@@ -146,8 +146,8 @@ class HttpClient:
         self,
         function: Callable[[Part], Found],
         parts: Sequence[Part],
-        stop: Event | None = None,
-        then: Callable[[], None] | None = None,
+        stop: Event | None,
+        then: Callable[[], None] | None,
     ) -> Generator[Found, None, None]:
         """Yield the result of a function that sends one request for each part, in order, several at a time.
 

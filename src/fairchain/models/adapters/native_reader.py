@@ -52,14 +52,10 @@ def read_in_new_process(
 
     If the process dies or takes too long, the result of `damaged` for the reason is raised.
     """
+    command = new_interpreter(_CODE, suffix, json.dumps(options))  # our own code
     try:
-        ended = subprocess.run(  # our own code
-            new_interpreter(_CODE, suffix, json.dumps(options)),
-            input=content,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=MOST_WAITED,
-            check=False,
+        ended = subprocess.run(
+            command, input=content, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=MOST_WAITED, check=False
         )
     except subprocess.TimeoutExpired:
         raise damaged(TOO_SLOW.format(seconds=MOST_WAITED)) from None
