@@ -12,8 +12,8 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import OnnxModel, load_model
+from fairchain.models.adapters.from_function import TEXTS_NOT_WORDS
 from fairchain.models.adapters.from_torch import FORWARD_WITHOUT_LENGTHS
-from fairchain.models.adapters.shown_inputs import TEXTS_NOT_WORDS
 from fairchain.models.base import LOADED_FOR_ANOTHER_SPEC, random_inputs
 from fairchain.models.inspect.recurrent import StepProbe, steps_of
 from fairchain.spec import Spec

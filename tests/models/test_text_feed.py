@@ -13,8 +13,7 @@ from onnx import ModelProto, TensorProto
 
 from fairchain.errors import ModelError
 from fairchain.models import OnnxModel, describe_input, load_model
-from fairchain.models.adapters.from_function import NO_FRAMES_OF_TEXTS
-from fairchain.models.adapters.shown_inputs import TEXTS_NOT_WORDS
+from fairchain.models.adapters.from_function import NO_FRAMES_OF_TEXTS, TEXTS_NOT_WORDS
 from fairchain.models.base import DEPENDS_ON_BATCH, OUTPUT_NOT_BY_ROW, random_inputs
 from fairchain.models.frames import as_frames
 from fairchain.models.onnx.decision import OUTPUT_NOT_DECISION

@@ -120,8 +120,7 @@ def decide(model: Model, values: NDArray[Any], words: NDArray[np.uint32] | None)
 
 def must_fit(name: str, loaded: Spec, spec: Spec) -> None:
     """Raise a ModelError unless both specs agree on the features and on the meaning of the outputs."""
-    same = replace(spec.model, path=loaded.model.path) == loaded.model and spec.described == loaded.described
-    if not same:
+    if replace(spec.model, path=loaded.model.path) != loaded.model or spec.described != loaded.described:
         raise ModelError(LOADED_FOR_ANOTHER_SPEC.format(name=name))
 
 

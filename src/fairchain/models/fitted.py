@@ -215,10 +215,8 @@ def _lightgbm(model: Any) -> Fitted:
     params = getattr(booster, "params", {})
     if native:
         # In a file the objective may have its own parameters: "binary sigmoid:1".
-        objective = str(params.get("objective", "")).partition(" ")[0]
-        found = replace(
-            found, native=True, answers="probabilities" if objective in _LIGHTGBM_PROBABILITIES else "scores"
-        )
+        probabilities = str(params.get("objective", "")).partition(" ")[0] in _LIGHTGBM_PROBABILITIES
+        found = replace(found, native=True, answers="probabilities" if probabilities else "scores")
     known = getattr(booster, "pandas_categorical", None) or []
     # The indices of category columns are a parameter of the booster, also stored in its file.
     stated = (params.get(key) for key in ("categorical_column", "categorical_feature"))
@@ -317,9 +315,8 @@ def _pass(step: Any, flows: _Flows, places: Sequence[int], columns: Sequence[str
         inner = wrapped[0].estimator if isinstance(wrapped, list) and wrapped else wrapped
         return _pass(inner, flows, places, columns)
     if hasattr(step, "steps"):
-        for _, each in step.steps:
-            if each is not None:
-                _pass(each, flows, places, columns)
+        for each in (each for _, each in step.steps if each is not None):
+            _pass(each, flows, places, columns)
         return None
     if _read(step, "transformers_") is not None:
         return _pass_columns(step, flows, places, columns)

@@ -112,18 +112,27 @@ def check_columns(name: str, features: Sequence[Feature]) -> None:
             raise ModelError(COLUMN_TAKEN_TWICE.format(name=name, column=column))
 
 
-def make_frame(features: Sequence[Feature], values: NDArray[np.floating], columns: Sequence[str] = ()) -> Any:
-    """Return these rows as a pandas frame, with all features or only these columns."""
-    try:
-        pandas = import_module("pandas")
-    except ImportError:
-        raise ModelError(NEEDS_PANDAS) from None
-    made = {
+def make_columns(
+    features: Sequence[Feature], values: NDArray[np.floating], columns: Sequence[str] = ()
+) -> dict[str, NDArray[Any]]:
+    """Return these rows as columns with the names of a frame, for all features or only these columns."""
+    return {
         column_name(feature): column_values(feature, values[:, place])
         for place, feature in enumerate(features)
         if feature.model_input and (not columns or column_name(feature) in columns)
     }
-    return pandas.DataFrame(made, columns=list(columns) or None)
+
+
+def make_frame(features: Sequence[Feature], values: NDArray[np.floating], columns: Sequence[str] = ()) -> Any:
+    """Return these rows as a pandas frame, with all features or only these columns."""
+    return _pandas().DataFrame(make_columns(features, values, columns), columns=list(columns) or None)
+
+
+def _pandas() -> Any:
+    try:
+        return import_module("pandas")
+    except ImportError:
+        raise ModelError(NEEDS_PANDAS) from None
 
 
 def column_values(feature: Feature, column: NDArray[np.floating]) -> NDArray[Any]:
@@ -197,10 +206,7 @@ class OwnFrame:
 
 def pandas_frame(source: Any, columns: Sequence[str]) -> Any:
     """Return a pandas frame unchanged; a polars frame or a mapping as a pandas frame with these of its columns."""
-    try:
-        pandas = import_module("pandas")
-    except ImportError:
-        raise ModelError(NEEDS_PANDAS) from None
+    pandas = _pandas()
     package = frame_package(source, "DataFrame")
     if package == "pandas":
         return source

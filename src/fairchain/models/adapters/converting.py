@@ -47,12 +47,12 @@ def converted_or_original(
     name: str,
     spec: Spec,
     limits: Limits | None,
-    *,
     convert: Sequence[Callable[[], bytes]],
     agrees: Callable[[OnnxModel], bool],
     unconverted: Callable[[], FunctionModel],
-    rows: TableRows | None = None,
-    later: Callable[..., OnnxModel | FunctionModel] | None = None,
+    *,
+    rows: TableRows | None,
+    later: Callable[..., OnnxModel | FunctionModel] | None,
     note: str = "",
 ) -> OnnxModel | FunctionModel:
     """Return the network from `convert`, if it `agrees` with its original; otherwise `unconverted()`, with a note.
@@ -89,13 +89,13 @@ def converted_or_original(
     return model
 
 
-def same_labels(network: OnnxModel, original: FunctionModel, spec: Spec) -> bool:
+def same_labels(original: FunctionModel, spec: Spec, network: OnnxModel) -> bool:
     """Return whether a network decides about random inputs as its original does."""
     inputs = random_inputs(spec.described, COMPARED_ROWS).astype(network.dtype)
     return np.array_equal(network.predict(inputs), original.predict(inputs))
 
 
-def same_scores(network: OnnxModel, function: Callable[[Any], Any], spec: Spec, show: Callable[[Any], Any]) -> bool:
+def same_scores(function: Callable[[Any], Any], spec: Spec, show: Callable[[Any], Any], network: OnnxModel) -> bool:
     """Return whether a network and its original function of `show(values)` give the same scores, up to rounding."""
     numbers = spec.text is None
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.executors.tasks import Remade
 from fairchain.messages import listed
-from fairchain.models.adapters.shown_inputs import show_frame
+from fairchain.models.adapters.from_function import show_frame
 from fairchain.models.fitted import Fitted
 from fairchain.models.frames import check_columns, column_name, column_values, pandas_frame
 from fairchain.models.onnx.feature_encoding import words
@@ -153,12 +153,12 @@ def class_order(fitted: Fitted, model: ModelSpec) -> list[int]:
     return list(range(len(model.labels)))
 
 
-def in_label_order(answer: Any, model: ModelSpec, order: Sequence[int]) -> Any:
-    """Return scores with a column for each label of the spec, or of the second label alone for a cut-off.
+def in_label_order(call: Callable[[Any], Any], model: ModelSpec, order: Sequence[int], inputs: Any) -> Any:
+    """Return the scores of a call, a column for each label of the spec, or of the second label alone for a cut-off.
 
     Answers with another number of columns are returned unchanged: the decision rule reports the problem.
     """
-    answer = np.asarray(answer)
+    answer = np.asarray(call(inputs))
     if answer.ndim < 2 or answer.shape[1] != len(order) or len(order) < 2:
         return answer
     return answer[:, order[1:]] if model.decision == "probability" else answer[:, order]

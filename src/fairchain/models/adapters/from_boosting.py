@@ -30,10 +30,9 @@ from fairchain.models.adapters.estimator_inputs import (
     input_columns,
     show_columns,
 )
-from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.from_function import FunctionModel, flat_array
 from fairchain.models.adapters.from_sklearn import ML_OPSET, keep_one_output
 from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
-from fairchain.models.adapters.shown_inputs import flat_array, row_values
 from fairchain.models.fitted import Fitted, fitted_of
 from fairchain.models.frames import column_name
 from fairchain.models.onnx.feature_encoding import words
@@ -77,31 +76,19 @@ def from_boosting(
     evaluate = _evaluation(model, fitted, reads)
     show = show_columns(fitted, columns, spec, rows) if columns else Remade(flat_array, spec, name)
     note = "; ".join(filter(None, (check_words(fitted, spec, name), guessed_categories(fitted, columns, spec, rows))))
-    original = FunctionModel(
-        lambda shown: in_label_order(evaluate(shown), spec.model, order),
-        spec,
-        name,
-        show=show,
-        output=reads,
-        maker="Sigmoid" if reads == "probabilities" else "",
-        rows=row_values(rows),
-    )
+    maker = "Sigmoid" if reads == "probabilities" else ""
+    function = partial(in_label_order, evaluate, spec.model, order)
+    original = FunctionModel(function, spec, name, show=show, output=reads, maker=maker, rows=rows)
     original.stateless = True
 
     def convert() -> bytes:
         with quiet():
             return to_network(model, fitted, columns, spec, order, reads)
 
+    agrees = partial(same_labels, original, spec)
+    later = partial(from_boosting, model, limits=limits) if direct else None
     return converted_or_original(
-        name,
-        spec,
-        limits,
-        convert=[convert],
-        agrees=lambda network: same_labels(network, original, spec),
-        unconverted=lambda: original,
-        rows=rows,
-        later=partial(from_boosting, model, limits=limits) if direct else None,
-        note=note,
+        name, spec, limits, [convert], agrees, lambda: original, rows=rows, later=later, note=note
     )
 
 

@@ -1,4 +1,4 @@
-"""Models that run in Python: a function of an array or a frame.
+"""Models that run in Python: a function of an array, a frame or texts, and how its input is made of feature values.
 
 The answer is read by the same rule as a network's output. A function cannot be hashed or run by another party, so it
 has no certificate, unless it is a model that can be converted to a network. A function may be slow, or a paid service:
@@ -9,13 +9,13 @@ given through `journaled`, are also stored in a journal (`models/journal.py`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dis import get_instructions
 from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -26,7 +26,6 @@ from fairchain.executors import Workers
 from fairchain.executors.tasks import Remade
 from fairchain.models.adapters.answer_memo import FASTER, REPEATED, AnswerMemo, RowArray
 from fairchain.models.adapters.kept_answers import KeptAnswers
-from fairchain.models.adapters.shown_inputs import apart, describe_call, flat_array, row_values, show_frame, texts_of
 from fairchain.models.base import (
     BATCHES,
     Answer,
@@ -40,8 +39,9 @@ from fairchain.models.base import (
     random_inputs,
     spread,
 )
+from fairchain.models.file_frames import with_own_cells
 from fairchain.models.fitted import is_predictor
-from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name
+from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name, make_frame
 from fairchain.models.journal import Journaled, JournaledFunction, as_array
 from fairchain.models.onnx.decision import (
     ONE_COLUMN,
@@ -52,8 +52,9 @@ from fairchain.models.onnx.decision import (
     NoDecisionError,
     plan_decision,
 )
+from fairchain.models.onnx.inputs import plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
-from fairchain.spec import CategoryFeature, Feature, Spec
+from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature
 from fairchain.system.user_code import user_code
 from fairchain.tables import TableRows
 from fairchain.tables.frames import has_masked
@@ -61,6 +62,8 @@ from fairchain.tables.frames import has_masked
 if TYPE_CHECKING:
     from fairchain.models.onnx.session import OnnxModel
 
+# The result of a decision rule: labels, or the ends of their random numbers.
+Read = TypeVar("Read")
 # Rows on which a model of a known package is tested, at the cost of processor time only: enough to separate the cost of
 # a call from the cost of each row.
 TRIED = 512
@@ -74,6 +77,10 @@ CODE_NOT_CONVERTED = "{name}: Python code cannot be converted to ONNX; export th
 SERVICE_NOT_CONVERTED = "{name}: a service cannot be converted to ONNX; give the model itself"
 GIVE_FRAMES = "if it takes a frame with the columns of the table, give fairchain.as_frames(function)"
 NO_FRAMES_OF_TEXTS = "{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
+ANSWER_NOT_A_LABEL = (
+    'output "{output}" is {answer:g}, which is not a label; state its meaning in [model]: decision = "logit" or '
+    'decision = "probability"'
+)
 RANDOM = (
     "The model is declared random (deterministic = false): probabilities include its own randomness, decisions are "
     "taken to be independent of each other, and a second run gives other counts: a recheck cannot run it again bit "
@@ -82,6 +89,10 @@ RANDOM = (
 RANDOM_IN_ONE_PROCESS = (
     "{name}: a random model is evaluated by one process, because copies in several could draw the same numbers; "
     "leave the executor out"
+)
+TEXTS_NOT_WORDS = (
+    '{name}: gets whole texts, and feature "{feature}" has vectors or vocabulary and length, which are for networks '
+    "of words; remove these keys from the [[feature]]"
 )
 
 
@@ -105,26 +116,18 @@ class FunctionModel:
     maker
         The operator that would compute a single column in a network: "Sigmoid" for probabilities.
     rows
-        (rows, features): the rows of a table that it will evaluate. It is then tested on some of them, not on random
-        inputs, and its answers are cached: each distinct row is evaluated once.
+        The rows of a table that it will evaluate. It is then tested on some of them, not on random inputs, and its
+        answers are cached: each distinct row is evaluated once.
     local
         Whether its answers cost only processor time, like those of a fitted estimator: then it is tested on more rows,
         unless the spec has a budget of evaluations.
-
-    Attributes
-    ----------
-    decision
-        The rule that turns its answers into class numbers.
-    kept
-        The stored answers of a service, or of a slow function; None for others.
-    later
-        Set by an adapter whose model can be converted to ONNX: called with a spec and `rows=`, it returns the network,
-        or this model with a note that states why it cannot be converted.
     """
 
     sha256 = ""
     # Whether copies in other processes are known to decide alike: code without mutable state.
     stateless = False
+    # Set by an adapter whose model can be converted to ONNX: called with a spec and `rows=`, it returns the network, or
+    # this model with a note that states why it cannot be converted.
     later: Callable[..., OnnxModel | FunctionModel] | None = None
 
     def __init__(
@@ -137,10 +140,11 @@ class FunctionModel:
         output: str = "answer",
         note: str = "",
         maker: str = "",
-        rows: RowArray | None = None,
+        rows: TableRows | None = None,
         local: bool = False,
     ) -> None:
         self.name, self.note, self.local = name, note, local
+        table = None if rows is None else rows.values
         # Answers of a service, or of a slow function, are stored in a journal.
         self.costly = isinstance(function, Journaled)
         # A random model is evaluated again each time.
@@ -160,17 +164,17 @@ class FunctionModel:
         self._lock: AbstractContextManager[Any] = nullcontext() if self.thread_safe else threading.Lock()
         # The rule is determined from the first answers, which must depend on their own row only.
         chosen = np.empty(0, np.intp)
-        if rows is not None and (self._memo is not None or spec.text is not None):
+        if table is not None and (self._memo is not None or spec.text is not None):
             tried = TRIED if local and spec.guarantee.budget.evaluations is None else REPEATED
-            chosen = spread(len(rows), tried)
-            inputs = self._show.choose(chosen) if isinstance(self._show, OwnFrame) else rows[chosen]
+            chosen = spread(len(table), tried)
+            inputs = self._show.choose(chosen) if isinstance(self._show, OwnFrame) else table[chosen]
         else:
             inputs = random_inputs(spec.described, REPEATED if self.costly and kept else 3)
         # A copy in another process must give the same decisions about these; random inputs suffice.
         self._tried: RowArray | None = inputs if self._memo is not None else random_inputs(spec.described, REPEATED)
         first = self._answers(inputs)
-        if self._memo is not None and rows is not None:
-            self._memo.tried(rows, chosen, first)
+        if self._memo is not None and table is not None:
+            self._memo.tried(table, chosen, first)
         kind = "i" if spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
         types = {"i": "tensor(int64)", **dict.fromkeys(TEXT_KINDS, "tensor(string)"), "f": "tensor(double)"}
         self._node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
@@ -182,7 +186,7 @@ class FunctionModel:
         elif self._memo is None:
             check_deterministic(name, spec.described, self.scores)
             check_rows_apart(name, spec.described, self.scores, self.dtype)
-        elif rows is not None and len(rows) <= REPEATED:
+        elif table is not None and len(table) <= REPEATED:
             # All rows are known now, so none would be evaluated again in a later batch.
             self._memo.repeat(self._call, name)
 
@@ -191,8 +195,7 @@ class FunctionModel:
         if not self._spec.model.deterministic:
             raise ExecutorError(RANDOM_IN_ONE_PROCESS.format(name=self.name))
         left_out = dict.fromkeys(("_lock", "_memo", "_workers", "later", "kept"))
-        digest = "" if self._tried is None else digest_of_labels(self, self._tried)
-        return {**self.__dict__, **left_out, "agreed": digest, "remembers": self._memo is not None}
+        return {**self.__dict__, **left_out, "agreed": self.tried_digest[0], "remembers": self._memo is not None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         digest, remembers = state.pop("agreed"), state.pop("remembers")
@@ -212,19 +215,10 @@ class FunctionModel:
         return True
 
     def to_network(self, spec: Spec | None = None, rows: TableRows | None = None) -> OnnxModel:
-        """Return the model as an ONNX network with the same labels.
+        """Return the model as an ONNX network with the same labels, or raise a ModelError with the reason.
 
-        Parameters
-        ----------
-        spec
-            The features and labels of the network; by default those that the model was loaded for.
-        rows
-            Rows of a table, encoded for this spec, for which the labels must also agree.
-
-        Raises
-        ------
-        ModelError
-            If it cannot be converted, with the reason.
+        By default the network has the features and labels that the model was loaded for. `rows` of a table, encoded for
+        the spec, are those for which the labels must also agree.
         """
         made = self if self.later is None else self.later(spec or self._spec, rows=rows)
         if isinstance(made, FunctionModel):
@@ -237,9 +231,8 @@ class FunctionModel:
     @property
     def evaluated(self) -> int:
         """The number of evaluated inputs, including repeated ones; 0 unless it has rows of a table, or is costly."""
-        if self.kept is not None:
-            return self.kept.evaluated
-        return self._memo.evaluated if self._memo is not None else 0
+        counted = self.kept or self._memo
+        return 0 if counted is None else counted.evaluated
 
     def spare(self) -> None:
         """Repeat only the first inputs, because a budget of evaluations is stated."""
@@ -298,8 +291,7 @@ class FunctionModel:
         count = next((place for place, each in enumerate(found) if each is None), len(found))
         if not count:
             return np.empty(0, np.uint16)
-        labels: Labels = self._read(self.decision, values[:count], as_array(found[:count], self.name))
-        return labels
+        return self._read(self.decision, values[:count], as_array(found[:count], self.name))
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this function was loaded for the same features and the same meaning of answers."""
@@ -337,23 +329,15 @@ class FunctionModel:
         """Return for each row the upper end of the random numbers that give each label."""
         if not len(values):
             return np.empty((0, self.decision.classes), np.int64)
-        ends: Ends = self._read(self.decision.ends, values)
-        return ends
+        return self._read(self.decision.ends, values)
 
     def predict(self, values: RowArray) -> Labels:
-        """Return the class number of each row of feature values.
-
-        Raises
-        ------
-        ModelError
-            If the function fails; an UnansweredError if a row has no class.
-        """
+        """Return the class number of each row, or raise a ModelError; an UnansweredError if a row has no class."""
         if not len(values):
             return np.empty(0, np.uint16)
-        labels: Labels = self._read(self.decision, values)
-        return labels
+        return self._read(self.decision, values)
 
-    def _read(self, rule: Callable[[Answer, int], Any], values: RowArray, answer: Answer | None = None) -> Any:
+    def _read(self, rule: Callable[[Answer, int], Read], values: RowArray, answer: Answer | None = None) -> Read:
         """Return the result of a rule for the answers; by default the answers are computed."""
         try:
             return rule(self._scores(self._answers(values) if answer is None else answer), len(values))
@@ -379,11 +363,7 @@ class FunctionModel:
         wrong = ~np.isfinite(answer) | (answer != np.floor(answer))
         if wrong.any():
             row = int(wrong.reshape(len(answer), -1).any(axis=1).argmax())
-            raise NoDecisionError(
-                row,
-                f'output "{rule.output}" is {answer[row].item():g}, which is not a label; state its meaning in '
-                '[model]: decision = "logit" or decision = "probability"',
-            )
+            raise NoDecisionError(row, ANSWER_NOT_A_LABEL.format(output=rule.output, answer=answer[row].item()))
         return answer.astype(np.int64)
 
     def _answers(self, values: RowArray) -> Answer:
@@ -412,16 +392,11 @@ class FunctionModel:
 
     def _call(self, values: RowArray) -> Answer:
         shown = apart(self._shown(values), values)
+        service, failed = self.service, FAILED_ON.format(call=describe_call(shown))
         # Errors of a service are described where it is called.
-        guarded = (
-            nullcontext()
-            if self.service is not None
-            else user_code(self.name, FAILED_ON.format(call=describe_call(shown)))
-        )
+        guarded = user_code(self.name, failed) if service is None else nullcontext()
         with self._lock, self._explained(shown), guarded:
-            answer = (
-                self._function(shown) if self.service is None else self.service(shown, self.kept and self.kept.stop)
-            )
+            answer = self._function(shown) if service is None else service(shown, self.kept and self.kept.stop)
             masked = has_masked(answer)
             answer = answer.detach().cpu().numpy() if hasattr(answer, "detach") else np.asarray(answer)
         if masked:
@@ -458,9 +433,8 @@ class FunctionModel:
         if answer.dtype.kind == "O" and not all(isinstance(item, str) for item in answer.flat):
             for item in answer.flat:
                 if not isinstance(item, str | int | float | np.number | np.bool_):
-                    raise ModelError(
-                        f"{self.name}: answered with {_short(item)}, a {type(item).__name__}; return labels or scores"
-                    )
+                    found = f"{_short(item)}, a {type(item).__name__}"
+                    raise ModelError(f"{self.name}: answered with {found}; return labels or scores")
             if any(isinstance(item, str) for item in answer.flat):
                 raise ModelError(f"{self.name}: answered with texts and numbers; return labels of one type")
             answer = np.array(answer.tolist())
@@ -471,9 +445,8 @@ class FunctionModel:
         if kind in "UTO":
             return answer.astype(object)
         if kind not in "biuf":
-            raise ModelError(
-                f"{self.name}: answered with {_short(answer.flat[0])}, a {answer.dtype}; return labels or scores"
-            )
+            found = f"{_short(answer.flat[0])}, a {answer.dtype}"
+            raise ModelError(f"{self.name}: answered with {found}; return labels or scores")
         decision = self._spec.model.decision
         scores = answer.size > len(answer) if decision is None else decision != "label"
         return answer.astype(np.float64 if kind == "f" or scores else np.int64)
@@ -497,7 +470,7 @@ def from_function(
         check_columns(name, spec.features)
         columns = [column_name(feature) for feature in spec.features if feature.model_input]
         show = show_frame(spec, columns, rows)
-    model = FunctionModel(inner, spec, name, show=show, rows=row_values(rows))
+    model = FunctionModel(inner, spec, name, show=show, rows=rows)
     model.stateless = spec.model.deterministic and is_stateless(inner)
     return model
 
@@ -530,3 +503,50 @@ def _without_groups(feature: Feature) -> Feature:
 
 def _short(item: object) -> str:
     return ascii(item.item() if isinstance(item, np.generic) else item)[:80]
+
+
+# ---- The input of a function ----------------------------------------------------------------------------------------
+
+
+def show_frame(spec: Spec, columns: Sequence[str], rows: TableRows | None) -> Callable[[RowArray], Any]:
+    """Return a function from feature values to a frame with these columns, if possible with the rows' own cells."""
+    rows = None if rows is None else with_own_cells(rows, spec)
+    if rows is not None and rows.table is not None:
+        return OwnFrame(spec.features, columns, rows)
+    return partial(make_frame, spec.features, columns=columns)
+
+
+def flat_array(spec: Spec, name: str) -> Callable[[RowArray], Any]:
+    """Return a function from feature values to the array that a network with one input of doubles would get."""
+    features = [replace(feature, input=None) for feature in spec.features]  # there is one input, and it has no name
+    feed = plan_feed(Path(name), features, [TensorInfo("input", "tensor(double)", ("N", "features"))])
+    return lambda values: feed(values)["input"]
+
+
+def texts_of(text: TextFeature, name: str) -> Callable[[RowArray], list[str]]:
+    """Return a function from rows of one text each to a list of unchanged texts."""
+    if not text.raw:
+        raise ModelError(TEXTS_NOT_WORDS.format(name=name, feature=text.name))
+    return lambda values: values[:, 0].tolist()
+
+
+def apart(shown: Any, values: RowArray) -> Any:
+    """Return a copy of the input, so that a function may modify it."""
+    if isinstance(shown, tuple):
+        return tuple(apart(part, values) for part in shown)
+    return shown.copy() if isinstance(shown, np.ndarray) and np.may_share_memory(shown, values) else shown
+
+
+def describe_call(shown: Any) -> str:
+    """Describe the argument of a function, for the message about its failure."""
+    if isinstance(shown, list):
+        return f"{len(shown)} texts"
+    if isinstance(shown, tuple) and len(shown) == 1:
+        return describe_call(shown[0])
+    if isinstance(shown, tuple):
+        return f"arrays of shapes {', '.join(str(part.shape) for part in shown)}"
+    if isinstance(shown, np.ndarray):
+        return f"an array of shape {shown.shape}"
+    if isinstance(shown, dict):
+        return f"columns {', '.join(map(str, shown))}"
+    return f"a frame with columns {', '.join(map(str, shown.columns))}"

@@ -27,7 +27,6 @@ from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.spec import Spec
 from fairchain.system.untrusted_files import object_once
-from fairchain.system.user_code import first_line
 
 H5_ACTIVATIONS = {name.lower(): name for name in ("Relu", "Sigmoid", "Tanh", "Elu", "Softplus", "Softmax")}
 # Layers without an effect in inference.
@@ -69,13 +68,8 @@ def h5_network(path: Path, limits: Limits, spec: Spec | None = None) -> bytes:
 def read_in_child(content: bytes, options: dict[str, Any]) -> bytes:
     """Return the ONNX bytes of the network; for the process of `native_reader`."""
     path = Path(options["path"])
-    try:
-        with import_module("h5py").File(io.BytesIO(content), "r") as file:
-            return _converted(path, file, options["width"], options["file_bytes"])
-    except ModelError:
-        raise
-    except Exception as error:  # a damaged file can raise any exception
-        raise _damaged(path, first_line(error)) from None
+    with native_reader.reading(partial(_damaged, path)), import_module("h5py").File(io.BytesIO(content), "r") as file:
+        return _converted(path, file, options["width"], options["file_bytes"])
 
 
 def _damaged(path: Path, why: str) -> ModelError:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.messages import needs
 from fairchain.models.adapters.converting import converted_or_original, quiet, same_scores, unpacked
-from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.from_function import FunctionModel, flat_array
 from fairchain.models.adapters.from_torch import (
     Arrays,
     Call,
@@ -41,8 +41,8 @@ from fairchain.models.adapters.from_torch import (
     text_calls,
     with_arguments,
 )
+from fairchain.models.adapters.native_reader import reading
 from fairchain.models.adapters.onnx_graph import OnnxGraph, plain_bytes
-from fairchain.models.adapters.shown_inputs import flat_array, row_values
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
@@ -84,6 +84,7 @@ SIZES = ("units", "filters", "input_dim", "output_dim")
 SEVERAL_INPUTS = (
     "{name}: has {inputs_count} inputs, and a text fills only one; give a function that calls it with the texts alone"
 )
+NOT_LOADED = "{path}: Keras cannot load this file ({reason}); save it again with this Keras"
 WEIGHTS_DAMAGED = "{path}: its weights are damaged ({error}); save the model again"
 LAYER_NOT_ALLOWED = (
     "{path}: layer {name} is not allowed in untrusted files; load the model in Python and give it to verify(), or "
@@ -124,15 +125,15 @@ def from_keras(
     """
     name = name or f"keras model {model.name}"
     several = len(model.inputs or ()) > 1
-    call = _named_call(model, spec, name) if several else _call(model, spec, name)
+    call = _call(model, spec, name)
 
     def function(arrays: Arrays) -> NDArray[Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # Keras is in transition between two versions of numpy
             return np.asarray(model.predict_on_batch(list(arrays) if several else arrays[0]))
 
-    def agrees(network: OnnxModel) -> bool:
-        return same_scores(network, function, spec, call.show)
+    def original() -> FunctionModel:
+        return FunctionModel(function, spec, name, show=call.show, output="output", rows=rows, local=True)
 
     def export() -> bytes:
         if is_module(model):  # as is every Keras model on the torch back end
@@ -150,34 +151,22 @@ def from_keras(
         with suppress(UnknownLayerError):  # then only Keras's own export is tried
             content = to_network(model, spec.text, sum(widths(spec.features)))
             contents.insert(0, lambda: content)
-    return converted_or_original(
-        name,
-        spec,
-        limits,
-        convert=contents,
-        agrees=agrees,
-        unconverted=lambda: FunctionModel(
-            function, spec, name, show=call.show, output="output", rows=row_values(rows), local=True
-        ),
-        rows=rows,
-        later=partial(from_keras, model, limits=limits, name=name) if direct else None,
-    )
-
-
-def _named_call(model: Any, spec: Spec, name: str) -> Call:
-    """Return the features that fill each of several inputs by name."""
-    if spec.text is not None:
-        raise ModelError(SEVERAL_INPUTS.format(name=name, inputs_count=len(model.inputs)))
-    types = {"float32": "float", "float64": "double", "string": "string"}
-    nodes = [
-        TensorInfo(each.name, f"tensor({types.get(str(each.dtype), str(each.dtype))})", ("N", *each.shape[1:]))
-        for each in model.inputs
-    ]
-    return call_by_name(name, spec, nodes)
+    agrees = partial(same_scores, function, spec, call.show)
+    later = partial(from_keras, model, limits=limits, name=name) if direct else None
+    return converted_or_original(name, spec, limits, contents, agrees, original, rows=rows, later=later)
 
 
 def _call(model: Any, spec: Spec, name: str) -> Call:
-    """Return the contents of the model's single input: words, or the features in its shape."""
+    """Return the contents of the model's inputs: words, the features in its shape, or those that name each input."""
+    if len(model.inputs or ()) > 1:
+        if spec.text is not None:
+            raise ModelError(SEVERAL_INPUTS.format(name=name, inputs_count=len(model.inputs)))
+        types = {"float32": "float", "float64": "double", "string": "string"}
+        nodes = [
+            TensorInfo(each.name, f"tensor({types.get(str(each.dtype), str(each.dtype))})", ("N", *each.shape[1:]))
+            for each in model.inputs
+        ]
+        return call_by_name(name, spec, nodes)
     if spec.text is not None:
         return text_calls(spec.text, ("input",), name)[0]
     shape = tuple(model.inputs[0].shape[1:]) if model.inputs else ()
@@ -214,13 +203,8 @@ def read_keras_file(path: Path, limits: Limits | None = None) -> Any:
         with zipfile.ZipFile(copy, "w") as archive:
             for name, content in parts.items():
                 archive.writestr(name, content)
-        try:
-            with quiet():
-                return keras.saving.load_model(copy, compile=False, safe_mode=True)
-        except Exception as error:
-            raise ModelError(
-                f"{path}: Keras cannot load this file ({first_line(error)}); save it again with this Keras"
-            ) from None
+        with reading(lambda reason: ModelError(NOT_LOADED.format(path=path, reason=reason))), quiet():
+            return keras.saving.load_model(copy, compile=False, safe_mode=True)
 
 
 def check_keras_file(path: Path, limits: Limits) -> dict[str, bytes]:
@@ -264,14 +248,10 @@ def _check_weights(path: Path, parts: Mapping[str, bytes], limits: Limits) -> No
         if sum(each.size * each.dtype.itemsize for each in stored) > limits.file_bytes:
             raise ModelError(WEIGHTS_TOO_LARGE.format(path=path, file_bytes=limits.file_bytes))
 
-    try:
-        with h5py.File(io.BytesIO(parts.get("model.weights.h5", b"")), "r") as file:
-            file.visititems(look)
-            elements = sum(each.size for each in stored)
-    except ModelError:
-        raise
-    except Exception as error:  # a damaged file can raise any exception
-        raise ModelError(WEIGHTS_DAMAGED.format(path=path, error=first_line(error))) from None
+    content = io.BytesIO(parts.get("model.weights.h5", b""))
+    with reading(lambda why: ModelError(WEIGHTS_DAMAGED.format(path=path, error=why))), h5py.File(content, "r") as file:
+        file.visititems(look)
+        elements = sum(each.size for each in stored)
     for part in _objects(json.loads(parts["config.json"])):
         for key in SIZES:
             if isinstance(part.get(key), int) and part[key] > max(elements, 1):
@@ -327,12 +307,9 @@ class KerasTensor:
 
 
 def to_network(model: Any, text: TextFeature | None, width: int) -> bytes:
-    """Return the ONNX bytes of a model with recurrent layers; for texts, or for features of this width in all.
+    """Return the ONNX bytes of a model with recurrent layers, for texts or for features of this width in all.
 
-    Raises
-    ------
-    UnknownLayerError
-        If there is no recurrent layer, or an unsupported layer.
+    Without a recurrent layer, or with an unsupported layer, an UnknownLayerError is raised.
     """
     layers = list(_chain(model)) if model.inputs else []
     if not any(_kind(layer) in (*KERAS_RECURRENT, "Bidirectional") for layer in layers):
@@ -407,12 +384,10 @@ def _numbers(layer: Any) -> list[NDArray[Any]]:
 
 
 def _activated(graph: OnnxGraph, function: Any, tensor: str) -> str:
-    match getattr(function, "__name__", ""):
-        case "linear":
-            return tensor
-        case "softmax":
-            return graph.node("Softmax", tensor, axis=-1)
-    return graph.node(_activation(function), tensor)
+    name = getattr(function, "__name__", "")
+    if name == "linear":
+        return tensor
+    return graph.node("Softmax", tensor, axis=-1) if name == "softmax" else graph.node(_activation(function), tensor)
 
 
 def _activation(function: Any) -> str:

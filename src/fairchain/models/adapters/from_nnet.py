@@ -119,9 +119,7 @@ def read_nnet(path: Path, limits: Limits) -> DenseNetwork:
         raise ModelError(DAMAGED_NNET.format(path=path, error="the file ends before the last layer")) from None
     except (ValueError, OverflowError) as error:
         raise ModelError(DAMAGED_NNET.format(path=path, error=error)) from None
-    return DenseNetwork(
-        low, high, mean[:-1], spread[:-1], tuple(parts), output_mean=float(mean[-1]), output_spread=float(spread[-1])
-    )
+    return DenseNetwork(low, high, mean[:-1], spread[:-1], tuple(parts), float(mean[-1]), float(spread[-1]))
 
 
 def _lines(path: Path, content: bytes) -> Iterator[list[bytes]]:

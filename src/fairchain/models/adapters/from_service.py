@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.executors.tasks import Remade
 from fairchain.messages import in_a_line, listed
-from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.from_function import FunctionModel, flat_array, texts_of
 from fairchain.models.adapters.http_client import QUOTED, HttpClient
-from fairchain.models.adapters.shown_inputs import flat_array, row_values, texts_of
-from fairchain.models.frames import check_columns, column_name, column_values
+from fairchain.models.frames import check_columns, column_name, make_columns
 from fairchain.models.journal import Journal, Journaled, open_journal
-from fairchain.spec import Feature, Spec
+from fairchain.spec import Spec
 from fairchain.tables import TableRows
 
 Layout = Literal["columns", "array"]
@@ -164,26 +163,17 @@ class Service(Journaled):
                 raise ModelError(NOT_A_COUNT.format(name=name, number=number))
         if retries < 0 or inputs not in (None, "columns", "array"):
             raise ModelError('retries must be 0 or more, and inputs "columns" or "array"')
-        self.client = HttpClient(
-            url.rstrip("/").removesuffix("/infer"),
-            headers or {},
-            int(connections),
-            requests_per_second,
-            timeout,
-            retries,
-        )
+        address = url.rstrip("/").removesuffix("/infer")
+        self.client = HttpClient(address, headers or {}, int(connections), requests_per_second, timeout, retries)
         self.url, self.path = self.client.url, self.client.address.path
         self.mlflow = self.path.endswith("/invocations")
         if not self.mlflow and "/v2/models/" not in self.path:
             raise ModelError(NOT_AN_ENDPOINT.format(url=self.url))
         self.name = f"service {self.url}"
-        self.inputs, self.output = inputs, output
-        self.rows_per_request = int(rows_per_request)
-        self._journal_path = journal
+        self.inputs, self.output, self.rows_per_request = inputs, output, int(rows_per_request)
+        self._journal_path, self.used, self._lock = journal, Counter(), threading.Lock()
         self._journal: Journal | None = None
-        self.used: Counter[bytes] = Counter()
         self._metadata: Metadata | None = None
-        self._lock = threading.Lock()
         # Called with sentences for the user, such as the forecast; set by the command line.
         self.tell: Callable[[str], None] | None = None
 
@@ -327,11 +317,8 @@ class Service(Journaled):
         if not fits:
             found = "texts" if texts else "whole numbers" if whole else "fractions"
             raise ModelError(WRONG_TYPE.format(url=self.url, name=in_a_line(name), datatype=datatype, found=found))
-        if datatype == "BOOL":
-            return [bool(item) for item in column.tolist()]
-        if datatype in WHOLE_TYPES:
-            return [int(item) for item in column.tolist()]
-        return list(column if texts else column.astype(np.float64).tolist())
+        kind = bool if datatype == "BOOL" else int if datatype in WHOLE_TYPES else str if texts else float
+        return [kind(item) for item in column.tolist()]
 
     def _answer(self, found: Any, count: int) -> NDArray[Any]:
         """Return the output that decides, (rows, ...), of a response of the Open Inference Protocol."""
@@ -442,12 +429,10 @@ def from_service(service: Service, spec: Spec, rows: TableRows | None = None) ->
         columns = [column_name(feature) for feature in spec.features if feature.model_input]
         if names and set(names) != set(columns):
             raise ModelError(INPUTS_DIFFER.format(url=service.url, names=listed(names), columns=listed(columns)))
-        show = partial(_columns, spec.features)
+        show = partial(make_columns, spec.features)
     else:
         show = Remade(flat_array, spec, service.name)
-    model = FunctionModel(
-        service, spec, service.name, show=show, output=service.output or "answer", rows=row_values(rows)
-    )
+    model = FunctionModel(service, spec, service.name, show=show, output=service.output or "answer", rows=rows)
     version = f", version {service.version}" if service.version else ""
     note = SERVICE_NOTE.format(url=service.url, version=version)
     if spec.model.deterministic:
@@ -468,14 +453,6 @@ def layout_of(service: Service) -> Layout:
         raise ModelError(LAYOUT_NEEDED.format(url=service.url))
     wide = len(tensors) == 1 and len(tensors[0].shape) == 2 and tensors[0].shape[1] != 1
     return "array" if wide and tensors[0].datatype != "BYTES" else "columns"
-
-
-def _columns(features: Sequence[Feature], values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    return {
-        column_name(feature): column_values(feature, values[:, place])
-        for place, feature in enumerate(features)
-        if feature.model_input
-    }
 
 
 def _text_column(name: str, texts: Callable[[NDArray[Any]], list[str]], values: NDArray[Any]) -> dict[str, Any]:

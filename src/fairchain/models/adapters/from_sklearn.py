@@ -29,14 +29,13 @@ from fairchain.models.adapters.estimator_inputs import (
 )
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
-from fairchain.models.adapters.shown_inputs import row_values
 from fairchain.models.base import random_inputs
 from fairchain.models.fitted import fitted_of, package_of
 from fairchain.models.frames import column_name, is_text, make_frame
 from fairchain.models.onnx.feature_encoding import widths, words
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
-from fairchain.spec import CategoryFeature, Feature, ModelSpec, Spec
+from fairchain.spec import CategoryFeature, Feature, Spec
 from fairchain.tables import TableRows
 
 IS_A_CLUSTERER = (
@@ -74,9 +73,7 @@ def from_sklearn(
     show = show_columns(fitted, columns, spec, rows) if columns else None
     note = check_words(fitted, spec, name) if columns else ""
     local = fitted.package is not None
-    original = FunctionModel(
-        function, spec, name, show=show, output=output, note=note, rows=row_values(rows), local=local
-    )
+    original = FunctionModel(function, spec, name, show=show, output=output, note=note, rows=rows, local=local)
     original.stateless = True
     if spec.text is not None:
         original.note = TEXTS_NOT_CONVERTED.format(name=name)
@@ -90,17 +87,12 @@ def from_sklearn(
         with quiet():
             return to_network(import_module("skl2onnx"), estimator, columns, spec, kind, order)
 
+    # Single precision first: trees are exact in it, and it is faster. Linear models may need the digits of double.
+    converters = [partial(convert, kind) for kind in ("Float", "Double")]
+    agrees = partial(same_labels, original, spec)
+    later = partial(from_sklearn, estimator, limits=limits) if direct else None
     return converted_or_original(
-        name,
-        spec,
-        limits,
-        # Single precision first: trees are exact in it, and it is faster. Linear models may need the digits of double.
-        convert=[partial(convert, kind) for kind in ("Float", "Double")],
-        agrees=lambda network: same_labels(network, original, spec),
-        unconverted=lambda: original,
-        rows=rows,
-        later=partial(from_sklearn, estimator, limits=limits) if direct else None,
-        note=note,
+        name, spec, limits, converters, agrees, lambda: original, rows=rows, later=later, note=note
     )
 
 
@@ -131,14 +123,10 @@ def _function(estimator: Any, spec: Spec, name: str, order: Sequence[int]) -> tu
         )
     call = getattr(estimator, method)
     if method == "predict_proba":
-        return partial(_ordered, call, spec.model, order), method
+        return partial(in_label_order, call, spec.model, order), method
     if method == "predict" and classes is not None and np.asarray(classes).dtype.kind == "f":
         return partial(_whole, call), method
     return call, method
-
-
-def _ordered(call: Callable[[Any], Any], model: ModelSpec, order: Sequence[int], inputs: Any) -> Any:
-    return in_label_order(call(inputs), model, order)
 
 
 def _whole(call: Callable[[Any], Any], inputs: Any) -> Any:
@@ -188,9 +176,7 @@ def to_network(
 
 
 def _register(skl2onnx: Any, last: Any) -> None:
-    """Register converters in skl2onnx for a last step of XGBoost or LightGBM (from onnxmltools), or of boosted
-    trees.
-    """
+    """Register converters in skl2onnx for a last step of XGBoost or LightGBM (of onnxmltools), or of boosted trees."""
     package, classes = package_of(last), hasattr(last, "classes_")
     options = {"nocl": [True, False], "zipmap": [True, False, "columns"], "raw_scores": [True, False]}
     if type(last).__name__.startswith("HistGradientBoosting"):
@@ -217,20 +203,16 @@ def _with_numbers(convert: Callable[[Any, Any, Any], None], scope: Any, operator
     add = container.add_node
 
     def add_node(*arguments: Any, **attributes: Any) -> Any:
-        return add(*arguments, **{name: _as_numbers(given) for name, given in attributes.items()})
+        for name, given in attributes.items():
+            if isinstance(given, list):
+                attributes[name] = [int(each) if isinstance(each, bool | np.bool_) else each for each in given]
+        return add(*arguments, **attributes)
 
     container.add_node = add_node
     try:
         convert(scope, operator, container)
     finally:
         del container.add_node
-
-
-def _as_numbers(given: Any) -> Any:
-    """Return an attribute with integers instead of booleans in a list."""
-    if not isinstance(given, list):
-        return given
-    return [int(each) if isinstance(each, bool | np.bool_) else each for each in given]
 
 
 def _joining(estimator: Any, columns: Sequence[str], spec: Spec) -> Any:

@@ -33,6 +33,10 @@ from fairchain.spec import Spec
 NUMBERS_ONLY = re.compile(r"[\s\[\](),0-9eE+.-]*")
 MOST_LAYERS = 1000
 NOT_SOCRATES_NETWORK = '{path}: not a SOCRATES network: the object "model" is missing'
+NOT_WHOLE_STEPS = (
+    "{path}: each step of a sequence takes {width} values, and the spec has features for {inputs}, which are not whole "
+    "steps; describe every value of every step in order, one [[feature]] each"
+)
 SOCRATES_RECURRENT = ("rnn", "lstm", "gru")
 SOCRATES_ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "softmax": "Softmax"}
 
@@ -215,23 +219,12 @@ class SocratesLayer:
 def socrates_network(path: Path, limits: Limits, spec: Spec | None = None) -> bytes | Path:
     """Return the ONNX bytes of the network of a SOCRATES JSON file and the text files it names.
 
-    Without a spec the number of steps of a sequence is unknown: for a recurrent network the path is returned.
-
-    Raises
-    ------
-    ModelError
-        For an unknown layer type or function, which is named; for weights that do not fit; for paths outside the file's
-        folder.
+    Without a spec the number of steps of a sequence is unknown: for a recurrent network the path is returned. Unknown
+    types of layers and functions, weights that do not fit, and paths outside the file's folder are refused.
     """
-    file = SocratesFile(path, limits)
-    content = to_network(file, None if spec is None or spec.text is not None else sum(widths(spec.features)))
-    recurrent = any(str(layer.get("type", "")).lower() in SOCRATES_RECURRENT for layer in file.layers)
-    return path if spec is None and recurrent else content
-
-
-def to_network(file: SocratesFile, inputs: int | None) -> bytes:
-    """Return the ONNX bytes of a network; `inputs` is the number of values of a row, None for texts."""
-    graph = OnnxGraph()
+    file, graph = SocratesFile(path, limits), OnnxGraph()
+    # The number of values of a row, None for texts.
+    inputs = None if spec is None or spec.text is not None else sum(widths(spec.features))
     layers = [SocratesLayer(file, graph, place + 1, entries) for place, entries in enumerate(file.layers)]
     recurrent = [place for place, layer in enumerate(layers) if layer.kind in SOCRATES_RECURRENT]
     last = max(recurrent, default=-1)
@@ -246,11 +239,7 @@ def to_network(file: SocratesFile, inputs: int | None) -> bytes:
         if recurrent and inputs is not None:
             steps, rest = divmod(inputs, width)
             if rest:
-                raise ModelError(
-                    f"{file.path}: each step of a sequence takes {width} values, and the spec has features for "
-                    f"{inputs}, which are not whole steps; describe every value of every step in order, one "
-                    "[[feature]] each"
-                )
+                raise ModelError(NOT_WHOLE_STEPS.format(path=path, width=width, inputs=inputs))
         taken = [("input", np.float32, ["batch", steps * width])]
         flow = SocratesTensor("input", shape)
         if steps > 1:
@@ -262,7 +251,8 @@ def to_network(file: SocratesFile, inputs: int | None) -> bytes:
         flow = _converted(replace(layer, steps=steps if place <= last else 1, last=place == last, free=free), flow)
     if len(flow.shape) != 1:
         flow = _reshaped(graph, flow, (prod(flow.shape),))
-    return graph.to_bytes(taken, flow.shape[0], flow.tensor)
+    content = graph.to_bytes(taken, flow.shape[0], flow.tensor)
+    return path if spec is None and recurrent else content
 
 
 def _converted(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
@@ -342,14 +332,8 @@ def _conv(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
     stride, padding = layer.one("stride", 1), layer.one("padding", 0)
     if len(flow.shape) != sizes + 1 or filters.shape[1] != flow.shape[0]:
         raise layer.problem(f"filters of shape {filters.shape} do not fit an input of shape {(1, *flow.shape)}")
-    made = layer.graph.node(
-        "Conv",
-        flow.tensor,
-        layer.graph.constant(filters),
-        layer.graph.constant(layer.vector("bias", len(filters))),
-        strides=[stride] * sizes,
-        pads=[padding] * (2 * sizes),
-    )
+    weights, bias = layer.graph.constant(filters), layer.graph.constant(layer.vector("bias", len(filters)))
+    made = layer.graph.node("Conv", flow.tensor, weights, bias, strides=[stride] * sizes, pads=[padding] * (2 * sizes))
     return SocratesTensor(made, (len(filters), *_windows(layer, flow, filters.shape[2:], stride, padding)))
 
 

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import converted_or_original, longest_first, quiet, same_scores, unpacked
-from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.from_function import FunctionModel, flat_array
+from fairchain.models.adapters.native_reader import reading
 from fairchain.models.adapters.onnx_graph import OPSET, plain_bytes
-from fairchain.models.adapters.shown_inputs import flat_array, row_values
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
@@ -36,12 +36,15 @@ from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.models.onnx.text_inputs import TextFeed, plan_text
 from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature
-from fairchain.system.user_code import first_line
 from fairchain.tables import TableRows
 from fairchain.text import lexicon_of
 
 # Older versions run code from some files despite weights_only (CVE-2025-32434, CVE-2026-24747).
 SAFE_TORCH = (2, 10)
+NOT_A_STATE = (
+    "{path}: not a state dict that torch reads without running code ({reason}); save it with "
+    "torch.save(module.state_dict(), path)"
+)
 TENSOR_TYPE_DIFFERS = (
     "{path}: tensor {name} is {dtype} and the module's is {wanted}; save the state of a module of the same type"
 )
@@ -82,9 +85,8 @@ def from_torch(
         with _inference(module), torch.no_grad():
             answer = module(*_tensors(module, arrays))
         if not isinstance(answer, torch.Tensor):
-            raise TypeError(
-                f"the module returns a {type(answer).__name__}; wrap it so that it returns its scores alone"
-            )
+            kind = type(answer).__name__
+            raise TypeError(f"the module returns a {kind}; wrap it so that it returns its scores alone")
         return answer.cpu().numpy()  # type: ignore[no-any-return]  # a tensor's numbers
 
     with _one_thread():
@@ -97,20 +99,13 @@ def from_torch(
 
     def agrees(network: OnnxModel) -> bool:
         with _one_thread():
-            return same_scores(network, function, spec, call.show)
+            return same_scores(function, spec, call.show, network)
 
-    return converted_or_original(
-        name,
-        spec,
-        limits,
-        convert=[convert],
-        agrees=agrees,
-        unconverted=lambda: FunctionModel(
-            function, spec, name, show=call.show, output="output", rows=row_values(rows), local=True
-        ),
-        rows=rows,
-        later=partial(from_torch, module, limits=limits) if direct else None,
-    )
+    def original() -> FunctionModel:
+        return FunctionModel(function, spec, name, show=call.show, output="output", rows=rows, local=True)
+
+    later = partial(from_torch, module, limits=limits) if direct else None
+    return converted_or_original(name, spec, limits, [convert], agrees, original, rows=rows, later=later)
 
 
 def inner_module(module: Any) -> Any:
@@ -120,33 +115,21 @@ def inner_module(module: Any) -> Any:
 
 
 def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> Any:
-    """Load a state dict from a file into a module, and return the module.
+    """Load a state dict from a file into a module, and return the module; refuse tensors that are not the module's.
 
     The file is read with `weights_only=True`, so that it cannot run code.
-
-    Raises
-    ------
-    ModelError
-        If the file cannot be read as a state dict, or its tensors are not the module's.
     """
     path, limits = Path(path), limits or Limits()
     torch = import_module("torch")
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < SAFE_TORCH:
         raise ModelError(f"{path}: with torch {torch.__version__} such a file can run code; update torch")
     content = read_file(path, limits.file_bytes, "the file of a state dict")
-    try:
+    with reading(lambda reason: ModelError(NOT_A_STATE.format(path=path, reason=reason))):
         if not content.startswith(b"PK"):
             raise ValueError("not an archive of torch 1.6 or later")
         # The unpacked size of its members is limited first: torch allocates it without a limit.
         unpacked(path, content, limits.file_bytes, "a state dict")
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except ModelError:
-        raise
-    except Exception as error:  # a damaged file can raise any exception
-        raise ModelError(
-            f"{path}: not a state dict that torch reads without running code ({first_line(error)}); "
-            "save it with torch.save(module.state_dict(), path)"
-        ) from None
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise ModelError(f"{path}: contains more than tensors; save it with torch.save(module.state_dict(), path)")
     own = module.state_dict()

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -27,7 +27,6 @@ from fairchain.messages import listed, shown
 from fairchain.models.adapters.converting import quiet
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.onnx_graph import plain_bytes
-from fairchain.models.adapters.shown_inputs import row_values
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.file_checks import Limits, parse_network, read_network
 from fairchain.models.onnx.session import OnnxModel
@@ -192,7 +191,11 @@ def read_folder(path: Path) -> Transformer | bytes:
     weights = sum(file.stat().st_size for file in path.glob(WEIGHT_FILES))
     if sum(each.numel() for each in empty.state_dict().values()) > 2 * weights:
         raise ModelError(f"{path}: config.json describes a larger network than its weights are; save it again")
-    with user_code(str(path), "cannot be loaded by transformers:"), _quiet(library):
+    logging = library.utils.logging
+    with user_code(str(path), "cannot be loaded by transformers:"), ExitStack() as stack:
+        if logging.is_progress_bar_enabled():
+            logging.disable_progress_bar()
+            stack.callback(logging.enable_progress_bar)
         model, found = library.AutoModelForSequenceClassification.from_pretrained(
             path, use_safetensors=True, output_loading_info=True, **places
         )
@@ -205,19 +208,6 @@ def read_folder(path: Path) -> Transformer | bytes:
 def _files(path: Path) -> dict[str, bytes]:
     """Return the files of a folder from which its tokenizer is read."""
     return {name: (path / name).read_bytes() for name in TOKENIZER_FILES if (path / name).is_file()}
-
-
-@contextmanager
-def _quiet(library: Any) -> Iterator[None]:
-    """Suppress the library's progress bars."""
-    logging = library.utils.logging
-    shown_before = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown_before:
-            logging.enable_progress_bar()
 
 
 def _checked(path: Path, *, weights: bool = True) -> dict[str, Any]:
@@ -277,13 +267,9 @@ class TransformerModel(FunctionModel):
                 '(--text), or give the spec a [[feature]] with kind = "text" and no vectors, vocabulary or length'
             )
         self._source, columns = source, _columns(source, spec)
+        output, maker = (spec.model.output, "Sigmoid") if spec.model.output is not None else ("logits", "")
         super().__init__(
-            lambda texts: columns(source.logits(texts)),
-            spec,
-            source.name,
-            output=spec.model.output or "logits",
-            maker="Sigmoid" if spec.model.output is not None else "",
-            rows=row_values(rows),
+            lambda texts: columns(source.logits(texts)), spec, source.name, output=output, maker=maker, rows=rows
         )
         self.sha256 = source.sha256
         # The ONNX copy, or the reason why there is none.
@@ -337,15 +323,14 @@ def exported(source: Transformer, spec: Spec) -> bytes:
     mean over the tokens of a text of the output of each attention block.
     """
     name = source.name
-    unknown_options = sorted(set(source.tokens.options) - KNOWN_OPTIONS)
-    if unknown_options:
-        raise ModelError(NOT_EXPORTED.format(name=name, reason=f"its pipeline sets {listed(unknown_options)}"))
-    if find_spec("onnxscript") is None:
+    stated, labels, reason = spec.model.output, source.labels, ""
+    if unknown := sorted(set(source.tokens.options) - KNOWN_OPTIONS):
+        reason = f"its pipeline sets {listed(unknown)}"
+    elif find_spec("onnxscript") is None:
         reason = "onnxscript is not installed: pip install 'fairchain[transformers]'"
-        raise ModelError(NOT_EXPORTED.format(name=name, reason=reason))
-    stated, labels = spec.model.output, source.labels
-    if stated is None and tuple(spec.model.labels) != labels and not all(each.startswith(UNNAMED) for each in labels):
+    elif stated is None and labels != tuple(spec.model.labels) and not all(each.startswith(UNNAMED) for each in labels):
         reason = f"model.labels: name them in the order of the model, {listed(labels)}"
+    if reason:
         raise ModelError(NOT_EXPORTED.format(name=name, reason=reason))
     torch: Any = import_module("torch")
     column = labels.index(stated) if stated is not None else 0 if len(labels) == 1 else None
@@ -367,16 +352,10 @@ def exported(source: Transformer, spec: Spec) -> bytes:
     names = [stated or "logits", *(f"block{number}" for number in range(1, blocks + 1))]
     example = tuple(torch.ones(EXAMPLE, dtype=torch.long, device=source.model.device) for _ in inputs)
     free = {place: torch.export.Dim(axis) for place, axis in enumerate(("batch", "tokens"))}
+    axes = {"input_names": inputs, "output_names": names, "dynamic_shapes": (tuple(free for _ in inputs),)}
     with user_code(name, "cannot be exported to ONNX:"), quiet(), torch.inference_mode():
         made: Any = torch.onnx.export(
-            WithBlocks().eval(),
-            example,
-            dynamo=True,
-            external_data=False,
-            verbose=False,
-            input_names=inputs,
-            output_names=names,
-            dynamic_shapes=(tuple(free for _ in inputs),),
+            WithBlocks().eval(), example, dynamo=True, external_data=False, verbose=False, **axes
         ).model_proto
     del made.graph.output[1:]
     network = parse_network(Path(name), plain_bytes(made))

@@ -66,25 +66,11 @@ class _IdleClosedError(Exception):
 
 
 class HttpClient:
-    """Client for requests to the host of one address, `url`.
+    """Client for requests to the host of one address; `from_service.Service` describes its parameters.
 
-    Parameters
-    ----------
-    headers
-        Sent with every request, for example credentials. No message, file or copy of this object contains them.
-    connections
-        Number of simultaneous requests.
-    rate
-        Largest number of requests per second, including retries; None for no limit.
-    timeout
-        Seconds for one request, from its first byte to the last byte of the response.
-    retries
-        Number of times that one request is sent again after a time-out, a lost connection, or a status in `RETRIED`.
-
-    Attributes
-    ----------
-    requests, seconds, retried
-        Number of answered requests with a body, their seconds in total, and number of retries.
+    No message, file or copy of this object contains the headers. `rate` is the largest number of requests per second,
+    including retries; `timeout` is from the first byte of a request to the last byte of its response. `requests` and
+    `seconds` count the answered requests with a body and their time, and `retried` the retries.
     """
 
     def __init__(
@@ -93,11 +79,9 @@ class HttpClient:
         self.address = checked_url(url)
         self._headers = dict(headers)
         for name, value in self._headers.items():
-            if not isinstance(name, str) or not isinstance(value, str):
-                raise ModelError(BAD_HEADER.format(source="headers"))
+            plain = all(isinstance(text, str) and text.isascii() and text.isprintable() for text in (name, value))
             # A token in the sense of HTTP: no blanks, and no character that could start another header.
-            token = name.isascii() and name.isprintable() and not set(name) & set(' :"(),/;<=>?@[]{}\\')
-            if not name or not token or not value.isprintable() or not value.isascii():
+            if not plain or not name or set(name) & set(' :"(),/;<=>?@[]{}\\'):
                 raise ModelError(BAD_HEADER.format(source="headers"))
         secret = any(word in name.lower() for name in self._headers for word in SECRET)
         if secret and self.address.scheme == "http" and self.address.hostname not in LOOPBACK:
@@ -124,14 +108,9 @@ class HttpClient:
         raise TypeError("a service is called by one process, with several connections; leave the executor out")
 
     def send(self, method: str, path: str, body: bytes | None = None, stop: Event | None = None) -> bytes:
-        """Return the body of the response to one request, with retries.
+        """Return the body of the response to one request; raise a ModelError if all retries fail, or it is refused.
 
-        Raises
-        ------
-        ModelError
-            If the service refuses the request, or does not answer within the retries.
-        StoppedError
-            If `stop` is set before the request is sent, or while it waits for its turn.
+        A StoppedError is raised if `stop` is set before the request is sent, or while it waits for its turn.
         """
         pause, attempt = FIRST_PAUSE, 0
         while True:
@@ -167,8 +146,8 @@ class HttpClient:
         self,
         function: Callable[[Part], Found],
         parts: Sequence[Part],
-        stop: Event | None = None,
-        then: Callable[[], None] | None = None,
+        stop: Event | None,
+        then: Callable[[], None] | None,
     ) -> Generator[Found, None, None]:
         """Yield the result of a function that sends one request for each part, in order, several at a time.
 
@@ -321,10 +300,8 @@ def checked_url(url: str) -> SplitResult:
 
 def _retry_after(header: str | None) -> float:
     """Return the seconds that a server requests as a pause: a number, or a date."""
-    if not header:
-        return 0.0
     with suppress(ValueError, OverflowError):
-        return max(0.0, float(int(header)))
+        return max(0.0, float(int(header or 0)))
     with suppress(ValueError, TypeError, OverflowError):
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(header or "").timestamp() - time.time())
     return 0.0

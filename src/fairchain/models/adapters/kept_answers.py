@@ -53,17 +53,6 @@ class KeptAnswers:
     """The answers of one model, a service or a function given through `journaled`.
 
     `name` is its name in messages. If it is `random` by design, no answer is used twice.
-
-    Attributes
-    ----------
-    most
-        Largest number of evaluated inputs, over all stages; None without a budget.
-    ahead
-        Largest number of inputs that may be requested ahead and not used.
-    stop
-        Event that stops the run; None outside of a run.
-    seconds
-        Seconds for each input of the last call of a function; 0 before the first.
     """
 
     def __init__(self, source: Journaled, name: str, *, random: bool) -> None:
@@ -72,8 +61,11 @@ class KeptAnswers:
         # The number of evaluations of each input; for a random model by all of its users: no answer is used twice.
         self._random, self._used = random, source.used if random else Counter[bytes]()
         self._used_before = self._used.total()
+        # Largest number of evaluated inputs, over all stages; of inputs that may be requested ahead and not used.
         self.most: float | None = None
-        self.ahead, self.seconds = ASKED_AHEAD, 0.0
+        self.ahead = ASKED_AHEAD
+        # Seconds for each input of the last call of a function, 0 before the first; the event that stops a run.
+        self.seconds = 0.0
         self.stop: Event | None = None
         self._tick: Callable[[int], None] | None = None
         self._expected: Expected | None = None
@@ -86,16 +78,10 @@ class KeptAnswers:
         return self._used.total() - self._used_before
 
     def __call__(self, values: RowArray, show: Callable[[RowArray], Any], call: Callable[[RowArray], Answer]) -> Answer:
-        """Return the answers to some rows: those in the journal, and new ones that are appended one by one.
+        """Return the answers to some rows or texts: those in the journal, and new ones that are appended one by one.
 
-        Parameters
-        ----------
-        values
-            Feature values, or texts.
-        show
-            Converts these to the model's inputs, from which the keys of answers are computed.
-        call
-            Converts these to answers: one request, or one call.
+        `show` converts values to the model's inputs, from which the keys of answers are computed; `call` converts them
+        to answers in one request or call.
         """
         before = self.evaluated
         self._check_budget(before, len(values))

@@ -65,13 +65,7 @@ _KINDS = 12
 
 
 def checked_text(text: str) -> str:
-    """Return the text of a model, written again from its checked lines.
-
-    Raises
-    ------
-    ValueError
-        If LightGBM did not write it, or it was changed since.
-    """
+    """Return the text of a model, written again from its checked lines, or raise a ValueError with the defect."""
     body, found, rest = text.replace("\r\n", "\n").partition("end of trees")
     head, *blocks = body.split("\nTree=")
     if not found or len(blocks) > MOST_TREES:

@@ -27,7 +27,6 @@ from fairchain.models.adapters.converting import quiet, unpacked
 from fairchain.models.adapters.lightgbm_text import MOST_TREES, check_depth, checked_text, must_be_tree
 from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.system.untrusted_files import object_once, open_plain
-from fairchain.system.user_code import first_line
 
 # Suffix, package to import, and package to install. A .json file may also be SOCRATES: see `holds_object`.
 PACKAGES = {
@@ -68,13 +67,7 @@ def holds_object(path: Path) -> bool:
 
 
 def read_object(path: Path, limits: Limits | None = None) -> Any:
-    """Return the model in a file, as an object of its package.
-
-    Raises
-    ------
-    ModelError
-        If the package is missing, with the package to install, or the file does not have its format.
-    """
+    """Return the model in a file, as an object of its package, or raise a ModelError with what to install or save."""
     suffix = path.suffix.lower()
     package, install = PACKAGES[suffix]
     limits = limits or Limits()
@@ -85,13 +78,8 @@ def read_object(path: Path, limits: Limits | None = None) -> Any:
     if suffix == ".ubj":  # which only native code reads
         options = {"path": str(path)}
         content = native_reader.read_in_new_process(suffix, content, options, partial(_damaged, path, package))
-    try:
-        with quiet():
-            return read(path, content, limits)
-    except ModelError:
-        raise
-    except Exception as error:  # a damaged file can raise any exception
-        raise _damaged(path, package, first_line(error)) from None
+    with native_reader.reading(partial(_damaged, path, package)), quiet():
+        return read(path, content, limits)
 
 
 def read_in_child(content: bytes, options: dict[str, Any]) -> bytes:
@@ -100,20 +88,12 @@ def read_in_child(content: bytes, options: dict[str, Any]) -> bytes:
     Runs in the process of `native_reader`.
     """
     path = Path(options["path"])
-    try:
-        with quiet():
-            return bytes(_booster(path, content).save_raw(raw_format="json"))
-    except ModelError:
-        raise
-    except Exception as error:  # a damaged file can raise any exception
-        raise _damaged(path, "xgboost", first_line(error)) from None
+    with native_reader.reading(partial(_damaged, path, "xgboost")), quiet():
+        return bytes(_booster(path, content).save_raw(raw_format="json"))
 
 
 def _damaged(path: Path, package: str, why: str) -> ModelError:
     return ModelError(DAMAGED_MODEL_FILE.format(path=path, package=package, why=why))
-
-
-# ---- XGBoost --------------------------------------------------------------------------------------------------------
 
 
 def _xgboost(path: Path, content: bytes, _: Limits) -> Any:
@@ -175,9 +155,7 @@ def _check_xgboost(path: Path, content: Any) -> None:
 
 def _check_xgboost_categories(tree: dict[str, Any], nodes: int) -> None:
     """Raise a ValueError unless the splits by category of a tree lie inside their list."""
-    owners, starts, sizes = (
-        _whole(tree.get(key, ())) for key in ("categories_nodes", "categories_segments", "categories_sizes")
-    )
+    owners, starts, sizes = (_whole(tree.get(f"categories_{key}", ())) for key in ("nodes", "segments", "sizes"))
     total = len(tree.get("categories", ()))
     inside = len(owners) == len(starts) == len(sizes) and (owners >= 0).all() and (owners < nodes).all()
     if not inside or (starts < 0).any() or (sizes < 0).any() or (starts + sizes > total).any():
@@ -192,14 +170,8 @@ def _whole(values: Any) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
-# ---- LightGBM -------------------------------------------------------------------------------------------------------
-
-
 def _lightgbm(_path: Path, content: bytes, _: Limits) -> Any:
     return import_module("lightgbm").Booster(params={"num_threads": 1}, model_str=checked_text(content.decode()))
-
-
-# ---- CatBoost and skops ---------------------------------------------------------------------------------------------
 
 
 def _catboost(path: Path, content: bytes, _: Limits) -> Any:

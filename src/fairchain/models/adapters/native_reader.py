@@ -11,13 +11,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
 from fairchain.errors import ModelError
 from fairchain.system.isolation import new_interpreter
+from fairchain.system.user_code import first_line
 
 # The module of each format; its function `read_in_child(content, options)` returns bytes or raises a ModelError.
 READERS = {".h5": "fairchain.models.adapters.from_h5", ".ubj": "fairchain.models.adapters.model_files"}
@@ -33,24 +34,28 @@ _CODE = "from fairchain.models.adapters.native_reader import main; main()"
 _DONE, _REFUSED = b"+", b"-"
 
 
+@contextmanager
+def reading(damaged: Callable[[str], ModelError]) -> Iterator[None]:
+    """Raise `damaged(reason)` for any exception but a ModelError: a damaged file can raise any in another package."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:
+        raise damaged(first_line(error)) from None
+
+
 def read_in_new_process(
     suffix: str, content: bytes, options: Mapping[str, Any], damaged: Callable[[str], ModelError]
 ) -> bytes:
-    """Return the result of the reader of this format for the content of a file.
+    """Return the result of the reader of this format for the content of a file, or raise its ModelError.
 
-    Raises
-    ------
-    ModelError
-        The reader's error; or the result of `damaged` for the reason if the process dies or takes too long.
+    If the process dies or takes too long, the result of `damaged` for the reason is raised.
     """
+    command = new_interpreter(_CODE, suffix, json.dumps(options))  # our own code
     try:
-        ended = subprocess.run(  # our own code
-            new_interpreter(_CODE, suffix, json.dumps(options)),
-            input=content,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=MOST_WAITED,
-            check=False,
+        ended = subprocess.run(
+            command, input=content, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=MOST_WAITED, check=False
         )
     except subprocess.TimeoutExpired:
         raise damaged(TOO_SLOW.format(seconds=MOST_WAITED)) from None
