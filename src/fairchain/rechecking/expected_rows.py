@@ -248,7 +248,7 @@ def _count_exchanged(
     """Show every text that mentions a value of each protected feature as every group, and count."""
     chosen = concerned.copy()
     for mentions in rows.mentions.values():
-        chosen &= np.logical_or.reduce(list(mentions.by_value.values()))
+        chosen &= np.logical_or.reduce(list(mentions.values()))
     texts = np.flatnonzero(chosen)
     probable = _counts_probabilities(spec, model)
     found: dict[str | None, NDArray[np.int64]] = {}
