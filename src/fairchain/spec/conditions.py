@@ -258,6 +258,8 @@ class _Meaning:
         computed = self._language == "expression" and any(
             isinstance(each, ast.BinOp | ast.Call | ast.IfExp) for each in operands
         )
+        # Each operand is read once: reading a nested one twice would double the time with every level.
+        numbers = [self.expression(each, None, 1)[:2] for each in operands] if computed else []
         words = [] if computed else [self._operand(each) for each in operands]
         if len(words) == 2 and (named := self._named_group(words[0], node.ops[0], words[1])) is not None:
             return named
@@ -267,12 +269,11 @@ class _Meaning:
             if type(op) not in COMPARISONS:
                 self._refuse(node)
             sign, compare = COMPARISONS[type(op)]
-            if computed:
-                pair = [self.expression(each, None, 1)[:2] for each in operands[place : place + 2]]
-            else:
+            pair: Sequence[tuple[str, Callable[[Values], Any]]] = numbers[place : place + 2]
+            if not computed:
                 left, right = words[place : place + 2]
                 self._check_pair(left, sign, right)
-                pair = [self._side(left, right), self._side(right, left)]
+                pair = self._side(left, right), self._side(right, left)
             (one, first), (other, second) = pair
             parts.append(lambda v, c=compare, a=first, b=second: c(a(v), b(v)))  # type: ignore[misc]
             text = f"{text or one} {sign} {other}"

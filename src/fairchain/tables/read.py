@@ -173,7 +173,8 @@ def table_of(
             raise DataError(f"{source}: the name of column {place} contains a NUL character; rename it")
     if (double := doubled(stripped)) is not None:
         raise DataError(f"{source}: two columns are called {shown(double)}; rename one of them")
-    return RawTable(source, stripped, count, lambda name: load(stripped.index(name)))
+    places = {name: place for place, name in enumerate(stripped)}
+    return RawTable(source, stripped, count, lambda name: load(places[name]))
 
 
 def _read_file(path: Path, limits: TableLimits) -> RawTable:
