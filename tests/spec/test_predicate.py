@@ -282,12 +282,12 @@ def test_the_longest_condition_is_read_and_holds_quickly() -> None:
     assert str(parse_predicate(nested, FEATURES)) == "age > 1"
 
 
-def test_nested_comparisons_of_computed_numbers_are_read_quickly() -> None:
+def test_nested_comparisons_of_computed_numbers_are_read_and_computed_quickly() -> None:
     text = "age"
     for _ in range(45):
         text = f"(1 if 0 <= ({text}) + 1 <= 2 else age)"
-    # If an operand were read twice, each level would double the time: this would never end.
-    assert parse_expression(text, FEATURES, None, "node").names == ("age",)
+    # If an operand were read or computed twice, each level would double the time: this would never end.
+    assert parse_expression(text, FEATURES, None, "node").of(people(4)).shape == (4,)
 
 
 def test_every_printable_name_can_be_written() -> None:
