@@ -144,7 +144,7 @@ def middles_for_boxes() -> Any:
 
 def rounded_gaps() -> Any:
     """Return a context in which an enumeration subtracts rates as floating-point numbers."""
-    return exchanged(masses, "_gap", lambda more, less, _measure: Fraction(float(more) - float(less)))
+    return exchanged(masses, "gap_of_fractions", lambda more, less, _measure: Fraction(float(more) - float(less)))
 
 
 def certain_modes() -> list[Mode]:

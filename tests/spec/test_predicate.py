@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairchain.errors import SpecError
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
 from fairchain.spec.condition_text import MOST_CHARACTERS, NO_ARITHMETIC
-from fairchain.spec.conditions import MOST_CONDITION_DEPTH, Predicate, parse_predicate
+from fairchain.spec.conditions import MOST_CONDITION_DEPTH, Predicate, parse_expression, parse_predicate
 
 RACES = ("White", "Black", 'it\'s "other"', "`", "")[:4]
 FEATURES: tuple[Feature, ...] = (
@@ -280,6 +280,14 @@ def test_the_longest_condition_is_read_and_holds_quickly() -> None:
     assert parse_predicate(text, FEATURES).holds(people()).all()
     nested = "(" * MOST_CONDITION_DEPTH + "age > 1" + ")" * MOST_CONDITION_DEPTH
     assert str(parse_predicate(nested, FEATURES)) == "age > 1"
+
+
+def test_nested_comparisons_of_computed_numbers_are_read_and_computed_quickly() -> None:
+    text = "age"
+    for _ in range(45):
+        text = f"(1 if 0 <= ({text}) + 1 <= 2 else age)"
+    # If an operand were read or computed twice, each level would double the time: this would never end.
+    assert parse_expression(text, FEATURES, None, "node").of(people(4)).shape == (4,)
 
 
 def test_every_printable_name_can_be_written() -> None:

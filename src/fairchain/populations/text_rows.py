@@ -29,7 +29,7 @@ from fairchain.text.corpus import Beside, Corpus, read_corpus
 from fairchain.text.files import stamps_of
 from fairchain.text.lexicon import Ids, Lexicon, lexicon_of
 from fairchain.text.synonyms import wordnet_files
-from fairchain.text.terms import Mentions, Span, Terms, spans_in, swapped, terms_of
+from fairchain.text.terms import Span, Terms, mentions_in, mentions_of, spans_in, swapped, terms_of
 
 if TYPE_CHECKING:
     from fairchain.populations.texts import TextPopulation
@@ -90,11 +90,11 @@ class TextRows(TableRows):
         return spans_in(self.values, self.terms)
 
     @cached_property
-    def mentions(self) -> dict[str, Mentions]:
-        """For each protected feature with terms, the texts that mention each value."""
+    def mentions(self) -> dict[str, dict[str, Mask]]:
+        """For each protected feature with terms, the texts that mention each value with terms."""
         if self.lexicon is not None:
-            return {terms.feature: Mentions.of(self.corpus, self.lexicon, terms) for terms in self.terms}
-        return {terms.feature: Mentions.in_spans(self.spans, len(self.corpus), terms) for terms in self.terms}
+            return {terms.feature: mentions_of(self.corpus, self.lexicon, terms) for terms in self.terms}
+        return {terms.feature: mentions_in(self.spans, len(self.corpus), terms) for terms in self.terms}
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -130,7 +130,10 @@ class TextRows(TableRows):
             if group is None:
                 break
             if feature.name in self.mentions:
-                inside &= self.mentions[feature.name].any_of(self._values(group, place))
+                found = self.mentions[feature.name]
+                # Texts without a mention have the value that has no terms.
+                masks = [found[value] if value in found else ~_any_of(found) for value in self._values(group, place)]
+                inside &= np.any(masks, axis=0)
             else:
                 inside &= group.domains[place].holds(self.columns[:, self.spec.features.index(feature)])
         return inside
@@ -138,7 +141,7 @@ class TextRows(TableRows):
     @cached_property
     def any_pool(self) -> NDArray[np.intp]:
         """The indices of the texts of an exchange: they mention a group of every protected feature."""
-        inside = np.all([each.any_value for each in self.mentions.values()], axis=0) & self.concerned
+        inside = np.all([_any_of(found) for found in self.mentions.values()], axis=0) & self.concerned
         return np.flatnonzero(inside)
 
     def pool(self, subgroup: Subgroup) -> NDArray[np.intp]:
@@ -250,6 +253,12 @@ class TextRows(TableRows):
         feature = self.protected[place]
         assert isinstance(feature, CategoryFeature)
         return [str(value) for number, value in enumerate(feature.values) if group.domains[place].contains(number)]
+
+
+def _any_of(mentions: dict[str, Mask]) -> Mask:
+    """Return the texts that mention some value."""
+    found: Mask = np.any(list(mentions.values()), axis=0)
+    return found
 
 
 def read_texts(spec: Spec, frame: Any = None) -> TextRows:

@@ -179,7 +179,7 @@ def _count_shown(
     """Show every row, or every text that mentions a value of each protected feature, as every group, and count."""
     chosen = concerned.copy()
     for mentions in rows.mentions.values() if isinstance(rows, TextRows) else ():
-        chosen &= np.logical_or.reduce(list(mentions.by_value.values()))
+        chosen &= np.logical_or.reduce(list(mentions.values()))
     places = np.flatnonzero(chosen)
     found: dict[str | None, NDArray[np.int64]] = {}
 

@@ -24,6 +24,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -254,29 +255,36 @@ class _Meaning:
                 )
             return self._membership(node.left, node.comparators[0], negated=isinstance(node.ops[0], ast.NotIn))
         operands = (node.left, *node.comparators)
-        # In an expression, numbers that are computed can be compared too.
-        computed = self._language == "expression" and any(
+        if self._language == "expression" and any(
             isinstance(each, ast.BinOp | ast.Call | ast.IfExp) for each in operands
-        )
-        words = [] if computed else [self._operand(each) for each in operands]
+        ):
+            return self._number_comparison(node)
+        words = [self._operand(each) for each in operands]
         if len(words) == 2 and (named := self._named_group(words[0], node.ops[0], words[1])) is not None:
             return named
         parts: list[Holds] = []
         text = ""
-        for place, op in enumerate(node.ops):
+        for (left, right), op in zip(pairwise(words), node.ops, strict=True):
             if type(op) not in COMPARISONS:
                 self._refuse(node)
             sign, compare = COMPARISONS[type(op)]
-            if computed:
-                pair = [self.expression(each, None, 1)[:2] for each in operands[place : place + 2]]
-            else:
-                left, right = words[place : place + 2]
-                self._check_pair(left, sign, right)
-                pair = [self._side(left, right), self._side(right, left)]
-            (one, first), (other, second) = pair
+            self._check_pair(left, sign, right)
+            (one, first), (other, second) = self._side(left, right), self._side(right, left)
             parts.append(lambda v, c=compare, a=first, b=second: c(a(v), b(v)))  # type: ignore[misc]
             text = f"{text or one} {sign} {other}"
         return text, lambda values: reduce(operator.iand, (part(values) for part in parts))
+
+    def _number_comparison(self, node: ast.Compare) -> tuple[str, Holds]:
+        """Compare numbers that are computed, each of them once: twice would double the time with every level."""
+        sides = [self.expression(each, None, 1)[:2] for each in (node.left, *node.comparators)]
+        signs = [COMPARISONS[type(op)] for op in node.ops]
+        text = sides[0][0] + "".join(f" {sign} {other}" for (sign, _), (other, _) in zip(signs, sides[1:], strict=True))
+
+        def holds(values: Values) -> Mask:
+            pairs = pairwise([side(values) for _, side in sides])
+            return reduce(operator.iand, (compare(*pair) for (_, compare), pair in zip(signs, pairs, strict=True)))
+
+        return text, holds
 
     def expression(
         self, node: ast.expr, category: CategoryFeature | None, depth: int = 0

@@ -229,7 +229,17 @@ class _Value:
 def _canonical(small: _Value, large: _Value, terms: list[Term]) -> Shape:
     """Return the canonical form of small <= large."""
     if "quotient" in (small.form, large.form):
-        return _quotient(small, large, terms)
+        ratio, number = (small, large) if small.form == "quotient" else (large, small)
+        if not number.is_number:
+            _fail(f"compare a ratio of two probabilities with a number, for example {FORMULA_EXAMPLE}")
+        top = 0 if ratio.weights[0] else 1
+        over, under, c = terms[top], terms[1 - top], number.constant / ratio.weights[top]
+        if ratio.weights[top] < 0 or c <= 0:
+            _fail(f"a ratio of probabilities is compared with a number above 0, for example {FORMULA_EXAMPLE}")
+        if ratio is small:
+            # X / Y <= c is Y / X >= 1 / c.
+            over, under, c = under, over, 1 / c
+        return _checked(Shape(over, under, "ratio", False, c))
     if small.form == "absolute" and large.is_number:
         one, other = small.weights
         if one != -other:
@@ -249,20 +259,6 @@ def _canonical(small: _Value, large: _Value, terms: list[Term]) -> Shape:
             if not c:
                 return _checked(Shape(second, first, "ratio", False, a / -b))
     _fail(COMPARE_TWO)
-
-
-def _quotient(small: _Value, large: _Value, terms: list[Term]) -> Shape:
-    ratio, number = (small, large) if small.form == "quotient" else (large, small)
-    if not number.is_number:
-        _fail(f"compare a ratio of two probabilities with a number, for example {FORMULA_EXAMPLE}")
-    top = 0 if ratio.weights[0] else 1
-    over, under, c = terms[top], terms[1 - top], number.constant / ratio.weights[top]
-    if ratio.weights[top] < 0 or c <= 0:
-        _fail(f"a ratio of probabilities is compared with a number above 0, for example {FORMULA_EXAMPLE}")
-    if ratio is small:
-        # X / Y <= c is Y / X >= 1 / c.
-        over, under, c = under, over, 1 / c
-    return _checked(Shape(over, under, "ratio", False, c))
 
 
 def _checked(shape: Shape) -> Shape:

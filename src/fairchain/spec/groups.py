@@ -201,11 +201,12 @@ def _domain(feature: Feature, whole: Domain, name: str, expr: GroupExpr) -> Doma
     listed = expr.values if isinstance(expr, Members) else expr if isinstance(expr, tuple) else (expr,)
     if not isinstance(feature, CategoryFeature):
         return _number_domain(where, whole, expr, listed)
+    index: dict[Any, int] = {value: place for place, value in enumerate(feature.values)}
     for value in listed or ():
-        if value not in feature.values:
+        if value not in index:
             known = [str(each) for each in feature.values]
             raise SpecError(f'{where}: "{value}" is not one of the feature\'s values; {near(str(value), known)}')
-    return _points(where, [feature.values.index(value) for value in listed or ()])
+    return _points(where, [index[value] for value in listed or ()])
 
 
 def _number_domain(where: str, whole: Domain, expr: GroupExpr, listed: tuple[Any, ...] | None) -> Domain:

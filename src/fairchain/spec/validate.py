@@ -414,11 +414,11 @@ def _check_texts(spec: Spec) -> None:
             )
     if not isinstance(spec.population, Texts):
         raise SpecError('population.kind: a text is drawn from a corpus; write kind = "text" with path or dataset')
-    _check_corpus(spec.population, texts[0])
-    _check_mentions(spec, spec.population, mentioned)
+    _check_corpus(spec, spec.population, texts[0], [feature.name for feature in mentioned])
 
 
-def _check_corpus(corpus: Texts, text: TextFeature) -> None:
+def _check_corpus(spec: Spec, corpus: Texts, text: TextFeature, mentioned: Sequence[str]) -> None:
+    """Check the corpus, and the property against the features that a text mentions and the columns beside it."""
     if corpus.path is not None and corpus.dataset is not None:
         raise SpecError("population: has both path and dataset; keep one")
     if (corpus.synonyms == "wordnet") != (corpus.wordnet is not None):
@@ -429,16 +429,12 @@ def _check_corpus(corpus: Texts, text: TextFeature) -> None:
             "population.replace: synonyms need a list of words, and this model gets whole texts; leave it out, or "
             "state vectors or vocabulary in the [[feature]]"
         )
-
-
-def _check_mentions(spec: Spec, corpus: Texts, mentioned: Sequence[CategoryFeature]) -> None:
-    """Check the property against the features that a text mentions, and the columns beside it."""
-    prop, names = spec.property, [feature.name for feature in mentioned]
+    prop = spec.property
     if isinstance(prop, Individual) and corpus.reading != "swapped":
         raise SpecError(
             'property.kind: "individual" compares the same text as each group; write as = "swapped" in [population]'
         )
-    beside = {feature.name for feature in spec.features} - set(names)
+    beside = {feature.name for feature in spec.features}.difference(mentioned)
     if corpus.reading == "swapped" and not isinstance(prop, ProbabilityFormula):
         for name in prop.protected:
             if name in beside:
@@ -447,7 +443,7 @@ def _check_mentions(spec: Spec, corpus: Texts, mentioned: Sequence[CategoryFeatu
         from fairchain.spec.conditions import given_features
 
         for name in given_features(spec):
-            if name in names:
+            if name in mentioned:
                 raise SpecError(
                     f'property.given: the text determines "{name}", and may mention several values; use conditions '
                     "on columns beside the texts: a [[feature]] with model_input = false"

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
+from fairchain.spec.validate import MOST_EXACT
 from fairchain.tables.columns import (
     CELLS_AT_ONCE,
     SEPARATOR,
@@ -30,8 +31,6 @@ from fairchain.tables.columns import (
     number_text,
 )
 
-# Doubles represent every integer below this.
-MOST_EXACT = 2**53
 BOOLEANS = ("False", "True")
 NESTED = "cells of type {}; a column contains texts or numbers, so convert it or choose another"
 CELL_TOO_LONG = "{where}: row {row:,} contains {cell} that is too long or not a number; make it a text or a float"

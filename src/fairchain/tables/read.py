@@ -30,25 +30,12 @@ HEADER_ADVICE = "; if the first row contains data, write one above it that names
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """A table with uninterpreted cells.
+    """A table with uninterpreted cells: columns with these `names`, and `count` rows.
 
-    Parameters
-    ----------
-    source
-        The name in messages: the path, or "the pandas frame".
-    names
-        The names of the columns, without surrounding blanks.
-    count
-        The number of rows.
-    load
-        Returns a column by name, or the reason why it cannot be used. Columns of a frame are converted when they are
-        first used.
-    frame
-        The original frame or mapping of columns; None for a file.
-    repeats
-        The number of copies of each row, if only distinct rows were read (`grouped`).
-    path
-        The path of the file.
+    `source` is its name in messages: the path, or "the pandas frame". `load` returns a column by name, or the reason
+    why it cannot be used; columns of a frame are converted when they are first used. `frame` is the original frame or
+    mapping of columns, None for a file. `repeats` has the number of copies of each row, if only distinct rows were
+    read (`grouped`).
     """
 
     source: str
@@ -186,7 +173,8 @@ def table_of(
             raise DataError(f"{source}: the name of column {place} contains a NUL character; rename it")
     if (double := doubled(stripped)) is not None:
         raise DataError(f"{source}: two columns are called {shown(double)}; rename one of them")
-    return RawTable(source, stripped, count, lambda name: load(stripped.index(name)))
+    places = {name: place for place, name in enumerate(stripped)}
+    return RawTable(source, stripped, count, lambda name: load(places[name]))
 
 
 def _read_file(path: Path, limits: TableLimits) -> RawTable:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import shown, unknown
 from fairchain.spec import Texts
-from fairchain.tables import RawTable, read_table
+from fairchain.tables import read_table
 from fairchain.text.files import digest_of, keep, kept, key_of, limited_lines, stamps_of
 from fairchain.text.lexicon import Ids, Lexicon, tokenise
 
@@ -214,13 +214,23 @@ def _usable(ids: NDArray[Any], total: NDArray[Any], ranks: NDArray[Any], length:
 def _from_frame(
     frame: Any, column: str | None, pair_by: str | None, named: Beside, lexicon: Lexicon | None, length: int
 ) -> Corpus:
-    """Return the texts of a table in memory, unchanged."""
+    """Return the texts of a table in memory, with every blank."""
     table = read_table(frame)
     if column is None and len(table.names) > 1:
         raise DataError(SEVERAL_COLUMNS.format(source=table.source, count=len(table.names)))
     column = table.names[0] if column is None else column
     cells = [table.texts(name) for name in _present(table.source, table.names, named)]
-    texts = original_texts(frame, table, column)
+    table.cells(column, 'name the column with the texts: column = "..." in [population]')
+    # The original cells, because a table has no blanks around its texts.
+    keys = list(frame.columns) if hasattr(frame, "columns") else list(frame)
+    original = frame[keys[table.names.index(column)]]
+    texts = []
+    for number, text in enumerate(original.to_list() if hasattr(original, "to_list") else list(original), 1):
+        missing = text is None or (isinstance(text, float) and math.isnan(text)) or type(text).__name__ == "NAType"
+        if not isinstance(text, str) and not missing:
+            found = type(text).__name__
+            raise DataError(NOT_A_TEXT.format(source=table.source, column=shown(column), row=number, type=found))
+        texts.append("" if missing else str(text))
     digest = hashlib.sha256()
 
     def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -230,21 +240,6 @@ def _from_frame(
             yield row
 
     return _gathered(rows(), table.source, digest, pair_by, list(named), length, lexicon)
-
-
-def original_texts(frame: Any, table: RawTable, column: str) -> list[str]:
-    """Return a column of a frame or mapping as texts with every blank; "" is missing."""
-    table.cells(column, 'name the column with the texts: column = "..." in [population]')
-    keys = list(frame.columns) if hasattr(frame, "columns") else list(frame)
-    cells = frame[keys[table.names.index(column)]]
-    texts = []
-    for number, text in enumerate(cells.to_list() if hasattr(cells, "to_list") else list(cells), 1):
-        missing = text is None or (isinstance(text, float) and math.isnan(text)) or type(text).__name__ == "NAType"
-        if not isinstance(text, str) and not missing:
-            found = type(text).__name__
-            raise DataError(NOT_A_TEXT.format(source=table.source, column=shown(column), row=number, type=found))
-        texts.append("" if missing else str(text))
-    return texts
 
 
 def _gathered(

@@ -177,7 +177,9 @@ def _loaded(feature: TextFeature, _stamps: object) -> Lexicon:
     elif is_file(source):
         words, table, sha256 = read_vectors(source)
     elif source in DATASETS:
-        words, table, sha256 = dataset_vectors(source)
+        from fairchain.datasets import here
+
+        words, table, sha256 = _beside(*here(source))
     else:
         raise DataError(UNKNOWN_VECTORS.format(name=feature.name, source=source, hint=near(source, DATASETS)))
     if table is not None and not np.isfinite(table).all():
@@ -220,14 +222,6 @@ def read_vectors(path: str | Path) -> WordVectors:
         f"{path}: word vectors end in .txt or .vec (GloVe text), .bin (word2vec) or .npy (beside a .txt with the "
         "words); rename it, or convert it"
     )
-
-
-def dataset_vectors(name: str) -> WordVectors:
-    """Return the words and vectors of a data set in the cache; nothing is downloaded here."""
-    from fairchain.datasets import here
-
-    matrix, words = here(name)
-    return _beside(matrix, words)
 
 
 def _words(path: Path) -> tuple[tuple[str, ...], str]:

@@ -49,14 +49,8 @@ NO_WORDNET_FOLDER = "{folder}: folder not found; name the one that contains inde
 class Synonyms:
     """The words that can replace each word.
 
-    Parameters
-    ----------
-    places
-        (words + 1,) int32: for each word number its row in `offered`; 0 for a word that is not replaced.
-    offered
-        (rows, most) int32: word numbers, the nearest first; row 0 is empty.
-    counts
-        (rows,) int32: the number of offered words.
+    `places`, (words + 1,), has for each word number its row in `offered`, 0 for a word that is not replaced. `offered`,
+    (rows, most), has word numbers, the nearest first; row 0 is empty. `counts`, (rows,), is the length of each row.
     """
 
     places: Ids

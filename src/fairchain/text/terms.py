@@ -87,11 +87,6 @@ class Terms:
         return frozenset(word.lower() for words in self.words.values() for word in words)
 
     @property
-    def owners(self) -> dict[str, str]:
-        """The value of each term, in lower case."""
-        return {word.lower(): value for value, words in self.words.items() for word in words}
-
-    @property
     def sha256(self) -> str:
         """Hash of the terms."""
         content = [self.feature, list(self.words.items()), self.none_value, self.neutral]
@@ -305,53 +300,34 @@ def spans_in(texts: NDArray[np.object_], terms: Sequence[Terms]) -> dict[int, tu
     return {place: spans for place, spans in found if spans}
 
 
-@dataclass(frozen=True, eq=False)
-class Mentions:
-    """For each value of a feature the texts that contain one of its terms; a text may mention several, or none.
+def mentions_of(corpus: Corpus, lexicon: Lexicon, terms: Terms) -> dict[str, Mask]:
+    """Return for each value with terms the texts of a corpus of word numbers that contain one; kept with the corpus.
 
-    A term after the last word that the network reads does not count: the network does not see it.
+    A text may mention several values, or none. A term after the last word that the network reads does not count: the
+    network does not see it.
     """
+    key = f"{lexicon.sha256} {terms.sha256}"
+    if (known := corpus.mentioned.get(key)) is not None:
+        return known
+    values = [value for value in terms.words if value != terms.none_value]
+    owner = np.zeros(len(lexicon) + 1, np.int16)
+    for place, value in enumerate(values, 1):
+        owner[[lexicon.numbers[word] for word in terms.words[value] if word in lexicon.numbers]] = place
+    found = np.zeros((len(values), len(corpus.values)), bool)
+    for start in range(0, len(corpus.values), TEXTS_AT_ONCE):
+        owners = owner[corpus.values[start : start + TEXTS_AT_ONCE]]
+        for place in np.unique(owners[owners > 0]).tolist():
+            found[place - 1, start : start + TEXTS_AT_ONCE] = (owners == place).any(axis=1)
+    by_value = corpus.mentioned[key] = dict(zip(values, found, strict=True))
+    return by_value
 
-    terms: Terms
-    by_value: dict[str, Mask]
 
-    @classmethod
-    def of(cls, corpus: Corpus, lexicon: Lexicon, terms: Terms) -> Mentions:
-        """Find the terms of a feature in a corpus of word numbers; once for each corpus in memory."""
-        key = f"{lexicon.sha256} {terms.sha256}"
-        if (known := corpus.mentioned.get(key)) is not None:
-            return cls(terms, known)
-        values = [value for value in terms.words if value != terms.none_value]
-        owner = np.zeros(len(lexicon) + 1, np.int16)
-        for place, value in enumerate(values, 1):
-            owner[[lexicon.numbers[word] for word in terms.words[value] if word in lexicon.numbers]] = place
-        found = np.zeros((len(values), len(corpus.values)), bool)
-        for start in range(0, len(corpus.values), TEXTS_AT_ONCE):
-            owners = owner[corpus.values[start : start + TEXTS_AT_ONCE]]
-            for place in np.unique(owners[owners > 0]).tolist():
-                found[place - 1, start : start + TEXTS_AT_ONCE] = (owners == place).any(axis=1)
-        by_value = corpus.mentioned[key] = dict(zip(values, found, strict=True))
-        return cls(terms, by_value)
-
-    @classmethod
-    def in_spans(cls, spans: Mapping[int, tuple[Span, ...]], count: int, terms: Terms) -> Mentions:
-        """Return the mentions of a feature from the spans of all terms in `count` texts."""
-        owners = terms.owners
-        found = {value: np.zeros(count, bool) for value in terms.words if value != terms.none_value}
-        for text, each in spans.items():
-            for span in each:
-                if span.term in owners:
-                    found[owners[span.term]][text] = True
-        return cls(terms, found)
-
-    @property
-    def any_value(self) -> Mask:
-        """The texts that mention some value."""
-        found: Mask = np.any(list(self.by_value.values()), axis=0)
-        return found
-
-    def any_of(self, values: Sequence[str]) -> Mask:
-        """Return the texts that mention one of these values; texts without a mention have the value for none."""
-        masks = [~self.any_value if value == self.terms.none_value else self.by_value[value] for value in values]
-        found: Mask = np.any(masks, axis=0)
-        return found
+def mentions_in(spans: Mapping[int, tuple[Span, ...]], count: int, terms: Terms) -> dict[str, Mask]:
+    """Return for each value with terms which of `count` raw texts contain one, from the spans of all terms."""
+    owners = {word.lower(): value for value, words in terms.words.items() for word in words}
+    found = {value: np.zeros(count, bool) for value in terms.words if value != terms.none_value}
+    for text, each in spans.items():
+        for span in each:
+            if span.term in owners:
+                found[owners[span.term]][text] = True
+    return found

@@ -178,9 +178,8 @@ def drawing(node: BayesNode, nodes: Mapping[str, BayesNode]) -> Drawing:
     if isinstance(node, Computed):
         return DrawComputed(node, tuple((name, number_of(nodes[name])) for name in node.parents))
     if isinstance(node, Normal):
-        parents = [(name, slope, nodes[name]) for name, slope in node.slopes]
-        slopes = ((name, slope, number_of(parent)) for name, slope, parent in parents)
-        return DrawNormal(node, _steps(node.choices, nodes, 1), tuple(slopes))
+        slopes = tuple((name, slope, number_of(nodes[name])) for name, slope in node.slopes)
+        return DrawNormal(node, _steps(node.choices, nodes, 1), slopes)
     edges = cumulative(node.table)
     if len(node.values) <= FEW_NODE_VALUES:
         return DrawChoice(_steps(node.choices, nodes, 1), np.ascontiguousarray(edges[:, :-1].T))

@@ -26,6 +26,7 @@ from fairchain.errors import SpecError
 from fairchain.messages import doubled, near
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, Node, RealFeature
 from fairchain.spec.conditions import parse_expression
+from fairchain.spec.validate import MOST_EXACT
 
 # Limits of a network; larger ones are refused before memory is allocated.
 MOST_NODES = 10_000
@@ -91,8 +92,6 @@ def some_names(names: Sequence[object], most: int = 8) -> str:
 # Sums of numbers up to this cannot overflow, and deviations from 53-bit random numbers are below 9.
 MOST_NUMBER = 1e300
 MOST_DEVIATIONS = 9.0
-# Doubles represent every integer up to this one.
-MOST_EXACT = 2**53
 # Largest number of cells of the table of a computed node; a larger one is computed when it is drawn.
 MOST_TABULATED = 200_000
 # Largest number of keys in which a similar one is searched.
