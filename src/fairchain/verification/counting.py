@@ -114,12 +114,14 @@ class CountingEngine:
             witnesses=_witnesses(case, found, inference),
             ratio=inference.ratio(),
             exact_gap=inference.exact_gap if counts_all(case.spec) and not found.unseen else None,
-            shared=_shared(case, found) if found.only and not found.unseen else None,
+            shared=_shared(case, found),
         )
 
 
-def _shared(case: Case, found: RowCounts) -> SharedRates:
-    """Return the joint rates of texts as two groups."""
+def _shared(case: Case, found: RowCounts) -> SharedRates | None:
+    """Return the joint rates of texts as two groups, if all were shown as both."""
+    if not found.only or found.unseen:
+        return None
     counts, (only, both) = found.counts, np.zeros((2, *case.comparison.compared.shape))
     for count, (outcome, i, j) in zip(found.only, shared_pairs(case.spec, case.comparison), strict=True):
         trials = int(counts.trials[i]) * counts.unit
@@ -220,15 +222,8 @@ def count_rows(
 ) -> RowCounts:
     """Count the decisions about the rows of each subgroup.
 
-    Parameters
-    ----------
-    case
-        A case about the rows of a table.
-    decisions
-        (rows,): the label of each row, if known; by default the recorded ones, or those of the model.
-    workers, progress, cancel
-        The workers that evaluate rows, a callback with the numbers of finished and of all rows, and an event that ends
-        the evaluation early.
+    `decisions` (rows,) are the labels, if known; by default the recorded ones, or those of the model. `progress` is
+    called with the numbers of finished and of all rows, and `cancel` ends the evaluation early.
     """
     rows, comparison = case.rows, case.comparison
     assert rows is not None

@@ -247,14 +247,8 @@ class Enumerator:
 class EnumerationEngine:
     """Engine that evaluates every input of a finite space; the answer is exact, or has certain bounds if it ends early.
 
-    Parameters
-    ----------
-    inputs
-        The space, if already built.
-    seconds
-        Budget that replaces the spec's.
-    checkpoint
-        File of finished segments, which are not evaluated again; new ones are appended.
+    `inputs` is the space, if already built, and `seconds` replaces the spec's budget. The segments in the file
+    `checkpoint` are not evaluated again; new ones are appended.
     """
 
     inputs: InputSpace | None = None
@@ -360,17 +354,12 @@ class _Run:
             sums[:] = [mine + int(weight) for mine, weight in zip(sums, own, strict=True)]
         if len(self.segments) in self._looks and self._evaluations >= FIRST_LOOK:
             self.settled = self._inference().decision is not Decision.UNDECIDED
-        self._report()
+        now, inputs = time.perf_counter(), self._inputs
+        if self._progress is not None and now - self._reported >= REPORT_EVERY and self.points < inputs.points:
+            gap = Interval(*in_own_unit(self._case.spec, self._inference().gap()))
+            self._progress(Progress(0, self._evaluations, now - self._start, gap, inputs.evaluations))
+            self._reported = time.perf_counter()
         return found
-
-    def _report(self) -> None:
-        """Report progress at intervals."""
-        now = time.perf_counter()
-        if self._progress is None or now - self._reported < REPORT_EVERY or self.points == self._inputs.points:
-            return
-        gap = Interval(*in_own_unit(self._case.spec, self._inference().gap()))
-        self._progress(Progress(0, self._evaluations, now - self._start, gap, self._inputs.evaluations))
-        self._reported = time.perf_counter()
 
     def _inference(self) -> EnumeratedRates:
         comparison, outcomes = self._case.comparison, range(1, 1 + len(self._case.comparison.rows))
