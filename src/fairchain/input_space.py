@@ -285,16 +285,7 @@ def _as_members(
         values = tuple(float(space.values[column][i]) for column, i in zip(protected, indices, strict=True))
         row = np.zeros((1, len(space.values)))
         row[0, list(protected)] = values
-        # The protected values come first, then those of the groups' conditions.
-        parts = tuple(
-            place
-            for place, group in enumerate(groups)
-            if group is None
-            or (
-                all(domain.contains(value) for value, domain in zip(values, group.domains, strict=False))
-                and (group.condition is None or bool(group.condition.holds(row)[0]))
-            )
-        )
+        parts = tuple(place for place, group in enumerate(groups) if group is None or _belongs(values, row, group))
         if parts and possible[indices]:
             found.append(Shown(indices, values, parts))
     for place, group in enumerate(groups):
@@ -303,6 +294,12 @@ def _as_members(
             where = "property.given: holds for" if given else "population: has"
             raise SpecError(NO_INPUT.format(where=where, name=name))
     return tuple(found)
+
+
+def _belongs(values: Sequence[float], row: NDArray[np.float64], group: Group) -> bool:
+    """Return whether an input belongs to a group: by its protected values, which come first, and its condition."""
+    inside = all(domain.contains(value) for value, domain in zip(values, group.domains, strict=False))
+    return inside and (group.condition is None or bool(group.condition.holds(row)[0]))
 
 
 def _order(columns: Sequence[int], sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:

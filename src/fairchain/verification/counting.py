@@ -27,7 +27,7 @@ from fairchain.spec import Comparison, Group, Texts
 from fairchain.spec.properties import factor_of, limit_of, shared_pairs
 from fairchain.spec.subgroups import unmixed
 from fairchain.statistics import Decision, Inference
-from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
+from fairchain.statistics.masses import EnumeratedRates, rate_within
 from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts
 from fairchain.statistics.shift import SharedRates
 from fairchain.statistics.shifted import ShiftedRows
@@ -183,12 +183,8 @@ def _inference(case: Case, found: RowCounts, stopped: str) -> RowsAnswer | Enume
         return ShiftedRows(_of_the_rows(case, found, stopped), question)
     counts, alone = found.counts, [[column] for column in range(len(found.counts.trials))]
     parts = [
-        PartMasses(
-            tuple(WeightRange(int(got), int(got)) for got in successes),
-            tuple(WeightRange(int(trials - got), int(trials - got)) for got in successes),
-            0,
-        )
-        for trials, successes in zip(counts.trials, counts.successes.T, strict=True)
+        [rate_within((got, got), (trials - got, trials - got), 0) for got in successes]
+        for trials, successes in zip(counts.trials.tolist(), counts.successes.T.tolist(), strict=True)
     ]
     common = (case.comparison.compared, case.comparison.measure, limit_of(spec), counts.trials)
     return EnumeratedRates(parts, alone, *common, factor_of(spec) or Fraction(1))
