@@ -115,7 +115,7 @@ def gap_bounds(
 def gap_estimate(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> float:
     """Return the largest gap between the counted rates."""
     gaps = gaps_of(counts.rates, counts.rates, measure)
-    return max(payoff_of(measure, compared).floor, largest_gap(gaps, compared))
+    return max(payoff_of(measure, compared).floor, largest_compared(gaps, compared))
 
 
 def _gap_bound(
@@ -140,10 +140,10 @@ def _gap_bound(
         # for every outcome, is paid for (docs/mathematics.md, "Independent groups").
         overall, shared, _ = _numbers(compared, overall)
         low, high = counts.bounds(np.where(overall, delta / 2 / 4 / max(shared, 1), delta / 2 / 2), method)
-        bound = largest_gap(gaps_of(high, low, measure), compared)
+        bound = largest_compared(gaps_of(high, low, measure), compared)
     else:
         low, high = simultaneous(counts, compared, delta / 2, method, overall)
-        bound = largest_gap(gaps_of(low, high, measure), compared)
+        bound = largest_compared(gaps_of(low, high, measure), compared)
     return max(bound, estimate) if upper else max(payoff_of(measure, compared).floor, min(bound, estimate))
 
 
@@ -211,7 +211,7 @@ def row_pairs_above(gaps: Floats, compared: NDArray[np.bool_], limit: Fraction) 
     return [(i, j, o) for i, j, o in _near_pairs(gaps, compared, limit) if gaps[o, i, j] > limit]
 
 
-def largest_gap(gaps: Floats, compared: NDArray[np.bool_]) -> float:
+def largest_compared(gaps: Floats, compared: NDArray[np.bool_]) -> float:
     """Return the largest gap of a compared pair."""
     return float(gaps[compared].max(initial=-np.inf))
 
@@ -369,7 +369,7 @@ class RowsAnswer:
         # The rates have the rest of delta, so that they hold in one event with the gap.
         known = self.probabilities()
         below, above = (bounds_of_gaps(*known, measure, upper=upper) for upper in (False, True))
-        return estimate, max(least, largest_gap(below, compared)), min(most, largest_gap(above, compared))
+        return estimate, max(least, largest_compared(below, compared)), min(most, largest_compared(above, compared))
 
     @property
     def _of_gap(self) -> float:

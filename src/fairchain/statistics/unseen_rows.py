@@ -21,7 +21,7 @@ from fairchain.statistics.rate_counts import (
     any_time,
     decision_of,
     gap_estimate,
-    largest_gap,
+    largest_compared,
     row_pairs_above,
     simultaneous,
 )
@@ -75,8 +75,8 @@ class UnseenRowsAnswer(RowsAnswer):
         low, high = self.probabilities()
         estimate = gap_estimate(self.counts, self.compared, self.measure)
         floor = payoff_of(self.measure, self.compared).floor
-        below = largest_gap(gaps_of(low, high, self.measure), self.compared)
-        above = largest_gap(gaps_of(high, low, self.measure), self.compared)
+        below = largest_compared(gaps_of(low, high, self.measure), self.compared)
+        above = largest_compared(gaps_of(high, low, self.measure), self.compared)
         return estimate, max(floor, min(below, estimate)), max(above, estimate)
 
     @property
