@@ -151,21 +151,13 @@ class InputSpace:
 
 
 def input_space(case: Case) -> InputSpace:
-    """Return the finite input space of a case.
-
-    Raises
-    ------
-    SpecError
-        If the inputs of the case cannot be enumerated; the message states the reason.
-    """
+    """Return the finite input space of a case; raise a SpecError with the reason if it cannot be enumerated."""
     from fairchain.populations.finite import TooManyCellsError
 
     spec, individual = case.spec, case.comparison.individual
     if not spec.model.deterministic:
         raise _not_finite("the model is random (model.deterministic = false)")
-    for subgroup in case.comparison.subgroups if individual else ():
-        if subgroup.group is not None and any(domain.size != 1 for domain in subgroup.group.domains):
-            raise _not_finite(GROUP_OF_SEVERAL_VALUES.format(several=subgroup.name))
+    shown = _as_groups(case) if individual else ()
     names, given = [feature.name for feature in spec.features], given_features(spec)
     # Groups of a formula may have their own conditions. The columns that determine the groups: protected ones first.
     conditions = [group.condition for group in case.groups if group.condition is not None]
@@ -184,7 +176,7 @@ def input_space(case: Case) -> InputSpace:
         # Every counted group once; None for all inputs.
         subgroups = case.comparison.subgroups
         groups = list(dict.fromkeys(group for each in subgroups for group in (each.mixed or (each.group,))))
-        shown = _as_groups(case) if individual else _as_members(space, protected, groups, given=bool(given))
+        shown = shown or _as_members(space, protected, groups, given=bool(given))
     except TooManyCellsError:
         raise _not_finite("the joint table of dependent features, or of the condition, is too large") from None
     for column, feature in enumerate(spec.features):
@@ -274,9 +266,13 @@ def _classes(feature: Feature, values: NDArray[np.float64]) -> list[int]:
 
 def _as_groups(case: Case) -> tuple[Shown, ...]:
     """Return the protected values of each group: every individual is shown with all of them."""
-    groups = [subgroup.group for subgroup in case.comparison.subgroups if subgroup.group is not None]
-    none = (0,) * len(case.spec.protected)
-    return tuple(Shown(none, tuple(domain.low for domain in group.domains), (0,)) for group in groups)
+    shown, none = [], (0,) * len(case.spec.protected)
+    for subgroup in case.comparison.subgroups:
+        assert subgroup.group is not None
+        if any(domain.size != 1 for domain in subgroup.group.domains):
+            raise _not_finite(GROUP_OF_SEVERAL_VALUES.format(several=subgroup.name))
+        shown.append(Shown(none, tuple(domain.low for domain in subgroup.group.domains), (0,)))
+    return tuple(shown)
 
 
 def _as_members(
@@ -289,16 +285,7 @@ def _as_members(
         values = tuple(float(space.values[column][i]) for column, i in zip(protected, indices, strict=True))
         row = np.zeros((1, len(space.values)))
         row[0, list(protected)] = values
-        # The protected values come first, then those of the groups' conditions.
-        parts = tuple(
-            place
-            for place, group in enumerate(groups)
-            if group is None
-            or (
-                all(domain.contains(value) for value, domain in zip(values, group.domains, strict=False))
-                and (group.condition is None or bool(group.condition.holds(row)[0]))
-            )
-        )
+        parts = tuple(place for place, group in enumerate(groups) if group is None or _belongs(values, row, group))
         if parts and possible[indices]:
             found.append(Shown(indices, values, parts))
     for place, group in enumerate(groups):
@@ -307,6 +294,12 @@ def _as_members(
             where = "property.given: holds for" if given else "population: has"
             raise SpecError(NO_INPUT.format(where=where, name=name))
     return tuple(found)
+
+
+def _belongs(values: Sequence[float], row: NDArray[np.float64], group: Group) -> bool:
+    """Return whether an input belongs to a group: by its protected values, which come first, and its condition."""
+    inside = all(domain.contains(value) for value, domain in zip(values, group.domains, strict=False))
+    return inside and (group.condition is None or bool(group.condition.holds(row)[0]))
 
 
 def _order(columns: Sequence[int], sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:

@@ -61,6 +61,9 @@ GROUPED_ROWS = (
 BUDGET_FOR_TRIALS = (
     "guarantee.budget.evaluations: {budget:,} are not enough, since trials of the model take {trials:,}; allow more"
 )
+MODEL_AND_DECISIONS = (
+    "population.prediction: the table contains the decisions, so no model is evaluated; remove the key or the model"
+)
 NO_MODEL_PATH = (
     'model.path: missing; name the network\'s file, for example path = "model.onnx", or the column of recorded '
     'decisions: prediction = "..." in [population]'
@@ -191,21 +194,9 @@ def prepare(
     limits: Limits | None = None,
     network: bool = False,
 ) -> Case:
-    """Read and check everything that a question needs.
+    """Read and check everything that a question needs, given as for `verify`; `network` is as for `gather`.
 
     It has three steps, which a stage with its own checks calls one by one: `read_question`, `gather`, `case_of`.
-
-    Parameters
-    ----------
-    model, spec, weights, data, population, seed, allow_constant, limits
-        As for `verify`.
-    network
-        As for `gather`.
-
-    Raises
-    ------
-    FairchainError
-        A subclass for the spec, the rows or the model.
     """
     question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant)
     return gather(model, question, weights=weights, data=data, population=population, limits=limits, network=network)
@@ -251,9 +242,17 @@ def gather(
     began = time.perf_counter() if began is None else began
     question = _with_data(question, data)
     rows = read_rows(question, data)
-    own = isinstance(question.population, Table) or (question.text is not None and question.text.raw)
-    own_rows = rows if own else None
-    loaded: Any = _model(model, question, limits, weights, own_rows, network=network)
+    counted = question.population if isinstance(question.population, Table) else None
+    own_rows = rows if counted is not None or (question.text is not None and question.text.raw) else None
+    loaded: Any = None
+    if counted is None or counted.prediction is None:
+        source, own = (model, True) if model is not None else (question.model.path, False)
+        if source is None:
+            raise SpecError(NO_MODEL_PATH)
+        given: dict[str, Any] = {"weights": weights, "rows": own_rows, "network": network}
+        loaded = load_model(source, question, limits, allow_python=own, **given)
+    elif model is not None:
+        raise SpecError(MODEL_AND_DECISIONS)
     told: tuple[str, ...] = ()
     if getattr(loaded, "costly", False):
         loaded.kept.most = question.guarantee.budget.evaluations
@@ -464,30 +463,6 @@ def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
         # Their frequencies are part of the statement, which names no folders.
         return dataclasses.replace(rows, source=table_name(population.path))
     return rows
-
-
-def _model(
-    model: Any,
-    spec: Spec,
-    limits: Limits | None,
-    weights: str | Path | None,
-    rows: TableRows | None,
-    *,
-    network: bool,
-) -> Model | None:
-    """Return the loaded model; None if the decisions are recorded."""
-    if isinstance(spec.population, Table) and spec.population.prediction is not None:
-        if model is not None:
-            raise SpecError(
-                "population.prediction: the table contains the decisions, so no model is evaluated; remove the key "
-                "or the model"
-            )
-        return None
-    source = model if model is not None else spec.model.path
-    if source is None:
-        raise SpecError(NO_MODEL_PATH)
-    own = model is not None
-    return load_model(source, spec, limits, allow_python=own, weights=weights, rows=rows, network=network)
 
 
 def group_masks(spec: Spec, groups: Sequence[Group], values: NDArray[np.floating]) -> Mask:

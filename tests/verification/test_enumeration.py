@@ -29,7 +29,7 @@ from fairchain.input_space import (
 from fairchain.models.onnx.decision import DECISION_WORDS, OUTPUT_NOT_DECISION
 from fairchain.prepare import prepare
 from fairchain.spec import load_spec, revise
-from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
+from fairchain.statistics.masses import EnumeratedRates, rate_within
 from fairchain.verification import enumeration, pair_weights
 from fairchain.verification.answers import Answer
 from fairchain.verification.enumeration import BUDGET_TOO_SMALL, EnumerationEngine
@@ -115,12 +115,7 @@ def test_bounds_of_a_run_that_ends_early_contain_the_truth(
 def test_bounds_that_ignore_what_was_not_seen_would_be_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same runs, with the weight that was not seen taken to be 0: some interval misses the truth."""
     small_tiles(monkeypatch, 1, 1)
-    plain = PartMasses.rate
-
-    def without_unseen(self: PartMasses, outcome: int) -> tuple[Fraction, Fraction, Fraction]:
-        return plain(PartMasses(self.with_outcome, self.without, 0), outcome)
-
-    monkeypatch.setattr(PartMasses, "rate", without_unseen)
+    monkeypatch.setattr(enumeration, "rate_within", lambda got, missed, _unseen: rate_within(got, missed, 0))
     missed = 0
     for number in range(10):
         _, asked = asked_at(1000 + number)
@@ -296,10 +291,7 @@ def test_weights_of_any_size_are_added_exactly() -> None:
 def test_rounded_sums_would_decide_a_tie_wrongly() -> None:
     """Two groups that differ by 1 part in 2**80 more than the limit allows: fractions see it, floats do not."""
     whole = 2**81
-    parts = [
-        PartMasses((WeightRange(got, got),), (WeightRange(whole - got, whole - got),), 0)
-        for got in (2**80 + 1, 2**80 - 2**78)
-    ]
+    parts = [[rate_within((got, got), (whole - got, whole - got), 0)] for got in (2**80 + 1, 2**80 - 2**78)]
     compared = ~np.eye(2, dtype=bool)[None]
     found = EnumeratedRates(parts, [[0], [1]], compared, "difference", Fraction(1, 8), np.array([1, 1]))
     assert found.decision is Decision.UNFAIR
@@ -313,8 +305,8 @@ def test_weights_that_are_only_enclosed_give_bounds_that_hold() -> None:
         low = rng.integers(0, 9, 4)
         high = low + rng.integers(0, 4, 4)
         unseen = int(rng.integers(0, 5))
-        got, missed = ([WeightRange(int(low[i]), int(high[i])) for i in places] for places in ((0,), (1,)))
-        _, least, most = PartMasses(tuple(got), tuple(missed), unseen).rate(0)
+        got, missed = ((int(low[place]), int(high[place])) for place in (0, 1))
+        _, least, most = rate_within(got, missed, unseen)
         for _ in range(20):
             true = [
                 Fraction(int(rng.integers(0, 101)), 100) * int(b - a) + int(a) for a, b in zip(low, high, strict=True)

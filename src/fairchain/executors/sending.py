@@ -144,6 +144,8 @@ class Sending:
 
     def receive(self) -> None:
         """Wait for a group, or until one is late; collect results, and send lost groups again."""
+        from concurrent.futures import CancelledError
+
         try:
             future = self._arrived.get(timeout=LOOK_SECONDS)
         except Empty:
@@ -151,20 +153,8 @@ class Sending:
             self._send_late()
             return
         # No copy of a group is awaited once its result is known.
-        if (group := self._no_longer(future)) is not None:
-            self._take(future, group)
-
-    def _no_longer(self, future: Future[Any]) -> _Group | None:
-        """Stop waiting for one copy of a group; return the group."""
-        group = self.waiting.pop(future, None)
-        if group is not None:
-            group.copies -= 1
-            self._queued -= group.size
-        return group
-
-    def _take(self, future: Future[Any], group: _Group) -> None:
-        from concurrent.futures import CancelledError
-
+        if (group := self._no_longer(future)) is None:
+            return
         try:
             reply: Reply = future.result()
         except (Exception, CancelledError) as error:  # each executor has its own exceptions for a lost worker
@@ -189,6 +179,14 @@ class Sending:
             for other in [each for each, copy in self.waiting.items() if copy is group] if group.copies else ():
                 self._no_longer(other)
                 other.cancel()
+
+    def _no_longer(self, future: Future[Any]) -> _Group | None:
+        """Stop waiting for one copy of a group; return the group."""
+        group = self.waiting.pop(future, None)
+        if group is not None:
+            group.copies -= 1
+            self._queued -= group.size
+        return group
 
     def _again(self, group: _Group, error: BaseException) -> None:
         """Send a lost group again, to any worker; send its units one by one if a worker ran out of memory."""

@@ -103,13 +103,12 @@ class EstimateRule(TallyCounts):
                 return
             self._wanted = math.ceil(self._wanted * WANTED_GROWTH)
         else:
-            self._wanted = self._planned()
+            self._wanted = self._planned_rounds()
         self._phase += 1
         self._fresh = Tally.empty(self._groups, self._outcomes)
 
-    def _planned(self) -> int:
-        """Return a sufficient number of rounds, with each probability moved two standard errors of the pilot towards
-        one half.
+    def _planned_rounds(self) -> int:
+        """Return enough rounds, with each probability moved two standard errors of the pilot towards one half.
 
         This is a normal approximation with its first correction; it errs upwards by less than 1% unless few are needed.
         """

@@ -124,22 +124,10 @@ def forecast_run(
     seed: int = 0,
     most_rounds: int = HORIZON,
 ) -> RunForecast:
-    """Run a stopping rule on simulated rounds.
+    """Run a stopping rule, a new one for each of so many runs, on simulated rounds with these answers.
 
-    Parameters
-    ----------
-    rule
-        Returns a new rule for each run.
-    answers
-        The assumed distribution of the groups' answers in a round.
-    outcomes
-        The labels that the rule counts.
-    evaluations
-        From the groups of a batch to the number of evaluations per round.
-    runs, seed
-        The number of simulated runs, and their seed.
-    most_rounds
-        A run that reaches this number of rounds has no forecast end.
+    `outcomes` are the labels that the rule counts, and `evaluations` returns the number of evaluations per round from
+    the groups of a batch. A run that reaches `most_rounds` has no forecast end.
 
     Examples
     --------

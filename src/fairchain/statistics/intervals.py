@@ -218,12 +218,14 @@ def upper_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> 
 
 def _bounds(cells: Counts, log_bar: float, payoff: Payoff, *, upper: bool) -> Floats:
     growth = payoff.against_at_least if upper else payoff.against_at_most
-    alone: Callable[[float], float] | None = None
-    if cells.ndim == 1:
-        counts = cells.tolist()
-        alone = lambda gap: wealth_of_one(counts, *payoff.of_one(gap, at_least=upper)) - log_bar  # noqa: E731
     ends = np.full(cells.shape[:-1], payoff.least), np.ones(cells.shape[:-1])
     inside, outside = ends if upper else ends[::-1]
+    counts = cells.tolist() if cells.ndim == 1 else []
+
+    def of_one(gap: float) -> float:
+        return wealth_of_one(counts, *payoff.of_one(gap, at_least=upper)) - log_bar
+
+    alone = of_one if cells.ndim == 1 else None
     return bisect(lambda gap: log_wealth(cells, growth(gap)) - log_bar, inside, outside, alone)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -23,40 +22,23 @@ from fairchain.statistics.shift import least_of, most_of
 from fairchain.statistics.tally import Counts
 
 Fractions = list[list[Fraction]]
+# Estimate, lower and upper bound of a rate.
+BoundedRate = tuple[Fraction, Fraction, Fraction]
 
 
-@dataclass(frozen=True)
-class WeightRange:
-    """A weight between two integers; they are equal if it is exact."""
+def rate_within(got: tuple[int, int], missed: tuple[int, int], unseen: int) -> BoundedRate:
+    """Return P(outcome | part) with bounds, from the weights of the evaluated inputs with and without the outcome.
 
-    low: int
-    high: int
-
-
-@dataclass(frozen=True, eq=False)
-class PartMasses:
-    """The weights of one part of the population: for each outcome, of the evaluated inputs with and without it.
-
-    `unseen` is an upper bound of the weight of the inputs that were not evaluated.
+    Each weight is between two integers, which are equal if it is exact. `unseen` is an upper bound of the weight of the
+    inputs that were not evaluated: these may have the outcome or not, or may not be inputs of the part.
     """
-
-    with_outcome: tuple[WeightRange, ...]
-    without: tuple[WeightRange, ...]
-    unseen: int
-
-    def rate(self, outcome: int) -> tuple[Fraction, Fraction, Fraction]:
-        """Return estimate, lower and upper bound of P(outcome | part).
-
-        An input that was not evaluated may have the outcome or not, or may not be an input of the part.
-        """
-        got, missed = self.with_outcome[outcome], self.without[outcome]
-        most = missed.high + got.low + self.unseen
-        low = Fraction(got.low, most) if most else Fraction(0)
-        most = missed.low + got.high + self.unseen
-        high = Fraction(got.high + self.unseen, most) if most else Fraction(1)
-        seen = got.low + got.high + missed.low + missed.high
-        estimate = Fraction(got.low + got.high, seen) if seen else (low + high) / 2
-        return min(max(estimate, low), high), low, high
+    most = missed[1] + got[0] + unseen
+    low = Fraction(got[0], most) if most else Fraction(0)
+    most = missed[0] + got[1] + unseen
+    high = Fraction(got[1] + unseen, most) if most else Fraction(1)
+    seen = sum(got) + sum(missed)
+    estimate = Fraction(sum(got), seen) if seen else (low + high) / 2
+    return min(max(estimate, low), high), low, high
 
 
 class EnumeratedRates:
@@ -65,7 +47,7 @@ class EnumeratedRates:
     Parameters
     ----------
     parts
-        The weights of each part that was counted.
+        For each counted part of the population, the rate of each outcome, as `rate_within` returns it.
     means
         For each subgroup the parts whose mean it is; the last subgroup of an individual comparison, whose decisions
         never change, has none.
@@ -84,7 +66,7 @@ class EnumeratedRates:
 
     def __init__(
         self,
-        parts: Sequence[PartMasses],
+        parts: Sequence[Sequence[BoundedRate]],
         means: Sequence[Sequence[int]],
         compared: NDArray[np.bool_],
         measure: str,
@@ -96,11 +78,9 @@ class EnumeratedRates:
         # Estimates, lower and upper bounds: (outcomes, subgroups) each.
         self._rates: tuple[Fractions, Fractions, Fractions] = ([], [], [])
         for outcome in range(len(compared)):
-            of_parts = [part.rate(outcome) for part in parts]
             for side, rates in enumerate(self._rates):
-                rates.append(
-                    [sum((of_parts[part][side] for part in mean), Fraction(0)) / max(len(mean), 1) for mean in means]
-                )
+                sums = [sum((parts[part][outcome][side] for part in mean), Fraction(0)) for mean in means]
+                rates.append([total / max(len(mean), 1) for total, mean in zip(sums, means, strict=True)])
         # The largest and the smallest value of each of them within the factor.
         self._raised, self._lowered = (
             [[[shifted(rate, factor) for rate in row] for row in rates] for rates in self._rates]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -115,7 +115,7 @@ def gap_bounds(
 def gap_estimate(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> float:
     """Return the largest gap between the counted rates."""
     gaps = gaps_of(counts.rates, counts.rates, measure)
-    return max(payoff_of(measure, compared).floor, largest_gap(gaps, compared))
+    return max(payoff_of(measure, compared).floor, largest_compared(gaps, compared))
 
 
 def _gap_bound(
@@ -140,10 +140,10 @@ def _gap_bound(
         # for every outcome, is paid for (docs/mathematics.md, "Independent groups").
         overall, shared, _ = _numbers(compared, overall)
         low, high = counts.bounds(np.where(overall, delta / 2 / 4 / max(shared, 1), delta / 2 / 2), method)
-        bound = largest_gap(gaps_of(high, low, measure), compared)
+        bound = largest_compared(gaps_of(high, low, measure), compared)
     else:
         low, high = simultaneous(counts, compared, delta / 2, method, overall)
-        bound = largest_gap(gaps_of(low, high, measure), compared)
+        bound = largest_compared(gaps_of(low, high, measure), compared)
     return max(bound, estimate) if upper else max(payoff_of(measure, compared).floor, min(bound, estimate))
 
 
@@ -211,7 +211,7 @@ def row_pairs_above(gaps: Floats, compared: NDArray[np.bool_], limit: Fraction) 
     return [(i, j, o) for i, j, o in _near_pairs(gaps, compared, limit) if gaps[o, i, j] > limit]
 
 
-def largest_gap(gaps: Floats, compared: NDArray[np.bool_]) -> float:
+def largest_compared(gaps: Floats, compared: NDArray[np.bool_]) -> float:
     """Return the largest gap of a compared pair."""
     return float(gaps[compared].max(initial=-np.inf))
 
@@ -324,6 +324,7 @@ def decision_of(low: float, high: float, limit: Fraction | float) -> Decision:
     return Decision.UNFAIR if low > limit else Decision.UNDECIDED
 
 
+@dataclass(frozen=True, eq=False)
 class RowsAnswer:
     """The answer from the counts of a table.
 
@@ -345,37 +346,30 @@ class RowsAnswer:
 
     sound = True
 
-    def __init__(
-        self,
-        counts: SubgroupCounts,
-        compared: NDArray[np.bool_],
-        measure: str,
-        limit: Fraction,
-        delta: float,
-        overall: NDArray[np.bool_] | None = None,
-        *,
-        disjoint: bool = False,
-        single: bool = False,
-    ) -> None:
-        self.counts, self._disjoint, self._single = counts, disjoint, single
-        self._compared, self._measure, self._limit, self.delta = compared, measure, limit, delta
-        self._overall = overall
-        self._gap = self._bounds()
+    counts: SubgroupCounts
+    compared: NDArray[np.bool_]
+    measure: str
+    limit: Fraction
+    delta: float
+    overall: NDArray[np.bool_] | None = None
+    disjoint: bool = field(default=False, kw_only=True)
+    single: bool = field(default=False, kw_only=True)
 
-    def _bounds(self) -> tuple[float, float, float]:
-        if self.delta and self._single:
+    @cached_property
+    def _gap(self) -> tuple[float, float, float]:
+        if self.delta and self.single:
             low, high = fixed_sample(self.counts.successes[0, 0], self.counts.trials[0], self.delta / 2)
             return float(self.counts.rates[0, 0]), float(low), float(high)
-        counts, compared, measure = self.counts, self._compared, self._measure
+        counts, compared, measure = self.counts, self.compared, self.measure
         if not self.delta:
             return (gap_estimate(counts, compared, measure),) * 3
         estimate, least, most = gap_bounds(
-            counts, compared, measure, self._of_gap, fixed_sample, self._overall, disjoint=self._disjoint
+            counts, compared, measure, self._of_gap, fixed_sample, self.overall, disjoint=self.disjoint
         )
         # The rates have the rest of delta, so that they hold in one event with the gap.
         known = self.probabilities()
         below, above = (bounds_of_gaps(*known, measure, upper=upper) for upper in (False, True))
-        return estimate, max(least, largest_gap(below, compared)), min(most, largest_gap(above, compared))
+        return estimate, max(least, largest_compared(below, compared)), min(most, largest_compared(above, compared))
 
     @property
     def _of_gap(self) -> float:
@@ -386,14 +380,14 @@ class RowsAnswer:
     def decision(self) -> Decision:
         """Exact for a whole population; for a sample, decided if the whole interval is on one side of the limit."""
         if not self.delta:
-            return Decision.FAIR if self.exact_gap <= self._limit else Decision.UNFAIR
-        return decision_of(*self._gap[1:], self._limit)
+            return Decision.FAIR if self.exact_gap <= self.limit else Decision.UNFAIR
+        return decision_of(*self._gap[1:], self.limit)
 
     @cached_property
     def exact_gap(self) -> Fraction:
         """The largest gap between the counted rates, as a fraction."""
-        floor = Fraction(payoff_of(self._measure, self._compared).floor)
-        return max(exact_pair(self.counts, self._measure, self.widest()), floor)
+        floor = Fraction(payoff_of(self.measure, self.compared).floor)
+        return max(exact_pair(self.counts, self.measure, self.widest()), floor)
 
     @property
     def trials(self) -> Counts:
@@ -421,7 +415,7 @@ class RowsAnswer:
         """Return bounds of the rates with a joint error probability of at most `spend`; exact without one."""
         if not spend:
             return self.counts.rates, self.counts.rates
-        return simultaneous(self.counts, self._compared, spend, fixed_sample, self._overall)
+        return simultaneous(self.counts, self.compared, spend, fixed_sample, self.overall)
 
     def rates(self) -> Floats:
         """Return the counted rates, (outcomes, subgroups)."""
@@ -433,32 +427,32 @@ class RowsAnswer:
 
     @cached_property
     def _widest(self) -> Leader:
-        return widest_of(self.counts, self._compared, self._measure)
+        return widest_of(self.counts, self.compared, self.measure)
 
     def violators(self) -> list[Leader]:
         """Return pairs that are above the limit: certainly, or for a sample jointly at error probability delta."""
-        if self.delta and self._single:
-            return [(0, 1, 0)] if self._gap[1] > self._limit else []
-        counts, compared, measure, limit = self.counts, self._compared, self._measure, self._limit
+        if self.delta and self.single:
+            return [(0, 1, 0)] if self._gap[1] > self.limit else []
+        counts, compared, measure, limit = self.counts, self.compared, self.measure, self.limit
         if not self.delta:
             near = _near_pairs(gaps_of(counts.rates, counts.rates, measure), compared, limit)
             return [pair for pair in near if exact_pair(counts, measure, pair) > limit]
         found = row_pairs_above(bounds_of_gaps(*self.probabilities(), measure, upper=False), compared, limit)
-        if self._disjoint:
+        if self.disjoint:
             level = self._of_gap / 2 / int(compared.sum())
             beyond = bounds_beyond(counts.trials, counts.successes, compared, measure, level, limit, upper=False)
             found += [(i, j, outcome) for outcome, i, j in beyond.tolist()]
         else:
-            low, high = simultaneous(counts, compared, self._of_gap / 2, fixed_sample, self._overall)
+            low, high = simultaneous(counts, compared, self._of_gap / 2, fixed_sample, self.overall)
             found += row_pairs_above(gaps_of(low, high, measure), compared, limit)
         return sorted({*found}, key=lambda pair: (pair[2], *pair[:2]))
 
     def forecast(self) -> int | None:
         """Forecast the multiple of the rows that would decide the question; None without a forecast."""
-        counts, limit = self.counts, float(self._limit)
-        if not self._single:
-            measured = (counts, self._compared, self._measure)
-            return rows_needed(*measured, limit, self._of_gap, self._overall, disjoint=self._disjoint)
+        counts, limit = self.counts, float(self.limit)
+        if not self.single:
+            measured = (counts, self.compared, self.measure)
+            return rows_needed(*measured, limit, self._of_gap, self.overall, disjoint=self.disjoint)
         successes, trials = int(counts.successes[0, 0]), int(counts.trials[0])
         share = successes / max(trials, 1)
 

@@ -24,16 +24,10 @@ from fairchain.statistics.unseen_rows import PROBABILITY_ROUNDING
 
 @dataclass(frozen=True, eq=False)
 class ShiftQuestion:
-    """The question about the populations within a factor.
+    """The question about the populations in which no input is more frequent, or rarer, than by a factor.
 
-    Parameters
-    ----------
-    factor
-        The largest factor by which an input may be more frequent, or rarer.
-    alike
-        Whether the individuals that all groups are shown shift; otherwise each group shifts separately.
-    compared, measure, limit
-        (outcomes, groups, groups): the compared pairs, "difference" or "ratio", and the largest fair gap.
+    With `alike` the individuals that all groups are shown shift; otherwise each group shifts separately. `compared` are
+    the pairs, (outcomes, groups, groups), `measure` is "difference" or "ratio", and `limit` the largest fair gap.
     """
 
     factor: float

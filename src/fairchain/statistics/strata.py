@@ -129,21 +129,10 @@ def _log_sum(each: Floats) -> Floats:
 class StrataRule:
     """The rule of a verdict from certain bounds and from rounds in the open part.
 
-    Parameters
-    ----------
-    groups, outcomes, threshold, delta, compared, payoff
-        As for `BettingRule`; the threshold as an exact fraction, since certain bounds are compared with it exactly.
-    plain
-        The rule of a plain run, a new one by default.
-
-    Attributes
-    ----------
-    decision, proved
-        The answer so far, and whether certain bounds alone give it: then it cannot be wrong.
-    low, high
-        (outcomes, groups): certain bounds of every rate.
-    strata
-        The first is all inputs. As long as it is the only one, the plain rule plans, looks and bounds.
+    The parameters are those of `BettingRule`, with the threshold as an exact fraction, since certain bounds are
+    compared with it exactly, and `plain`, the rule of a plain run. If certain bounds alone give the decision, it is
+    `proved` and cannot be wrong. `low` and `high` are certain bounds of every rate, (outcomes, groups). The first of
+    the `strata` is all inputs; as long as it is the only one, the plain rule plans, looks and bounds.
     """
 
     sound = True

@@ -6,7 +6,8 @@ run ended (docs/mathematics.md, "Rows that were not evaluated").
 
 from __future__ import annotations
 
-from fractions import Fraction
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,11 +18,10 @@ from fairchain.statistics.rate_counts import (
     Level,
     RateBounds,
     RowsAnswer,
-    SubgroupCounts,
     any_time,
     decision_of,
     gap_estimate,
-    largest_gap,
+    largest_compared,
     row_pairs_above,
     simultaneous,
 )
@@ -33,6 +33,7 @@ from fairchain.statistics.tally import Counts
 SLACK, PROBABILITY_ROUNDING = 1e-6, 1e-12
 
 
+@dataclass(frozen=True, eq=False)
 class UnseenRowsAnswer(RowsAnswer):
     """The answer from the counts of the evaluated rows.
 
@@ -49,30 +50,13 @@ class UnseenRowsAnswer(RowsAnswer):
         totals, the number of rows that were seen may depend on what was seen.
     """
 
-    def __init__(
-        self,
-        counts: SubgroupCounts,
-        compared: NDArray[np.bool_],
-        measure: str,
-        limit: Fraction,
-        delta: float,
-        overall: NDArray[np.bool_] | None = None,
-        *,
-        totals: Counts | None,
-        single: bool = False,
-    ) -> None:
-        self._totals = totals
-        super().__init__(counts, compared, measure, limit, delta, overall, single=single)
+    totals: Counts | None = field(kw_only=True)
 
     def _method(self) -> RateBounds:
-        totals = self._totals
+        totals = self.totals
         if totals is None:
             return any_time
-
-        def bounds(successes: ArrayLike, trials: ArrayLike, level: Level) -> tuple[Floats, Floats]:
-            return share_bounds(successes, trials, totals, level if self.delta else 0.0)
-
-        return bounds
+        return lambda successes, trials, level: share_bounds(successes, trials, totals, level if self.delta else 0.0)
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Return bounds of the rates, (outcomes, subgroups), all together with probability 1 - delta."""
@@ -80,30 +64,31 @@ class UnseenRowsAnswer(RowsAnswer):
 
     def all_rates(self, spend: float) -> tuple[Floats, Floats]:
         """Return bounds of the rates, all together at error probability `spend`; certain bounds if it is 0."""
-        if self._single:
+        if self.single:
             low, high = self._method()(self.counts.successes, self.counts.trials[None], spend / 2)
             # The second subgroup of a share of changed decisions is a placeholder with rate 0.
             return low * [1.0, 0.0], high * [1.0, 0.0]
-        return simultaneous(self.counts, self._compared, spend, self._method(), self._overall)
+        return simultaneous(self.counts, self.compared, spend, self._method(), self.overall)
 
-    def _bounds(self) -> tuple[float, float, float]:
+    @cached_property
+    def _gap(self) -> tuple[float, float, float]:
         low, high = self.probabilities()
-        estimate = gap_estimate(self.counts, self._compared, self._measure)
-        floor = payoff_of(self._measure, self._compared).floor
-        below = largest_gap(gaps_of(low, high, self._measure), self._compared)
-        above = largest_gap(gaps_of(high, low, self._measure), self._compared)
+        estimate = gap_estimate(self.counts, self.compared, self.measure)
+        floor = payoff_of(self.measure, self.compared).floor
+        below = largest_compared(gaps_of(low, high, self.measure), self.compared)
+        above = largest_compared(gaps_of(high, low, self.measure), self.compared)
         return estimate, max(floor, min(below, estimate)), max(above, estimate)
 
     @property
     def decision(self) -> Decision:
         """FAIR or UNFAIR if the whole interval lies on one side of the limit."""
         _, low, high = self._gap
-        return decision_of(low - PROBABILITY_ROUNDING, high, self._limit)
+        return decision_of(low - PROBABILITY_ROUNDING, high, self.limit)
 
     def violators(self) -> list[Leader]:
         """Return the pairs above the limit; all together are right with probability 1 - delta."""
         low, high = self.probabilities()
-        return row_pairs_above(gaps_of(low, high, self._measure) - PROBABILITY_ROUNDING, self._compared, self._limit)
+        return row_pairs_above(gaps_of(low, high, self.measure) - PROBABILITY_ROUNDING, self.compared, self.limit)
 
     def forecast(self) -> int | None:
         """Return None: evaluating the remaining rows decides the question, so no number of rows is forecast."""

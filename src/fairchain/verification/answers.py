@@ -32,14 +32,10 @@ class Answer:
 
     Parameters
     ----------
-    spec
-        The question.
+    spec, record, engine
+        The question, the run record, which certificates contain, and the name of the engine.
     found
         The conclusions from the counts: the decision, and every number with its bounds.
-    record
-        The run record, which certificates contain.
-    engine
-        The engine: "sampling", "counting", "enumeration" or "bounds".
     delta
         The largest probability that the decision is wrong; 0 if nothing is random.
     rounds, evaluations, tried
@@ -48,20 +44,16 @@ class Answer:
         Why the engine stopped: "decided", "epsilon", "rounds", "evaluations", "seconds", "interrupted", "rows",
         "weights" if the weights of all inputs are not known precisely enough, or "boxes" if no box can be divided
         further.
-    witnesses
-        Counterfactual pairs.
+    witnesses, search
+        Counterfactual pairs, or the function that returns them, if it is cheap enough to be called on first access.
     seen, unseen
         Rows of a table in the scope of the question that were evaluated, and that were not.
-    ratio
-        The estimate of a ratio without rounding, if it is known.
-    exact_gap
-        The largest gap as a fraction if every row or input was counted; for a ratio, 1 - ratio.
-    tally
-        The counts of all rounds, if inputs were sampled.
-    shared
-        The joint rates of decisions as two groups, if all individuals were shown as every group.
-    search
-        Function that returns the counterfactual pairs, if they are cheap enough to be computed on first access.
+    ratio, exact_gap
+        The estimate of a ratio without rounding, if it is known; and the largest gap as a fraction if every row or
+        input was counted, for a ratio 1 - ratio.
+    tally, shared
+        The counts of all rounds, if inputs were sampled; and the joint rates of decisions as two groups, if all
+        individuals were shown as every group.
     """
 
     spec: Spec

@@ -219,22 +219,9 @@ class WeightedChoice:
 class BoxSpace:
     """The inputs of a question as a space of boxes.
 
-    Parameters
-    ----------
-    features
-        The features of the spec, in the order of the columns.
-    axes
-        One for each coordinate of a box.
-    columns
-        The column of each axis.
-    protected
-        The columns of the protected features.
-    members
-        Combinations of protected values.
-    weights
-        (subgroups, members): the share of each member in a subgroup.
-    model
-        The network, which determines the number type and the order of its inputs.
+    `features` are those of the spec, in the order of the columns; `columns` has the column of each of the `axes`, and
+    `protected` those of the protected features. `members` are combinations of protected values, and `weights` their
+    shares in each subgroup, (subgroups, members). The `model` determines the number type and the order of its inputs.
     """
 
     features: tuple[Feature, ...]
@@ -411,13 +398,7 @@ def _code_range(
 
 
 def box_space(case: Case) -> BoxSpace:
-    """Return the box space of a case.
-
-    Raises
-    ------
-    SpecError
-        If individuals are compared as groups of several values.
-    """
+    """Return the box space of a case; raise a SpecError if individuals are compared as groups of several values."""
     spec, comparison, model = case.spec, case.comparison, case.model
     assert isinstance(model, OnnxModel)
     distributions = distributions_of(spec, case.rows)

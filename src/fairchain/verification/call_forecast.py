@@ -59,7 +59,7 @@ def forecast_calls(case: Case) -> ServiceForecast | None:
     allowed = spec.guarantee.budget.evaluations
     most: float
     if isinstance(spec.population, Table):
-        least = most = min(_rows(case) + REPEATED, allowed or inf)
+        least = most = min(_distinct_rows(case) + REPEATED, allowed or inf)
     elif may_count(spec) and (counted := counted_evaluations(case)) <= min(FEW_TEXTS, allowed or inf):
         least = most = counted + REPEATED
     elif fewest_evaluations(spec) <= {"auto": FEW_EVALUATIONS, "enumeration": 1e12}.get(spec.guarantee.engine, -1):
@@ -78,7 +78,7 @@ def forecast_calls(case: Case) -> ServiceForecast | None:
     )
 
 
-def _rows(case: Case) -> int:
+def _distinct_rows(case: Case) -> int:
     """Return the number of distinct inputs among the rows of a table."""
     assert case.rows is not None
     assert case.concerned is not None

@@ -27,7 +27,7 @@ from fairchain.spec import Comparison, Group, Texts
 from fairchain.spec.properties import factor_of, limit_of, shared_pairs
 from fairchain.spec.subgroups import unmixed
 from fairchain.statistics import Decision, Inference
-from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
+from fairchain.statistics.masses import EnumeratedRates, rate_within
 from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts
 from fairchain.statistics.shift import SharedRates
 from fairchain.statistics.shifted import ShiftedRows
@@ -114,12 +114,14 @@ class CountingEngine:
             witnesses=_witnesses(case, found, inference),
             ratio=inference.ratio(),
             exact_gap=inference.exact_gap if counts_all(case.spec) and not found.unseen else None,
-            shared=_shared(case, found) if found.only and not found.unseen else None,
+            shared=_shared(case, found),
         )
 
 
-def _shared(case: Case, found: RowCounts) -> SharedRates:
-    """Return the joint rates of texts as two groups."""
+def _shared(case: Case, found: RowCounts) -> SharedRates | None:
+    """Return the joint rates of texts as two groups, if all were shown as both."""
+    if not found.only or found.unseen:
+        return None
     counts, (only, both) = found.counts, np.zeros((2, *case.comparison.compared.shape))
     for count, (outcome, i, j) in zip(found.only, shared_pairs(case.spec, case.comparison), strict=True):
         trials = int(counts.trials[i]) * counts.unit
@@ -181,12 +183,8 @@ def _inference(case: Case, found: RowCounts, stopped: str) -> RowsAnswer | Enume
         return ShiftedRows(_of_the_rows(case, found, stopped), question)
     counts, alone = found.counts, [[column] for column in range(len(found.counts.trials))]
     parts = [
-        PartMasses(
-            tuple(WeightRange(int(got), int(got)) for got in successes),
-            tuple(WeightRange(int(trials - got), int(trials - got)) for got in successes),
-            0,
-        )
-        for trials, successes in zip(counts.trials, counts.successes.T, strict=True)
+        [rate_within((got, got), (trials - got, trials - got), 0) for got in successes]
+        for trials, successes in zip(counts.trials.tolist(), counts.successes.T.tolist(), strict=True)
     ]
     common = (case.comparison.compared, case.comparison.measure, limit_of(spec), counts.trials)
     return EnumeratedRates(parts, alone, *common, factor_of(spec) or Fraction(1))
@@ -220,15 +218,8 @@ def count_rows(
 ) -> RowCounts:
     """Count the decisions about the rows of each subgroup.
 
-    Parameters
-    ----------
-    case
-        A case about the rows of a table.
-    decisions
-        (rows,): the label of each row, if known; by default the recorded ones, or those of the model.
-    workers, progress, cancel
-        The workers that evaluate rows, a callback with the numbers of finished and of all rows, and an event that ends
-        the evaluation early.
+    `decisions` (rows,) are the labels, if known; by default the recorded ones, or those of the model. `progress` is
+    called with the numbers of finished and of all rows, and `cancel` ends the evaluation early.
     """
     rows, comparison = case.rows, case.comparison
     assert rows is not None

@@ -8,8 +8,6 @@ be stored in a checkpoint, from which a later run continues.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +16,6 @@ from dataclasses import dataclass
 from dataclasses import replace as replace_field
 from fractions import Fraction
 from functools import partial
-from importlib.metadata import version
 from math import prod
 from pathlib import Path
 from threading import Event
@@ -29,7 +26,6 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from fairchain._version import __version__
 from fairchain.certificate_format import EnumerationEvidence, SegmentEvidence, chain_start, chained
 from fairchain.errors import CheckpointError, SpecError
 from fairchain.executors import Workers
@@ -42,9 +38,10 @@ from fairchain.spec.conditions import predicate_of
 from fairchain.spec.properties import factor_of, in_own_unit, limit_of
 from fairchain.spec.seeds import meaning_of
 from fairchain.statistics import Decision, Interval
-from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
+from fairchain.statistics.masses import EnumeratedRates, rate_within
 from fairchain.system.work_record import ANOTHER_WRITER, work_record
 from fairchain.verification.answers import Answer
+from fairchain.verification.kept_batches import checkpoint_key
 from fairchain.verification.pair_weights import BlockPairs, PairWeights, shared_rates
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import Witness
@@ -247,14 +244,8 @@ class Enumerator:
 class EnumerationEngine:
     """Engine that evaluates every input of a finite space; the answer is exact, or has certain bounds if it ends early.
 
-    Parameters
-    ----------
-    inputs
-        The space, if already built.
-    seconds
-        Budget that replaces the spec's.
-    checkpoint
-        File of finished segments, which are not evaluated again; new ones are appended.
+    `inputs` is the space, if already built, and `seconds` replaces the spec's budget. The segments in the file
+    `checkpoint` are not evaluated again; new ones are appended.
     """
 
     inputs: InputSpace | None = None
@@ -282,7 +273,9 @@ class EnumerationEngine:
         with ExitStack() as stack:
             record = None
             if self.checkpoint is not None:
-                record = stack.enter_context(work_record(self.checkpoint, _question(case, inputs, size)))
+                sizes = [inputs.space.sizes[column] for column in inputs.order]
+                key = checkpoint_key(case, [inputs.order, sizes, inputs.summed, size])
+                record = stack.enter_context(work_record(self.checkpoint, key))
                 try:
                     for piece in record.pieces:
                         run.add(msgspec.json.decode(piece, type=SegmentEvidence))
@@ -304,14 +297,6 @@ class EnumerationEngine:
                     if run.settled:
                         break
         return run.answer(enumerator, "interrupted" if cancel.is_set() else "seconds")
-
-
-def _question(case: Case, inputs: InputSpace, size: int) -> str:
-    """Return the hash of everything that determines the segments of a run, including software versions."""
-    start = chain_start(case.model_sha256, case.data_sha256, meaning_of(case.spec))
-    programs = [__version__, *(version(name) for name in ("numpy", "onnxruntime"))]
-    layout = [inputs.order, [inputs.space.sizes[column] for column in inputs.order], inputs.summed, size]
-    return hashlib.sha256(json.dumps([start, programs, layout]).encode()).hexdigest()
 
 
 def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
@@ -360,30 +345,22 @@ class _Run:
             sums[:] = [mine + int(weight) for mine, weight in zip(sums, own, strict=True)]
         if len(self.segments) in self._looks and self._evaluations >= FIRST_LOOK:
             self.settled = self._inference().decision is not Decision.UNDECIDED
-        self._report()
+        now, inputs = time.perf_counter(), self._inputs
+        if self._progress is not None and now - self._reported >= REPORT_EVERY and self.points < inputs.points:
+            gap = Interval(*in_own_unit(self._case.spec, self._inference().gap()))
+            self._progress(Progress(0, self._evaluations, now - self._start, gap, inputs.evaluations))
+            self._reported = time.perf_counter()
         return found
 
-    def _report(self) -> None:
-        """Report progress at intervals."""
-        now = time.perf_counter()
-        if self._progress is None or now - self._reported < REPORT_EVERY or self.points == self._inputs.points:
-            return
-        gap = Interval(*in_own_unit(self._case.spec, self._inference().gap()))
-        self._progress(Progress(0, self._evaluations, now - self._start, gap, self._inputs.evaluations))
-        self._reported = time.perf_counter()
-
     def _inference(self) -> EnumeratedRates:
-        comparison, outcomes = self._case.comparison, range(1, 1 + len(self._case.comparison.rows))
-        parts = []
-        for place in range(len(self._inputs.parts)):
-            low, high = self._sums[0][place], self._sums[-1][place]
-            parts.append(
-                PartMasses(
-                    tuple(WeightRange(low[outcome], high[outcome]) for outcome in outcomes),
-                    tuple(WeightRange(low[0] - low[outcome], high[0] - high[outcome]) for outcome in outcomes),
-                    self._totals[-1][place] - high[0],
-                )
-            )
+        comparison = self._case.comparison
+        parts = [
+            [
+                rate_within((got, most), (low[0] - got, high[0] - most), total - high[0])
+                for got, most in zip(low[1:], high[1:], strict=True)
+            ]
+            for low, high, total in zip(self._sums[0], self._sums[-1], self._totals[-1], strict=True)
+        ]
         trials = np.array([sum(self._trials[part] for part in mean) for mean in self._inputs.means], np.int64)
         if comparison.individual:
             trials[:] = self._trials[0]

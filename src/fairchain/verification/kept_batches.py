@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -68,8 +69,13 @@ class KeptBatches:
 @contextmanager
 def kept_batches(sampler: Sampler, rule: Rule, case: Case, path: Path) -> Iterator[KeptBatches]:
     """Open the checkpoint of a run, exclusively for this process."""
+    key = checkpoint_key(case, case.seed.value, type(rule).__name__, rule.coupled, kind=["sampling"])
+    with work_record(path, key) as record:
+        yield KeptBatches(sampler, record, path)
+
+
+def checkpoint_key(case: Case, *depends_on: Any, kind: Sequence[str] = ()) -> str:
+    """Return the hash of everything that determines the pieces of a run, including software versions."""
     start = chain_start(case.model_sha256, case.data_sha256, meaning_of(case.spec))
     programs = [__version__, *(version(name) for name in ("numpy", "onnxruntime"))]
-    depends_on = [start, programs, case.seed.value, type(rule).__name__, rule.coupled]
-    with work_record(path, hashlib.sha256(json.dumps(["sampling", *depends_on]).encode()).hexdigest()) as record:
-        yield KeptBatches(sampler, record, path)
+    return hashlib.sha256(json.dumps([*kind, start, programs, *depends_on]).encode()).hexdigest()

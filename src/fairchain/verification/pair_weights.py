@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.input_space import InputSpace
-from fairchain.statistics.masses import PartMasses, WeightRange, outward
+from fairchain.statistics.masses import outward, rate_within
 from fairchain.statistics.shift import SharedRates
 from fairchain.verification.tile_weights import WeightVector
 
@@ -179,10 +179,6 @@ def _share(weights: Sequence[int], whole: Sequence[int], total: int) -> tuple[fl
     if weights[0] == weights[-1] and whole[0] == whole[-1] == total:
         # Division of integers rounds to the nearest.
         return (weights[0] / total,) * 2
-    within = PartMasses(
-        (WeightRange(weights[0], weights[-1]),),
-        (WeightRange(whole[0] - weights[0], whole[-1] - weights[-1]),),
-        total - whole[-1],
-    )
-    _, low, high = outward(*within.rate(0))
+    without = whole[0] - weights[0], whole[-1] - weights[-1]
+    _, low, high = outward(*rate_within((weights[0], weights[-1]), without, total - whole[-1]))
     return low, high

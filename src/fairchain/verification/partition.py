@@ -91,10 +91,7 @@ def _sigmoid(values: Floats) -> Floats:
 def label_bounds(model: Any, *, rounding: bool = True) -> LabelBounds:
     """Return the label bounds of a loaded network.
 
-    Raises
-    ------
-    ModelError
-        If it is not a feed-forward ReLU network, or its output is not a score.
+    It raises a ModelError if it is not a feed-forward ReLU network, or its output is not a score.
     """
     network = relu_network(model)
     decision = model.decision
@@ -150,25 +147,9 @@ class LabelledBoxes:
 class Partition:
     """A partition of all inputs into settled and open boxes.
 
-    Parameters
-    ----------
-    space
-        The boxes, their members and probabilities.
-    bounds
-        The labels that are possible in a box.
-    predict
-        The network's own labels of rows of feature values.
-    comparison
-        What is counted: outcomes of subgroups, or whether a decision changes.
-    apply
-        As `map`, for parts of the work on several threads.
-
-    Attributes
-    ----------
-    boxes, evaluations
-        Boxes bounded so far (one for each member), and evaluations of the network.
-    begun
-        Whether a step was made; before it nothing is known.
+    `predict` returns the network's own labels of rows of feature values, `comparison` is what is counted, and `apply`
+    is a `map` that may use several threads. `boxes` were bounded so far (one for each member) with so many
+    `evaluations` of the network; `begun` is whether a step was made, before which nothing is known.
     """
 
     def __init__(

@@ -87,11 +87,6 @@ class RunRecord:
     decided: int | None = None
 
     @property
-    def to_decision(self) -> tuple[tuple[BatchPlan, Batch], ...]:
-        """The batches that led to the decision."""
-        return self.entries if self.decided is None else self.entries[: self.decided]
-
-    @property
     def labels(self) -> tuple[int, ...]:
         """All labels that the model gave, whether they are counted or not."""
         found = {label for _, batch in self.entries for label in batch.labels}
@@ -114,16 +109,9 @@ class RunRecord:
 class BoundsRecord:
     """The record of a run of the bounding engine.
 
-    Parameters
-    ----------
-    seed, rounds
-        Rounds in the open boxes, and their seed.
-    boxes, open_boxes, open_mass
-        Boxes that were bounded, one for each combination of protected values; those still open, and their probability.
-    labels
-        All labels that occurred or were proved to occur, as numbers.
-    free
-        The most probable regions in which all groups provably get the same label.
+    `rounds` were drawn with `seed`. `boxes` were bounded, one for each combination of protected values; `open_boxes` of
+    them are still open, with the probability `open_mass`. `labels` occurred or were proved to occur, and `free` are the
+    most probable regions in which all groups provably get the same label.
     """
 
     seed: Seed
@@ -354,7 +342,7 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
     constant = spec.model.labels[seen[0]] if len(seen) == 1 else None
     rounds, evaluations = answer.rounds, answer.evaluations
     if isinstance(answer.record, RunRecord):
-        first = answer.record.to_decision
+        first = answer.record.entries[: answer.record.decided]
         rounds = sum(batch.rounds for _, batch in first)
         evaluations = sum(batch.rounds * len(comparison.evaluated(plan.groups)) for plan, batch in first)
     return Verdict(
