@@ -136,7 +136,7 @@ allow_constant = click.option(
 seed = click.option("--seed", type=int, help="Seed; by default derived from network, spec and data.")
 force = click.option("--force", is_flag=True, help="Overwrite the file.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the verdict, and no progress.")
+quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the result, and no progress.")
 ignore = click.option("--ignore", multiple=True, help="Column that the model does not take; repeatable.")
 decision = choice(
     "--decision",

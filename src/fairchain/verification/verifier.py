@@ -126,7 +126,7 @@ def verify(
         `min_size`, `threshold`, `shift` and `shift_of` of the property; `delta`, `epsilon`, `rule`, `refine`, `rounds`,
         `seconds` and `max_evaluations` of the guarantee; `decision`, `decision_threshold`, `labels` and `deterministic`
         of the model; `label`, `prediction` and `reading` of a table; `show_texts` of texts, to quote them in full. This
-        function ends at the decision unless `refine` is given, because narrow intervals take two to three times as long
+        function ends at the decision unless `refine` is given, because narrow intervals take many times as long
         as a verdict of a network in memory. The commands use `refine=0.01`.
 
     Returns
