@@ -68,10 +68,9 @@ class Replacing:
         where, which = random.swapaxes(0, 1)
         at = self.places.take(_scaled(where, counts) + begins) + starts
         rows = synonyms.places.take(words.take(at))
-        offered = synonyms.offered[rows, _scaled(which, synonyms.counts.take(rows))]
-        # Sequentially, because a position may be drawn twice.
-        for place, instead in zip(at, offered, strict=True):
-            words[place] = instead
+        chosen = _scaled(which, synonyms.counts.take(rows)) + rows * synonyms.offered.shape[1]
+        # A position may be drawn twice: the last word remains.
+        words[at.reshape(-1)] = synonyms.offered.reshape(-1).take(chosen).reshape(-1)
 
 
 def replacing_of(
