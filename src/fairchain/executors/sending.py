@@ -151,18 +151,8 @@ class Sending:
             self._send_late()
             return
         # No copy of a group is awaited once its result is known.
-        if (group := self._no_longer(future)) is not None:
-            self._take(future, group)
-
-    def _no_longer(self, future: Future[Any]) -> _Group | None:
-        """Stop waiting for one copy of a group; return the group."""
-        group = self.waiting.pop(future, None)
-        if group is not None:
-            group.copies -= 1
-            self._queued -= group.size
-        return group
-
-    def _take(self, future: Future[Any], group: _Group) -> None:
+        if (group := self._no_longer(future)) is None:
+            return
         from concurrent.futures import CancelledError
 
         try:
@@ -183,12 +173,20 @@ class Sending:
             # A reply with too few or too many results could be mistaken for results of other units.
             self._again(group, ValueError(f"{len(reply.results)} results for {len(group.units)} units of work"))
         else:
-            self._workers.met(reply)
+            self._workers.processes[reply.process] = reply.facts
             self._workers.took(reply.seconds, len(group.units), group.size)
             self.finished[group.start] = reply.results
             for other in [each for each, copy in self.waiting.items() if copy is group] if group.copies else ():
                 self._no_longer(other)
                 other.cancel()
+
+    def _no_longer(self, future: Future[Any]) -> _Group | None:
+        """Stop waiting for one copy of a group; return the group."""
+        group = self.waiting.pop(future, None)
+        if group is not None:
+            group.copies -= 1
+            self._queued -= group.size
+        return group
 
     def _again(self, group: _Group, error: BaseException) -> None:
         """Send a lost group again, to any worker; send its units one by one if a worker ran out of memory."""
