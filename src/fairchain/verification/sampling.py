@@ -199,7 +199,7 @@ def sample_rounds(
     rounds = evaluations = chunk = 0
     reported, cut = start, ""
     groups, costly = rule.tally.both.shape[1], getattr(case.model, "costly", False)
-    end = _End(rule, deadline, cancel)
+    after = _AfterSampling(rule, deadline, cancel)
     while (plan := rule.plan()) is not None:
         # A batch that is shorter than planned is the last, because later plans assume whole batches.
         if cut:
@@ -214,7 +214,7 @@ def sample_rounds(
         left = most - rounds
         if budget.evaluations is not None:
             left = min(left, int(allowed - evaluations) // each_round)
-        if end.halted(sampler.seconds_for(plan.rounds, plan.groups, left)):
+        if after.halted(sampler.seconds_for(plan.rounds, plan.groups, left)):
             return entries, "seconds"
         if leave is not None and entries and leave(rule, evaluations, time.perf_counter() - start):
             return entries, "left"
@@ -223,13 +223,13 @@ def sample_rounds(
             after_it = rule.rounds_after(wanted)
             sampler.after = (after_it, min(after_it, left - wanted)) if left > wanted else None
         try:
-            batch = run(chunk, plan.rounds, plan.groups, end.halted, left)
+            batch = run(chunk, plan.rounds, plan.groups, after.halted, left)
         except StoppedError:
             return entries, "interrupted"
         before = time.perf_counter()
         rule.observe(plan, Tally.of_batch(batch.rounds, batch.together, plan.groups, groups))
         now = time.perf_counter()
-        end.measured(now - before, rounds + batch.rounds)
+        after.measured(now - before, rounds + batch.rounds)
         entries.append((plan, batch))
         rounds, chunk = rounds + batch.rounds, chunk + batch.chunks
         evaluations += batch.rounds * each_round
@@ -243,12 +243,12 @@ def sample_rounds(
     return entries, "epsilon" if isinstance(rule, EstimateRule) else "decided"
 
 
-class _End:
-    """The end of sampling: cancelled, or no time but for the answer after the last round, which is in the budget too.
+class _AfterSampling:
+    """Seconds that the answer takes after the last round: the budget is for the whole answer.
 
-    Seconds are reserved for a check of the last batch, the bounds of the gap, the pairs above the threshold, and the
-    bounds of each rate. Checks and bounds are measured; before the first check their time follows from the number of
-    pairs, or from a trial with one outcome if there are very many.
+    They are for a check of the last batch, the bounds of the gap, the pairs above the threshold, and the bounds of each
+    rate. Checks and bounds are measured; before the first check their time follows from the number of pairs, or from a
+    trial with one outcome if there are very many.
     """
 
     def __init__(self, rule: Rule, deadline: float, cancel: Event) -> None:
@@ -262,10 +262,14 @@ class _End:
             self._pairs = 2 * outcomes * min(_trial_look(groups, outcomes) for _ in range(3))
         self._bounds, self._bounded = 0.0, 0
 
+    @property
+    def seconds(self) -> float:
+        """The seconds to reserve."""
+        return self._rates + self._pairs
+
     def halted(self, seconds: float) -> bool:
-        """Return whether to start nothing that takes this many seconds."""
-        left = self._deadline - time.perf_counter()
-        return self._cancel.is_set() or left < seconds + self._rates + self._pairs
+        """Return whether to start nothing more that takes this many seconds."""
+        return self._cancel.is_set() or self._deadline - time.perf_counter() < seconds + self.seconds
 
     def measured(self, look: float, rounds: int) -> None:
         """Record the seconds of the last check; the bounds are timed each time the rounds have doubled."""
@@ -308,9 +312,9 @@ def _refine(
     rounds_left = min(left // each_round, int(budget.rounds) - sum(batch.rounds for _, batch in entries))
     chunk = sum(batch.chunks for _, batch in entries)
     further: list[tuple[BatchPlan, Batch]] = []
-    end = _End(rule, deadline, cancel)
-    while rounds_left > 0 and not end.halted(sampler.seconds) and (next_plan := rule.refine(within)) is not None:
-        batch = sampler.run(chunk, next_plan.rounds, next_plan.groups, end.halted, rounds_left)
+    after = _AfterSampling(rule, deadline, cancel)
+    while rounds_left > 0 and not after.halted(sampler.seconds) and (next_plan := rule.refine(within)) is not None:
+        batch = sampler.run(chunk, next_plan.rounds, next_plan.groups, after.halted, rounds_left)
         rule.observe(next_plan, Tally.of_batch(batch.rounds, batch.together, next_plan.groups, groups))
         further.append((next_plan, batch))
         if batch.rounds < next_plan.rounds:
