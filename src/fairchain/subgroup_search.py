@@ -181,11 +181,10 @@ def find_subgroups(
     least = min_size if min_size >= 1 else min_size * len(values)
     search = _Search(members, hits, candidates, least)
     found, sizes_below = search.worst(method, alpha, top, chosen_seed)
-    names = [[group.name for group in each] for each in groups]
     limit = question.property.threshold
     listed = tuple(
         WorstSubgroup(
-            " & ".join(names[feature][group] for feature, group in candidates[place]),
+            " & ".join(groups[feature][group].name for feature, group in candidates[place]),
             size,
             size / max(len(values), 1),
             rate,

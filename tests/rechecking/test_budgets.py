@@ -248,7 +248,7 @@ def test_inputs_that_are_looked_at_for_a_second_label_do_not_depend_on_the_budge
     asked.labels = noted  # type: ignore[method-assign]
     one_label = msgspec.structs.replace(batch(of, 16), labels=(0,))
     record = RunRecord(of.seed, True, of.comparison.rows, ((BatchPlan(16, (0, 1, 2)), one_label),), decided=1)
-    _second_look(asked, of.spec, of.comparison, record, time.perf_counter() + 60, Event())
+    _second_look(asked, of, record, time.perf_counter() + 60, Event())
     assert seen[-1][0] < LOOK_ROUNDS
     assert {drawn for _, drawn in seen} == {LOOK_ROUNDS}
 

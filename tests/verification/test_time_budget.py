@@ -6,6 +6,7 @@ Time is simulated: a clock goes on by what each step of the work is said to cost
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -139,7 +140,8 @@ def test_before_the_first_look_at_very_many_pairs_one_outcome_is_tried(
         return slower * 1.5 * tally.both.size / 25e6
 
     monkeypatch.setattr(BettingRule, "observe", clock.costs(BettingRule.observe, price))
-    expected = sampling._AfterSampling(SimpleNamespace(tally=Tally.empty(500, 100))).seconds  # type: ignore[arg-type]
+    rule: Any = SimpleNamespace(tally=Tally.empty(500, 100))
+    expected = sampling._AfterSampling(rule, 0.0, Event()).seconds
     assert expected == pytest.approx(slower * 3.0 + 0.5)
     assert (expected < 3.8) == (slower == 1.0)
 

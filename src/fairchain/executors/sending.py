@@ -173,7 +173,7 @@ class Sending:
             # A reply with too few or too many results could be mistaken for results of other units.
             self._again(group, ValueError(f"{len(reply.results)} results for {len(group.units)} units of work"))
         else:
-            self._workers.met(reply)
+            self._workers.processes[reply.process] = reply.facts
             self._workers.took(reply.seconds, len(group.units), group.size)
             self.finished[group.start] = reply.results
             for other in [each for each, copy in self.waiting.items() if copy is group] if group.copies else ():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -57,35 +58,24 @@ class Threads:
             del work
 
 
+@dataclass(eq=False, slots=True)
 class BegunUnit(Generic[Found]):
     """A unit that a thread has begun, and what it returned or raised once it is `done`."""
 
-    __slots__ = ("done", "error", "found", "unit")
-
-    def __init__(self, unit: Any) -> None:
-        self.unit, self.done = unit, False
-        self.found: Found | None = None
-        self.error: BaseException | None = None
+    unit: Any
+    done: bool = False
+    found: Found | None = None
+    error: BaseException | None = None
 
 
 class SharedUnits(Generic[Found]):
     """Units that several threads compute together: each begins the next one that no thread has begun.
 
-    Parameters
-    ----------
-    compute
-        Returns the result of the unit at a place.
-    units
-        The units, or how many there are.
-    ahead
-        How many units may be begun and not yielded yet.
-    halted
-        Called with the place of a unit before it is begun: whether to begin none from there on.
-    expected
-        Units that probably follow, at the places after the others: a thread that has nothing else to do begins them.
-        They are not yielded.
-    earlier
-        The units before these. Those that it expected and has begun are not computed again if they are the first here.
+    `compute` returns the result of the unit at a place of `units`, or of so many. Up to `ahead` units may be begun and
+    not yielded yet. `halted` is called with the place of a unit before it is begun: whether to begin none from there
+    on. A thread that has nothing else to do begins units that probably follow, `expected` at the places after the
+    others; they are not yielded. Those that `earlier` units expected and have begun are not computed again if they are
+    the first here.
     """
 
     def __init__(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ExecutorError, SpecError
 from fairchain.executors.sending import Sending, load
-from fairchain.executors.tasks import Job, Reply, WorkerFacts
+from fairchain.executors.tasks import Job, WorkerFacts
 from fairchain.executors.threads import SharedUnits, Threads
 
 if TYPE_CHECKING:
@@ -48,40 +49,29 @@ def default_workers() -> int:
     return os.cpu_count() or 1
 
 
-def _are_threads(pool: Executor | Threads) -> bool:
-    if isinstance(pool, Threads):
-        return True
-    from concurrent.futures import ThreadPoolExecutor
-
-    return isinstance(pool, ThreadPoolExecutor)
-
-
 class Workers:
     """Workers that compute units of work.
 
-    Parameters
-    ----------
-    pool
-        Threads, another executor, or None to compute everything in the caller's own thread.
-    count
-        The number of units that are computed at the same time.
-
-    Attributes
-    ----------
-    note
-        The result of a trial of processes, in a sentence; "" without one.
+    `pool` is None to compute everything in the caller's own thread; `count` units are computed at the same time.
+    `note` is the result of a trial of processes, in a sentence; "" without one. `each` are the seconds of a unit of
+    size 1 of the current function; 0 before the first.
     """
 
     note = ""
 
     def __init__(self, pool: Executor | Threads | None = None, count: int = 1) -> None:
         self.pool, self.count = pool, count
-        self.remote = pool is not None and not _are_threads(pool)
-        self._processes: dict[str, WorkerFacts] = {}
+        self.remote = not isinstance(pool, Threads | None)
+        if self.remote:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self.remote = not isinstance(pool, ThreadPoolExecutor)
+        # Other processes that computed something, by name.
+        self.processes: dict[str, WorkerFacts] = {}
         # The last function, also pickled; the seconds of its last unit, and those of a unit of size 1.
         self._function: Callable[..., Any] | None = None
         self._job: Job | None = None
-        self._last = self._each = 0.0
+        self._last = self.each = 0.0
         # The units of the last call that threads computed.
         self._shared: SharedUnits[Any] | None = None
         # Other processes that are loading the function, until one of them has loaded it.
@@ -105,11 +95,11 @@ class Workers:
 
         It is larger before a trial of processes, if the work justifies one; 0 while nothing is known.
         """
-        if not self._each:
+        if not self.each:
             return 0.0
         if self._may_try:
-            return 1.01 * TRIAL_SECONDS / self._each if self._each * size > WORTH_SECONDS else 0.0
-        return self.count * seconds / self._each if self.remote else 0.0
+            return 1.01 * TRIAL_SECONDS / self.each if self.each * size > WORTH_SECONDS else 0.0
+        return self.count * seconds / self.each if self.remote else 0.0
 
     def close(self) -> None:
         """End the processes of a trial."""
@@ -117,12 +107,9 @@ class Workers:
             self._own_processes.shutdown(wait=True, cancel_futures=True)
 
     @property
-    def facts(self) -> dict[WorkerFacts, int]:
+    def facts(self) -> Counter[WorkerFacts]:
         """The number of other processes of each kind that computed something."""
-        found: dict[WorkerFacts, int] = {}
-        for each in self._processes.values():
-            found[each] = found.get(each, 0) + 1
-        return found
+        return Counter(self.processes.values())
 
     @property
     def described(self) -> tuple[str, ...]:
@@ -134,11 +121,6 @@ class Workers:
         return self._last if self._function == function else 0.0
 
     @property
-    def each(self) -> float:
-        """The seconds of a unit of size 1 of the current function; 0 before the first."""
-        return self._each
-
-    @property
     def mean(self) -> float:
         """The mean seconds of a unit of size 1 since the last trial; 0 before the first."""
         seconds, size = self._spent
@@ -146,7 +128,7 @@ class Workers:
 
     def took(self, seconds: float, units: int, size: float) -> None:
         """Record the seconds of some units, and their total size."""
-        self._last, self._each = seconds / units, seconds / size
+        self._last, self.each = seconds / units, seconds / size
         self._spent = self._spent[0] + seconds, self._spent[1] + size
 
     def map(
@@ -182,17 +164,14 @@ class Workers:
         weights = np.broadcast_to(1.0, len(units)) if sizes is None else np.asarray(sizes, float)
         if self.pool is None:
             return self._here(function, units, weights, halted)
-        if self._may_try and self._each * float(weights.sum()) >= TRIAL_SECONDS:
+        seconds = self.each * float(weights.sum())
+        if self._may_try and seconds >= TRIAL_SECONDS:
             return self._tried(function, units, weights, halted)
-        if self._may_try:
+        if self._may_try or 0 < seconds < (SMALL_SECONDS if self.remote else SMALL_FOR_THREADS):
             return self._here(function, units, weights, halted)
-        if not self.remote:
-            if 0 < self._each * float(weights.sum()) < SMALL_FOR_THREADS:
-                return self._here(function, units, weights, halted)
-            return self._threaded(function, units, weights, halted, expected)
-        if 0 < self._each * float(weights.sum()) < SMALL_SECONDS:
-            return self._here(function, units, weights, halted)
-        return self._sent(function, units, weights, halted)
+        if self.remote:
+            return self._sent(function, units, weights, halted)
+        return self._threaded(function, units, weights, halted, expected)
 
     def one(self, function: Callable[[Unit], Found], unit: Unit, size: float) -> Found:
         """Return the result for a single unit, which is computed here; quicker than `map`."""
@@ -202,9 +181,9 @@ class Workers:
     def _begin(self, function: Callable[..., Any]) -> None:
         """Forget the times of another function; let other processes load this one if it takes long here."""
         if self._function != function:
-            self._function, self._job, self._last, self._each = function, None, 0.0, 0.0
+            self._function, self._job, self._last, self.each = function, None, 0.0, 0.0
             self._loading, self._shared = (), None
-        if self.remote and self._job is None and self._each and self._spent[0] > SMALL_SECONDS:
+        if self.remote and self._job is None and self.each and self._spent[0] > SMALL_SECONDS:
             # A function that cannot be copied is reported once the processes are needed.
             with suppress(ExecutorError):
                 self._is_loading(function)
@@ -257,7 +236,7 @@ class Workers:
         """Compute units in processes, and keep these if they were faster than this process alone."""
         from fairchain.executors.processes import Processes
 
-        self._may_try, alone, threads, done = False, self._each, self.pool, 0
+        self._may_try, alone, threads, done = False, self.each, self.pool, 0
         self.pool = self._own_processes = Processes(self.count)
         self.remote = True
         self._spent = (0.0, 0.0)
@@ -281,7 +260,7 @@ class Workers:
             f"in a trial {self.count} processes were {faster:.1f} times as fast as one."
         )
         if not kept:
-            self.pool, self.remote, self._job, self._each = threads, False, None, alone
+            self.pool, self.remote, self._job, self.each = threads, False, None, alone
 
     # -- Other processes ---------------------------------------------------------------------------------------------
 
@@ -291,7 +270,7 @@ class Workers:
         # A process that starts, or a worker that loads the model, takes seconds: units that are short are computed here
         # until one of them is ready.
         first = 0
-        while first < len(units) and self._is_loading(function) and self._each * sizes[first] < WHILE_LOADING:
+        while first < len(units) and self._is_loading(function) and self.each * sizes[first] < WHILE_LOADING:
             if first and halted(self._last):
                 return
             yield self._timed(function, units[first], sizes[first])
@@ -322,14 +301,10 @@ class Workers:
         """Return whether the others are still loading work whose time is known; send it to them first."""
         if self._job is None:
             self._job = Job.of(function)
-            self._loading = load(self, self._job) if self._each else ()
+            self._loading = load(self, self._job) if self.each else ()
         if any(each.done() for each in self._loading):
             self._loading = ()
         return bool(self._loading)
-
-    def met(self, reply: Reply) -> None:
-        """Record the process that answered."""
-        self._processes[reply.process] = reply.facts
 
 
 # The argument of internal functions: open workers, a number of threads to open, or None for one for each core.

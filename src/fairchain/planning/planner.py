@@ -379,7 +379,7 @@ def _of_rounds(question: _Question, spec: Spec | None, assume: _Assumed, *, curv
     rates, differ, assumptions = assume.of(question)
     most_rounds = HORIZON if spec is None else _worth_sampling(spec)
     forecast = question.forecast(rates, differ, most_rounds=most_rounds)
-    points = _curve(question, max(rates), lambda some: _cost(question, assume, some)) if curve else ()
+    points = _curve(question, max(rates), partial(_cost, question, assume)) if curve else ()
     return _cheapest(spec, question, forecast, assumptions, points)
 
 
@@ -451,7 +451,7 @@ def _of_pilot(case: Case, question: _Question, rounds: int, *, curve: bool) -> Q
     if curve:
         differ = float(np.mean([(one != other).mean() for one, other in combinations(worst, 2)]))
         assume = _Assumed(gap=None, rate=max(rates), rates=None, differ=differ)
-        points = _curve(question, max(rates), lambda some: _cost(question, assume, some))
+        points = _curve(question, max(rates), partial(_cost, question, assume))
     found = _cheapest(case.spec, question, forecast, assumptions, points)
     return replace_record(found, seconds=found.evaluations.times(1 / speed))
 
@@ -511,7 +511,7 @@ class _Sample:
 
     def decided(self, rates: Sequence[float], times: float, runs: int = RUNS) -> float:
         """Return the share of samples that give the correct verdict, each with this multiple of the rows."""
-        comparison = self.question.comparison
+        question, comparison = self.question, self.question.comparison
         trials = np.maximum(np.ceil(self.sizes * times), 1).astype(np.int64)
         # The same random numbers for every size and rate: the share increases with the rows, except for single steps.
         uniforms = np.random.default_rng(0).random((runs, len(trials)))
@@ -519,11 +519,9 @@ class _Sample:
         table = np.zeros((runs, len(comparison.rows), len(trials)), np.int64)
         table[:, 0] = trials - successes
         table[:, -1] = successes
-        question = self.question
         fair = question.decides(question.gap_of(rates)) == "FAIR"
-        measure, limit = comparison.measure, question.limit
-        decided = decided_samples(trials, table, comparison.compared, measure, question.delta, limit, fair=fair)
-        return float(decided.mean())
+        pairs = comparison.compared, comparison.measure
+        return float(decided_samples(trials, table, *pairs, question.delta, question.limit, fair=fair).mean())
 
     def needed(self, rates: Sequence[float]) -> tuple[int, ...] | None:
         """Return the rows of each subgroup with which 95 of 100 samples decide, within 3%; None beyond a billion."""
@@ -543,10 +541,8 @@ class _Sample:
         """Return the gap nearest to the threshold on one side that 95 of 100 samples decide; None if there is none."""
         question = self.question
         relative = question.kind == "ratio"
-        worst = 0.0 if relative else rate
-        near, far = question.threshold, (worst if above else (1.0 if relative else 0.0))
-        if not above and not relative and question.threshold > rate:
-            near = rate
+        near = question.threshold if above or relative else min(question.threshold, rate)
+        far = float(relative) if not above else 0.0 if relative else rate
         if self.decided(question.rates(far, rate), 1) < POWER:
             return None
         for _ in range(8):
@@ -561,13 +557,13 @@ def _subgroup_sizes(case: Case) -> NDArray[np.int64]:
     assert case.rows is not None
     assert case.members is not None
     of = dict(zip(case.groups, case.members, strict=True))
-    masks = []
+    sizes = []
     for each in case.comparison.subgroups:
         if each.group is None:
             raise SpecError(ONLY_DISJOINT_GROUPS)
         mask = of[each.group]
-        masks.append(mask if each.truth is None else mask & (case.rows.truth == each.truth))
-    return np.array([case.rows.sizes(mask) for mask in masks], np.int64)
+        sizes.append(case.rows.sizes(mask if each.truth is None else mask & (case.rows.truth == each.truth)))
+    return np.array(sizes, np.int64)
 
 
 def _sum(spreads: Sequence[Spread]) -> Spread:

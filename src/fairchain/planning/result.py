@@ -74,12 +74,10 @@ class VerificationPlan(Record, frozen=True, kw_only=True):
 
 def plan_lines(found: QuestionPlan) -> list[str]:
     """Return a plan as sentences."""
-    lines = [f"{found.question}, delta {found.delta:g}"]
-    lines.append(f"  {found.engine}: {amount(found.evaluations, 'evaluations')}")
-    if found.rounds is not None:
-        lines.append(f"  {amount(found.rounds, 'rounds')}")
-    if found.seconds is not None:
-        lines.append(f"  {amount(found.seconds, 'seconds')}")
+    evaluations = amount(found.evaluations, "evaluations")
+    lines = [f"{found.question}, delta {found.delta:g}", f"  {found.engine}: {evaluations}"]
+    measured = {"rounds": found.rounds, "seconds": found.seconds}
+    lines += [f"  {amount(spread, unit)}" for unit, spread in measured.items() if spread is not None]
     if found.verdict is not None:
         lines.append(f"  expected verdict: {found.verdict}")
     if found.rows is not None:

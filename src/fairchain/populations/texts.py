@@ -36,16 +36,9 @@ MOST_NAMED = 8
 
 
 class TextPopulation(Population):
-    """The distribution from which texts are drawn.
+    """The distribution from which the texts of a corpus are drawn, for groups or the overall population.
 
     Raises a DataError if no text mentions a subgroup's group, and a SpecError if terms cannot be exchanged.
-
-    Parameters
-    ----------
-    rows
-        The texts of the corpus, with the question about them.
-    subgroups
-        Groups, or the overall population.
     """
 
     def __init__(self, rows: TextRows, subgroups: Sequence[Subgroup]) -> None:
@@ -54,15 +47,13 @@ class TextPopulation(Population):
         self.texts = rows.population
         self.swapped = rows.population.reading == "swapped"
         self.pools: tuple[NDArray[np.intp], ...] = tuple(rows.pool(subgroup) for subgroup in self.subgroups)
-        # All pools in one array; for subgroups that were drawn together, their sizes and start indices.
+        # All pools in one array; for subgroups that were drawn together, their sizes and start indices, (sources, 1).
         self._pooled = np.concatenate(self.pools)
         self._known_ranges: dict[tuple[int, ...], tuple[NDArray[np.uint64], NDArray[np.intp]]] = {}
         self._most_surplus = max(surplus(len(pool)) for pool in self.pools)
         self.exchanges: tuple[Exchange | None, ...] = (None,) * len(self.subgroups)
         if self.swapped:
-            self.exchanges = tuple(
-                None if subgroup.group is None else rows.exchange(subgroup.group) for subgroup in self.subgroups
-            )
+            self.exchanges = tuple(None if each.group is None else rows.exchange(each.group) for each in self.subgroups)
         self.replacing: Replacing | None = None
         if self.lexicon is not None:
             self.replacing = replacing_of(self.texts, self.lexicon, self.corpus, rows.terms, self.pools)
@@ -75,9 +66,7 @@ class TextPopulation(Population):
             who = " and ".join(feature.name for feature in rows.protected)
             what = f"the {len(rows.any_pool):,} texts of {name}{given} that mention a {who}, as those of every group"
         else:
-            sizes = [
-                f"{subgroup.name} {len(pool):,}" for subgroup, pool in zip(self.subgroups, self.pools, strict=True)
-            ]
+            sizes = [f"{each.name} {len(pool):,}" for each, pool in zip(self.subgroups, self.pools, strict=True)]
             more = [f"and {len(sizes) - MOST_NAMED} more"] if len(sizes) > MOST_NAMED else []
             listed = ", ".join(sizes[:MOST_NAMED] + more)
             mention = "mention" if rows.terms else "belong to"
@@ -89,51 +78,41 @@ class TextPopulation(Population):
 
     @property
     def sha256(self) -> str:
-        """Hash of everything that determines which texts may be drawn: corpus, words and their number, terms,
-        synonyms.
-        """
+        """Hash of all that determines which texts may be drawn: corpus, words and their number, terms, synonyms."""
         return self.rows.sha256 if self.replacing is None else joined_hash(self.rows.sha256, self.replacing.sha256)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the user about the corpus."""
-        return (*self.rows.remarks, *self._about_pairs())
-
-    def _about_pairs(self) -> tuple[str, ...]:
-        """Return the note about groups with different numbers of texts for the cells of `pair_by`."""
-        pair_by = self.texts.pair_by
+        pair_by, remarks = self.texts.pair_by, tuple(self.rows.remarks)
         if pair_by is None or self.swapped or len(self.pools) < 2:
-            return ()
+            return remarks
         classes = int(self.corpus.ranks.max()) + 1
         counts = [np.bincount(self.corpus.ranks[pool], minlength=classes) for pool in self.pools]
         uneven = np.any([each != counts[0] for each in counts[1:]], axis=0)
         if not uneven.any():
-            return ()
+            return remarks
         sizes = [len(pool) for pool in self.pools]
         return (
+            *remarks,
             f"Groups have {min(sizes):,} to {max(sizes):,} texts, and different numbers of them for "
             f'{int(uneven.sum()):,} of {classes:,} cells of pair_by "{pair_by}": every text of a group counts the '
             "same, so a cell with more texts has more weight in its group.",
         )
 
     def shares(self) -> tuple[float, ...] | None:
-        """Return the share of the texts that mention each subgroup's group; None for an exchange, where it is the same
-        for all.
+        """Return the share of the texts that mention each subgroup's group; None for an exchange: all are equal.
 
         A text that mentions two groups counts in both, so these may sum to more than 1.
         """
-        if self.swapped:
-            return None
-        return tuple(len(pool) / len(self.corpus) for pool in self.pools)
+        return None if self.swapped else tuple(len(pool) / len(self.corpus) for pool in self.pools)
 
     def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address; the texts of a subgroup, (rounds, words), are drawn when it is shown."""
         if self.lexicon is None:
             return Rounds(lambda subgroup: self._shown(address, subgroup, count))
-        return (self._exchanged if self.swapped else self._observed)(address, count, scratch)
-
-    def _observed(self, address: Address, count: int, scratch: Scratch) -> Rounds:
-        """Draw the texts of each subgroup, for several subgroups at once."""
+        if self.swapped:
+            return self._exchanged(address, count, scratch)
 
         def show(subgroup: int) -> Inputs:
             drawn = self._rows(scratch, "drawn", count)
@@ -193,21 +172,18 @@ class TextPopulation(Population):
 
     def _numbers(self, address: Address, sources: Sequence[int], count: int) -> NDArray[np.intp]:
         """Draw the indices of texts, (sources, rounds): all sources at the same quantile of their sorted texts."""
-        words, (sizes, starts) = address.halfwords(count, TEXT), self._ranges(tuple(sources))
+        words, key = address.halfwords(count, TEXT), tuple(sources)
+        if key not in self._known_ranges:
+            all_sizes = np.array([len(pool) for pool in self.pools], np.uint64)
+            all_starts = (np.cumsum(all_sizes) - all_sizes).astype(np.intp)
+            self._known_ranges[key] = all_sizes[list(key), None], all_starts[list(key), None]
+        sizes, starts = self._known_ranges[key]
         index, low = scaled(words, sizes)
         if np.minimum.reduce(low, axis=None) < self._most_surplus:
             for place, source in enumerate(sources):
                 index[place] = address.below(words, len(self.pools[source]), AGAIN + source)
         found: NDArray[np.intp] = self._pooled.take(starts + index)
         return found
-
-    def _ranges(self, sources: tuple[int, ...]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-        """Return the sizes of these subgroups' pools, and their start indices among all of them, (sources, 1) each."""
-        if sources not in self._known_ranges:
-            sizes = np.array([len(pool) for pool in self.pools], np.uint64)
-            starts = (np.cumsum(sizes) - sizes).astype(np.intp)
-            self._known_ranges[sources] = sizes[list(sources), None], starts[list(sources), None]
-        return self._known_ranges[sources]
 
     def _shown(self, address: Address, subgroup: int, count: int) -> Inputs:
         """Draw unchanged texts of a subgroup."""

@@ -55,9 +55,7 @@ class IndependentPopulation(FeaturePopulation):
     _single: NDArray[np.float64] | None = None
 
     def set_columns(self, sizes: Sequence[int], shifts: NDArray[np.generic]) -> None:
-        """Set for each column the number of values to which a word is scaled, and the number that is added to the
-        scaled word.
-        """
+        """Set for each column the number of values to which a word is scaled, and what is added to the scaled word."""
         self.sizes, self.shifts = np.array(sizes, np.uint64), shifts
         self.surplus = np.array([surplus(size) for size in sizes], np.uint64)
         self._most_surplus = int(self.surplus.max())
@@ -77,7 +75,11 @@ class IndependentPopulation(FeaturePopulation):
         shifts are repeated for each row.
         """
         width, cells = self.width, count * self.width
-        values, product = scratch.keep("columns", max(count, LEAST_CELLS // width), self._allocate)
+        values, product = scratch.keep(
+            "columns",
+            max(count, LEAST_CELLS // width),
+            lambda rows: (np.empty((rows, width), self.dtype), np.empty(rows * width, np.uint64)),
+        )
         sizes, shifts = self._repeated if cells <= LEAST_CELLS else scratch.keep("repeated", count, self._repeat)
         values, product, sizes, shifts = values[:count], product[:cells], sizes[:cells], shifts[:cells]
         random = address.halfwords(count * (width + further))
@@ -86,10 +88,6 @@ class IndependentPopulation(FeaturePopulation):
         # One fast test that is almost always negative, before the exact test for each column.
         again = low.reshape(values.shape) < self.surplus if np.minimum.reduce(low) < self._most_surplus else None
         return Draws(address, values, words, fine), (product, index, shifts, again)
-
-    def _allocate(self, rows: int) -> tuple[Inputs, NDArray[np.uint64]]:
-        """Return arrays for values, (rows, columns), and products, flat."""
-        return np.empty((rows, self.width), self.dtype), np.empty(rows * self.width, np.uint64)
 
     def _repeat(self, rows: int) -> tuple[NDArray[np.uint64], NDArray[Any]]:
         """Return the sizes and shifts of all columns repeated for each row, flat."""
@@ -114,9 +112,8 @@ class IndependentPopulation(FeaturePopulation):
                 drawn.values[:, column] = self.protected_values(drawn, subgroup, place)
             return drawn.values
 
-        if self._single is None:
+        if (single := self._single) is None:
             return Rounds(show)
-        single = self._single
 
         def together(subgroups: Sequence[int]) -> Inputs:
             blocks = np.empty((len(subgroups), *drawn.values.shape), drawn.values.dtype)

@@ -54,22 +54,12 @@ MANY_PAIRS = 2**20
 class BettingRule(RefiningRule):
     """The betting rule: it bets on pair counts until every pair is cleared or one pair is above the threshold.
 
-    Parameters
-    ----------
-    groups, outcomes
-        How many groups are compared, and how many outcomes are looked at.
-    threshold, delta
-        The largest fair gap, and the probability of a wrong verdict.
-    narrow
-        Whether groups that no longer matter are left out. Estimates need all of them.
-    compared
-        (outcomes, groups, groups): which ordered pairs must be alike. By default all.
-    payoff
-        What a gap is: a difference, a ratio or a share; one-sided if a pair is compared in one direction only.
+    Groups that no longer matter are left out if `narrow`; estimates need all of them. `compared`, (outcomes, groups,
+    groups), are the ordered pairs that must be alike, by default all. `payoff` is what a gap is: a difference, a ratio
+    or a share; one-sided if a pair is compared in one direction only.
     """
 
-    sound = True
-    coupled = True
+    sound = coupled = leads = True
 
     def __init__(
         self,
@@ -132,22 +122,15 @@ class BettingRule(RefiningRule):
         above = self._payoff.gap(self.tally, leader) - self._threshold
         # Two groups are those of the leader, and of every pair.
         groups = self._active(leader, above) if self._narrow and self._groups > 2 else all_groups
-        return BatchPlan(self._next_rounds(len(groups), above=above > 0), groups, leader)
-
-    def _next_rounds(self, evaluated: int, *, above: bool) -> int:
-        """Return the rounds of the next batch.
-
-        They follow from the forecast of UNFAIR or, below the threshold, of the first group that all its pairs clear; of
-        many pairs only the end is forecast.
-        """
-        if above or not self._few:
+        # The rounds follow from the forecast of UNFAIR or, below the threshold, of the first group that all its pairs
+        # clear; of many pairs only the end is forecast.
+        if above > 0 or not self._few:
             to_go = self._to_go(enough=max(self._rounds, CHUNK) / AHEAD)
         else:
             to_go = max(1.0, self._first_cleared())
-        share = self._payoff.share
-        return betting_batch(
-            self._rounds, self._groups, self._outcomes, to_go, evaluated=evaluated, above=above, share=share
-        )
+        size, share = (self._rounds, self._groups, self._outcomes, to_go), self._payoff.share
+        rounds = betting_batch(*size, evaluated=len(groups), above=above > 0, share=share)
+        return BatchPlan(rounds, groups, leader)
 
     def _active(self, leader: Leader, above: float) -> tuple[int, ...]:
         """Return the leader's groups and those that promise a faster end, if its gap is above the threshold.
@@ -184,7 +167,14 @@ class BettingRule(RefiningRule):
         if self._few:
             self._clear_few(plan.groups)
         else:
-            self._clear_many()
+            for part, some in self.tally.parts():
+                # Pairs that the rates of their groups already decide are passed over.
+                unclear = self._payoff.open_pairs(some, self._threshold, self._bar, at_least=True)
+                self.cleared[part] |= ~unclear
+                unclear &= ~self.cleared[part]
+                if unclear.any():
+                    cells = self._payoff.cells(some)[unclear]
+                    self.cleared[part][unclear] = reaches(cells, self._fair_growth, self._bar)
         # log(1 + x) <= x: leaders whose payoffs add up to no more than 0 have no wealth above 1.
         if self.lead @ self._unfair_values > 0 and self._wealth_of_leaders() >= self._bar:
             self.decision = Decision.UNFAIR
@@ -261,16 +251,6 @@ class BettingRule(RefiningRule):
         np.divide(self._bar - wealth, rate, out=left, where=(rate > 0) & ~self.cleared)
         return left
 
-    def _clear_many(self) -> None:
-        """Clear pairs; those that the rates of their groups already decide are passed over."""
-        for part, some in self.tally.parts():
-            unclear = self._payoff.open_pairs(some, self._threshold, self._bar, at_least=True)
-            self.cleared[part] |= ~unclear
-            unclear &= ~self.cleared[part]
-            if unclear.any():
-                cells = self._payoff.cells(some)[unclear]
-                self.cleared[part][unclear] = reaches(cells, self._fair_growth, self._bar)
-
     def probabilities(self) -> tuple[Floats, Floats]:
         """Return bounds that hold together, at all times, in one event of probability 1 - delta with the gap's."""
         if self._rate_bounds is None:
@@ -333,10 +313,6 @@ class BettingRule(RefiningRule):
             return np.minimum(cleared, bounds_of_gaps(low[part], high[part], self._payoff.measure, upper=True))
 
         return largest_above(self.tally, self._compared, self._gap_bar, caps, payoff=self._payoff)
-
-    def leader_after(self) -> Leader:
-        """Return the widest pair, which leads after the decision too."""
-        return self.widest()
 
     def violators(self) -> list[Leader]:
         """Return pairs that are each known to be above the threshold, in one event with all intervals."""

@@ -34,7 +34,10 @@ def growth(payoffs: ArrayLike, most_lost: ArrayLike) -> Floats:
 
 def log_wealth(cells: ArrayLike, growths: Floats) -> Floats:
     """Return the log wealth of all stakes together after these counts of payoffs: (...,) from (..., payoffs)."""
-    return _together(_weigh(cells, growths))
+    each = _weigh(cells, growths) + LOG_SHARES
+    top = each.max(axis=-1, keepdims=True)
+    total: Floats = np.log(np.exp(each - top).sum(axis=-1)) + top[..., 0]
+    return total
 
 
 _SHARES = np.exp(LOG_SHARES)
@@ -74,14 +77,6 @@ def wealth_and_best(totals: NDArray[np.integer] | Floats, growths: Floats) -> tu
     return np.log(_SHARES @ np.exp(each, out=each)) + best, best
 
 
-def _together(each: Floats) -> Floats:
-    """Return the log wealth of all stakes from the log growth of each, (...,) from (..., stakes)."""
-    each = each + LOG_SHARES
-    top = each.max(axis=-1, keepdims=True)
-    total: Floats = np.log(np.exp(each - top).sum(axis=-1)) + top[..., 0]
-    return total
-
-
 # Number of pairs whose stakes are computed at once, so that they fit in the cache.
 PAIRS_AT_ONCE = 2**12
 # Up to this many pairs it is faster to compute all stakes at once.
@@ -89,8 +84,7 @@ FEW_AT_ONCE = 2**8
 
 
 def reaches(cells: ArrayLike, growths: Floats, log_bar: float) -> NDArray[np.bool_]:
-    """Return whether log wealth reaches the critical value, (pairs,) from (pairs, payoffs); cheaper than the wealth
-    itself.
+    """Return whether log wealth reaches the critical value, (pairs,) from (pairs, payoffs); cheaper than the wealth.
 
     One stake that wins for most pairs is tested first, then the best of all. The best is less than the wealth, by a
     factor of at most the number of stakes, so that only pairs in between are summed. Growths are the same for all
@@ -154,20 +148,12 @@ def _weigh(cells: ArrayLike, growths: Floats) -> Floats:
 def rounds_to_go(
     wealth: ArrayLike, cells: ArrayLike, growths: Floats, log_bar: float, rounds: ArrayLike | None = None
 ) -> Floats:
-    """Forecast the number of further rounds until log wealth reaches the critical value, at these frequencies; inf if
-    it falls.
+    """Forecast the further rounds until log wealth reaches the critical value, at these frequencies; inf if it falls.
 
     `rounds` is the number of rounds behind the cells, if some rounds are in no cell. The best single stake determines
     the rate. This is only a forecast: no guarantee depends on it.
     """
     seen = np.asarray(cells).sum(axis=-1) if rounds is None else rounds
-    return rounds_at_rate(wealth, _weigh(cells, growths).max(axis=-1), log_bar, seen)
-
-
-def rounds_at_rate(wealth: ArrayLike, best: ArrayLike, log_bar: float, rounds: ArrayLike) -> Floats:
-    """Forecast the number of further rounds until log wealth reaches the critical value, from the growth of the best
-    stake in `rounds`.
-    """
-    rate = np.asarray(best) / np.maximum(rounds, 1)
+    rate = _weigh(cells, growths).max(axis=-1) / np.maximum(seen, 1)
     grows = rate > 0
     return np.where(grows, np.maximum(log_bar - np.asarray(wealth), 0) / np.where(grows, rate, 1.0), np.inf)

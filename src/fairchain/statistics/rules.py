@@ -49,16 +49,8 @@ class Decision(Enum):
 class BatchPlan(Struct, frozen=True):
     """The next rounds to sample: chosen only from earlier counts, on which the guarantee depends.
 
-    Parameters
-    ----------
-    rounds
-        The number of rounds.
-    groups
-        The groups that are evaluated in each of them.
-    leader
-        (i, j, outcome): the pair that, in this batch, bets on being unfair; None in the first.
-    phase
-        The part of a plan with several parts to which this belongs.
+    `groups` are evaluated in each round. `leader`, (i, j, outcome), is the pair that bets on being unfair in this
+    batch; None in the first. `phase` is the part of a plan with several parts to which this belongs.
     """
 
     rounds: int
@@ -141,12 +133,6 @@ class TallyCounts:
         """Return the estimates that belong to `probabilities`."""
         return self.tally.rates
 
-    def rate_bounds(self, delta: float) -> tuple[Floats, Floats]:
-        """Return simultaneous bounds of all rates, valid at all times with probability 1 - delta."""
-        successes = self.tally.successes
-        trials = np.broadcast_to(self.tally.trials, successes.shape)
-        return probability_any_time(successes, trials, delta / successes.size)
-
 
 class RefiningRule(TallyCounts):
     """Base of rules that may continue after the decision for narrow intervals.
@@ -157,8 +143,12 @@ class RefiningRule(TallyCounts):
     _compared: NDArray[np.bool_]
     _delta: float
     _rounds: int
-    # The share of delta of the bounds of all rates.
-    _of_rates = OF_RATES
+    # The share of delta of the bounds of all rates, and whether the widest pair leads each batch.
+    _of_rates, leads = OF_RATES, False
+
+    def widest(self) -> Leader:
+        """Return the pair and outcome with the largest gap so far."""
+        raise NotImplementedError
 
     def gap(self) -> tuple[float, float, float]:
         """Return estimate, lower and upper bound of the largest gap over pairs and outcomes."""
@@ -166,31 +156,32 @@ class RefiningRule(TallyCounts):
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Return simultaneous bounds, valid at all times, in one event of probability 1 - delta with the gap's."""
-        return self.rate_bounds(self._of_rates * self._delta)
-
-    def leader_after(self) -> Leader | None:
-        """Return the leader of a batch after the decision; None for rules without leaders."""
-        return None
+        successes = self.tally.successes
+        trials = np.broadcast_to(self.tally.trials, successes.shape)
+        return probability_any_time(successes, trials, self._of_rates * self._delta / successes.size)
 
     def refine(self, within: float) -> BatchPlan | None:
-        """Return a batch of all groups after the decision; None if every interval is narrow.
+        """Return a batch of all groups after the decision; None if every bound is within this distance of its estimate.
 
-        Bounds are computed only once the rates are forecast to be within the half width.
+        Its rounds are those that the rates are forecast to lack, but at most fifteen times the rounds so far, because
+        rates from few rounds are imprecise about the lacking ones; if no rate lacks any, so that only the gap is not
+        narrow yet, half of the rounds so far. Long batches are whole chunks.
         """
-        outcomes, groups, _ = self._compared.shape
-        used, trials = compared_rates(self._compared), np.broadcast_to(self.tally.trials, self.rates().shape)
+        (outcomes, groups, _), rates, done = self._compared.shape, self.rates(), self._rounds
+        used, trials = compared_rates(self._compared), np.broadcast_to(self.tally.trials, rates.shape)
         alpha = self._of_rates * self._delta / (groups * outcomes)
-        lacking = float((trials_within(self.rates()[used], trials[used], alpha, within) - trials[used]).max())
-        if lacking <= 0 and self._within(within, used):
-            return None
-        rounds = further_rounds(self._rounds, lacking)
-        return BatchPlan(rounds, tuple(range(groups)), self.leader_after(), phase=1)
-
-    def _within(self, half_width: float, used: NDArray[np.bool_]) -> bool:
-        """Return whether every bound is within the half width of its estimate."""
-        (low, high), rates, (estimate, least, largest) = self.probabilities(), self.rates(), self.gap()
-        widest = float(np.maximum(rates - low, high - rates)[used].max())
-        return max(widest, estimate - least, largest - estimate) <= half_width
+        lacking = float((trials_within(rates[used], trials[used], alpha, within) - trials[used]).max())
+        if lacking > 0:
+            rounds = math.ceil(min(max(lacking, done / GROWTH), 15 * done))
+        else:
+            # Bounds take longer than the forecast.
+            (low, high), (estimate, least, largest) = self.probabilities(), self.gap()
+            widest = float(np.maximum(rates - low, high - rates)[used].max())
+            if max(widest, estimate - least, largest - estimate) <= within:
+                return None
+            rounds = -(-done // 2)
+        rounds = rounds if rounds <= CHUNK else -(-rounds // CHUNK) * CHUNK
+        return BatchPlan(rounds, tuple(range(groups)), self.widest() if self.leads else None, phase=1)
 
 
 def every_pair(groups: int, outcomes: int) -> NDArray[np.bool_]:
@@ -245,13 +236,3 @@ def betting_batch(
 def _whole_shares(rounds: int) -> int:
     """Return the rounds of a batch: long ones are multiples of four chunks, so that workers have equal shares."""
     return rounds - rounds % WORKERS_SHARE if rounds > WORKERS_SHARE else rounds
-
-
-def further_rounds(done: int, lacking: float) -> int:
-    """Return the rounds of a batch after the decision, when the rates are forecast to need `lacking` more rounds.
-
-    It is at most fifteen times the rounds so far, because rates from few rounds are imprecise about the lacking ones;
-    half as many if no rate lacks any, so that only the gap is not narrow yet. Long batches are whole chunks.
-    """
-    rounds = math.ceil(min(max(lacking, done / GROWTH), 15 * done)) if lacking > 0 else -(-done // 2)
-    return rounds if rounds <= CHUNK else -(-rounds // CHUNK) * CHUNK

@@ -86,19 +86,9 @@ def labels_in(labels: NDArray[np.integer]) -> set[int]:
 class Sampler:
     """Runs batches of rounds through a network.
 
-    Parameters
-    ----------
-    model, population
-        The network, and the distribution of its inputs.
-    seed, comparison
-        The seed of the streams; the subgroups that are evaluated, and what is counted.
-    coupled
-        Whether all groups share a round's random numbers.
-    workers
-        Who counts chunks: of a copy of this object where that is another process.
-    recall
-        Called with the chunk and its rounds, the groups and what evaluates groups: returns labels that are known
-        without evaluating. Another process evaluates all of them.
+    If `coupled`, all groups share a round's random numbers. Chunks are counted by `workers`, in another process by a
+    copy of this object. `recall` is called with the chunk and its rounds, the groups and what evaluates groups, and
+    returns labels that are known without evaluating; another process evaluates all of them.
     """
 
     def __init__(
@@ -112,10 +102,8 @@ class Sampler:
         workers: Workers | None = None,
         recall: Recall | None = None,
     ) -> None:
-        self._recall = recall
-        self._model, self._population, self._seed = model, population, seed
-        self._comparison, self._coupled = comparison, coupled
-        self._workers = workers or Workers()
+        self._model, self._population, self._seed, self._comparison = model, population, seed, comparison
+        self._coupled, self._workers, self._recall = coupled, workers or Workers(), recall
         self._own = threading.local()
         self._kept = 0
         # What the last chunk took.
@@ -140,7 +128,11 @@ class Sampler:
         return self._evaluate(chunk, count, drawn, groups)
 
     def _evaluate(self, chunk: int, count: int, drawn: int, groups: Sequence[int]) -> NDArray[np.integer]:
-        rounds_of, scratch = self._population.rounds, self._scratch()
+        rounds_of = self._population.rounds
+        # Each thread has its own scratch memory.
+        scratch: Scratch | None = getattr(self._own, "scratch", None)
+        if scratch is None:
+            scratch = self._own.scratch = Scratch()
         words = decision_words(self._seed, chunk, count) if self._model.drawn else None
         rounds = rounds_of(self._seed, chunk, count, 0, scratch, groups, drawn) if self._coupled else None
         if rounds is not None and count * len(groups) <= ROWS_PER_CALL:
@@ -160,13 +152,6 @@ class Sampler:
         labels = decide(self._model, values, words)
         check_alone(self._model, values, labels, chunk, words=words)
         return labels
-
-    def _scratch(self) -> Scratch:
-        """Return the scratch memory of this worker."""
-        scratch: Scratch | None = getattr(self._own, "scratch", None)
-        if scratch is None:
-            scratch = self._own.scratch = Scratch()
-        return scratch
 
     def count(self, unit: ChunkUnit) -> Done:
         """Return the counts of one chunk, and the labels that were given in it."""

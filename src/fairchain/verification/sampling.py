@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -82,13 +82,8 @@ Leave = Callable[[Rule, int, float], bool]
 class SamplingEngine(Struct, frozen=True):
     """Engine that draws coupled rounds until the stopping rule has its answer, or the budget is spent.
 
-    Parameters
-    ----------
-    leave
-        Called before each batch with the rule, the evaluations and the seconds so far: whether another engine takes
-        over. The answer then has `stopped == "left"`.
-    checkpoint
-        A file in which finished batches are stored, and from which a run continues.
+    `leave` is called before each batch: whether another engine takes over. The answer then has `stopped == "left"`.
+    `checkpoint` is a file in which finished batches are stored, and from which a run continues.
     """
 
     partial: bool = True
@@ -118,13 +113,11 @@ class SamplingEngine(Struct, frozen=True):
             if stopped not in ("left", "decided") and isinstance(rule, BettingRule):
                 rule.settle()
                 stopped = stopped if rule.decision is Decision.UNDECIDED else "decided"
-            elif stopped == "decided" and isinstance(rule, RefiningRule):
-                entries += _refine(rule, sampler, case, entries, start, cancel)
+            elif stopped == "decided":
+                entries += _refine(rule, sampler, case, entries, deadline, cancel)
         record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries), decided=decided)
         if len(record.labels) == 1:
-            costly = getattr(model, "costly", False)
-            look = _second_look(sampler, spec, comparison, record, deadline, cancel, costly=costly)
-            record = replace(record, look=look)
+            record = replace(record, look=_second_look(sampler, case, record, deadline, cancel))
         evaluations = sum(batch.rounds * len(comparison.evaluated(plan.groups)) for plan, batch in entries)
         looked = record.look.rounds * len(comparison.subgroups) if record.look is not None else 0
         search = partial(find_witnesses, case, rule, record, seconds=deadline - time.perf_counter())
@@ -206,11 +199,7 @@ def sample_rounds(
     rounds = evaluations = chunk = 0
     reported, cut = start, ""
     groups, costly = rule.tally.both.shape[1], getattr(case.model, "costly", False)
-    after = _AfterSampling(rule)
-
-    def halted(seconds: float) -> bool:
-        return cancel.is_set() or deadline - time.perf_counter() < seconds + after.seconds
-
+    after = _AfterSampling(rule, deadline, cancel)
     while (plan := rule.plan()) is not None:
         # A batch that is shorter than planned is the last, because later plans assume whole batches.
         if cut:
@@ -225,7 +214,7 @@ def sample_rounds(
         left = most - rounds
         if budget.evaluations is not None:
             left = min(left, int(allowed - evaluations) // each_round)
-        if halted(sampler.seconds_for(plan.rounds, plan.groups, left)):
+        if after.halted(sampler.seconds_for(plan.rounds, plan.groups, left)):
             return entries, "seconds"
         if leave is not None and entries and leave(rule, evaluations, time.perf_counter() - start):
             return entries, "left"
@@ -234,7 +223,7 @@ def sample_rounds(
             after_it = rule.rounds_after(wanted)
             sampler.after = (after_it, min(after_it, left - wanted)) if left > wanted else None
         try:
-            batch = run(chunk, plan.rounds, plan.groups, halted, left)
+            batch = run(chunk, plan.rounds, plan.groups, after.halted, left)
         except StoppedError:
             return entries, "interrupted"
         before = time.perf_counter()
@@ -262,9 +251,9 @@ class _AfterSampling:
     trial with one outcome if there are very many.
     """
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: Rule, deadline: float, cancel: Event) -> None:
         outcomes, groups, _ = rule.tally.both.shape
-        self._rule = rule
+        self._rule, self._deadline, self._cancel = rule, deadline, cancel
         self._rates: float = outcomes * groups * SECONDS_PER_RATE
         self._pairs: float = rule.tally.both.size * SECONDS_PER_PAIR
         if rule.tally.both.size > MANY_PAIRS:
@@ -278,10 +267,12 @@ class _AfterSampling:
         """The seconds to reserve."""
         return self._rates + self._pairs
 
+    def halted(self, seconds: float) -> bool:
+        """Return whether to start nothing more that takes this many seconds."""
+        return self._cancel.is_set() or self._deadline - time.perf_counter() < seconds + self.seconds
+
     def measured(self, look: float, rounds: int) -> None:
-        """Record the seconds of the last check; the bounds are computed, and timed, each time the rounds have
-        doubled.
-        """
+        """Record the seconds of the last check; the bounds are timed each time the rounds have doubled."""
         if look > QUICK_LOOK and rounds >= 2 * self._bounded:
             before = time.perf_counter()
             self._rule.gap()
@@ -302,20 +293,8 @@ def _trial_look(groups: int, outcomes: int) -> float:
     return time.perf_counter() - start
 
 
-class _Refining(Rule, Protocol):
-    """A rule that may continue after the decision, as a `RefiningRule` does."""
-
-    def refine(self, within: float) -> BatchPlan | None:
-        """Return a batch after the decision, or None if every interval is narrow."""
-
-
 def _refine(
-    rule: _Refining,
-    sampler: Sampler,
-    case: Case,
-    entries: Sequence[tuple[BatchPlan, Batch]],
-    start: float,
-    cancel: Event,
+    rule: Rule, sampler: Sampler, case: Case, entries: Sequence[tuple[BatchPlan, Batch]], deadline: float, cancel: Event
 ) -> list[tuple[BatchPlan, Batch]]:
     """Continue after the decision until intervals are narrow; the end depends on evaluations only, not on time.
 
@@ -324,24 +303,18 @@ def _refine(
     guarantee, groups = case.spec.guarantee, len(case.comparison.counted)
     within, each_round = guarantee.refine, len(case.comparison.subgroups)
     plan, batch = entries[-1]
-    if within is None or batch.rounds < plan.rounds:
+    if not isinstance(rule, RefiningRule) or within is None or batch.rounds < plan.rounds:
         return []
-    budget, deadline = guarantee.budget, start + case.seconds
-    left = cheap_evaluations(case)
+    budget, left = guarantee.budget, cheap_evaluations(case)
     if budget.evaluations is not None:
         used = sum(batch.rounds * len(case.comparison.evaluated(plan.groups)) for plan, batch in entries)
         left = min(left, int(budget.evaluations) - used)
     rounds_left = min(left // each_round, int(budget.rounds) - sum(batch.rounds for _, batch in entries))
     chunk = sum(batch.chunks for _, batch in entries)
     further: list[tuple[BatchPlan, Batch]] = []
-
-    after = _AfterSampling(rule)
-
-    def halted(seconds: float) -> bool:
-        return cancel.is_set() or deadline - time.perf_counter() < seconds + after.seconds
-
-    while rounds_left > 0 and not halted(sampler.seconds) and (next_plan := rule.refine(within)) is not None:
-        batch = sampler.run(chunk, next_plan.rounds, next_plan.groups, halted, rounds_left)
+    after = _AfterSampling(rule, deadline, cancel)
+    while rounds_left > 0 and not after.halted(sampler.seconds) and (next_plan := rule.refine(within)) is not None:
+        batch = sampler.run(chunk, next_plan.rounds, next_plan.groups, after.halted, rounds_left)
         rule.observe(next_plan, Tally.of_batch(batch.rounds, batch.together, next_plan.groups, groups))
         further.append((next_plan, batch))
         if batch.rounds < next_plan.rounds:
@@ -363,28 +336,20 @@ def cheap_evaluations(case: Case) -> int:
     return int(CHEAP_SECONDS / (SECONDS_PER_EVALUATION + weights * SECONDS_PER_WEIGHT))
 
 
-def _second_look(
-    sampler: Sampler,
-    spec: Spec,
-    comparison: Comparison,
-    record: RunRecord,
-    deadline: float,
-    cancel: Event,
-    *,
-    costly: bool = False,
-) -> Look:
+def _second_look(sampler: Sampler, case: Case, record: RunRecord, deadline: float, cancel: Event) -> Look:
     """Show more inputs to a model that gave one label so far, until it gives another or enough were tested.
 
     A verdict can take a few hundred inputs, and a model with a rare outcome may give it to none of them. The budget
     applies here too. Nothing is counted, so the guarantee is not affected.
     """
+    comparison, budget = case.comparison, case.spec.guarantee.budget
     subgroups, done, found = range(len(comparison.subgroups)), 0, set(record.labels)
-    budget = spec.guarantee.budget
     left = int(budget.rounds) - sum(batch.rounds for _, batch in record.entries)
     if budget.evaluations is not None:
         used = sum(batch.rounds * len(comparison.evaluated(plan.groups)) for plan, batch in record.entries)
         left = min(left, max(0, int(budget.evaluations) - used) // len(subgroups))
-    most = min(-(-(LOOKED_COSTLY if costly else LOOKED) // len(subgroups)), left)
+    looked = LOOKED_COSTLY if getattr(case.model, "costly", False) else LOOKED
+    most = min(-(-looked // len(subgroups)), left)
     while done < most and len(found) < 2 and not cancel.is_set() and time.perf_counter() < deadline:
         count = min(LOOK_ROUNDS, most - done)
         try:
