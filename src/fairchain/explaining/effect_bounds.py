@@ -144,7 +144,7 @@ def agreement(first: Sequence[float], second: Sequence[float], top: int = RANKED
     both = np.asarray([first, second], float)
     top = min(top, both.shape[1])
     leading = [set(np.argsort(-values, kind="stable")[:top].tolist()) for values in both]
-    return Agreement(_kendall(*both), _correlation(*map(_ranks, both)), top, len(leading[0] & leading[1]))
+    return Agreement(_kendall(*both), _spearman(both), top, len(leading[0] & leading[1]))
 
 
 def _kendall(one: Floats, other: Floats) -> float | None:
@@ -155,14 +155,13 @@ def _kendall(one: Floats, other: Floats) -> float | None:
     return alike / math.sqrt(untied[0] * untied[1]) if all(untied) else None
 
 
-def _ranks(values: Floats) -> Floats:
-    """Return ranks; equal values share their mean rank."""
-    _, place, counts = np.unique(np.round(values, 12), return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return (ends - (counts - 1) / 2)[place]
-
-
-def _correlation(one: Floats, other: Floats) -> float | None:
-    one, other = one - one.mean(), other - other.mean()
+def _spearman(both: Floats) -> float | None:
+    """Return the correlation of ranks, of which equal values share the mean; None if all tie."""
+    centred = []
+    for values in both:
+        _, place, counts = np.unique(np.round(values, 12), return_inverse=True, return_counts=True)
+        ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
+        centred.append(ranks - ranks.mean())
+    one, other = centred
     scale = float(np.sqrt((one @ one) * (other @ other)))
     return float(one @ other) / scale if scale else None

@@ -137,7 +137,17 @@ def explain_case(
     pilot = np.concatenate([inputs.copy() for inputs in context.inputs(PILOT_ADDRESS, context.chunk)])
     targets = targets_of(context, requests, layers, method, pilot, evaluate(pilot)[1] if layers else {})
     counter = EffectCounter(context, pair, targets, evaluate)
-    counts = _count(counter, context.chunk, rounds, workers, progress)
+    # The first rounds are a separate chunk, so that only few rounds intervene on every group.
+    first = min(ALL_GROUPS, context.chunk, rounds)
+    sizes = [first, *_sizes(rounds - first, context.chunk)]
+    chunks = [(number, size, number == 0) for number, size in enumerate(sizes)]
+    counts: EffectCounts | None = None
+    with open_workers(workers) as opened:
+        for part in opened.map(counter.count, chunks, sizes=sizes):
+            counts = part if counts is None else counts + part
+            if progress is not None:
+                progress(counts.rounds, rounds)
+    assert counts is not None
     return _assemble(context, pair, targets, layers, counts, method, start)
 
 
@@ -175,25 +185,6 @@ def _widest_pair(context: EffectContext) -> ComparedPair:
 
 def _sizes(rounds: int, chunk: int) -> list[int]:
     return [min(chunk, rounds - start) for start in range(0, rounds, chunk)]
-
-
-def _count(
-    counter: EffectCounter, chunk: int, rounds: int, workers: AnyWorkers, progress: Callable[[int, int], None] | None
-) -> EffectCounts:
-    """Count all rounds, chunk by chunk on the workers, and add the counts in the order of the chunks."""
-    # The first rounds are a separate chunk, so that only few rounds intervene on every group.
-    first = min(ALL_GROUPS, chunk, rounds)
-    sizes = [first, *_sizes(rounds - first, chunk)]
-
-    units = [(number, size, number == 0) for number, size in enumerate(sizes)]
-    total: EffectCounts | None = None
-    with open_workers(workers) as opened:
-        for part in opened.map(counter.count, units, sizes=sizes):
-            total = part if total is None else total + part
-            if progress is not None:
-                progress(total.rounds, rounds)
-    assert total is not None
-    return total
 
 
 def _assemble(
@@ -286,21 +277,15 @@ def _influences(
 def _totals(units: Sequence[Influence], layers: Sequence[HiddenLayer]) -> tuple[LayerTotal, ...]:
     """Return sums over layers, in the order of the network; a sum of bounds holds if all the bounds do."""
     operators = {layer.name: layer.operator for layer in layers}
-    return tuple(
-        LayerTotal(
-            name,
-            operators.get(name, ""),
-            len(part),
-            _sum([unit.effect for unit in part]),
-            _sum([unit.sensitivity for unit in part]),
+    totals = []
+    for name, members in groupby(units, key=lambda unit: unit.layer):
+        measures = [(unit.effect, unit.sensitivity) for unit in members]
+        sums = (
+            Interval(sum(i.estimate for i in each), sum(i.low for i in each), sum(i.high for i in each))
+            for each in zip(*measures, strict=True)
         )
-        for name, members in groupby(units, key=lambda unit: unit.layer)
-        for part in [list(members)]
-    )
-
-
-def _sum(each: Sequence[Interval]) -> Interval:
-    return Interval(sum(i.estimate for i in each), sum(i.low for i in each), sum(i.high for i in each))
+        totals.append(LayerTotal(name, operators.get(name, ""), len(measures), *sums))
+    return tuple(totals)
 
 
 def _notes(context: EffectContext) -> tuple[str, ...]:
