@@ -182,20 +182,11 @@ def prepare_context(
         assert loaded is not None
         raise ModelError(f"{loaded.name}: a chain needs a network that onnxruntime runs; {loaded.note}")
     tensors = [request.tensor for request in requests if request.tensor is not None]
-    _must_exist(loaded, spec, tensors)
-    probe = probe_of(loaded, spec, tensors)
-    drawn = group_population(case)
-    return ChainContext(spec, probe, drawn, case.groups, case.seed, tuple(requests), left_out=case.left_out)
-
-
-def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
-    """Raise an error with suggestions (layers, tensors, features) for a tensor that does not exist."""
-    recurrent = recurrent_layers(model)
+    recurrent = recurrent_layers(loaded)
     for name in dict.fromkeys(tensors):
-        if name in recurrent:
-            continue
         try:
-            resolve(model, name)
+            if name not in recurrent:
+                resolve(loaded, name)
         except ModelError:
             known = [*(feature.name for feature in spec.features), *recurrent]
             near = get_close_matches(name, known, n=1, cutoff=0.75)
@@ -205,6 +196,9 @@ def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
                 # `resolve` lists only the other layers, and often there are none.
                 raise ChainError(f'unknown layer or tensor "{name}"; expected one of {", ".join(recurrent)}') from None
             raise
+    probe = probe_of(loaded, spec, tensors)
+    drawn = group_population(case)
+    return ChainContext(spec, probe, drawn, case.groups, case.seed, tuple(requests), left_out=case.left_out)
 
 
 def fitted(context: ChainContext, *, over_time: bool = False) -> tuple[StateUnit, ...]:

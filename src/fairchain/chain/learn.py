@@ -37,7 +37,7 @@ from fairchain.chain.context import (
 )
 from fairchain.chain.plan import ESTIMATORS, ChainPlan, ColumnKind, Estimator, View
 from fairchain.chain.state_units import StateUnit
-from fairchain.chain.traces import TRACES_PER_CHUNK, Link, PlannedUnits, TraceCounter, TraceCounts
+from fairchain.chain.traces import TRACES_PER_CHUNK, PlannedUnits, TraceCounter, TraceCounts
 from fairchain.errors import ChainError
 from fairchain.executors import AnyWorkers, Workers, open_workers
 from fairchain.messages import unknown
@@ -79,7 +79,13 @@ def enough(counts: TraceCounts, plan: ChainPlan, epsilon: float, rule: str) -> b
             if np.where(visits > 0, np.maximum(rate - low, high - rate), 0).max() > epsilon:
                 return False
             continue
-        seen, visits = _seen(link, pooled=plan.copies(column) == 1)
+        # The counts of the observed transitions, and the visits of their sources.
+        group, state, following = link.triples()
+        source = state if plan.copies(column) == 1 else group * link.width + state
+        code, place = np.unique(source * link.next_width + following, return_inverse=True)
+        seen = np.bincount(place, link.counts.astype(np.float64))
+        _, at = np.unique(code // link.next_width, return_inverse=True)
+        visits = np.bincount(at, seen)[at]
         if rule == "paper":
             # The largest |1/2 - n_pq/n_p| over all states q is always 1/2.
             if visits.min(initial=needed) < needed:
@@ -94,16 +100,6 @@ def enough(counts: TraceCounts, plan: ChainPlan, epsilon: float, rule: str) -> b
             if np.maximum(rate - low, high - rate).max(initial=0) > epsilon:
                 return False
     return True
-
-
-def _seen(link: Link, *, pooled: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the counts of the observed transitions, and the visits of their sources."""
-    group, state, following = link.triples()
-    source = state if pooled else group * link.width + state
-    code, place = np.unique(source * link.next_width + following, return_inverse=True)
-    seen = np.bincount(place, link.counts.astype(np.float64))
-    _, at = np.unique(code // link.next_width, return_inverse=True)
-    return seen, np.bincount(at, seen)[at]
 
 
 def learn_chain(

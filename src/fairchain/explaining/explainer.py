@@ -203,6 +203,13 @@ def _assemble(
     words = word_effects(context, pair, counts.rounds)
     names = [group.name for group in context.groups]
     witnesses, flips = examples(context, pair)
+    notes = [context.model.note] if context.model.note else []
+    if isinstance(spec.population, Table) and spec.population.reading == "sample":
+        notes.append("All numbers are about these rows, not about the population from which they were drawn.")
+    if kind_of(spec) == "ratio":
+        notes.append("The pair is the one with the smallest ratio; gap and effects are differences of probabilities.")
+    if getattr(spec.property, "compare", "groups") != "groups":
+        notes.append("Groups are compared with each other here, not with the overall population.")
     return Explanation(
         pair=Pair(names[pair.more], names[pair.less], spec.model.labels[pair.label]),
         gap=gap,
@@ -234,7 +241,7 @@ def _assemble(
             f"under {context.population}."
         ),
         scope=scope(context.model.sha256, seed.value, seed.origin),
-        notes=_notes(context),
+        notes=tuple(notes),
     )
 
 
@@ -286,15 +293,3 @@ def _totals(units: Sequence[Influence], layers: Sequence[HiddenLayer]) -> tuple[
         )
         totals.append(LayerTotal(name, operators.get(name, ""), len(measures), *sums))
     return tuple(totals)
-
-
-def _notes(context: EffectContext) -> tuple[str, ...]:
-    """Return further notes for the reader."""
-    spec, notes = context.spec, [context.model.note] if context.model.note else []
-    if isinstance(spec.population, Table) and spec.population.reading == "sample":
-        notes.append("All numbers are about these rows, not about the population from which they were drawn.")
-    if kind_of(spec) == "ratio":
-        notes.append("The pair is the one with the smallest ratio; gap and effects are differences of probabilities.")
-    if getattr(spec.property, "compare", "groups") != "groups":
-        notes.append("Groups are compared with each other here, not with the overall population.")
-    return tuple(notes)
