@@ -65,12 +65,12 @@ def effects(counts: EffectCounts, delta: float) -> tuple[Interval, ...]:
 
 
 def gap_of_pair(counts: EffectCounts, delta: float) -> Interval:
-    """Return the gap of the pair as it is; each bound has a third of delta, and `largest_gap` has the last third."""
+    """Return the gap of the pair; each bound has a third of delta, and `gap_of_all_pairs` has the last third."""
     low, high = mean_bounds(counts.now, SIGNS, delta / 3, delta / 3)
     return Interval(float(counts.now @ SIGNS / counts.rounds), float(low), float(high))
 
 
-def largest_gap(counts: EffectCounts, pair: Interval, delta: float) -> Interval:
+def gap_of_all_pairs(counts: EffectCounts, pair: Interval, delta: float) -> Interval:
     """Return the largest gap over all pairs of groups and outcomes.
 
     The lower bound is that of the pair, which was chosen before these rounds. The upper bound is the largest over all

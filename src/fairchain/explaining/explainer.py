@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairchain.errors import SpecError
 from fairchain.executors import AnyWorkers, open_workers
 from fairchain.explaining.context import PILOT_ADDRESS, ComparedPair, EffectContext, check_explainable, context_of
-from fairchain.explaining.effect_bounds import agreement, effects, gap_of_pair, largest_gap, sensitivities
+from fairchain.explaining.effect_bounds import agreement, effects, gap_of_all_pairs, gap_of_pair, sensitivities
 from fairchain.explaining.effect_counts import PAIR_VALUES, EffectCounter, EffectCounts, Evaluate
 from fairchain.explaining.examples import examples
 from fairchain.explaining.result import Explanation, Influence, LayerTotal
@@ -213,7 +213,7 @@ def _assemble(
     return Explanation(
         pair=Pair(names[pair.more], names[pair.less], spec.model.labels[pair.label]),
         gap=gap,
-        largest=gap if pair.changes else largest_gap(counts, gap, delta),
+        largest=gap if pair.changes else gap_of_all_pairs(counts, gap, delta),
         threshold=spec.property.threshold,
         kind=kind_of(spec),
         inputs=spec.inputs,
